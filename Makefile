@@ -1,0 +1,66 @@
+# Two commands matter: `make chaos` and `make test`. Each sets up everything it needs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help chaos chaos-all test install parts lint types imports unit planted integration go report lock clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+
+chaos: install parts  ## break a real Kafka + Spark pipeline (the smoke scenarios), and judge it
+	$(BIN)/pytest -m "chaos and smoke" --alluredir=allure-results --clean-alluredir
+
+chaos-all: install parts  ## every scenario
+	$(BIN)/pytest -m chaos --alluredir=allure-results --clean-alluredir
+
+test: install lint types imports unit planted parts go integration  ## everything that checks this project itself
+
+install: $(STAMP)  ## the Python environment, pinned by hash
+
+$(STAMP): pyproject.toml requirements/build.lock requirements/requirements.lock
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {v[0]}.{v[1]}: make PYTHON=/path/to/python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the Python packages (about 600 MB, once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/build.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation -r requirements/requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+parts: install  ## Kafka's and Spark's jars, Toxiproxy, class archives: fetched once, checked by SHA-256
+	@$(BIN)/chaos parts
+
+lint: install  ## ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install  ## mypy, strict
+	$(BIN)/mypy
+
+imports: install  ## who may import whom (ARCHITECTURE.md)
+	$(BIN)/lint-imports
+
+unit: install  ## no process is started
+	$(BIN)/pytest tests/unit
+
+planted: install  ## every verifier must say INVALID to what is planted (Spark, no Kafka)
+	$(BIN)/pytest tests/planted
+
+integration: install parts  ## each fault on the real system, and the mutants of the sink
+	$(BIN)/pytest -m integration tests/integration
+
+go: install  ## the Go tests of the Toxiproxy server
+	$(BIN)/chaos parts --go-test
+
+report:  ## render the last Allure results (needs Node.js)
+	npx --yes allure@3 generate allure-results --output allure-report
+
+lock: install  ## resolve requirements/*.lock anew
+	$(BIN)/python -m pip install --quiet uv
+	for name in build go; do $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate requirements/$$name.in -o requirements/$$name.lock; done
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements/requirements.lock
+
+clean:  ## remove what runs left in this folder (the cache of parts stays)
+	rm -rf runs allure-results allure-report .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""The pipelines under test. They know neither the faults nor the verifiers."""

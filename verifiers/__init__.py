@@ -1,0 +1,1 @@
+"""What must hold: verifiers that read landed Parquet and nothing else."""
