@@ -1,0 +1,112 @@
+"""What a verifier is given, and what it answers.
+
+Identity is the key. The workload writes the ids 0, 1, 2, … as decimal strings; id ``i`` belongs to partition ``i mod P``
+and is number ``i div P`` there. A value alone never identifies: the square of x and of -x is the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+
+
+class Verdict(IntEnum):
+    """Ordered, and merged by max: nothing upgrades a verdict (Jepsen's valid < unknown < invalid)."""
+
+    VALID = 0
+    UNKNOWN = 1
+    INVALID = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How far one partition is read, fixed before reading.
+
+    Attributes:
+        low: first offset there is.
+        lso: last stable offset, exclusive: where read_committed ends.
+        hw: high watermark, exclusive. ``lso < hw`` means a transaction is open.
+    """
+
+    low: int
+    lso: int
+    hw: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One log and what it must hold.
+
+    Attributes:
+        subject: which log is judged, ``source`` (against the loader's ledger) or ``sink`` (against the model of the source).
+        expected: columns id long, partition int, value string, required boolean, position long.
+            ``required`` is false where the writer never learned the outcome: such a record may be there, once.
+            ``position`` is the offset of the input record in the source partition that demands this row, null for the ledger.
+        observed: columns partition int, offset long, timestamp_ms long, key string, value string; the log read
+            read_committed up to ``bounds``.
+        bounds: partition of the observed log -> how far it was read.
+        positions: partition of the source -> committed position of the pipeline (exclusive), empty when there is none.
+    """
+
+    subject: str
+    expected: DataFrame
+    observed: DataFrame
+    bounds: Mapping[int, Bounds]
+    positions: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One record that went wrong, with everything needed to find it in the log.
+
+    Attributes:
+        anomaly: duplicate, lost, pending, inversion, wrong value, phantom, misrouted, undecodable.
+        partition: of the observed log (or the one it should be in), offset: there (None if it is absent).
+        id: the record's id, None when the key is no number.
+        timestamp_ms: of the observed record, milliseconds since the epoch, None if it is absent.
+        detail: the rest in words, e.g. ``also at offset 17`` or ``value 10, expected 9``.
+    """
+
+    anomaly: str
+    partition: int
+    offset: int | None
+    id: int | None
+    timestamp_ms: int | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one verifier says of one log.
+
+    Attributes:
+        verifier: its name in ``verify:``.
+        subject: the log, as in the evidence.
+        verdict: UNKNOWN when nothing was compared (``checked == 0``), whatever else is true.
+        count: records that went wrong.
+        checked: records compared.
+        counts: the same by anomaly, every anomaly of this verifier present, e.g. {"lost": 0, "pending": 3}.
+        examples: the first ones, at most 32, ordered by (partition, offset).
+        note: why it is UNKNOWN, or what else a reader should know; empty when there is nothing to say.
+    """
+
+    verifier: str
+    subject: str
+    verdict: Verdict
+    count: int
+    checked: int
+    counts: Mapping[str, int] = field(default_factory=dict)
+    examples: tuple[Example, ...] = ()
+    note: str = ""
+
+
+class Verifier(Protocol):
+    """Pure: the same evidence gives the same finding."""
+
+    name: str
+
+    def check(self, evidence: Evidence) -> Finding:
+        """Judge one log."""
+        ...
