@@ -1,0 +1,118 @@
+"""The system on local processes: no root, no containers, loopback only (Linux)."""
+
+import contextlib
+import os
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from chaos.errors import RuntimeUnavailableError
+from chaos.runtime.base import ProcessSpec
+from chaos.runtime.warden import SESSION_VARIABLE, Session
+
+
+class LocalProcess:
+    """A child process, in a session of its own so that a Ctrl-C at the terminal reaches the harness alone."""
+
+    def __init__(self, spec: ProcessSpec, session: Session) -> None:
+        """Start it."""
+        self.spec = spec
+        self._session = session
+        self._popen = self._spawn()
+
+    @property
+    def pid(self) -> int:
+        """Of the last start."""
+        return self._popen.pid
+
+    def alive(self) -> bool:
+        """Whether it runs, or is paused."""
+        return self._popen.poll() is None
+
+    def paused(self) -> bool:
+        """Whether it is stopped by SIGSTOP."""
+        return self.alive() and self._popen.status() == psutil.STATUS_STOPPED
+
+    def exit_code(self) -> int | None:
+        """Negative for a signal; None while it lives."""
+        code: int | None = self._popen.poll()
+        return code
+
+    def start(self) -> None:
+        """Start it again if it is gone."""
+        if not self.alive():
+            self._popen = self._spawn()
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until it is gone."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._popen.kill()
+        self._popen.wait(timeout=10)
+
+    def stop(self, within_s: float = 10) -> None:
+        """SIGTERM, then SIGKILL when it takes too long."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._popen.resume()
+            self._popen.terminate()
+        try:
+            self._popen.wait(timeout=within_s)
+        except psutil.TimeoutExpired:
+            self.kill()
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        self._popen.suspend()
+
+    def resume(self) -> None:
+        """SIGCONT; nothing to do for a process that is gone."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._popen.resume()
+
+    def _spawn(self) -> psutil.Popen:
+        spec = self.spec
+        spec.cwd.mkdir(parents=True, exist_ok=True)
+        spec.log.parent.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, **spec.env, SESSION_VARIABLE: self._session.id}
+        try:
+            with spec.log.open("ab") as log:
+                popen = psutil.Popen(
+                    spec.argv,
+                    cwd=spec.cwd,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise RuntimeUnavailableError(f"cannot start {spec.name}: {spec.argv[0]}: {error.strerror}") from error
+        self._session.record(popen.pid, spec.name)
+        return popen
+
+
+class LocalRuntime:
+    """Starts processes on this machine; the session's warden ends them when the harness ends, however it ends."""
+
+    def __init__(self, sessions: Path) -> None:
+        """Open a session.
+
+        Args:
+            sessions: the folder of session files.
+        """
+        self.session = Session(sessions)
+        os.environ[SESSION_VARIABLE] = self.session.id  # what libraries start for us (Spark's JVM) is marked as well
+        self._processes: list[LocalProcess] = []
+
+    def start(self, spec: ProcessSpec) -> LocalProcess:
+        """Start one process."""
+        process = LocalProcess(spec, self.session)
+        self._processes.append(process)
+        return process
+
+    def close(self) -> None:
+        """Kill everything, last started first, and what it left."""
+        for process in reversed(self._processes):
+            process.kill()
+        self.session.close()
+        os.environ.pop(SESSION_VARIABLE, None)
