@@ -11,7 +11,7 @@ just known (info). The history is the only record of a run: reports are made fro
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
@@ -49,17 +49,20 @@ class Event:
 class History:
     """Append-only and safe to share between threads; every line is on disk before the call returns."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, listener: Callable[[Event], None] = lambda _event: None) -> None:
         """Begin an empty history.
 
         Args:
             path: a file that does not exist yet.
+            listener: told of every event after it was written, in the thread that recorded it.
         """
         self.path = path
+        self._listener = listener
         self._file = path.open("x", encoding="utf-8", buffering=1)
         self._lock = Lock()
         self._began_s = clock.monotonic_s()
         self._events: list[Event] = []
+        self._latest: dict[tuple[str, str], Event] = {}
 
     def record(self, process: str, type_: EventType, f: str, /, **value: Any) -> Event:
         """Append one event and return it."""
@@ -67,8 +70,15 @@ class History:
             elapsed_s = round(clock.monotonic_s() - self._began_s, 4)
             event = Event(len(self._events), clock.now_ms(), elapsed_s, process, type_, f, value)
             self._events.append(event)
+            self._latest[process, f] = event
             self._file.write(json.dumps(asdict(event), default=str) + "\n")
+        self._listener(event)
         return event
+
+    def latest(self, process: str, f: str) -> Event | None:
+        """The last event of its kind, None when there was none yet."""
+        with self._lock:
+            return self._latest.get((process, f))
 
     def events(self) -> tuple[Event, ...]:
         """All events so far."""

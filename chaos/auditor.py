@@ -1,0 +1,78 @@
+"""The auditor's own Spark, outside the fault domain, and how it lands topics as Parquet.
+
+Offsets are fixed before anything is read: low, last stable offset and high watermark of every partition. A read_committed
+read "to latest" would stop at the LSO and silently hide what was committed above an open transaction.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from chaos.runtime.artifacts import Parts
+from chaos.system.kafka import Offsets
+from verifiers import evidence
+from verifiers.base import Bounds, Evidence
+
+_OBSERVED = (
+    "partition",
+    "offset",
+    "unix_millis(timestamp) AS timestamp_ms",
+    "CAST(key AS STRING) AS key",
+    "CAST(value AS STRING) AS value",
+)
+
+
+def start(parts: Parts) -> SparkSession:
+    """A local session with the Kafka connector; it has read and written once when this returns."""
+    archive = f"-XX:SharedArchiveFile={parts.spark_cds} -Xlog:cds=off -Xlog:cds+dynamic=off" if parts.spark_cds else ""
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .appName("auditor")
+        .config("spark.jars", ",".join(str(jar) for jar in parts.connector_jars))
+        .config("spark.driver.extraJavaOptions", f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {archive}")
+        .config("spark.driver.memory", "1g")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+    )
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def land(  # noqa: PLR0913 - one argument for each thing that is judged
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    offsets: Mapping[int, Offsets],
+    expected: DataFrame,
+    subject: str,
+    folder: Path,
+    positions: Mapping[int, int] | None = None,
+) -> DataFrame:
+    """Write one topic, up to its fixed offsets, and what it must hold; return it as it was landed."""
+    bounds = {partition: Bounds(ends.low, ends.lso, ends.hw) for partition, ends in offsets.items()}
+    observed = _read(spark, bootstrap, topic, bounds)
+    evidence.write(folder, Evidence(subject, expected, observed, bounds, positions or {}))
+    return evidence.load(spark, folder, subject).observed
+
+
+def _read(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:
+    return (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", json.dumps({topic: {str(partition): ends.low for partition, ends in bounds.items()}}))
+        .option("endingOffsets", json.dumps({topic: {str(partition): ends.lso for partition, ends in bounds.items()}}))
+        .option("kafka.isolation.level", "read_committed")
+        .option("failOnDataLoss", "true")
+        .option("kafkaConsumer.pollTimeoutMs", "10000")
+        .load()
+        .selectExpr(*_OBSERVED)
+    )

@@ -1,0 +1,72 @@
+"""What a fault is made of. To add one, see docs/adding-a-fault.md.
+
+    declared (scenario/model.py)  ──prepare──▶  Injection  ──inject──▶ in force ──proof──▶ did it bite? ──heal──▶ undone
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Protocol
+
+from chaos.system.spark_app import SparkApp
+from chaos.system.system import System
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Whether a fault bit, and what says so.
+
+    Attributes:
+        bit: False makes the run UNKNOWN: it proved nothing.
+        facts: the numbers, JSON values only.
+    """
+
+    bit: bool
+    facts: Mapping[str, Any]
+
+
+class Injection(Protocol):
+    """One fault with its target resolved.
+
+    Attributes:
+        target: in words, e.g. ``broker-2 (leader of datasink-0)``.
+        hold_s: how long it stays in force before it is healed.
+    """
+
+    target: str
+    hold_s: float
+
+    def inject(self) -> None:
+        """Put it in force."""
+        ...
+
+    def proof(self) -> Proof:
+        """Did it bite? May wait for the evidence, for as long as the fault is in force; never raises because it did not."""
+        ...
+
+    def heal(self) -> None:
+        """Undo it, whatever part of it is in force. Idempotent."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What faults are aimed at: the system, and the names that belong to this run.
+
+    Attributes:
+        topics: ``datasource`` and ``datasink`` -> the run's topics.
+        transactional_ids: of the pipeline, by source partition; empty when it uses none.
+        spark_app: the pipeline's application; raises LookupError when it runs on no Spark.
+    """
+
+    system: System
+    topics: Mapping[str, str]
+    transactional_ids: tuple[str, ...] = ()
+    spark_app: Callable[[], SparkApp] = field(default=lambda: _no_application())
+
+
+Prepare = Callable[[Any, Scene, Random], Injection]
+
+
+def _no_application() -> SparkApp:
+    raise LookupError("this pipeline runs on no Spark: there is no executor to crash")

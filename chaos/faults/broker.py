@@ -1,0 +1,106 @@
+"""Faults of brokers: killed (no last words, no flush, no leadership handed over) or frozen (a zombie that wakes up later)."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+import psutil
+
+from chaos import clock
+from chaos.errors import DeadlineError
+from chaos.faults.base import Injection, Proof, Scene
+from chaos.faults.targets import resolve_brokers
+from chaos.runtime.base import Process
+from chaos.scenario.model import KillBroker, PauseBroker
+from chaos.system import wire
+from chaos.system.system import System
+
+_SIGKILLED = -9
+_SERVES_WITHIN_S = 30.0
+
+
+def prepare_kill(fault: KillBroker, scene: Scene, rng: Random) -> Injection:
+    """Aim a `KillBroker`."""
+    numbers, target = resolve_brokers(fault.target, scene, rng)
+    return KilledBrokers(target, fault.restart_after_s, scene.system, numbers)
+
+
+def prepare_pause(fault: PauseBroker, scene: Scene, rng: Random) -> Injection:
+    """Aim a `PauseBroker`."""
+    numbers, target = resolve_brokers(fault.target, scene, rng)
+    return PausedBrokers(target, fault.for_s, scene.system, numbers)
+
+
+@dataclass(slots=True)
+class KilledBrokers:
+    """Brokers that were ended by SIGKILL and are started again at the heal."""
+
+    target: str
+    hold_s: float
+    system: System
+    numbers: list[int]
+    pids: dict[str, int] = field(default_factory=dict)
+
+    def inject(self) -> None:
+        """Kill them, all at once."""
+        self.pids = {process.spec.name: process.pid for process in self._processes()}
+        for process in self._processes():
+            process.kill()
+
+    def proof(self) -> Proof:
+        """The processes are gone by our signal, and nobody listens where they did."""
+        exits = {process.spec.name: process.exit_code() for process in self._processes()}
+        gone = not any(psutil.pid_exists(pid) for pid in self.pids.values())
+        refused = [f"broker-{number}" for number in self.numbers if wire.refused(self.system.kafka.address(number))]
+        bit = gone and len(refused) == len(self.numbers) and set(exits.values()) == {_SIGKILLED}
+        return Proof(bit, {"pids": self.pids, "exit_codes": exits, "refused": refused})
+
+    def heal(self) -> None:
+        """Start those that do not run, and return when they serve."""
+        for process in self._processes():
+            process.start()
+        _wait_until_serving(self.system, self.numbers)
+
+    def _processes(self) -> list[Process]:
+        return [self.system.kafka.processes[number] for number in self.numbers]
+
+
+@dataclass(slots=True)
+class PausedBrokers:
+    """Brokers stopped by SIGSTOP: their connections stay open, their sessions run out, and they wake up as zombies."""
+
+    target: str
+    hold_s: float
+    system: System
+    numbers: list[int]
+
+    def inject(self) -> None:
+        """Freeze them."""
+        for process in self._processes():
+            process.pause()
+
+    def proof(self) -> Proof:
+        """The processes are stopped, and a ping is accepted by the kernel but never answered."""
+        try:
+            clock.wait_until(self._all_paused, within_s=2, reason="the brokers to stop")
+        except DeadlineError:
+            return Proof(bit=False, facts={"paused": [process.spec.name for process in self._processes() if process.paused()]})
+        silent = [f"broker-{number}" for number in self.numbers if not wire.answers(self.system.kafka.address(number), within_s=0.5)]
+        return Proof(len(silent) == len(self.numbers), {"paused": silent, "unanswered_s": 0.5})
+
+    def heal(self) -> None:
+        """Let them run on, and return when they serve."""
+        for process in self._processes():
+            process.resume()
+        _wait_until_serving(self.system, self.numbers)
+
+    def _all_paused(self) -> bool:
+        return all(process.paused() for process in self._processes())
+
+    def _processes(self) -> list[Process]:
+        return [self.system.kafka.processes[number] for number in self.numbers]
+
+
+def _wait_until_serving(system: System, numbers: list[int]) -> None:
+    for number in numbers:
+        address = system.kafka.address(number)
+        clock.wait_until(lambda address=address: wire.answers(address), within_s=_SERVES_WITHIN_S, reason=f"broker-{number} to serve again")

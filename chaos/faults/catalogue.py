@@ -1,0 +1,22 @@
+"""Every fault there is: what is declared -> how it is aimed."""
+
+from collections.abc import Mapping
+from random import Random
+
+from chaos.faults import broker, executor, network
+from chaos.faults.base import Injection, Prepare, Scene
+from chaos.scenario.model import BlackholeLink, CrashExecutor, CutLink, DelayLink, Fault, KillBroker, PauseBroker
+
+CATALOGUE: Mapping[type, Prepare] = {
+    CutLink: network.prepare_cut,
+    BlackholeLink: network.prepare_blackhole,
+    DelayLink: network.prepare_delay,
+    KillBroker: broker.prepare_kill,
+    PauseBroker: broker.prepare_pause,
+    CrashExecutor: executor.prepare_crash,
+}
+
+
+def prepare(fault: Fault, scene: Scene, rng: Random) -> Injection:
+    """Resolve a fault's target; nothing is broken yet."""
+    return CATALOGUE[type(fault)](fault, scene, rng)

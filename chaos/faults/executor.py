@@ -1,0 +1,103 @@
+"""Faults of Spark's executors: the JVM dies by SIGKILL, and its tasks with it; the worker starts another one by itself."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+import psutil
+import requests
+
+from chaos import clock
+from chaos.errors import DeadlineError, InjectionError
+from chaos.faults.base import Injection, Proof, Scene
+from chaos.scenario.model import CrashExecutor
+from chaos.system.spark import Executor
+from chaos.system.spark_app import ExecutorState, SparkApp
+from chaos.system.system import System
+
+_KNOWN_WITHIN_S = 15.0
+_BACK_WITHIN_S = 30.0
+
+
+def prepare_crash(fault: CrashExecutor, scene: Scene, rng: Random) -> Injection:
+    """Aim a `CrashExecutor` at executors of this run's application."""
+    app = scene.spark_app()
+    running = [executor for executor in scene.system.spark.executors() if executor.app == app.id]
+    if not running:
+        raise InjectionError(f"{app.id} has no executor now")
+    states = app.executors()
+    chosen = _choose(fault.target.which, running, states, rng)
+    failed_before = {executor.id: states[executor.id].failed_tasks for executor in chosen if executor.id in states}
+    names = ", ".join(f"executor-{executor.id}" for executor in chosen)
+    return CrashedExecutors(f"{names} ({fault.target})", 0.0, scene.system, app, chosen, len(running), failed_before)
+
+
+def _choose(which: str, running: list[Executor], states: Mapping[str, ExecutorState], rng: Random) -> list[Executor]:
+    match which:
+        case "all":
+            return running
+        case "any":
+            return [rng.choice(running)]
+        case _:
+            return [max(running, key=lambda executor: states[executor.id].active_tasks if executor.id in states else -1)]
+
+
+@dataclass(slots=True)
+class CrashedExecutors:
+    """Executors that were killed in the middle of their tasks."""
+
+    target: str
+    hold_s: float
+    system: System
+    app: SparkApp
+    victims: list[Executor]
+    running_before: int
+    failed_before: Mapping[str, int]
+
+    def inject(self) -> None:
+        """Kill them, all at once; what they were doing is asked afterwards, the moment matters more."""
+        for victim in self.victims:
+            victim.process.kill()
+
+    def proof(self) -> Proof:
+        """The JVMs are gone, the driver has removed them, and it counts tasks that died with them."""
+        try:
+            clock.wait_until(self._known, within_s=_KNOWN_WITHIN_S, reason="the driver to count lost tasks", ignore=(requests.RequestException,))
+        except DeadlineError as error:
+            return Proof(bit=False, facts={"pids": self._pids(), "problem": str(error)})
+        return Proof(not any(map(_lives, self.victims)), {"pids": self._pids(), "failed_tasks": self._failed_tasks()})
+
+    def heal(self) -> None:
+        """Return when as many executors run as before; Spark starts them itself. Nothing to do once the application has ended."""
+        clock.wait_until(self._all_back, within_s=_BACK_WITHIN_S, reason="Spark to replace the executors")
+
+    def _known(self) -> bool:
+        states = self.app.executors()
+        return all(victim.id in states and not states[victim.id].active for victim in self.victims) and self._failed_tasks() > 0
+
+    def _failed_tasks(self) -> int:
+        states = self.app.executors()
+        return sum(
+            states[victim.id].failed_tasks - self.failed_before.get(victim.id, 0) for victim in self.victims if victim.id in states
+        )
+
+    def _pids(self) -> dict[str, int]:
+        return {f"executor-{victim.id}": victim.process.pid for victim in self.victims}
+
+    def _all_back(self) -> bool:
+        running = [executor for executor in self.system.spark.executors() if executor.app == self.app.id]
+        return len(running) >= self.running_before or not self._app_lives()
+
+    def _app_lives(self) -> bool:
+        try:
+            self.app.executors()
+        except requests.RequestException:
+            return False
+        return True
+
+
+def _lives(executor: Executor) -> bool:
+    try:
+        return executor.process.is_running() and executor.process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

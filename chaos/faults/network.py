@@ -1,0 +1,147 @@
+"""Faults of links: cut, blackhole, delay.
+
+    cut        the listener closes and every connection with it: a client learns at once
+    blackhole  connections stay open and nothing arrives (Toxiproxy ``timeout``, 0): a client learns by its own timeout
+    delay      everything arrives, later (Toxiproxy ``latency``)
+
+The first two are both worth testing: retries are born of the second.
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+
+from chaos import clock
+from chaos.errors import DeadlineError
+from chaos.faults.base import Injection, Proof, Scene
+from chaos.faults.targets import resolve_links
+from chaos.scenario.model import BlackholeLink, CutLink, DelayLink
+from chaos.system import wire
+from chaos.system.links import Link
+
+_TOXIC = "chaos"
+
+
+def prepare_cut(fault: CutLink, scene: Scene, rng: Random) -> Injection:
+    """Aim a `CutLink`."""
+    links, target = resolve_links(fault.link, scene, rng)
+    return CutLinks(target, fault.for_s, links)
+
+
+def prepare_blackhole(fault: BlackholeLink, scene: Scene, rng: Random) -> Injection:
+    """Aim a `BlackholeLink`."""
+    links, target = resolve_links(fault.link, scene, rng)
+    return BlackholedLinks(f"{target}, {fault.stream}", fault.for_s, links, fault.stream)
+
+
+def prepare_delay(fault: DelayLink, scene: Scene, rng: Random) -> Injection:
+    """Aim a `DelayLink`."""
+    links, target = resolve_links(fault.link, scene, rng)
+    return DelayedLinks(f"{target}, {fault.stream}", fault.for_s, links, fault.stream, fault.latency_ms, fault.jitter_ms)
+
+
+@dataclass(slots=True)
+class CutLinks:
+    """Links whose cable is pulled."""
+
+    target: str
+    hold_s: float
+    links: list[Link]
+    bytes_before: int = 0
+
+    def inject(self) -> None:
+        """Close them all."""
+        self.bytes_before = sum(link.bytes_seen() for link in self.links)
+        for link in self.links:
+            link.enable(enabled=False)
+
+    def proof(self) -> Proof:
+        """Somebody used these links, and nobody can connect any more."""
+        refused = [proxy.name for link in self.links for proxy in link.proxies if wire.refused(proxy.listen)]
+        cut = len(refused) == sum(len(link.proxies) for link in self.links)
+        return Proof(cut and self.bytes_before > 0, {"refused": refused, "bytes_before": self.bytes_before})
+
+    def heal(self) -> None:
+        """Open them all."""
+        for link in self.links:
+            link.enable(enabled=True)
+
+
+@dataclass(slots=True)
+class BlackholedLinks:
+    """Links that swallow what enters them."""
+
+    target: str
+    hold_s: float
+    links: list[Link]
+    stream: str
+    bytes_before: dict[str, int] = field(default_factory=dict)
+
+    def inject(self) -> None:
+        """Swallow from now on."""
+        for link in self.links:
+            link.add(_TOXIC, "timeout", self.stream, {"timeout": 0})
+        self.bytes_before = {link.name: link.bytes_seen(self.stream) for link in self.links}
+
+    def proof(self) -> Proof:
+        """Bytes went in while nothing comes out: those after the toxic was there are withheld."""
+        try:
+            clock.wait_until(lambda: sum(self._withheld().values()) > 0, within_s=self.hold_s, reason="traffic to swallow", every_s=0.1)
+        except DeadlineError:
+            return Proof(bit=False, facts={"bytes_withheld": 0})
+        withheld = self._withheld()
+        silent = [link.name for link in self.links if not wire.answers(link.proxies[0].listen, within_s=0.5)]
+        return Proof(len(silent) == len(self.links), {"bytes_withheld": withheld, "unanswered": silent})
+
+    def heal(self) -> None:
+        """Let bytes pass; Toxiproxy closes the connections that lost some."""
+        for link in self.links:
+            link.remove(_TOXIC, self.stream)
+
+    def _withheld(self) -> dict[str, int]:
+        return {link.name: link.bytes_seen(self.stream) - self.bytes_before[link.name] for link in self.links}
+
+
+@dataclass(slots=True)
+class DelayedLinks:
+    """Links on which everything arrives late."""
+
+    target: str
+    hold_s: float
+    links: list[Link]
+    stream: str
+    latency_ms: float
+    jitter_ms: float
+    bytes_before: int = 0
+
+    def inject(self) -> None:
+        """Delay from now on."""
+        for link in self.links:
+            link.add(_TOXIC, "latency", self.stream, {"latency": round(self.latency_ms), "jitter": round(self.jitter_ms)})
+        self.bytes_before = sum(link.bytes_seen() for link in self.links)
+
+    def proof(self) -> Proof:
+        """The pipeline's own traffic passes, and a ping over each link takes at least as long as declared."""
+        try:
+            clock.wait_until(lambda: self._passed() > 0, within_s=self.hold_s, reason="traffic to delay", every_s=0.1)
+        except DeadlineError:
+            return Proof(bit=False, facts={"bytes_delayed": 0})
+        passed = self._passed()
+        times_ms = {link.name: round(1000 * _ping_s(link), 1) for link in self.links}
+        slow = all(time_ms >= self.latency_ms - self.jitter_ms for time_ms in times_ms.values())
+        return Proof(slow, {"bytes_delayed": passed, "round_trip_ms": times_ms})
+
+    def heal(self) -> None:
+        """Let everything pass at once."""
+        for link in self.links:
+            link.remove(_TOXIC, self.stream)
+
+    def _passed(self) -> int:
+        return sum(link.bytes_seen() for link in self.links) - self.bytes_before
+
+
+def _ping_s(link: Link) -> float:
+    """Seconds, 0 when there is no answer."""
+    try:
+        return wire.ping(link.proxies[0].listen, within_s=30)
+    except OSError:
+        return 0.0

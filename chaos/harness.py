@@ -1,0 +1,172 @@
+"""What one invocation of pytest shares between scenarios: the parts, the system, the auditor; made late, ended for sure.
+
+The system is used again from scenario to scenario as long as it is healthy, and rebuilt when it is not.
+"""
+
+import shutil
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from chaos import auditor, clock
+from chaos.errors import ChaosError, DeadlineError, InconclusiveError, RuntimeUnavailableError, ViolationError
+from chaos.history import Event, History, load
+from chaos.judge import load_findings
+from chaos.report.build import build
+from chaos.report.report import Report
+from chaos.report.terminal import explain
+from chaos.runner import Run, Session
+from chaos.runtime import artifacts, preflight, warden
+from chaos.runtime.local import LocalRuntime
+from chaos.scenario.model import Scenario, SystemSpec
+from chaos.scenario.plan import Schedule, plan, scenario_seed
+from chaos.system import addresses
+from chaos.system.system import System
+from verifiers.base import Verdict
+
+Echo = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a run: its report, and the error that ended it early, if one did."""
+
+    report: Report
+    error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Raise what pytest must see; nothing for a VALID run.
+
+        Raises:
+            ViolationError: INVALID. InconclusiveError: UNKNOWN. Or the error that ended the run.
+        """
+        if self.error is not None and not isinstance(self.error, DeadlineError | InconclusiveError):
+            raise self.error
+        if self.report.verdict is Verdict.INVALID:
+            raise ViolationError(explain(self.report))
+        if self.report.verdict is Verdict.UNKNOWN:
+            raise InconclusiveError(explain(self.report)) from self.error
+
+
+@dataclass(slots=True)
+class Harness:
+    """One harness for one invocation.
+
+    Attributes:
+        runs: where run directories are made.
+        seed: of all schedules.
+        echo: for people.
+        reports: of all runs so far.
+    """
+
+    runs: Path
+    seed: int
+    echo: Echo
+    reports: list[Report] = field(default_factory=list)
+    ups_s: list[float] = field(default_factory=list)
+    _parts: artifacts.Parts | None = None
+    _runtime: LocalRuntime | None = None
+    _system: System | None = None
+    _spark: Future[SparkSession] | None = None
+    _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "auditor"))
+
+    def run(self, scenario: Scenario, spec: SystemSpec, replay: str, listener: Callable[[Event], None], square: Callable[..., object] | None = None) -> Outcome:
+        """Run one scenario to its report; whatever ends it, its history and report are written."""
+        schedule = plan(scenario, scenario_seed(self.seed, scenario.name))
+        system = self.system(spec)
+        folder = self._new_folder(scenario.name)
+        with History(folder / "history.jsonl", listener) as history:
+            session = Session(system, self.spark) if square is None else Session(system, self.spark, square)  # type: ignore[arg-type]
+            error = _executed(Run(scenario, schedule, session, folder, history))
+        outcome = Outcome(self.report(scenario, schedule, folder, replay), error)
+        self.reports.append(outcome.report)
+        return outcome
+
+    def report(self, scenario: Scenario, schedule: Schedule, folder: Path, replay: str) -> Report:
+        """What a run directory says."""
+        events = tuple(load(folder / "history.jsonl"))
+        return build(scenario, schedule, events, load_findings(folder), folder, replay)
+
+    def system(self, spec: SystemSpec) -> System:
+        """A healthy system: the one there is, or a new one.
+
+        Raises:
+            RuntimeUnavailableError: it cannot be had.
+        """
+        if self._system is not None and not self._heals(self._system):
+            self.echo(f"the system is not healthy and is rebuilt: {'; '.join(self._system.unhealthy())}")
+            self._end_system()
+        if self._system is None:
+            self._system = self._new_system(spec)
+        return self._system
+
+    def spark(self) -> SparkSession:
+        """The auditor's session; it begins to start when the first system is up."""
+        assert self._parts is not None  # noqa: S101 - a system exists first
+        if self._spark is None:
+            self._spark = self._pool.submit(auditor.start, self._parts)
+        return self._spark.result(120)
+
+    def close(self) -> None:
+        """End everything."""
+        if self._spark is not None and self._spark.done() and self._spark.exception() is None:
+            self._spark.result().stop()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._end_system()
+
+    def _heals(self, system: System) -> bool:
+        try:
+            system.wait_until_healthy()
+        except DeadlineError:
+            return False
+        return True
+
+    def _new_system(self, spec: SystemSpec) -> System:
+        preflight.check_machine(artifacts.cache_folder(), self.runs)
+        sessions = artifacts.cache_folder() / "sessions"
+        for name in warden.leftovers(sessions):
+            self.echo(f"ended what an earlier crash had left: {name}")
+        self._parts = artifacts.ensure(self.echo)
+        self._runtime = LocalRuntime(sessions)
+        folder = self.runs / f"{_stamp()}-system"
+        system = System(self._runtime, self._parts, addresses.from_environment(), folder, brokers=spec.kafka.brokers, workers=spec.spark.workers)
+        self._system = system
+        system.start(self.echo)
+        self.ups_s.append(system.up_s)
+        if self._spark is None:
+            self._spark = self._pool.submit(auditor.start, self._parts)
+        return system
+
+    def _end_system(self) -> None:
+        if self._runtime is not None:
+            self._runtime.close()
+        if self._system is not None:
+            for data in (*self._system.folder.glob("broker-*/"), *self._system.folder.glob("spark/*/")):
+                shutil.rmtree(data, ignore_errors=True)
+        self._runtime = self._system = None
+
+    def _new_folder(self, name: str) -> Path:
+        """``<runs>/<UTC time>-<scenario>``; a second run within the same second gets a number."""
+        for number in range(1, 100):
+            folder = self.runs / f"{_stamp()}-{name}{f'-{number}' if number > 1 else ''}"
+            try:
+                folder.mkdir(parents=True)
+            except FileExistsError:
+                continue
+            return folder
+        raise RuntimeUnavailableError(f"no new run directory could be made in {self.runs}")
+
+
+def _executed(run: Run) -> BaseException | None:
+    try:
+        run.execute()
+    except (ChaosError, KeyboardInterrupt) as error:
+        return error
+    return None
+
+
+def _stamp() -> str:
+    return clock.now_utc().strftime("%Y%m%dT%H%M%SZ")

@@ -1,0 +1,126 @@
+"""Who breaks it: each step of the schedule in a thread of its own, trigger -> inject -> prove -> hold -> heal.
+
+Whatever happens, `heal_all` undoes every injection, last in first out; it is called in a ``finally``. One of the two places
+with a broad ``except``: an error of a fault becomes an event of the history and makes the run UNKNOWN; it must not keep the
+next fault from being healed.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from threading import Event as Flag
+from threading import Lock, Thread
+from typing import Any
+
+from chaos import clock, triggers
+from chaos.errors import InconclusiveError
+from chaos.faults.base import Injection, Scene
+from chaos.faults.catalogue import prepare
+from chaos.history import History
+from chaos.scenario.plan import Schedule, Step
+from chaos.triggers import Watch
+
+_JOIN_S = 0.2
+_END_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _InForce:
+    injection: Injection
+    since_s: float
+
+
+class Nemesis:
+    """Carries out one schedule."""
+
+    def __init__(self, schedule: Schedule, scene: Scene, history: History, stop: Flag) -> None:
+        """Prepare; nothing happens before `run`.
+
+        Args:
+            stop: set by whoever ends the run early; triggers and holds end at once.
+        """
+        self._schedule = schedule
+        self._scene = scene
+        self._history = history
+        self._stop = stop
+        self._lock = Lock()
+        self._in_force: dict[str, _InForce] = {}
+        self._threads: list[Thread] = []
+
+    def run(self, watch: Watch, check: Callable[[], None]) -> None:
+        """Return when every step has run its course.
+
+        Args:
+            check: called several times a second in this thread; what it raises ends the run.
+        """
+        self._threads = [Thread(target=self._step, args=(step, watch), name=step.name, daemon=True) for step in self._schedule.steps]
+        for thread in self._threads:
+            thread.start()
+        while any(thread.is_alive() for thread in self._threads):
+            check()
+            for thread in self._threads:
+                thread.join(_JOIN_S)
+
+    def heal_all(self) -> None:
+        """Heal what is still in force. From now on nothing can be injected any more."""
+        with self._lock:
+            self._stop.set()
+            names = list(self._in_force)
+        for name in reversed(names):
+            self._heal(name)
+        for thread in self._threads:
+            thread.join(_END_S)
+
+    def _step(self, step: Step, watch: Watch) -> None:
+        fault = step.fault
+        if not self._do("trigger", step.name, lambda: triggers.wait_for(fault.when, watch), when=str(fault.when)):
+            return
+        if self._do("inject", step.name, lambda: self._inject(step), kind=fault.kind, draw=step.draw):
+            self._do("prove", step.name, lambda: self._prove(step.name))
+            self._hold(step.name)
+        self._heal(step.name)
+
+    def _inject(self, step: Step) -> Mapping[str, Any]:
+        injection = prepare(step.fault, self._scene, Random(step.draw))  # noqa: S311 - a schedule, no secret
+        with self._lock:
+            if self._stop.is_set():
+                raise InconclusiveError("the run ended before the fault was injected")
+            self._in_force[step.name] = _InForce(injection, clock.monotonic_s())
+            injection.inject()
+        return {"target": injection.target, "hold_s": injection.hold_s}
+
+    def _prove(self, name: str) -> Mapping[str, Any]:
+        in_force = self._in_force.get(name)
+        if in_force is None:
+            raise InconclusiveError("the fault was healed before it was proved")
+        proof = in_force.injection.proof()
+        return {"bit": proof.bit, "proof": proof.facts}
+
+    def _hold(self, name: str) -> None:
+        in_force = self._in_force.get(name)
+        if in_force is not None:
+            left_s = in_force.since_s + in_force.injection.hold_s - clock.monotonic_s()
+            clock.pause(max(0.0, left_s), self._stop)
+
+    def _heal(self, name: str) -> None:
+        """Once for each injection, whoever comes first: its own thread or `heal_all`."""
+        with self._lock:
+            in_force = self._in_force.pop(name, None)
+        if in_force is not None:
+            self._do("heal", name, lambda: _healed(in_force.injection))
+
+    def _do(self, f: str, name: str, action: Callable[[], Mapping[str, Any]], **value: Any) -> bool:
+        """Do one thing of one fault, and write down that it began and how it ended."""
+        self._history.record("nemesis", "invoke", f, fault=name, **value)
+        try:
+            outcome = action()
+        except Exception as error:  # noqa: BLE001 - see the docstring of this module
+            self._history.record("nemesis", "fail", f, fault=name, error=f"{type(error).__name__}: {error}")
+            return False
+        self._history.record("nemesis", "ok", f, fault=name, **outcome)
+        return True
+
+
+def _healed(injection: Injection) -> Mapping[str, Any]:
+    injection.heal()
+    return {"target": injection.target}

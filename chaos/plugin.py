@@ -1,0 +1,100 @@
+"""The pytest plugin: `scenarios.yaml` becomes tests, their outcome pytest's and Allure's.
+
+    pytest -m chaos                                   every scenario; plain `pytest` runs none
+    pytest -m "chaos and smoke" --chaos-seed 7        tags are marks
+    pytest "scenarios.yaml::test_scenario[NAME]"      one
+
+It serves this project and any repository that installs the package and has a `scenarios.yaml` of its own.
+"""
+
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from chaos import interrupts, scenario_test
+from chaos.errors import ScenarioError
+from chaos.harness import Harness
+from chaos.report import allure, terminal
+from chaos.scenario.load import ScenarioFile, load
+from chaos.stage import Stage
+
+FILE = "scenarios.yaml"
+_HARNESS = pytest.StashKey[Harness]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options of a run."""
+    group = parser.getgroup("chaos", "chaos scenarios")
+    group.addoption("--chaos-seed", type=int, help="seed of every random choice; drawn and printed when not given")
+    group.addoption("--chaos-runs", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are made (default: runs)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the mark that keeps scenarios out of a plain `pytest`."""
+    config.addinivalue_line("markers", "chaos: breaks a real system; runs only under -m chaos")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect every file with the right name."""
+    return ScenarioModule.from_parent(parent, path=file_path) if file_path.name == FILE else None
+
+
+class ScenarioModule(pytest.Module):
+    """A scenarios file in the place of a Python module: one parametrized test (pytest's own fixtures, -k, marks, ids)."""
+
+    file: ScenarioFile
+
+    def _getobj(self) -> ModuleType:
+        return scenario_test
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Read the file first.
+
+        Raises:
+            CollectError: the file is wrong; pytest ends with 2 before anything is started.
+        """
+        try:
+            self.file = load(self.path)
+        except ScenarioError as error:
+            raise self.CollectError(_shown_from(str(error), self.path, self.config.invocation_params.dir)) from None
+        for tag in sorted({tag for scenario in self.file.scenarios for tag in scenario.tags}):
+            self.config.addinivalue_line("markers", f"{tag}: a tag of {FILE}")
+        return super().collect()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each scenario, by name: Allure's history hangs on it."""
+    module = metafunc.definition.getparent(ScenarioModule)
+    if module is not None:
+        cases = [
+            pytest.param(scenario.name, id=scenario.name, marks=[pytest.mark.chaos, *(getattr(pytest.mark, tag) for tag in scenario.tags)])
+            for scenario in module.file.scenarios
+        ]
+        metafunc.parametrize("scenario", cases)
+
+
+@pytest.fixture(scope="session")
+def chaos_harness(pytestconfig: pytest.Config) -> Iterator[Harness]:
+    """What scenarios share: parts, system, auditor."""
+    interrupts.terminate_like_ctrl_c()
+    seed = pytestconfig.getoption("--chaos-seed")
+    with _uncaptured(pytestconfig):
+        terminal.say("")
+    harness = Harness(
+        runs=pytestconfig.getoption("--chaos-runs").resolve(),
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+        echo=terminal.say,
+    )
+    pytestconfig.stash[_HARNESS] = harness
+    yield harness
+    harness.close()
+
+
+@pytest.fixture
+def chaos_stage(request: pytest.FixtureRequest, chaos_harness: Harness) -> Stage:
+    """Where one scenario is played."""
+    module = request.node.getparent(ScenarioModule)
+    return Stage(chaos_harness, module.file, request.node.nodeid, request.config)

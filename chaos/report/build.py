@@ -1,0 +1,125 @@
+"""From a run directory to its report: the history says what happened, the findings say what is wrong, nothing else counts.
+
+    verdict = max over verifiers of what they said, after ``expect``; at least UNKNOWN when anything kept the run from proving
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from chaos.history import Event
+from chaos.report.report import FaultRecord, PhaseRecord, Report
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import Schedule
+from verifiers.base import Finding, Verdict
+
+_NOTHING_SAID = "no verifier was asked: the run did not come that far"
+
+
+def build(scenario: Scenario, schedule: Schedule, events: Sequence[Event], findings: Sequence[Finding], folder: Path, replay: str) -> Report:
+    """The report of one run, complete or cut short."""
+    expect = {name: Verdict[word.upper()] for name, word in scenario.expected.items()}
+    faults = tuple(_fault(step.name, step.fault.kind, events) for step in schedule.steps)
+    phases = tuple(_phases(events))
+    problems = tuple(_problems(phases, faults, findings))
+    outcomes = [_outcome(finding, expect, findings) for finding in findings]
+    floor = Verdict.UNKNOWN if problems else Verdict.VALID
+    return Report(
+        scenario=scenario.name,
+        title=scenario.title,
+        tags=scenario.tags,
+        verdict=max([floor, *outcomes]),
+        judged=_judged(findings),
+        expect=expect,
+        findings=tuple(findings),
+        problems=problems,
+        phases=phases,
+        faults=faults,
+        recovery_s=_recovery_s(events),
+        records=scenario.workload.records,
+        seed=schedule.seed,
+        run_dir=folder,
+        replay=replay,
+    )
+
+
+def _judged(findings: Iterable[Finding]) -> Mapping[str, Verdict]:
+    judged: dict[str, Verdict] = {}
+    for finding in findings:
+        judged[finding.verifier] = max(finding.verdict, judged.get(finding.verifier, Verdict.VALID))
+    return judged
+
+
+def _outcome(finding: Finding, expect: Mapping[str, Verdict], findings: Sequence[Finding]) -> Verdict:
+    """What a finding means for the run: a control must be caught at the pipeline's output, and nowhere else."""
+    output = findings[-1].subject
+    if expect[finding.verifier] is Verdict.VALID or finding.subject != output:
+        return finding.verdict
+    return {Verdict.INVALID: Verdict.VALID, Verdict.UNKNOWN: Verdict.UNKNOWN, Verdict.VALID: Verdict.INVALID}[finding.verdict]
+
+
+def _phases(events: Iterable[Event]) -> Iterable[PhaseRecord]:
+    began: Event | None = None
+    for event in events:
+        if event.f != "phase":
+            continue
+        if event.type == "invoke":
+            began = event
+        elif began is not None:
+            took_s = round(event.elapsed_s - began.elapsed_s, 3)
+            yield PhaseRecord(event.value["phase"], began.time_ms, took_s, event.value.get("error", ""))
+
+
+def _fault(name: str, kind: str, events: Iterable[Event]) -> FaultRecord:
+    own = {(event.f, event.type): event for event in events if event.process == "nemesis" and event.value.get("fault") == name}
+
+    def when(f: str) -> int | None:
+        return own[f, "ok"].time_ms if (f, "ok") in own else None
+
+    proved = own[("prove", "ok")].value if ("prove", "ok") in own else {}
+    injected = own[("inject", "ok")].value if ("inject", "ok") in own else {}
+    bit = bool(proved.get("bit", False))
+    return FaultRecord(
+        name=name,
+        kind=kind,
+        target=injected.get("target", ""),
+        triggered_ms=when("trigger"),
+        injected_ms=when("inject"),
+        proved_ms=when("prove"),
+        healed_ms=when("heal"),
+        bit=bit,
+        proof=proved.get("proof", {}),
+        problem=_fault_problem(own, bit=bit),
+    )
+
+
+def _fault_problem(own: Mapping[tuple[str, str], Event], *, bit: bool) -> str:
+    for f, words in (("trigger", "its trigger never came"), ("inject", "it was not injected"), ("heal", "it was not healed")):
+        if (f, "fail") in own:
+            return f"{words}: {own[f, 'fail'].value['error']}"
+    if ("inject", "ok") not in own:
+        return "the run ended before it was injected"
+    if ("prove", "fail") in own:
+        return f"its proof could not be had: {own['prove', 'fail'].value['error']}"
+    return "" if bit else "it did not bite"
+
+
+def _problems(phases: Iterable[PhaseRecord], faults: Iterable[FaultRecord], findings: Sequence[Finding]) -> Iterable[str]:
+    yield from (f"{phase.name}: {phase.error}" for phase in phases if phase.error)
+    yield from (f"{fault.name}: {fault.problem}" for fault in faults if fault.problem)
+    if not findings:
+        yield _NOTHING_SAID
+
+
+def _recovery_s(events: Sequence[Event]) -> float | None:
+    """From the last injection until the output grew again; None when nothing was injected or it never grew."""
+    injected = [event for event in events if event.process == "nemesis" and (event.f, event.type) == ("inject", "ok")]
+    if not injected:
+        return None
+    samples = [event for event in events if event.process == "sampler" and event.index > injected[-1].index]
+    grown = next((later for earlier, later in zip(samples, samples[1:], strict=False) if _committed(later) > _committed(earlier)), None)
+    return round(grown.elapsed_s - injected[-1].elapsed_s, 3) if grown else None
+
+
+def _committed(event: Event) -> Any:
+    return event.value["committed"]

@@ -1,0 +1,259 @@
+"""One run of one scenario, from nothing to a verdict.
+
+1. set_up   the system is healthy; topics made; the plan written down
+2. steady   workload and pipeline run; output flows
+3. inject   the nemesis: trigger, inject, prove, hold, heal
+4. heal     every injection undone, last in first out, whatever happened; the cluster is healthy again
+5. drain    the workload ends; the pipeline reaches the end of its source; no transaction is open
+6. observe  ends fixed; topics and ledger landed as Parquet
+7. judge    verifiers read Parquet only
+8. report   made from the history and the findings alone (`chaos.report.build`)
+
+A pipeline that dies, a trigger that never comes or a drain that never ends is a problem that keeps the run from being VALID;
+what can still be observed is observed and judged, for a duplicate is a duplicate in a crippled run too.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from threading import Event as Flag
+
+from pyspark.sql import SparkSession
+
+from chaos import auditor, clock, interrupts
+from chaos.errors import DeadlineError, InconclusiveError
+from chaos.faults.base import Scene
+from chaos.history import History
+from chaos.judge import judge
+from chaos.nemesis import Nemesis
+from chaos.runtime import artifacts
+from chaos.sampler import Sampler
+from chaos.scenario.model import PARTITIONS, FillSourcePipeline, Scenario, SparkSquarePipeline
+from chaos.scenario.plan import Schedule, to_json
+from chaos.subjects import Driver, Subject
+from chaos.system.addresses import CLIENTS, joined
+from chaos.system.system import System
+from chaos.triggers import Watch
+from pipelines.base import Endpoints, Pipeline, Topics
+from pipelines.fill_source import FillSource
+from pipelines.square import SparkSquare
+
+_FLOWS_WITHIN_S = 60.0
+_DRAINS_WITHIN_S = 60.0
+_TRIGGER_SLACK_S = 60.0
+_PIPELINE = "pipeline"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What runs share.
+
+    Attributes:
+        spark: the auditor's session; starts at first call, in the background of the first scenario.
+        square: makes the Spark pipeline; a test of the framework puts a mutant here.
+    """
+
+    system: System
+    spark: Callable[[], SparkSession]
+    square: Callable[..., Pipeline] = SparkSquare
+
+
+class Run:
+    """One run; `execute` it once."""
+
+    def __init__(self, scenario: Scenario, schedule: Schedule, session: Session, folder: Path, history: History) -> None:
+        """Describe the run.
+
+        Args:
+            folder: the run directory; it exists.
+        """
+        self.scenario = scenario
+        self._schedule = schedule
+        self._session = session
+        self._system = session.system
+        self._folder = folder
+        self._history = history
+        suffix = folder.name
+        self._topics = Topics(f"datasource-{suffix}", f"datasink-{suffix}", PARTITIONS)
+        self._stop = Flag()
+        self._subjects: list[Subject] = []
+        self._began_s = 0.0
+        workload = scenario.workload
+        idempotence = scenario.pipeline.idempotence if isinstance(scenario.pipeline, FillSourcePipeline) else True
+        self._loader = FillSource(workload.records, workload.rate_per_s, idempotence)
+        self._pipeline = self._make_pipeline()
+        ids = self._pipeline.transactional_ids(self._topics) if self._pipeline else ()
+        names = {"datasource": self._topics.source, "datasink": self._topics.sink}
+        self._nemesis = Nemesis(schedule, Scene(self._system, names, ids, Driver(history, _PIPELINE)), history, self._stop)
+
+    def execute(self) -> None:
+        """Run the phases; the outcome is in the history and the run directory.
+
+        Raises:
+            ChaosError: the system is not available, or cannot be observed.
+            KeyboardInterrupt: the user ended it; faults are healed and processes gone.
+        """
+        with self._cleaned_up():
+            self._phase("set_up", self._set_up)
+            with Sampler(self._system.kafka, self._history, self._topics.source, self._output, partitions=PARTITIONS, total=self._total):
+                try:
+                    self._tolerated("steady", self._steady)
+                    self._tolerated("inject", self._inject)
+                finally:
+                    self._phase("heal", self._heal)
+                self._tolerated("drain", self._drain)
+            self._phase("observe", self._observe)
+        self._phase("judge", self._judge)
+
+    # the phases --------------------------------------------------------------------------------------------------------
+
+    def _set_up(self) -> None:
+        self._write("scenario.json", self.scenario.model_dump_json(indent=1, by_alias=True))
+        self._write("schedule.json", json.dumps(to_json(self._schedule), indent=1))
+        self._write("versions.json", json.dumps(artifacts.versions(self._system.parts), indent=1))
+        self._system.wait_until_healthy()
+        self._system.kafka.create(self._names(), PARTITIONS)
+        if self._pipeline:
+            self._pipeline.prepare(self._endpoints("spark"), self._topics)
+
+    def _steady(self) -> None:
+        if self._pipeline:
+            self._start(_PIPELINE, self._pipeline, "spark").wait_for("started")
+        self._start("loader", self._loader, "loader")
+        clock.wait_until(self._flows, within_s=_FLOWS_WITHIN_S, reason="output to flow")
+        self._began_s = clock.monotonic_s()
+
+    def _inject(self) -> None:
+        workload = self.scenario.workload
+        deadline_s = workload.records / workload.rate_per_s + _TRIGGER_SLACK_S
+        self._nemesis.run(Watch(self._history, self._began_s, workload.records, deadline_s, self._stop), self._check)
+
+    def _heal(self) -> None:
+        with interrupts.deferred():
+            self._nemesis.heal_all()
+            self._system.kafka.wait_until_healthy()
+
+    def _drain(self) -> None:
+        loader = self._subjects[-1]
+        clock.wait_until(lambda: not loader.process.alive(), within_s=self._loads_within_s, reason="the loader to end")
+        loader.listen()
+        clock.wait_until(self._drained, within_s=_DRAINS_WITHIN_S, reason="the pipeline to reach the end of its source", seen=self._lag)
+        for subject in self._subjects:
+            subject.stop()
+
+    def _observe(self) -> None:
+        """Source first: what the sink must hold is the model of the source as it was landed."""
+        kafka, folder = self._system.kafka, self._folder / "evidence"
+        spark = self._session.spark()
+        offsets = {topic: kafka.offsets(topic, PARTITIONS) for topic in self._names()}
+        read = partial(auditor.land, spark, kafka.bootstrap)
+        ledger = self._loader.expected(spark, self._folder, PARTITIONS)
+        source = read(self._topics.source, offsets[self._topics.source], ledger, "source", folder)
+        if self._pipeline:
+            positions = self._pipeline.positions(self._endpoints("spark"), self._topics, self._folder)
+            read(self._topics.sink, offsets[self._topics.sink], self._pipeline.expected(source), "sink", folder, positions)
+
+    def _judge(self) -> None:
+        judge(self._session.spark(), self.scenario, self._folder)
+
+    # what they need ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _output(self) -> str:
+        return self._topics.sink if self._pipeline else self._topics.source
+
+    @property
+    def _total(self) -> int:
+        return self.scenario.workload.records
+
+    @property
+    def _loads_within_s(self) -> float:
+        return self._total / self.scenario.workload.rate_per_s + _DRAINS_WITHIN_S
+
+    def _make_pipeline(self) -> Pipeline | None:
+        declared = self.scenario.pipeline
+        if not isinstance(declared, SparkSquarePipeline):
+            return None
+        return self._session.square(declared.delivery, declared.batch_records)
+
+    def _names(self) -> list[str]:
+        return [self._topics.source, self._topics.sink] if self._pipeline else [self._topics.source]
+
+    def _endpoints(self, client: str) -> Endpoints:
+        addresses, spark = self._system.addresses, self._system.spark
+        links = [addresses.client(client, number) for number in self._system.kafka.numbers]
+        return Endpoints(
+            kafka=joined(links),
+            audit=self._system.kafka.bootstrap,
+            spark_master=spark.master,
+            host=addresses.driver,
+            java_options=spark.java_options,
+            jars=tuple(str(jar) for jar in self._system.parts.connector_jars),
+        )
+
+    def _start(self, name: str, what: Pipeline | FillSource, client: str) -> Subject:
+        assert client in CLIENTS  # noqa: S101 - a slip of ours, not of the user
+        command = what.command(self._endpoints(client), self._topics, self._folder)
+        subject = Subject(self._system.runtime, self._history, name, command, self._folder)
+        self._subjects.append(subject)
+        return subject
+
+    def _check(self) -> None:
+        """The pipeline must outlive the faults."""
+        if self._pipeline and self._subjects:
+            self._subjects[0].must_live()
+
+    def _flows(self) -> bool:
+        self._check()
+        sample = self._history.latest("sampler", "progress")
+        return sample is not None and sample.value["committed"] > 0
+
+    def _drained(self) -> bool:
+        self._check()
+        return not self._lag()
+
+    def _lag(self) -> dict[str, int]:
+        """What is left to do, by partition; empty at the end."""
+        kafka = self._system.kafka
+        source = kafka.offsets(self._topics.source, PARTITIONS)
+        output = kafka.offsets(self._output, PARTITIONS)
+        open_ = {f"open in {self._output}-{number}": ends.hw - ends.lso for number, ends in output.items() if ends.hw > ends.lso}
+        if not self._pipeline:
+            return open_
+        positions = self._pipeline.positions(self._endpoints("spark"), self._topics, self._folder)
+        behind = {number: ends.lso - positions.get(number, 0) for number, ends in source.items()}
+        return open_ | {f"behind in {self._topics.source}-{number}": lag for number, lag in behind.items() if lag > 0}
+
+    def _phase(self, name: str, action: Callable[[], None]) -> None:
+        self._history.record("runner", "invoke", "phase", phase=name)
+        try:
+            action()
+        except BaseException as error:
+            self._history.record("runner", "fail", "phase", phase=name, error=f"{type(error).__name__}: {error}")
+            raise
+        self._history.record("runner", "ok", "phase", phase=name)
+
+    def _tolerated(self, name: str, action: Callable[[], None]) -> None:
+        """A phase after whose failure there is still something to see."""
+        try:
+            self._phase(name, action)
+        except (DeadlineError, InconclusiveError):
+            return
+
+    @contextmanager
+    def _cleaned_up(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            with interrupts.deferred():
+                for subject in self._subjects:
+                    subject.process.kill()
+                self._system.kafka.delete(self._names())
+
+    def _write(self, name: str, text: str) -> None:
+        (self._folder / name).write_text(text + "\n", encoding="utf-8")
+
+

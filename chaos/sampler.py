@@ -1,0 +1,59 @@
+"""How far the run is, several times a second, by the brokers' own account on the audit listener."""
+
+from collections.abc import Mapping
+from threading import Event as Flag
+from threading import Thread
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import IsolationLevel, KafkaException
+
+from chaos import clock
+from chaos.history import History
+from chaos.system.kafka import Kafka
+
+_EVERY_S = 0.03
+
+
+class Sampler:
+    """Writes ``sampler progress {"written", "committed", "total"}`` to the history whenever it changed.
+
+    ``written`` counts offsets of the source, ``committed`` offsets of the output below the last stable one. Transaction markers
+    take offsets too, one per transaction and partition, so both may be above the number of records by a few per thousand.
+    """
+
+    def __init__(self, kafka: Kafka, history: History, source: str, output: str, *, partitions: int, total: int) -> None:
+        """Prepare to watch two topics, which may be one and the same."""
+        self._kafka = kafka
+        self._history = history
+        self._source = source
+        self._output = output
+        self._partitions = partitions
+        self._total = total
+        self._stop = Flag()
+        self._thread = Thread(target=self._run, name="sampler", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join(timeout=15)
+
+    def _run(self) -> None:
+        before: Mapping[str, int] = {}
+        while not clock.pause(_EVERY_S, self._stop):
+            sample = self._sample()
+            if sample and sample != before:
+                self._history.record("sampler", "info", "progress", **sample)
+                before = sample
+
+    def _sample(self) -> Mapping[str, int]:
+        """Empty while a leader does not answer."""
+        try:
+            written = self._kafka.end(self._source, self._partitions, IsolationLevel.READ_UNCOMMITTED)
+            committed = self._kafka.end(self._output, self._partitions, IsolationLevel.READ_COMMITTED)
+        except KafkaException:
+            return {}
+        return {"written": min(written, self._total), "committed": min(committed, self._total), "total": self._total}

@@ -1,0 +1,209 @@
+"""The three brokers, and what can be asked of them over the audit listener, which no fault touches."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from chaos import clock
+from chaos.errors import RuntimeUnavailableError
+from chaos.runtime.artifacts import Parts
+from chaos.runtime.base import Process, Runtime
+from chaos.system import wire
+from chaos.system.addresses import Address, Addresses, joined
+from chaos.system.broker import Broker
+
+_ASK_S = 3.0
+_TRANSACTION_STATE = "__transaction_state"
+_INTERNAL = ("__consumer_offsets", _TRANSACTION_STATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """One partition's ends: low, last stable offset and high watermark, the last two exclusive."""
+
+    low: int
+    lso: int
+    hw: int
+
+
+class Kafka:
+    """Three KRaft brokers on one machine."""
+
+    def __init__(self, runtime: Runtime, parts: Parts, addresses: Addresses, folder: Path, brokers: int) -> None:
+        """Describe the cluster; nothing is started yet."""
+        self.numbers = tuple(range(1, brokers + 1))
+        self.addresses = addresses
+        self._runtime = runtime
+        self._brokers = [Broker(number, brokers, addresses, folder / f"broker-{number}", parts) for number in self.numbers]
+        self.processes: dict[int, Process] = {}
+        self._admin: AdminClient | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The audit listeners."""
+        return joined([self.addresses.audit(number) for number in self.numbers])
+
+    @property
+    def admin(self) -> AdminClient:
+        """A client on the audit listeners; made at first use."""
+        if self._admin is None:
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "socket.timeout.ms": 5000})
+        return self._admin
+
+    def start(self) -> None:
+        """Format and start all brokers; `wait_until_ready` says when they serve."""
+        for broker in self._brokers:
+            broker.write_files()
+        formats = [(broker, self._runtime.start(broker.format_spec())) for broker in self._brokers]
+        for broker, process in formats:
+            clock.wait_until(lambda process=process: not process.alive(), within_s=60, reason=f"{process.spec.name} to end")
+            if process.exit_code():
+                raise RuntimeUnavailableError(f"the storage of {broker.name} could not be formatted; see {process.spec.log}")
+        for broker in self._brokers:
+            self.processes[broker.number] = self._runtime.start(broker.serve_spec())
+
+    def wait_until_ready(self) -> None:
+        """Return when all brokers are registered and transactions and groups work.
+
+        Raises:
+            RuntimeUnavailableError: a broker died at start.
+        """
+        clock.wait_until(self._all_registered, within_s=60, reason="three brokers in the metadata", every_s=0.1, ignore=(KafkaException,))
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": "chaos-warm-up", "log_level": 0})
+        producer.init_transactions(30)
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "chaos-warm-up", "log_level": 0})
+        consumer.committed([TopicPartition("chaos-warm-up", 0)], timeout=30)
+        consumer.close()
+        self.wait_until_healthy()
+
+    def _all_registered(self) -> bool:
+        for number, process in self.processes.items():
+            if not process.alive():
+                raise RuntimeUnavailableError(f"broker-{number} ended with {process.exit_code()}; see {process.spec.log}")
+        return len(self.admin.list_topics(timeout=_ASK_S).brokers) == len(self.numbers)
+
+    # what a fault or a verifier asks -----------------------------------------------------------------------------------
+
+    def address(self, number: int) -> Address:
+        """Where a broker can always be reached."""
+        return self.addresses.audit(number)
+
+    def unhealthy(self) -> list[str]:
+        """What is wrong now, in words; empty when every broker serves and every replica is in sync."""
+        dead = [f"broker-{number} does not run" for number, process in self.processes.items() if not process.alive()]
+        if dead:
+            return dead
+        silent = [f"broker-{number} does not answer" for number in self.numbers if not wire.answers(self.address(number))]
+        if silent:
+            return silent
+        try:
+            topics = self.admin.list_topics(timeout=_ASK_S).topics
+        except KafkaException as error:
+            return [f"metadata cannot be had: {error}"]
+        return [
+            f"{name}-{number} has {len(partition.isrs)} of {len(partition.replicas)} replicas in sync"
+            for name, topic in topics.items()
+            for number, partition in topic.partitions.items()
+            if partition.leader < 0 or len(partition.isrs) < len(partition.replicas)
+        ]
+
+    def wait_until_healthy(self, within_s: float = 30) -> None:
+        """Return when `unhealthy` has nothing to say."""
+        clock.wait_until(lambda: not self.unhealthy(), within_s=within_s, reason="a healthy cluster", every_s=0.1, seen=self.unhealthy)
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The broker that leads a partition now.
+
+        Raises:
+            LookupError: no such partition, or it has no leader.
+        """
+        metadata = self._partition(topic, partition)
+        if metadata.leader < 0:
+            raise LookupError(f"{topic}-{partition} has no leader now")
+        return int(metadata.leader)
+
+    def followers(self, topic: str, partition: int) -> list[int]:
+        """The other replicas of a partition."""
+        metadata = self._partition(topic, partition)
+        return sorted(replica for replica in metadata.replicas if replica != metadata.leader)
+
+    def _partition(self, topic: str, partition: int) -> Any:
+        topics = self.admin.list_topics(topic, timeout=_ASK_S).topics
+        if partition not in topics[topic].partitions:
+            raise LookupError(f"there is no partition {topic}-{partition}")
+        return topics[topic].partitions[partition]
+
+    def transaction_coordinator(self, transactional_id: str) -> int:
+        """The broker that coordinates a transactional.id: the leader of its partition of ``__transaction_state``."""
+        partitions = len(self.admin.list_topics(_TRANSACTION_STATE, timeout=_ASK_S).topics[_TRANSACTION_STATE].partitions)
+        return self.leader(_TRANSACTION_STATE, java_hash(transactional_id) % partitions)
+
+    def controller(self) -> int:
+        """The active controller, asked of the first broker that knows."""
+        for number in self.numbers:
+            try:
+                return wire.quorum_leader(self.address(number))
+            except OSError:
+                continue
+        raise LookupError("no broker knows the leader of the controller quorum")
+
+    # topics ------------------------------------------------------------------------------------------------------------
+
+    def create(self, topics: Iterable[str], partitions: int) -> None:
+        """Create topics, three replicas each, and return when every replica is in sync."""
+        names = list(topics)
+        wanted = [NewTopic(name, num_partitions=partitions, replication_factor=3) for name in names]
+        _settle(self.admin.create_topics(wanted, operation_timeout=10))
+        self.wait_until_healthy()
+
+    def delete(self, topics: Iterable[str]) -> None:
+        """Delete topics; one that is not there is no error."""
+        for future in self.admin.delete_topics(list(topics), operation_timeout=10).values():
+            try:
+                future.result(15)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+
+    def offsets(self, topic: str, partitions: int) -> dict[int, Offsets]:
+        """Low, LSO and HW of every partition, in that order, so that LSO <= HW always.
+
+        Raises:
+            KafkaException: a leader does not answer now.
+        """
+        low = self._list(topic, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
+        lso = self._list(topic, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
+        hw = self._list(topic, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+        return {number: Offsets(low[number], lso[number], hw[number]) for number in range(partitions)}
+
+    def end(self, topic: str, partitions: int, level: IsolationLevel) -> int:
+        """Sum of the ends of a topic's partitions at an isolation level; cheap enough to be asked often."""
+        return sum(self._list(topic, partitions, OffsetSpec.latest(), level).values())
+
+    def _list(self, topic: str, partitions: int, spec: OffsetSpec, level: IsolationLevel) -> dict[int, int]:
+        wanted = {TopicPartition(topic, number): spec for number in range(partitions)}
+        futures = self.admin.list_offsets(wanted, isolation_level=level, request_timeout=_ASK_S)
+        return {partition.partition: future.result(_ASK_S + 1).offset for partition, future in futures.items()}
+
+
+def java_hash(text: str) -> int:
+    """``Utils.abs(text.hashCode)``, by which Kafka finds the partition of a transactional.id (TransactionStateManager)."""
+    value = 0
+    for unit in _utf16(text):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value & 0x7FFFFFFF
+
+
+def _utf16(text: str) -> Iterator[int]:
+    data = text.encode("utf-16-be")
+    return (int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2))
+
+
+def _settle(futures: Mapping[str, Future[None]]) -> None:
+    for future in futures.values():
+        future.result(15)

@@ -1,0 +1,94 @@
+"""Links: the ordered pairs client -> broker and broker -> broker, each through proxies of its own.
+
+    spark ──spark->broker-2──▶ [meter ▸ toxics] ──▶ broker-2        what is on the link goes through the toxics in order;
+    spark ◀─────────────────── [toxics ◂ meter] ◀── broker-2        the meter is first, so it counts what a later toxic swallows
+
+A link between brokers is two proxies, INTERNAL (replication, transaction markers) and CONTROLLER (the quorum, heartbeats):
+what is cut is the cable, not a port.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chaos.system.addresses import CLIENTS, CONTROLLER_PORT, INTERNAL_PORT, Addresses
+from chaos.system.toxiproxy import ProxySpec, Toxic, Toxiproxy
+
+STREAMS = {"up": ("upstream",), "down": ("downstream",), "both": ("upstream", "downstream")}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One ordered pair.
+
+    Attributes:
+        source: ``spark``, ``loader`` or ``broker-1``; who opens the connections.
+        broker: number of the broker at the other end.
+        proxies: the proxies that make up the link.
+    """
+
+    source: str
+    broker: int
+    proxies: tuple[ProxySpec, ...]
+    toxiproxy: Toxiproxy
+
+    @property
+    def name(self) -> str:
+        """As it is written in scenarios, e.g. ``spark->broker-2``."""
+        return f"{self.source}->broker-{self.broker}"
+
+    def bytes_seen(self, stream: str = "both") -> int:
+        """Bytes that entered the link so far, whether they came out or not."""
+        return sum(
+            int(self.toxiproxy.read(proxy.name, f"meter_{direction}")["bytes"])
+            for proxy in self.proxies
+            for direction in STREAMS[stream]
+        )
+
+    def connections(self) -> int:
+        """Connections opened over the link so far."""
+        return sum(int(self.toxiproxy.read(proxy.name, "meter_upstream")["connections_opened"]) for proxy in self.proxies)
+
+    def add(self, name: str, toxic: str, stream: str, attributes: dict[str, int]) -> None:
+        """Put a toxic behind the meters, in one or both directions."""
+        for proxy in self.proxies:
+            for direction in STREAMS[stream]:
+                self.toxiproxy.add(proxy.name, Toxic(f"{name}_{direction}", toxic, direction, attributes))
+
+    def remove(self, name: str, stream: str) -> None:
+        """Take the toxic away; idempotent."""
+        for proxy in self.proxies:
+            for direction in STREAMS[stream]:
+                self.toxiproxy.remove(proxy.name, f"{name}_{direction}")
+
+    def enable(self, *, enabled: bool) -> None:
+        """Plug the cable in, or pull it."""
+        for proxy in self.proxies:
+            self.toxiproxy.enable(proxy.name, enabled=enabled)
+
+
+def every_link(addresses: Addresses, brokers: int, toxiproxy: Toxiproxy) -> tuple[Link, ...]:
+    """All links of a system: of each client group to each broker, of each broker to each broker.
+
+    A broker talks to itself through a link as well (its own name must resolve), but that is no cable: it is never broken.
+    """
+    numbers = range(1, brokers + 1)
+    of_clients = [
+        Link(client, number, (_client_proxy(addresses, client, number),), toxiproxy) for client in CLIENTS for number in numbers
+    ]
+    of_brokers = [
+        Link(f"broker-{source}", target, tuple(_peer_proxies(addresses, source, target)), toxiproxy)
+        for source in numbers
+        for target in numbers
+    ]
+    return (*of_clients, *of_brokers)
+
+
+def _client_proxy(addresses: Addresses, client: str, number: int) -> ProxySpec:
+    upstream = addresses.broker(number), addresses.client_port(client)
+    return ProxySpec(f"{client}-to-broker-{number}", addresses.client(client, number), upstream)
+
+
+def _peer_proxies(addresses: Addresses, source: int, target: int) -> Iterator[ProxySpec]:
+    for role, port in (("internal", INTERNAL_PORT), ("controller", CONTROLLER_PORT)):
+        listen = addresses.peer(source, target), port
+        yield ProxySpec(f"broker-{source}-to-broker-{target}-{role}", listen, (addresses.broker(target), port))

@@ -1,0 +1,160 @@
+"""A standalone Spark cluster straight from the pip package: a master and workers as processes of their own.
+
+So executors (children of a worker), their Python workers, a worker and the pipeline's driver can each die alone.
+``SPARK_SCALA_VERSION`` must be in a worker's environment, or every executor's launch fails with "Cannot find any build
+directories" (``AbstractCommandBuilder.getScalaVersion``).
+"""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import requests
+
+from chaos import clock
+from chaos.errors import RuntimeUnavailableError
+from chaos.runtime.artifacts import Parts
+from chaos.runtime.base import Process, ProcessSpec, Runtime
+from chaos.system.addresses import Addresses
+from chaos.system.broker import class_path
+
+_BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
+_OPENED = (
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.io",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
+)
+_ASK_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """One executor JVM.
+
+    Attributes:
+        id: as Spark counts them within an application.
+        app: the application's id.
+        process: the JVM.
+    """
+
+    id: str
+    app: str
+    process: psutil.Process
+
+
+class Spark:
+    """Master and workers."""
+
+    def __init__(self, runtime: Runtime, parts: Parts, addresses: Addresses, folder: Path, workers: int) -> None:
+        """Describe the cluster; nothing is started yet."""
+        self.numbers = tuple(range(1, workers + 1))
+        self.addresses = addresses
+        self._runtime = runtime
+        self._parts = parts
+        self._folder = folder
+        self._daemons: dict[str, Process] = {}
+
+    @property
+    def master(self) -> str:
+        """What a driver connects to."""
+        host, port = self.addresses.master
+        return f"spark://{host}:{port}"
+
+    @property
+    def java_options(self) -> str:
+        """For drivers and executors: quick to start rather than quick for ever."""
+        return " ".join(_quick_start(self._parts))
+
+    def start(self) -> None:
+        """Start the master, and the workers when it answers; `wait_until_ready` says when they are registered."""
+        host, port = self.addresses.master
+        _, page = self.addresses.master_page
+        main = ("org.apache.spark.deploy.master.Master", "--host", host, "--port", str(port), "--webui-port", str(page))
+        self._start("master", host, main)
+        clock.wait_until(self._state, within_s=60, reason="Spark's master to answer", every_s=0.1, ignore=(requests.RequestException,))
+        for number in self.numbers:
+            self._start_worker(number)
+
+    def wait_until_ready(self) -> None:
+        """Return when all workers are registered."""
+        clock.wait_until(lambda: not self.unhealthy(), within_s=60, reason="Spark's workers to register", every_s=0.1, seen=self.unhealthy)
+
+    def unhealthy(self) -> list[str]:
+        """What is wrong now, in words."""
+        dead = [f"Spark's {name} does not run" for name, process in self._daemons.items() if not process.alive()]
+        if dead:
+            return dead
+        try:
+            alive = sum(worker["state"] == "ALIVE" for worker in self._state()["workers"])
+        except requests.RequestException as error:
+            return [f"Spark's master does not answer: {error}"]
+        return [] if alive == len(self.numbers) else [f"{alive} of {len(self.numbers)} Spark workers are registered"]
+
+    def executors(self) -> list[Executor]:
+        """Executors that run now, from the workers' process trees, ordered by application and id."""
+        workers = [process.pid for name, process in self._daemons.items() if name.startswith("worker")]
+        found = [executor for pid in workers for executor in _executors_below(pid)]
+        return sorted(found, key=lambda executor: (executor.app, int(executor.id)))
+
+    def _state(self) -> dict[str, Any]:
+        host, port = self.addresses.master_page
+        answer = requests.get(f"http://{host}:{port}/json/", timeout=_ASK_S)
+        answer.raise_for_status()
+        state: dict[str, Any] = answer.json()
+        return state
+
+    def _start_worker(self, number: int) -> None:
+        host = self.addresses.worker(number)
+        place = ("--host", host, "--webui-port", "8081", "--cores", "2", "--memory", "1g")
+        work = self._folder / f"worker-{number}"
+        main = ("org.apache.spark.deploy.worker.Worker", *place, "--work-dir", str(work), self.master)
+        self._start(f"worker-{number}", host, main)
+
+    def _start(self, name: str, host: str, main: tuple[str, ...]) -> None:
+        jars = class_path(self._parts.spark_home / "jars")
+        opened = (f"--add-opens={module}=ALL-UNNAMED" for module in _OPENED)
+        argv = (str(self._parts.java), "-Xmx256m", *_quick_start(self._parts), *opened, "-cp", jars, *main)
+        env = {
+            "SPARK_HOME": str(self._parts.spark_home),
+            "SPARK_LOCAL_IP": host,
+            "SPARK_SCALA_VERSION": "2.13",
+            "PYSPARK_PYTHON": sys.executable,
+            "JAVA_HOME": str(self._parts.java.parent.parent),
+        }
+        process = self._runtime.start(ProcessSpec(name, argv, self._folder / name, self._folder / f"{name}.log", env))
+        if not process.alive():
+            raise RuntimeUnavailableError(f"Spark's {name} ended at once; see {process.spec.log}")
+        self._daemons[name] = process
+
+
+def _quick_start(parts: Parts) -> tuple[str, ...]:
+    archive = (f"-XX:SharedArchiveFile={parts.spark_cds}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if parts.spark_cds else ()
+    return ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archive)
+
+
+def _executors_below(worker: int) -> Iterator[Executor]:
+    try:
+        children = psutil.Process(worker).children()
+    except psutil.NoSuchProcess:
+        return
+    for child in children:
+        try:
+            command = child.cmdline()
+        except psutil.Error:
+            continue
+        if _BACKEND in command:
+            yield Executor(command[command.index("--executor-id") + 1], command[command.index("--app-id") + 1], child)

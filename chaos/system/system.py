@@ -1,0 +1,98 @@
+"""The whole system under test, started together, asked together, ended together."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from chaos import clock
+from chaos.runtime import preflight
+from chaos.runtime.artifacts import Parts
+from chaos.runtime.base import Process, ProcessSpec, Runtime
+from chaos.system.addresses import AUDIT_PORT, CONTROLLER_PORT, INTERNAL_PORT, Address, Addresses
+from chaos.system.kafka import Kafka
+from chaos.system.links import Link, every_link
+from chaos.system.spark import Spark
+from chaos.system.toxiproxy import Toxiproxy
+
+Echo = Callable[[str], None]
+
+
+class System:
+    """Three brokers, Toxiproxy, a master, workers; and a proxy on every link.
+
+    Attributes:
+        up_s: seconds from nothing to ready.
+    """
+
+    def __init__(self, runtime: Runtime, parts: Parts, addresses: Addresses, folder: Path, *, brokers: int, workers: int) -> None:
+        """Describe the system; `start` starts it."""
+        self.parts = parts
+        self.runtime = runtime
+        self.addresses = addresses
+        self.folder = folder
+        self.kafka = Kafka(runtime, parts, addresses, folder, brokers)
+        self.spark = Spark(runtime, parts, addresses, folder / "spark", workers)
+        self.toxiproxy = Toxiproxy(addresses.toxiproxy)
+        self.links: tuple[Link, ...] = every_link(addresses, brokers, self.toxiproxy)
+        self.up_s = 0.0
+        self._proxy_server: Process | None = None
+
+    def start(self, echo: Echo) -> None:
+        """Start everything and return when all of it serves.
+
+        Raises:
+            RuntimeUnavailableError: an address is taken, or a process did not start.
+            DeadlineError: a process did not get ready.
+        """
+        began_s = clock.monotonic_s()
+        preflight.check_addresses(self.listeners())
+        echo(f"starting Toxiproxy, {len(self.kafka.numbers)} brokers, Spark's master and {len(self.spark.numbers)} workers …")
+        self._start_toxiproxy()
+        self.kafka.start()
+        self.spark.start()
+        self.kafka.wait_until_ready()
+        self.spark.wait_until_ready()
+        self.up_s = clock.monotonic_s() - began_s
+        echo(f"the system is up after {self.up_s:.1f} s")
+
+    def listeners(self) -> list[Address]:
+        """Every address that the system will listen on and that is known before it starts."""
+        brokers = [
+            (self.addresses.broker(number), port)
+            for number in self.kafka.numbers
+            for port in (CONTROLLER_PORT, INTERNAL_PORT, AUDIT_PORT)
+        ]
+        proxies = [proxy.listen for link in self.links for proxy in link.proxies]
+        return [self.addresses.toxiproxy, self.addresses.master, self.addresses.master_page, *brokers, *proxies]
+
+    def unhealthy(self) -> list[str]:
+        """What is not as it must be before a scenario begins."""
+        if self._proxy_server is None or not self._proxy_server.alive():
+            return ["Toxiproxy does not run"]
+        return self.toxiproxy.disturbed() + self.kafka.unhealthy() + self.spark.unhealthy()
+
+    def wait_until_healthy(self, within_s: float = 20) -> None:
+        """Return when nothing is wrong.
+
+        Raises:
+            DeadlineError: it stays wrong; the system must be rebuilt.
+        """
+        clock.wait_until(lambda: not self.unhealthy(), within_s=within_s, reason="a healthy system", every_s=0.2, seen=self.unhealthy)
+
+    def memory_mb(self) -> int:
+        """Resident memory of everything that this process started, in MiB."""
+        total = 0
+        for child in psutil.Process().children(recursive=True):
+            try:
+                total += child.memory_info().rss
+            except psutil.NoSuchProcess:
+                continue
+        return total >> 20
+
+    def _start_toxiproxy(self) -> None:
+        host, port = self.addresses.toxiproxy
+        argv = (str(self.parts.toxiproxy), "-host", host, "-port", str(port))
+        self._proxy_server = self.runtime.start(ProcessSpec("toxiproxy", argv, self.folder, self.folder / "toxiproxy.log"))
+        self.toxiproxy.wait_until_ready()
+        self.toxiproxy.populate(proxy for link in self.links for proxy in link.proxies)

@@ -1,0 +1,70 @@
+"""When it is broken: a moment of the run, told by what is stored in the brokers, never by the pipeline itself."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Event as Flag
+from typing import Any
+
+from chaos import clock
+from chaos.errors import DeadlineError, InconclusiveError
+from chaos.history import History
+from chaos.scenario.model import After, Progress, When
+
+_EVERY_S = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What triggers look at.
+
+    Attributes:
+        began_s: monotonic seconds when output first flowed; ``after`` counts from there.
+        total: records of the workload.
+        deadline_s: how long a trigger is waited for.
+    """
+
+    history: History
+    began_s: float
+    total: int
+    deadline_s: float
+    stop: Flag
+
+
+def wait_for(when: When, watch: Watch) -> Mapping[str, Any]:
+    """Return at the moment declared, with what was seen.
+
+    Raises:
+        InconclusiveError: the run was stopped first.
+        DeadlineError: the moment never came.
+    """
+    match when:
+        case After(after_s=after_s):
+            left_s = watch.began_s + after_s - clock.monotonic_s()
+            if left_s > 0 and clock.pause(left_s, watch.stop):
+                raise InconclusiveError("the run ended before the trigger came")
+            return {"elapsed_s": round(clock.monotonic_s() - watch.began_s, 3)}
+        case Progress(percent=percent):
+            wanted = watch.total * percent / 100
+            _until(lambda: committed(watch.history) >= wanted, watch, f"{percent:g} % of the workload to be committed")
+            return {"committed": committed(watch.history), "of": watch.total}
+
+
+def committed(history: History) -> int:
+    """Records that a read_committed reader of the pipeline's output can see, by the last sample."""
+    sample = history.latest("sampler", "progress")
+    return int(sample.value["committed"]) if sample else 0
+
+
+def _until(condition: Callable[[], bool], watch: Watch, reason: str) -> None:
+    clock.wait_until(
+        lambda: condition() or watch.stop.is_set(),
+        within_s=watch.deadline_s,
+        reason=f"the trigger: {reason}",
+        every_s=_EVERY_S,
+        seen=lambda: f"{committed(watch.history)} of {watch.total}",
+    )
+    if not condition():
+        raise InconclusiveError(f"the run ended before the trigger came: {reason}")
+
+
+__all__ = ["DeadlineError", "Watch", "committed", "wait_for"]
