@@ -36,7 +36,7 @@ def prepare_blackhole(fault: BlackholeLink, scene: Scene, rng: Random) -> Inject
 def prepare_delay(fault: DelayLink, scene: Scene, rng: Random) -> Injection:
     """Aim a `DelayLink`."""
     links, target = resolve_links(fault.link, scene, rng)
-    return DelayedLinks(f"{target}, {fault.stream}", fault.for_s, links, fault.stream, fault.latency_ms, fault.jitter_ms)
+    return DelayedLinks(f"{target}, {fault.stream}", fault.for_s, links, fault.stream, 1000 * fault.latency_s, 1000 * fault.jitter_s)
 
 
 @dataclass(slots=True)
