@@ -1,0 +1,90 @@
+"""The end of a session: one row per run, how to repeat what failed, and what the whole set cost."""
+
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from statistics import median
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from chaos.report.report import Report
+from chaos.report.wording import one_line, phrases, seconds, wall_s
+from verifiers.base import Verdict
+
+_COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
+_FIXED = frozenset({"set_up", "drain", "observe", "judge", "report"})
+
+
+def summary_table(reports: Sequence[Report], width: int) -> RenderableType:
+    """One row per run; below it, for each that is not VALID, why, where its files are and how to repeat it.
+
+    Args:
+        reports: in the order they ran.
+        width: columns of the terminal; from 80 on it is readable.
+    """
+    table = Table(box=box.SIMPLE_HEAD, width=width, pad_edge=False)
+    table.add_column("scenario", ratio=5, overflow="fold")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("findings", ratio=4)
+    for name in ("recovery", "wall", "seed"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for report in reports:
+        table.add_row(*_row(report))
+    return Group(table, *(line for report in reports if report.verdict is not Verdict.VALID for line in _repeat(report)))
+
+
+def costs(reports: Sequence[Report], ups_s: Sequence[float], total_s: float) -> RenderableType:
+    """Where the time went.
+
+    Args:
+        reports: of the session.
+        ups_s: seconds each start of the system took.
+        total_s: seconds of the whole set.
+    """
+    return Group(*(Text(line, no_wrap=True, overflow="ignore") for line in _costs(reports, ups_s, total_s)))
+
+
+def fixed_s(report: Report) -> float:
+    """Seconds a run costs whatever its workload: set_up, drain, observe, judge and report."""
+    return sum(phase.duration_s for phase in report.phases if phase.name in _FIXED)
+
+
+def as_text(*renderables: RenderableType, width: int, colour: bool) -> str:
+    """What to hand to a writer that is no rich console, such as pytest's terminal reporter.
+
+    A replay line is never broken: it must survive copy and paste.
+    """
+    console = Console(file=StringIO(), width=width, force_terminal=colour, color_system="standard" if colour else None)
+    with console.capture() as capture:
+        console.print(*renderables, sep="\n", crop=False)
+    return capture.get()
+
+
+def _row(report: Report) -> tuple[RenderableType, ...]:
+    return (
+        report.scenario,
+        Text(report.verdict.name, style=f"bold {_COLOURS[report.verdict]}"),
+        " · ".join(phrases(report)) or "nothing was judged",
+        seconds(report.recovery_s),
+        seconds(wall_s(report)),
+        str(report.seed),
+    )
+
+
+def _repeat(report: Report) -> Iterator[Text]:
+    yield Text(f"{report.verdict.name} {report.scenario}", style=_COLOURS[report.verdict], no_wrap=True, overflow="ignore")
+    for problem in report.problems:
+        yield Text(f"  {one_line(problem)}")
+    for line in (f"  replay: {report.replay}", f"  run:    {report.run_dir}"):
+        yield Text(line, no_wrap=True, overflow="ignore")
+
+
+def _costs(reports: Sequence[Report], ups_s: Sequence[float], total_s: float) -> Iterator[str]:
+    if ups_s:
+        yield f"system up in {', '.join(map(seconds, ups_s))}"
+    yield f"whole set {seconds(total_s)}"
+    if reports:
+        fixed = [fixed_s(report) for report in reports]
+        yield f"fixed cost per scenario: {seconds(max(fixed))} at most, {seconds(median(fixed))} median"

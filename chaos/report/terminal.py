@@ -1,0 +1,151 @@
+"""What a person sees while scenarios run: one live line on a terminal, plain lines in a CI log.
+
+`Live` is the listener of a `History`: it is told of every event in the thread that recorded it, keeps the little it shows, and
+never writes to the history.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+from rich import live as rich_live
+from rich.console import Console, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from chaos import clock
+from chaos.history import Event
+from chaos.report.wording import facts, number, one_line, seconds
+
+_REFRESHES_PER_S = 8
+
+
+def say(text: str) -> None:
+    """One line for people, above the live line if there is one."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is shown of a run: its phase, records of the source written and of the output committed, faults in force by target."""
+
+    phase: str = ""
+    written: int = 0
+    committed: int = 0
+    total: int = 0
+    in_force: Mapping[str, str] = field(default_factory=dict)
+
+    def after(self, event: Event) -> "Progress":
+        """The progress once this event happened; events that say nothing about it change nothing."""
+        value = event.value
+        match event.process, event.type, event.f:
+            case "runner", "invoke", "phase":
+                return replace(self, phase=str(value["phase"]))
+            case "sampler", _, "progress":
+                return replace(self, written=value["written"], committed=value["committed"], total=value["total"])
+            case "nemesis", "ok", "inject":
+                return replace(self, in_force={**self.in_force, value["fault"]: value.get("target", "")})
+            case "nemesis", "ok", "heal":
+                return replace(self, in_force={name: target for name, target in self.in_force.items() if name != value["fault"]})
+            case _:
+                return self
+
+
+class Live:
+    """Shows one run as it happens: ``with Live(name) as live: … History(path, live)``."""
+
+    def __init__(self, scenario: str, console: Console | None = None) -> None:
+        """Nothing is shown before the block is entered.
+
+        Args:
+            scenario: its name.
+            console: where to; standard output as it is when the block is entered, if not given.
+        """
+        self._scenario = scenario
+        self._console = console
+        self._lock = Lock()
+        self._progress = Progress()
+        self._began_s = 0.0
+        self._live: rich_live.Live | None = None
+
+    def __enter__(self) -> Self:
+        self._began_s = clock.monotonic_s()
+        self._console = self._console or Console()
+        if self._console.is_terminal:
+            self._live = rich_live.Live(
+                console=self._console, get_renderable=self._line, refresh_per_second=_REFRESHES_PER_S, transient=True
+            )
+            self._live.start()
+        self._print(self._scenario)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Take note of one event; any thread may call."""
+        with self._lock:
+            self._progress = self._progress.after(event)
+        text = told(event)
+        is_phase = event.process == "runner" and event.type == "invoke"
+        if text and not (self._live and is_phase):
+            self._print(f"{event.elapsed_s:7.1f} s  {text}")
+
+    def _print(self, text: str) -> None:
+        if self._console is not None:
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _line(self) -> RenderableType:
+        with self._lock:
+            progress = self._progress
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row(
+            Spinner("dots"),
+            Text(progress.phase or "waiting", style="bold"),
+            seconds(clock.monotonic_s() - self._began_s),
+            ProgressBar(total=max(progress.total, 1), completed=progress.committed, width=24),
+            f"{number(progress.committed)} of {number(progress.total)} committed",
+            Text(" ".join(f"⚡ {name} {target}" for name, target in progress.in_force.items()), style="yellow", overflow="ellipsis"),
+        )
+        return grid
+
+
+def told(event: Event) -> str:
+    """One event in words; "" for those that are not worth a line."""
+    if event.process == "runner" and event.f == "phase":
+        return _phase(event)
+    if event.process == "nemesis":
+        return _fault(event)
+    return ""
+
+
+def _phase(event: Event) -> str:
+    name = str(event.value["phase"])
+    if event.type == "fail":
+        return f"{name} failed: {one_line(str(event.value.get('error', '')))}"
+    return name if event.type == "invoke" else ""
+
+
+def _fault(event: Event) -> str:
+    value: Mapping[str, Any] = event.value
+    name = value.get("fault", "")
+    match event.type, event.f:
+        case "fail", f:
+            return f"{name}: {f} failed: {one_line(str(value.get('error', '')))}"
+        case "invoke", "trigger":
+            return f"{name}: waits for {one_line(str(value.get('when', 'its moment')))}"
+        case "ok", "inject":
+            return f"{name}: in force on {value.get('target', '')}"
+        case "ok", "prove":
+            return f"{name}: {'proved by' if value.get('bit') else 'did not bite:'} {facts(value.get('proof', {}))}"
+        case "ok", "heal":
+            return f"{name}: healed"
+        case _:
+            return ""

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+const deadline = 10 * time.Second
+
+// proxied starts an echo server and a proxy before it that has a meter in both directions, all over real TCP.
+func proxied(t *testing.T) (*toxiproxy.ApiServer, *toxiproxy.Proxy) {
+	t.Helper()
+	registerToxics()
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	go echo(upstream)
+	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
+	proxy := toxiproxy.NewProxy(server, "link", "127.0.0.1:0", upstream.Addr().String())
+	must(t, server.Collection.Add(proxy, true))
+	addToxic(t, proxy, `{"name":"meter_upstream","type":"meter","stream":"upstream"}`)
+	addToxic(t, proxy, `{"name":"meter_downstream","type":"meter","stream":"downstream"}`)
+	t.Cleanup(func() { proxy.Stop(); upstream.Close() })
+	return server, proxy
+}
+
+func echo(listener net.Listener) {
+	for {
+		connection, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() { io.Copy(connection, connection); connection.Close() }()
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func addToxic(t *testing.T, proxy *toxiproxy.Proxy, body string) {
+	t.Helper()
+	_, err := proxy.Toxics.AddToxicJson(bytes.NewBufferString(body))
+	must(t, err)
+}
+
+func dial(t *testing.T, proxy *toxiproxy.Proxy) net.Conn {
+	t.Helper()
+	connection, err := net.Dial("tcp", proxy.Listen)
+	must(t, err)
+	connection.SetDeadline(time.Now().Add(deadline))
+	t.Cleanup(func() { connection.Close() })
+	return connection
+}
+
+func reading(proxy *toxiproxy.Proxy, stream string) Reading {
+	return proxy.Toxics.GetToxic("meter_" + stream).Toxic.(*Meter).Reading()
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if condition() {
+			return
+		}
+	}
+	t.Fatalf("waited %v for %s", deadline, what)
+}
+
+// Both directions and all connections of a link are counted, while they are open.
+func TestCountsLiveTraffic(t *testing.T) {
+	_, proxy := proxied(t)
+	for range 3 {
+		connection := dial(t, proxy)
+		_, err := connection.Write([]byte("hello"))
+		must(t, err)
+		_, err = io.ReadFull(connection, make([]byte, 5))
+		must(t, err)
+	}
+	want := Reading{Bytes: 15, ConnectionsOpened: 3}
+	for _, stream := range []string{"upstream", "downstream"} {
+		if got := reading(proxy, stream); got != want {
+			t.Errorf("%s: got %+v, want %+v", stream, got, want)
+		}
+	}
+}
+
+// What a blackhole behind the meter swallows is counted: that is the proof that it bit.
+func TestCountsWhatIsWithheld(t *testing.T) {
+	_, proxy := proxied(t)
+	connection := dial(t, proxy)
+	addToxic(t, proxy, `{"name":"chaos","type":"timeout","stream":"upstream","attributes":{"timeout":0}}`)
+	_, err := connection.Write([]byte("into the dark"))
+	must(t, err)
+	eventually(t, "the withheld bytes to be counted", func() bool { return reading(proxy, "upstream").Bytes == 13 })
+	if got := reading(proxy, "downstream").Bytes; got != 0 {
+		t.Errorf("%d bytes came back through a blackhole", got)
+	}
+}
+
+// Toxics that come and go behind the meter interrupt it; not a byte may be lost, doubled or moved.
+func TestLosesNothingWhenInterrupted(t *testing.T) {
+	_, proxy := proxied(t)
+	connection := dial(t, proxy)
+	sent := make([]byte, 4<<20)
+	rand.New(rand.NewSource(1)).Read(sent)
+	var writer sync.WaitGroup
+	writer.Add(1)
+	go func() { defer writer.Done(); connection.Write(sent) }()
+	stop := make(chan struct{})
+	go disturb(t, proxy, stop)
+	received := make([]byte, len(sent))
+	_, err := io.ReadFull(connection, received)
+	close(stop)
+	must(t, err)
+	writer.Wait()
+	if !bytes.Equal(sent, received) {
+		t.Error("the bytes that came back are not those that were sent")
+	}
+	if got := reading(proxy, "upstream").Bytes; got != int64(len(sent)) {
+		t.Errorf("counted %d bytes of %d", got, len(sent))
+	}
+}
+
+func disturb(t *testing.T, proxy *toxiproxy.Proxy, stop chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+			addToxic(t, proxy, `{"name":"late","type":"latency","stream":"upstream","attributes":{"latency":1}}`)
+			proxy.Toxics.RemoveToxic(t.Context(), "late")
+		}
+	}
+}
+
+// The counters are read over the ordinary API, as the attributes of the toxic.
+func TestIsReadOverTheApi(t *testing.T) {
+	server, proxy := proxied(t)
+	connection := dial(t, proxy)
+	_, err := connection.Write([]byte("abc"))
+	must(t, err)
+	_, err = io.ReadFull(connection, make([]byte, 3))
+	must(t, err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	go http.Serve(listener, server.Routes())
+	defer listener.Close()
+	response, err := http.Get(fmt.Sprintf("http://%s/proxies/link/toxics/meter_upstream", listener.Addr()))
+	must(t, err)
+	defer response.Body.Close()
+	var answer struct {
+		Type       string  `json:"type"`
+		Attributes Reading `json:"attributes"`
+	}
+	must(t, json.NewDecoder(response.Body).Decode(&answer))
+	if want := (Reading{Bytes: 3, ConnectionsOpened: 1}); answer.Type != "meter" || answer.Attributes != want {
+		t.Errorf("got %+v, want a meter with %+v", answer, want)
+	}
+}
+
+// A closed connection leaves no goroutine behind.
+func TestLeavesNothingRunning(t *testing.T) {
+	_, proxy := proxied(t)
+	dial(t, proxy).Close()
+	eventually(t, "the first connection to end", func() bool { return reading(proxy, "upstream").ConnectionsOpened == 1 })
+	before := runtime.NumGoroutine()
+	for range 20 {
+		connection := dial(t, proxy)
+		connection.Write([]byte("x"))
+		io.ReadFull(connection, make([]byte, 1))
+		connection.Close()
+	}
+	eventually(t, "their goroutines to end", func() bool { return runtime.NumGoroutine() <= before+2 })
+}
+
+// The API is never offered to other machines by accident.
+func TestLoopbackOnly(t *testing.T) {
+	for host, want := range map[string]bool{"127.0.0.1": true, "127.77.0.1": true, "::1": true, "localhost": true, "0.0.0.0": false, "10.0.0.1": false, "": false} {
+		if got := isLoopback(host); got != want {
+			t.Errorf("isLoopback(%q) is %v", host, got)
+		}
+	}
+}
