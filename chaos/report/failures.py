@@ -6,7 +6,7 @@ It becomes the message of `ViolationError` and `InconclusiveError`, so it is pla
 from collections.abc import Iterable, Iterator, Sequence
 
 from chaos.report.report import FaultRecord, Report
-from chaos.report.wording import aimed, expected, facts, moment, number, one_line, outcome, phrases, seconds, wall_s
+from chaos.report.wording import aimed, day, expected, facts, moment, number, one_line, outcome, phrases, seconds, wall_s
 from verifiers.base import Example, Finding, Verdict
 
 _FINDINGS = 3
@@ -44,11 +44,11 @@ def during(report: Report, timestamp_ms: int | None) -> str:
 
 
 def describe(example: Example) -> str:
-    """``duplicate: id 17, partition 2, offset 1 204, 12:03:04.512Z, also at offset 1 190``."""
+    """``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z, also at offset 1190``."""
     parts = [
-        "no id" if example.id is None else f"id {number(example.id)}",
+        "no id" if example.id is None else f"id {example.id}",
         f"partition {example.partition}",
-        "not in the log" if example.offset is None else f"offset {number(example.offset)}",
+        "not in the log" if example.offset is None else f"offset {example.offset}",
         "" if example.timestamp_ms is None else moment(example.timestamp_ms),
         one_line(example.detail),
     ]
@@ -91,7 +91,7 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def _times(report: Report) -> str:
-    began = f"{moment(report.phases[0].start_ms)}, " if report.phases else ""
+    began = f"{day(report.phases[0].start_ms)} {moment(report.phases[0].start_ms)}, " if report.phases else ""
     return f"{began}{seconds(wall_s(report))}"
 
 
@@ -123,8 +123,9 @@ def _kinds(finding: Finding) -> str:
 def _fault(fault: FaultRecord) -> str:
     if fault.injected_ms is None:
         return f"{fault.name}: {one_line(fault.problem)}"
-    healed = "never healed" if fault.healed_ms is None else f"healed after {seconds((fault.healed_ms - fault.injected_ms) / 1000)}"
-    proof = f"proved by {facts(fault.proof)}" if fault.bit else f"it did not bite: {facts(fault.proof) or 'no proof'}"
+    held_s = None if fault.healed_ms is None else (fault.healed_ms - fault.injected_ms) / 1000
+    healed = "never healed" if held_s is None else f"healed after {seconds(held_s)}"
+    proof = f"proved by {facts(fault.proof)}" if fault.bit else f"did not bite: {facts(fault.proof) or 'no proof'}"
     return f"{aimed(fault)}: injected {moment(fault.injected_ms)}, {healed}; {proof}"
 
 

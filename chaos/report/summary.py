@@ -14,6 +14,7 @@ from chaos.report.wording import one_line, phrases, seconds, wall_s
 from verifiers.base import Verdict
 
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
+_WIDE = 120
 _FIXED = frozenset({"set_up", "drain", "observe", "judge", "report"})
 
 
@@ -22,16 +23,18 @@ def summary_table(reports: Sequence[Report], width: int) -> RenderableType:
 
     Args:
         reports: in the order they ran.
-        width: columns of the terminal; from 80 on it is readable.
+        width: columns of the terminal; below 120 the findings go under the name of the scenario.
     """
+    wide = width >= _WIDE
     table = Table(box=box.SIMPLE_HEAD, width=width, pad_edge=False)
-    table.add_column("scenario", ratio=5, overflow="fold")
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("findings", ratio=4)
-    for name in ("recovery", "wall", "seed"):
-        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("scenario", "findings") if wide else ("scenario and findings",):
+        table.add_column(name, ratio=1, overflow="fold")
+    for name in ("verdict", "recovery", "wall", "seed"):
+        table.add_column(name, justify="left" if name == "verdict" else "right", no_wrap=True)
     for report in reports:
-        table.add_row(*_row(report))
+        said = " · ".join(phrases(report)) or "nothing was judged"
+        first = (report.scenario, said) if wide else (f"{report.scenario}\n  {said}",)
+        table.add_row(*first, *_row(report))
     return Group(table, *(line for report in reports if report.verdict is not Verdict.VALID for line in _repeat(report)))
 
 
@@ -64,9 +67,7 @@ def as_text(*renderables: RenderableType, width: int, colour: bool) -> str:
 
 def _row(report: Report) -> tuple[RenderableType, ...]:
     return (
-        report.scenario,
         Text(report.verdict.name, style=f"bold {_COLOURS[report.verdict]}"),
-        " · ".join(phrases(report)) or "nothing was judged",
         seconds(report.recovery_s),
         seconds(wall_s(report)),
         str(report.seed),

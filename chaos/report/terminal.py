@@ -33,7 +33,13 @@ def say(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is shown of a run: its phase, records of the source written and of the output committed, faults in force by target."""
+    """What is shown of a run.
+
+    Attributes:
+        phase: the one that is on.
+        written: records of the source; committed: of the output; total: of the workload.
+        in_force: fault -> its target.
+    """
 
     phase: str = ""
     written: int = 0
@@ -52,7 +58,8 @@ class Progress:
             case "nemesis", "ok", "inject":
                 return replace(self, in_force={**self.in_force, value["fault"]: value.get("target", "")})
             case "nemesis", "ok", "heal":
-                return replace(self, in_force={name: target for name, target in self.in_force.items() if name != value["fault"]})
+                left = {name: target for name, target in self.in_force.items() if name != value["fault"]}
+                return replace(self, in_force=left)
             case _:
                 return self
 
@@ -105,6 +112,7 @@ class Live:
     def _line(self) -> RenderableType:
         with self._lock:
             progress = self._progress
+        faults = ", ".join(f"{name} on {target}" for name, target in progress.in_force.items())
         grid = Table.grid(padding=(0, 2))
         grid.add_row(
             Spinner("dots"),
@@ -112,7 +120,7 @@ class Live:
             seconds(clock.monotonic_s() - self._began_s),
             ProgressBar(total=max(progress.total, 1), completed=progress.committed, width=24),
             f"{number(progress.committed)} of {number(progress.total)} committed",
-            Text(" ".join(f"⚡ {name} {target}" for name, target in progress.in_force.items()), style="yellow", overflow="ellipsis"),
+            Text(faults, style="yellow", no_wrap=True, overflow="ellipsis"),
         )
         return grid
 

@@ -31,6 +31,11 @@ def moment(time_ms: int) -> str:
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%H:%M:%S}.{time_ms % 1000:03}Z"
 
 
+def day(time_ms: int) -> str:
+    """The date in UTC: ``2026-11-21``."""
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d}"
+
+
 def one_line(text: str, limit: int = 200) -> str:
     """White space and line breaks become single spaces; what is too long is cut."""
     flat = re.sub(r"[ \t\r\n]+", " ", text).strip()
