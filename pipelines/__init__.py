@@ -1,1 +1,1 @@
-"""The pipelines under test. They know neither the faults nor the verifiers."""
+"""What is under test: pipelines from Kafka to Kafka, and the loader that fills their source."""

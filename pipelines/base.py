@@ -1,0 +1,80 @@
+"""What a pipeline under test is: a command to start, a model of what it must write, and where its progress is stored.
+
+Pipelines know neither the faults nor the verifiers, and carry no hook for either.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """The topics of one run, all with the same number of partitions."""
+
+    source: str
+    sink: str
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where a client finds the system.
+
+    Attributes:
+        kafka: bootstrap servers of this client's own listener.
+        audit: bootstrap servers for questions about progress, not for the data path.
+        spark_master: ``spark://host:port``.
+        host: the address a driver binds to.
+        java_options: for driver and executors.
+        jars: Spark's Kafka connector.
+    """
+
+    kafka: str
+    audit: str
+    spark_master: str = ""
+    host: str = "127.0.0.1"
+    java_options: str = ""
+    jars: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A process to start: its arguments, and what is added to its environment."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Pipeline(Protocol):
+    """One pipeline. Its process runs until it is told to stop, and says what it does in JSON lines."""
+
+    def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
+        """The process; its files go into the folder."""
+        ...
+
+    def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
+        """What is done once, before the first start: the deployment."""
+        ...
+
+    def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
+        """Committed position in each source partition, exclusive; a partition without one is left out."""
+        ...
+
+    def expected(self, source: DataFrame) -> DataFrame:
+        """A pure model of what the sink must hold.
+
+        Args:
+            source: partition int, offset long, key string, value string.
+
+        Returns:
+            id long, partition int, value string, required boolean, position long (the source offset that demands the row).
+        """
+        ...
+
+    def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
+        """By source partition; empty when it uses no transactions."""
+        ...

@@ -1,0 +1,161 @@
+"""The exactly-once sink: algorithm A. One transaction per task, the source offset committed in the same transaction.
+
+    1  a new producer with the transactional.id of this source partition; init_transactions fences and aborts
+       whatever an earlier attempt left
+    2  after that, and only then, ask where the last committed transaction ended
+    3  skip the rows before it: they are in the sink already
+    4  produce the others, add the new position to the transaction, commit
+    5  on any error raise: Spark retries the task with a new producer, and step 2 learns the truth
+
+Progress lives in Kafka beside the data, so a task may be retried after a commit that Spark never heard of, by a zombie's
+heir, or by another driver: what is committed is skipped. Requires one task per source partition (no ``minPartitions``, no
+repartition before the sink) and sink partition = source partition.
+
+Sources: KIP-98, KIP-447; librdkafka INTRODUCTION.md "Transactional producer". A producer is never used for a second
+transaction: librdkafka has no KIP-890 (transactions v2), a late EndTxn of the first could end the second.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from pyspark import TaskContext
+
+STATS = "part int, attempt int, skipped bigint, sent bigint"
+_REQUEST_MS = 6000
+_TRANSACTION_MS = 30_000
+_WITHIN_S = 30.0
+
+Batches = Iterator[pa.RecordBatch]
+
+
+def transactional_id(application: str, topic: str, partition: int) -> str:
+    """One for each source partition, for ever."""
+    return f"{application}-{topic}-{partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where a batch goes.
+
+    Attributes:
+        kafka: bootstrap servers.
+        application: consumer group that holds the positions, and prefix of the transactional ids.
+        topic: the sink.
+    """
+
+    kafka: str
+    application: str
+    topic: str
+
+    def writer(self) -> Callable[[Batches], Batches]:
+        """For ``mapInArrow``: columns topic, partition, offset, key, value in; `STATS` out, one row for a task with rows."""
+        return lambda batches: _write(self, batches)
+
+
+def _write(sink: Sink, batches: Batches) -> Batches:
+    rows = _rows(batches)
+    first = next(rows, None)
+    if first is None:
+        return  # an empty task must not fence anybody
+    source, partition, _, _, _ = first
+    producer = _new_producer(sink, source, partition)
+    producer.init_transactions(_WITHIN_S)
+    consumer = _new_consumer(sink)
+    start = _committed(consumer, source, partition)
+    producer.begin_transaction()
+    skipped, sent, position = _produce(producer, sink.topic, [first], start)
+    more_skipped, more_sent, last = _produce(producer, sink.topic, rows, start)
+    if sent + more_sent:
+        end = TopicPartition(source, partition, max(position, last))
+        producer.send_offsets_to_transaction([end], consumer.consumer_group_metadata(), _WITHIN_S)
+    producer.commit_transaction(_WITHIN_S)
+    consumer.close()
+    yield _stats(partition, skipped + more_skipped, sent + more_sent)
+
+
+def _produce(producer: Producer, topic: str, rows: "Iterator[Row] | list[Row]", start: int) -> tuple[int, int, int]:
+    """Skipped, sent, and the position after the last row that was sent."""
+    skipped = sent = position = 0
+    for _, partition, offset, key, value in rows:
+        if offset < start:
+            skipped += 1
+            continue
+        _enqueue(producer, topic, partition, key, value)
+        sent, position = sent + 1, offset + 1
+    return skipped, sent, position
+
+
+Row = tuple[str, int, int, bytes, bytes]
+
+
+def _rows(batches: Batches) -> Iterator[Row]:
+    for batch in batches:
+        columns = batch.to_pydict()
+        yield from zip(columns["topic"], columns["partition"], columns["offset"], columns["key"], columns["value"], strict=True)
+
+
+def _enqueue(producer: Producer, topic: str, partition: int, key: bytes, value: bytes) -> None:
+    while True:
+        try:
+            producer.produce(topic, key=key, value=value, partition=partition)
+        except BufferError:
+            producer.poll(0.05)
+        else:
+            return
+
+
+def _new_producer(sink: Sink, source: str, partition: int) -> Producer:
+    producer = Producer(
+        {
+            "bootstrap.servers": sink.kafka,
+            "transactional.id": transactional_id(sink.application, source, partition),
+            "transaction.timeout.ms": _TRANSACTION_MS,
+            "socket.timeout.ms": _REQUEST_MS,
+            "linger.ms": 5,
+            "log_level": 3,
+        }
+    )
+    producer.list_topics(timeout=_WITHIN_S)  # else the coordinator is asked for by a 500 ms timer (rdkafka_txnmgr.c)
+    return producer
+
+
+def _new_consumer(sink: Sink) -> Consumer:
+    """It only asks for offsets. read_committed makes the broker wait for a commit that is underway (require_stable, KIP-447)."""
+    return Consumer(
+        {
+            "bootstrap.servers": sink.kafka,
+            "group.id": sink.application,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "socket.timeout.ms": _REQUEST_MS,
+            "log_level": 3,
+        }
+    )
+
+
+def _committed(consumer: Consumer, source: str, partition: int) -> int:
+    """Where the last committed transaction ended.
+
+    Raises:
+        RuntimeError: nothing was ever committed, not even at deployment: to begin anywhere would be a guess.
+    """
+    found = consumer.committed([TopicPartition(source, partition)], timeout=_WITHIN_S)[0]
+    if found.error is not None:
+        raise KafkaException(found.error)
+    if found.offset < 0:
+        raise RuntimeError(f"the group has no position in {source}-{partition}: was it never seeded, or did it expire (offsets.retention.minutes)?")
+    return int(found.offset)
+
+
+def _stats(partition: int, skipped: int, sent: int) -> pa.RecordBatch:
+    context = TaskContext.get()
+    attempt = context.attemptNumber() if context else 0
+    columns = [
+        pa.array([partition], pa.int32()),
+        pa.array([attempt], pa.int32()),
+        pa.array([skipped], pa.int64()),
+        pa.array([sent], pa.int64()),
+    ]
+    return pa.record_batch(columns, names=["part", "attempt", "skipped", "sent"])

@@ -1,0 +1,112 @@
+"""The square pipeline: Structured Streaming reads ``datasource``, squares, writes ``datasink``, partition by partition.
+
+``exactly_once`` writes through `pipelines.sink` and keeps its position in a consumer group, committed with the rows.
+``at_least_once`` is Spark's stock Kafka sink (``KafkaStreamingWrite``: no commit coordinator, any retry writes again) and keeps
+its position in the checkpoint.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import DataFrame
+
+from pipelines.base import Command, Endpoints, Topics
+from pipelines.sink import transactional_id
+
+CHECKPOINT = "checkpoint"
+_HOME = Path(__file__).parents[1]
+_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSquare:
+    """The pipeline.
+
+    Attributes:
+        delivery: ``exactly_once`` or ``at_least_once``.
+        batch_records: ``maxOffsetsPerTrigger``, over all partitions.
+        home: the folder that holds the package `pipelines`, for driver and executors.
+    """
+
+    delivery: str = "exactly_once"
+    batch_records: int = 3000
+    home: Path = _HOME
+
+    def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
+        """The driver."""
+        options = {
+            "--delivery": self.delivery,
+            "--batch-records": str(self.batch_records),
+            "--master": endpoints.spark_master,
+            "--kafka": endpoints.kafka,
+            "--source": topics.source,
+            "--sink": topics.sink,
+            "--application": application(topics),
+            "--checkpoint": str(folder / CHECKPOINT),
+            "--host": endpoints.host,
+            "--jars": ",".join(endpoints.jars),
+            "--home": str(self.home),
+        }
+        words = (word for pair in options.items() for word in pair)
+        env = {"PYTHONPATH": str(self.home), "SPARK_LOCAL_IP": endpoints.host, "SPARK_SCALA_VERSION": "2.13"}
+        argv = (sys.executable, "-m", "pipelines.square_driver", *words, f"--java-options={endpoints.java_options}")
+        return Command(argv, env)
+
+    def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
+        """Seed the group: position 0 in every source partition."""
+        if self.delivery == "exactly_once":
+            consumer = _group(endpoints, topics)
+            start = [TopicPartition(topics.source, partition, 0) for partition in range(topics.partitions)]
+            consumer.commit(offsets=start, asynchronous=False)
+            consumer.close()
+
+    def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
+        """Of the group, or of the newest batch that the checkpoint calls committed."""
+        if self.delivery == "at_least_once":
+            return checkpointed(folder / CHECKPOINT, topics.source)
+        consumer = _group(endpoints, topics)
+        asked = [TopicPartition(topics.source, partition) for partition in range(topics.partitions)]
+        found = consumer.committed(asked, timeout=_WITHIN_S)
+        consumer.close()
+        return {one.partition: one.offset for one in found if one.offset >= 0}
+
+    def expected(self, source: DataFrame) -> DataFrame:
+        """Each row once, in its own partition, squared."""
+        return source.selectExpr(
+            "CAST(key AS BIGINT) AS id",
+            "partition",
+            "CAST(CAST(value AS DECIMAL(38, 0)) * CAST(value AS DECIMAL(38, 0)) AS STRING) AS value",
+            "true AS required",
+            "offset AS position",
+        ).dropDuplicates(["id"])
+
+    def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
+        """By source partition."""
+        if self.delivery == "at_least_once":
+            return ()
+        return tuple(transactional_id(application(topics), topics.source, partition) for partition in range(topics.partitions))
+
+
+def application(topics: Topics) -> str:
+    """Name of the application: its consumer group, and the prefix of its transactional ids."""
+    return f"square-{topics.sink}"
+
+
+def checkpointed(checkpoint: Path, topic: str) -> Mapping[int, int]:
+    """End offsets of the newest batch that has both ``offsets/N`` and ``commits/N`` (Spark writes the second when all tasks ended)."""
+    done = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*") if path.name.isdigit()]
+    for batch in sorted(done, reverse=True):
+        log = checkpoint / "offsets" / str(batch)
+        if log.is_file():
+            last = log.read_text(encoding="utf-8").splitlines()[-1]
+            return {int(partition): int(offset) for partition, offset in json.loads(last)[topic].items()}
+    return {}
+
+
+def _group(endpoints: Endpoints, topics: Topics) -> Consumer:
+    settings = {"bootstrap.servers": endpoints.audit, "group.id": application(topics), "enable.auto.commit": False, "isolation.level": "read_committed"}
+    return Consumer({**settings, "log_level": 0})
