@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from chaos.runtime import archives
 from chaos.runtime.artifacts import Parts
 from chaos.system.kafka import Offsets
 from verifiers import evidence
@@ -26,12 +27,11 @@ _OBSERVED = (
 
 def start(parts: Parts) -> SparkSession:
     """A local session with the Kafka connector; it has read and written once when this returns."""
-    archive = f"-XX:SharedArchiveFile={parts.spark_cds} -Xlog:cds=off -Xlog:cds+dynamic=off" if parts.spark_cds else ""
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("auditor")
         .config("spark.jars", ",".join(str(jar) for jar in parts.connector_jars))
-        .config("spark.driver.extraJavaOptions", f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {archive}")
+        .config("spark.driver.extraJavaOptions", " ".join(archives.options(parts.spark_cds)))
         .config("spark.driver.memory", "1g")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")

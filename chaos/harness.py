@@ -17,7 +17,7 @@ from chaos.history import Event, History, load
 from chaos.judge import load_findings
 from chaos.report.build import build
 from chaos.report.report import Report
-from chaos.report.terminal import explain
+from chaos.report.failures import explain
 from chaos.runner import Run, Session
 from chaos.runtime import artifacts, preflight, warden
 from chaos.runtime.local import LocalRuntime
@@ -67,6 +67,7 @@ class Harness:
     echo: Echo
     reports: list[Report] = field(default_factory=list)
     ups_s: list[float] = field(default_factory=list)
+    _began_s: float = field(default_factory=clock.monotonic_s)
     _parts: artifacts.Parts | None = None
     _runtime: LocalRuntime | None = None
     _system: System | None = None
@@ -109,6 +110,15 @@ class Harness:
         if self._spark is None:
             self._spark = self._pool.submit(auditor.start, self._parts)
         return self._spark.result(120)
+
+    def logs(self, folder: Path) -> list[Path]:
+        """What was logged during a run: by its own processes, and by the system."""
+        own = sorted((folder / "logs").glob("*.log"))
+        return own + sorted(self._system.folder.glob("**/*.log")) if self._system else own
+
+    def total_s(self) -> float:
+        """Seconds since the harness was made."""
+        return clock.monotonic_s() - self._began_s
 
     def close(self) -> None:
         """End everything."""

@@ -7,8 +7,10 @@
 It serves this project and any repository that installs the package and has a `scenarios.yaml` of its own.
 """
 
+import os
 import secrets
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -17,9 +19,9 @@ import pytest
 from chaos import interrupts, scenario_test
 from chaos.errors import ScenarioError
 from chaos.harness import Harness
-from chaos.report import allure, terminal
+from chaos.report import summary, terminal
 from chaos.scenario.load import ScenarioFile, load
-from chaos.stage import Stage
+from chaos.stage import Stage, uncaptured
 
 FILE = "scenarios.yaml"
 _HARNESS = pytest.StashKey[Harness]()
@@ -81,12 +83,10 @@ def chaos_harness(pytestconfig: pytest.Config) -> Iterator[Harness]:
     """What scenarios share: parts, system, auditor."""
     interrupts.terminate_like_ctrl_c()
     seed = pytestconfig.getoption("--chaos-seed")
-    with _uncaptured(pytestconfig):
-        terminal.say("")
     harness = Harness(
         runs=pytestconfig.getoption("--chaos-runs").resolve(),
         seed=secrets.randbelow(2**31) if seed is None else seed,
-        echo=terminal.say,
+        echo=partial(_say, pytestconfig),
     )
     pytestconfig.stash[_HARNESS] = harness
     yield harness
@@ -98,3 +98,25 @@ def chaos_stage(request: pytest.FixtureRequest, chaos_harness: Harness) -> Stage
     """Where one scenario is played."""
     module = request.node.getparent(ScenarioModule)
     return Stage(chaos_harness, module.file, request.node.nodeid, request.config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """End with a table of what came of each scenario, and what it cost."""
+    harness = config.stash.get(_HARNESS, None)
+    if harness is None or not harness.reports:
+        return
+    terminalreporter.section("chaos")
+    width, colour = terminalreporter.screen_width, terminalreporter.hasmarkup
+    table = summary.summary_table(harness.reports, width)
+    costs = summary.costs(harness.reports, harness.ups_s, harness.total_s())
+    terminalreporter.write(summary.as_text(table, costs, width=width, colour=colour))
+
+
+def _say(config: pytest.Config, text: str) -> None:
+    with uncaptured(config):
+        terminal.say(text)
+
+
+def _shown_from(text: str, path: Path, folder: Path) -> str:
+    """The same errors with the path as the user would type it."""
+    return text.replace(str(path), os.path.relpath(path, folder))

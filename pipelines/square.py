@@ -52,7 +52,12 @@ class SparkSquare:
             "--home": str(self.home),
         }
         words = (word for pair in options.items() for word in pair)
-        env = {"PYTHONPATH": str(self.home), "SPARK_LOCAL_IP": endpoints.host, "SPARK_SCALA_VERSION": "2.13"}
+        env = {
+            "PYTHONPATH": str(self.home),
+            "PYSPARK_PYTHON": sys.executable,  # the executors' too
+            "SPARK_LOCAL_IP": endpoints.host,
+            "SPARK_SCALA_VERSION": "2.13",
+        }
         argv = (sys.executable, "-m", "pipelines.square_driver", *words, f"--java-options={endpoints.java_options}")
         return Command(argv, env)
 

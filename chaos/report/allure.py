@@ -6,6 +6,7 @@ wherever the main thread happens to be (allure-python #757, #872). Without ``--a
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import allure
 from allure_commons import plugin_manager
@@ -29,6 +30,8 @@ _FILES = {
     "versions.json": AttachmentType.JSON,
     "history.jsonl": AttachmentType.TEXT,
 }
+_dynamic: Any = allure.dynamic  # without types
+_attached: Any = allure.attach
 _INTERRUPTED = "KeyboardInterrupt"
 
 
@@ -45,7 +48,7 @@ def render(report: Report, events: Sequence[Event], logs: Sequence[Path]) -> Non
         return
     test.steps.extend(_shown(step) for step in steps(report, events))
     _label(report)
-    _parametrize(report)
+    _parametrize(test, report)
     _attach(report, logs)
     if any(phase.error.startswith(_INTERRUPTED) for phase in report.phases):
         _mark_interrupted(test)
@@ -56,7 +59,8 @@ def _current_test() -> TestResult | None:
     for plugin in plugin_manager.get_plugins():
         reporter = getattr(plugin, "allure_logger", None)
         if reporter is not None:
-            return reporter.get_test(None)
+            test: TestResult | None = reporter.get_test(None)
+            return test
     return None
 
 
@@ -76,12 +80,12 @@ def _label(report: Report) -> None:
     """Tags are not set here: they are pytest marks, which allure-pytest shows as tags itself."""
     control = Verdict.INVALID in report.expect.values()
     kinds = sorted({fault.kind for fault in report.faults})
-    allure.dynamic.title(report.title)
-    allure.dynamic.description(_description(report))
-    allure.dynamic.epic("Delivery guarantees")
-    allure.dynamic.feature("Negative controls: must be caught" if control else "Guarantees under faults")
-    allure.dynamic.story(" and ".join(kinds) or "no fault")
-    allure.dynamic.severity(allure.severity_level.CRITICAL if "smoke" in report.tags else allure.severity_level.NORMAL)
+    _dynamic.title(report.title)
+    _dynamic.description(_description(report))
+    _dynamic.epic("Delivery guarantees")
+    _dynamic.feature("Negative controls: must be caught" if control else "Guarantees under faults")
+    _dynamic.story(" and ".join(kinds) or "no fault")
+    _dynamic.severity(allure.severity_level.CRITICAL if "smoke" in report.tags else allure.severity_level.NORMAL)
 
 
 def _description(report: Report) -> str:
@@ -92,22 +96,21 @@ def _description(report: Report) -> str:
     return f"{verdict}\n{problems}\n\nReplay:\n\n```\n{report.replay}\n```\n"
 
 
-def _parametrize(report: Report) -> None:
-    """Left out of the history's key: a test is the same test whatever its seed."""
-    allure.dynamic.parameter("seed", report.seed, excluded=True)
-    allure.dynamic.parameter("replay", report.replay, excluded=True)
-    allure.dynamic.parameter("recovery", seconds(report.recovery_s), excluded=True)
+def _parametrize(test: TestResult, report: Report) -> None:
+    """Left out of the history's key: a test is the same test whatever its seed. `allure.dynamic.parameter` adds quotes."""
+    values = {"seed": str(report.seed), "replay": report.replay, "recovery": seconds(report.recovery_s)}
+    test.parameters.extend(Parameter(name=name, value=value, excluded=True) for name, value in values.items())
 
 
 def _attach(report: Report, logs: Sequence[Path]) -> None:
-    allure.attach(explain(report), name="verdict.txt", attachment_type=AttachmentType.TEXT)
+    _attached(explain(report), name="verdict.txt", attachment_type=AttachmentType.TEXT)
     for name, kind in _FILES.items():
         path = report.run_dir / name
         if path.exists():
-            allure.attach.file(str(path), name=name, attachment_type=kind)
+            _attached.file(str(path), name=name, attachment_type=kind)
     if report.verdict is not Verdict.VALID:
         for log in logs:
-            allure.attach(_tail(log), name=f"{log.name} (tail)", attachment_type=AttachmentType.TEXT)
+            _attached(_tail(log), name=f"{log.name} (tail)", attachment_type=AttachmentType.TEXT)
 
 
 def _tail(log: Path) -> bytes:

@@ -43,8 +43,8 @@ def during(report: Report, timestamp_ms: int | None) -> str:
     return _outside(report.faults, timestamp_ms)
 
 
-def describe(example: Example) -> str:
-    """``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z, also at offset 1190``."""
+def describe(report: Report, example: Example) -> str:
+    """``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z, also at offset 1190 [during …]``."""
     parts = [
         "no id" if example.id is None else f"id {example.id}",
         f"partition {example.partition}",
@@ -52,7 +52,8 @@ def describe(example: Example) -> str:
         "" if example.timestamp_ms is None else moment(example.timestamp_ms),
         one_line(example.detail),
     ]
-    return f"{example.anomaly}: {', '.join(part for part in parts if part)}"
+    where = during(report, example.timestamp_ms)
+    return f"{example.anomaly}: {', '.join(part for part in parts if part)}{f' [{where}]' if where else ''}"
 
 
 def _in_force(fault: FaultRecord, time_ms: int) -> bool:
@@ -107,8 +108,7 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
     if finding.note:
         yield f"  {one_line(finding.note)}"
     for example in finding.examples[:_EXAMPLES]:
-        where = during(report, example.timestamp_ms)
-        yield f"  {describe(example)}{f' [{where}]' if where else ''}"
+        yield f"  {describe(report, example)}"
 
 
 def _guarantee(finding: Finding) -> str:

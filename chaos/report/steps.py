@@ -5,10 +5,10 @@ Pure values, no reporting tool: `chaos.report.allure` shows them, tests look at 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from chaos.history import Event
-from chaos.report.failures import describe, during
+from chaos.report.failures import describe
 from chaos.report.report import FaultRecord, PhaseRecord, Report
 from chaos.report.wording import aimed, facts, number, outcome, phrase
 from verifiers.base import Finding, Verdict
@@ -89,31 +89,29 @@ def _action(action: _Action) -> Step:
     begin, end = action.begin, action.end
     if end is None:
         return Step(begin.f, begin.time_ms, begin.time_ms, "broken", "it never ended")
-    status: Status = "broken" if end.type == "fail" or end.value.get("bit") is False else "passed"
-    return Step(begin.f, begin.time_ms, end.time_ms, status, _said(end))
-
-
-def _said(end: Event) -> str:
-    value: Mapping[str, Any] = end.value
-    return str(value.get("error", "")) if end.type == "fail" else facts(value.get("proof", {}), 400)
+    if end.type == "fail":
+        return Step(begin.f, begin.time_ms, end.time_ms, "broken", str(end.value.get("error", "")))
+    bit = end.value.get("bit", True)
+    proof = facts(end.value.get("proof", {}), 400)
+    return Step(begin.f, begin.time_ms, end.time_ms, "passed" if bit else "broken", "" if bit else f"it did not bite: {proof}")
 
 
 def _finding(report: Report, finding: Finding, at_ms: int) -> Step:
     """Verifiers are not timed one by one: their step has a place and no duration."""
-    examples = {
-        f"example {place}": " ".join(filter(None, (describe(example), during(report, example.timestamp_ms))))
-        for place, example in enumerate(finding.examples[:_EXAMPLES], start=1)
-    }
+    status = _STATUSES[outcome(report, finding)]
     parameters = {
         "verdict": finding.verdict.name,
         "log": finding.subject,
         "count": number(finding.count),
         "checked": number(finding.checked),
         **{name: number(count) for name, count in finding.counts.items() if len(finding.counts) > 1},
-        **examples,
     }
-    status = _STATUSES[outcome(report, finding)]
-    return Step(phrase(report, finding), at_ms, at_ms, status, finding.note, parameters)
+    # steps, because the value of a parameter is cut where it is shown
+    examples = (describe(report, example) for example in finding.examples[:_EXAMPLES])
+    inner = tuple(Step(text, at_ms, at_ms, status) for text in examples)
+    if finding.note and status == "passed":  # a message would be shown as an error
+        return Step(phrase(report, finding), at_ms, at_ms, status, "", parameters | {"note": finding.note}, inner)
+    return Step(phrase(report, finding), at_ms, at_ms, status, finding.note, parameters, inner)
 
 
 def _actions(events: Sequence[Event]) -> Iterator[_Action]:

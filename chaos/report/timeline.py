@@ -87,7 +87,7 @@ def _figure(report: Report, events: Sequence[Event]) -> Figure:
     clock = _clock(report, events)
     _title(upper, report)
     _phases(upper, lower, report, clock)
-    _records(upper, events, clock)
+    _records(upper, report, events, clock)
     _faults(lower, report, clock)
     _windows(upper, report, clock)
     _anomalies(upper, report, clock)
@@ -123,15 +123,14 @@ def _phases(upper: Axes, lower: Axes, report: Report, clock: _Clock) -> None:
             upper.text((begin + end) / 2, 1.01, label, transform=upper.get_xaxis_transform(), ha="center", fontsize=7.5)
 
 
-def _records(axes: Axes, events: Sequence[Event], clock: _Clock) -> None:
+def _records(axes: Axes, report: Report, events: Sequence[Event], clock: _Clock) -> None:
     samples = [event for event in events if (event.process, event.f) == ("sampler", "progress")]
     times = [clock.s(event.time_ms) for event in samples]
     for name, colour, dashes in (("written", _SKY, "--"), ("committed", _BLUE, "-")):
         counts = [event.value[name] for event in samples]
         axes.plot(times, counts, color=colour, linestyle=dashes, linewidth=1.8, label=name, drawstyle="steps-post")
-    if samples:
-        axes.axhline(samples[-1].value["total"], color=_PALE, linewidth=0.7, linestyle=":")
-    axes.set_ylim(0, axes.get_ylim()[1] * 1.02)
+    axes.axhline(report.records, color=_PALE, linewidth=0.7, linestyle=":")
+    axes.set_ylim(0, 1.07 * max(report.records, 1))
     axes.set_ylabel("records")
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _place: number(round(count))))
@@ -150,7 +149,10 @@ def _faults(axes: Axes, report: Report, clock: _Clock) -> None:
 
 
 def _fault(axes: Axes, lane: int, fault: FaultRecord, clock: _Clock) -> None:
-    if fault.injected_ms is not None:
+    if fault.injected_ms is None:
+        words = one_line(fault.problem or "it was not injected", 90)
+        axes.text(0.01, lane, words, transform=axes.get_yaxis_transform(), va="center", fontsize=8, color=_PALE)
+    else:
         begin = clock.s(fault.injected_ms)
         end = clock.span_s if fault.healed_ms is None else clock.s(fault.healed_ms)
         axes.barh(lane, end - begin, left=begin, height=0.5, **(_BIT if fault.bit else _MISSED))

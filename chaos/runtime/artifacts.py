@@ -140,7 +140,7 @@ def _with_archives(parts: Parts, cache: Path, echo: Echo) -> Parts:
     folder = cache / f"archives-{_digest(*made_of)}"
     if not folder.is_dir():
         echo("making class archives, so that every later start is quicker …")
-        _make(folder, lambda half: archives.make(parts, half, echo))
+        _make(folder, lambda half: archives.make(parts.java, parts.kafka_jars, half, echo))
     kafka, spark = folder / archives.KAFKA, folder / archives.SPARK
     return Parts(
         parts.java,

@@ -8,6 +8,7 @@ import base64
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaos.runtime import archives
 from chaos.runtime.artifacts import Parts
 from chaos.runtime.base import ProcessSpec
 from chaos.system.addresses import AUDIT_PORT, CLIENTS, CONTROLLER_PORT, INTERNAL_PORT, Addresses
@@ -87,18 +88,15 @@ class Broker:
         return self._spec(self.name, "kafka.Kafka", (str(self.folder / "server.properties"),))
 
     def _spec(self, name: str, main: str, arguments: tuple[str, ...]) -> ProcessSpec:
-        archive = (f"-XX:SharedArchiveFile={self.parts.kafka_cds}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if self.parts.kafka_cds else ()
         argv = (
             str(self.parts.java),
             "-Xms256m",
             "-Xmx384m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            *archive,
+            *archives.options(self.parts.kafka_cds),
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}",
             f"-Djdk.net.hosts.file={self.folder / 'hosts'}",
             "-cp",
-            class_path(self.parts.kafka_jars),
+            archives.kafka_class_path(self.parts.kafka_jars),
             main,
             *arguments,
         )
@@ -133,7 +131,3 @@ class Broker:
             ]
         )
 
-
-def class_path(folder: Path) -> str:
-    """All jars of a folder, sorted: a class archive is good for one order only."""
-    return ":".join(str(jar) for jar in sorted(folder.glob("*.jar")))

@@ -16,10 +16,10 @@ import requests
 
 from chaos import clock
 from chaos.errors import RuntimeUnavailableError
+from chaos.runtime import archives
 from chaos.runtime.artifacts import Parts
 from chaos.runtime.base import Process, ProcessSpec, Runtime
 from chaos.system.addresses import Addresses
-from chaos.system.broker import class_path
 
 _BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _OPENED = (
@@ -77,7 +77,7 @@ class Spark:
     @property
     def java_options(self) -> str:
         """For drivers and executors: quick to start rather than quick for ever."""
-        return " ".join(_quick_start(self._parts))
+        return " ".join(archives.options(self._parts.spark_cds))
 
     def start(self) -> None:
         """Start the master, and the workers when it answers; `wait_until_ready` says when they are registered."""
@@ -125,9 +125,9 @@ class Spark:
         self._start(f"worker-{number}", host, main)
 
     def _start(self, name: str, host: str, main: tuple[str, ...]) -> None:
-        jars = class_path(self._parts.spark_home / "jars")
+        jars = archives.spark_class_path(self._parts.spark_home)
         opened = (f"--add-opens={module}=ALL-UNNAMED" for module in _OPENED)
-        argv = (str(self._parts.java), "-Xmx256m", *_quick_start(self._parts), *opened, "-cp", jars, *main)
+        argv = (str(self._parts.java), "-Xmx256m", *archives.options(self._parts.spark_cds), *opened, "-cp", jars, *main)
         env = {
             "SPARK_HOME": str(self._parts.spark_home),
             "SPARK_LOCAL_IP": host,
@@ -139,11 +139,6 @@ class Spark:
         if not process.alive():
             raise RuntimeUnavailableError(f"Spark's {name} ended at once; see {process.spec.log}")
         self._daemons[name] = process
-
-
-def _quick_start(parts: Parts) -> tuple[str, ...]:
-    archive = (f"-XX:SharedArchiveFile={parts.spark_cds}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if parts.spark_cds else ()
-    return ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *archive)
 
 
 def _executors_below(worker: int) -> Iterator[Executor]:

@@ -1,0 +1,68 @@
+"""Between pytest and a run: the live line, the timeline, the Allure report, `report.json`; all in the main thread."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chaos.harness import Harness, Outcome
+from chaos.history import load
+from chaos.report import allure, allure_files, codec, timeline
+from chaos.report.terminal import Live
+from chaos.scenario.load import ScenarioFile
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where the scenarios of one file are played.
+
+    Attributes:
+        node: id of the test, for the line that repeats it.
+    """
+
+    harness: Harness
+    file: ScenarioFile
+    node: str
+    config: pytest.Config
+
+    def play(self, name: str) -> Outcome:
+        """Run one scenario and report it, whatever comes of it."""
+        replay = f'pytest -m chaos "{self.node}" --chaos-seed {self.harness.seed}'
+        with uncaptured(self.config), Live(name) as live:
+            outcome = self.harness.run(self.file.scenario(name), self.file.system, replay, live)
+        self._report(outcome)
+        return outcome
+
+    def _report(self, outcome: Outcome) -> None:
+        report = outcome.report
+        events = tuple(load(report.run_dir / "history.jsonl"))
+        (report.run_dir / "report.json").write_text(json.dumps(codec.to_json(report), indent=1) + "\n", encoding="utf-8")
+        timeline.draw(report, events, report.run_dir)
+        allure.render(report, events, self.harness.logs(report.run_dir))
+        write_beside_results(self.config, report.run_dir)
+
+
+def write_beside_results(config: pytest.Config, run_dir: Path) -> None:
+    """The files of Allure that allure-pytest does not write: environment, categories, executor."""
+    folder = config.getoption("--alluredir", default=None)
+    results = Path(folder) if folder else None
+    versions = run_dir / "versions.json"
+    environment = json.loads(versions.read_text(encoding="utf-8")) if versions.exists() else {}
+    allure_files.write_environment(results, environment)
+    allure_files.write_categories(results)
+    allure_files.write_executor(results, os.environ)
+
+
+@contextmanager
+def uncaptured(config: pytest.Config) -> Iterator[None]:
+    """What is written in this block is seen at once."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is None:
+        yield
+        return
+    with capture.global_and_fixture_disabled():
+        yield

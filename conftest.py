@@ -1,0 +1,1 @@
+"""What a project that uses the framework writes: nothing. The plugin collects `scenarios.yaml` by itself."""

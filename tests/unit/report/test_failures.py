@@ -1,0 +1,129 @@
+import pytest
+
+from chaos.report.failures import during, explain
+from chaos.report.report import Report
+from tests.unit.report.conftest import Fabricated
+from verifiers.base import Verdict
+
+
+def explained(report: Report) -> list[str]:
+    """Its lines, with ordinary spaces."""
+    return explain(report).replace("\u00a0", " ").split("\n")
+
+
+def test_an_invalid_run_names_the_record_and_the_fault_it_fell_into(run: Fabricated) -> None:
+    """Whoever reads it can go to the log at once: which record, where, when, and what was broken then."""
+    lines = explained(run.report())
+
+    assert lines[0] == "INVALID: duplicates 1 204 · gaps 0"
+    assert "Broken: duplicates in sink, 1 204 of 30 000 records (no record is there twice)" in lines
+    assert (
+        "  duplicate: id 17, partition 2, offset 1204, 11:06:46.200Z, also at offset 1190"
+        " [during kill_broker-1 on broker-2 (leader of datasink-0), 1.2 s after injection]"
+    ) in lines
+
+
+def test_it_ends_with_where_to_look_and_how_to_repeat(run: Fabricated) -> None:
+    """The last two lines are for the clipboard."""
+    report = run.report()
+
+    assert explained(report)[-2:] == [f"Run directory: {report.run_dir}", f"Replay: {report.replay}"]
+
+
+def test_faults_are_told_with_their_proof(run: Fabricated) -> None:
+    """Without its proof an INVALID run might be the fault of something else."""
+    assert (
+        "  kill_broker-1 on broker-2 (leader of datasink-0): injected 11:06:45.000Z, healed after 7.0 s;"
+        " proved by pids broker-2 4711, refused broker-2"
+    ) in explained(run.report())
+
+
+def test_an_unknown_run_says_why(run: Fabricated) -> None:
+    """What was not proved, the verifier's own reason, the fault that missed and every problem."""
+    gaps = run.finding("gaps", Verdict.UNKNOWN, checked=0, note="no record was compared")
+    missed = run.fault(bit=False, proved_ms=None, proof={"refused": []}, problem="it did not bite")
+    report = run.report(
+        verdict=Verdict.UNKNOWN, findings=(gaps,), faults=(missed,), problems=("kill_broker-1: it did not bite",)
+    )
+
+    lines = explained(report)
+
+    assert lines[0] == "UNKNOWN: gaps ?"
+    assert "Not proved: gaps in sink (no record is missing)" in lines
+    assert "  no record was compared" in lines
+    assert any("healed after 7.0 s; did not bite: refused" in line for line in lines)
+    assert lines[lines.index("Problems:") + 1] == "  kill_broker-1: it did not bite"
+
+
+def test_a_run_that_judged_nothing_says_so(run: Fabricated) -> None:
+    """A dead pipeline leaves no finding, and the text must not look like a clean bill."""
+    report = run.report(verdict=Verdict.UNKNOWN, findings=(), faults=(), phases=(), problems=("set_up: broken",))
+
+    assert explained(report)[0] == "UNKNOWN: nothing was judged"
+
+
+def test_a_control_that_came_back_valid_is_blamed_on_fault_or_verifier(run: Fabricated) -> None:
+    """Nobody may read it as good news."""
+    report = run.control(verdict=Verdict.INVALID, findings=(run.finding("duplicates"),))
+
+    lines = explained(report)
+
+    assert lines[0] == "INVALID: duplicates 0: INVALID expected"
+    assert any(line.startswith("Not caught: duplicates in sink, 0 of 30 000 records; expected INVALID") for line in lines)
+
+
+def test_the_anomalies_are_told_apart(run: Fabricated) -> None:
+    """Lost and pending are different news: one is gone, the other late."""
+    gaps = run.finding("gaps", Verdict.INVALID, count=5, counts={"lost": 5, "pending": 0})
+
+    assert any("5 of 30 000 records: lost 5 (no record is missing)" in line for line in explained(run.report(findings=(gaps,))))
+
+
+def test_it_never_exceeds_forty_lines(run: Fabricated) -> None:
+    """Everything at once, many times over, every text with line breaks in it."""
+    findings = tuple(run.duplicates(verifier=f"v{place}", note="a\nb") for place in range(9))
+    faults = tuple(run.fault(name=f"kill_broker-{place}", proof={"said": "a\nb" * 200}) for place in range(30))
+    lines = explained(run.report(findings=findings, faults=faults, problems=("one\ntwo",) * 20, title="a\nb"))
+
+    assert len(lines) <= 40
+    assert lines[-1].startswith("Replay: ")
+    assert "  … and 6 more verifiers, see the run directory" in lines
+
+
+@pytest.mark.parametrize(
+    ("second", "text"),
+    [
+        (6.2, "during kill_broker-1 on broker-2 (leader of datasink-0), 1.2 s after injection"),
+        (5.0, "during kill_broker-1 on broker-2 (leader of datasink-0), 0.0 s after injection"),
+        (12.0, "during kill_broker-1 on broker-2 (leader of datasink-0), 7.0 s after injection"),
+        (12.5, "0.5 s after kill_broker-1 was healed"),
+        (4.0, "1.0 s before kill_broker-1"),
+    ],
+)
+def test_a_moment_is_placed_against_the_faults(run: Fabricated, second: float, text: str) -> None:
+    """Both ends of a window belong to it; outside, the nearest fault is named."""
+    assert during(run.report(), run.at(second)).replace("\u00a0", " ") == text
+
+
+def test_overlapping_faults_are_all_named(run: Fabricated) -> None:
+    """Which of them did it is for the reader to say."""
+    faults = (run.fault(), run.fault(name="cut-2", target="spark->broker-1", injected_ms=run.at(6), healed_ms=None))
+
+    text = during(run.report(faults=faults), run.at(6.2)).replace("\u00a0", " ")
+
+    assert text.endswith("1.2 s after injection and cut-2 on spark->broker-1, 0.2 s after injection")
+
+
+def test_between_two_faults_the_one_that_was_healed_last_is_named(run: Fabricated) -> None:
+    """The aftermath of a fault explains more than the approach of the next."""
+    faults = tuple(
+        run.fault(name=f"f-{second}", injected_ms=run.at(second), healed_ms=run.at(second + 1)) for second in (1, 3, 9)
+    )
+
+    assert during(run.report(faults=faults), run.at(6)).replace("\u00a0", " ") == "2.0 s after f-3 was healed"
+
+
+def test_an_absent_record_has_no_moment(run: Fabricated) -> None:
+    """A lost record was written at no time."""
+    assert during(run.report(), None) == ""
+    assert during(run.report(faults=()), run.at(1)) == "while no fault was in force"

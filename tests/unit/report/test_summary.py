@@ -1,0 +1,71 @@
+import pytest
+from rich.console import RenderableType
+
+from chaos.report.summary import as_text, costs, summary_table
+from tests.unit.report.conftest import Fabricated
+from verifiers.base import Verdict
+
+LONG = "coordinator-killed-between-prepare-and-markers"
+
+
+def printed(renderable: RenderableType, width: int = 140) -> str:
+    """Without colours, with ordinary spaces."""
+    return as_text(renderable, width=width, colour=False).replace("\u00a0", " ")
+
+
+@pytest.mark.parametrize("width", [100, 140])
+def test_a_row_fits_the_width_and_says_everything(run: Fabricated, width: int) -> None:
+    """Name, findings, verdict, recovery, wall time, seed: none cut, none broken in two."""
+    text = printed(summary_table([run.report(scenario=LONG)], width), width)
+
+    for said in (LONG, "duplicates 1 204 · gaps 0", "INVALID", "3.1 s", "22.0 s", " 7 "):
+        assert said in text
+    assert all(len(line) <= width for line in text.splitlines() if "replay:" not in line and "run:" not in line)
+
+
+@pytest.mark.parametrize("width", [100, 140])
+def test_a_caught_control_is_green_and_says_invalid_as_expected(run: Fabricated, width: int) -> None:
+    """Its verdict is of the run, its finding of the data."""
+    text = printed(summary_table([run.control(scenario=LONG)], width), width)
+
+    assert "VALID" in text
+    assert "duplicates 1 204: INVALID as expected" in text
+    assert "replay:" not in text
+
+
+def test_what_is_not_valid_can_be_repeated_from_the_clipboard(run: Fabricated) -> None:
+    """The replay line is longer than the terminal is wide and must stay one line all the same."""
+    bad = run.report(
+        verdict=Verdict.UNKNOWN, problems=("kill_broker-1: it did not bite",), replay=f"pytest {'x' * 120} --chaos-seed 7"
+    )
+
+    lines = printed(summary_table([run.valid(), bad], 100), 100).splitlines()
+
+    assert f"  replay: {bad.replay}" in lines
+    assert f"  run:    {bad.run_dir}" in lines
+    assert "  kill_broker-1: it did not bite" in lines
+    assert sum("replay:" in line for line in lines) == 1
+
+
+def test_colours_go_to_terminals_only(run: Fabricated) -> None:
+    """A CI log with escape sequences in it cannot be searched."""
+    table = summary_table([run.report()], 100)
+
+    assert "\x1b[1;31mINVALID" in as_text(table, width=100, colour=True)
+    assert "\x1b" not in as_text(table, width=100, colour=False)
+
+
+def test_fixed_cost_is_what_does_not_depend_on_the_workload(run: Fabricated) -> None:
+    """set_up 0.4, drain 4.0, observe 3.5 and judge 2.0 make 9.9; steady, inject and heal belong to the scenario."""
+    cheap = run.valid(phases=tuple(phase for phase in run.phases() if phase.name != "drain"))
+
+    text = printed(costs([run.report(), cheap, cheap], ups_s=[21.3, 18.0], total_s=301.2))
+
+    assert "system up in 21.3 s, 18.0 s" in text
+    assert "whole set 5 min 01 s" in text
+    assert "fixed cost per scenario: 9.9 s at most, 5.9 s median" in text
+
+
+def test_a_session_without_runs_has_costs_too() -> None:
+    """The system may not have come up at all."""
+    assert printed(costs([], ups_s=[], total_s=2.0)).strip() == "whole set 2.0 s"

@@ -1,0 +1,70 @@
+import re
+import struct
+
+import pytest
+
+from chaos.report.report import Report
+from chaos.report.timeline import _figure, draw
+from tests.unit.report.conftest import Fabricated
+
+
+def drawn(run: Fabricated, report: Report) -> tuple[list[str], list[float]]:
+    """All texts of the picture, and the left edges of the fault bars in seconds."""
+    figure = _figure(report, run.events())
+    lower = figure.axes[1]
+    texts = [text.get_text().replace("\u00a0", " ") for axes in figure.axes for text in (*axes.texts, *axes.get_yticklabels())]
+    return [*texts, figure.axes[0].get_title(loc="left")], [bar.get_x() for container in lower.containers for bar in container]
+
+
+def test_both_files_are_written_and_of_their_kind(run: Fabricated) -> None:
+    """900 points wide in a report, sharp on a dense screen, and a vector picture beside it."""
+    svg, png = draw(run.report(), run.events(), run.folder)
+
+    assert (svg, png) == (run.folder / "timeline.svg", run.folder / "timeline.png")
+    assert svg.read_text(encoding="utf-8").rstrip().endswith("</svg>")
+    width, height = struct.unpack(">II", png.read_bytes()[16:24])
+    assert (width, height > 400) == (1350, True)
+
+
+def test_the_same_run_gives_the_same_picture(run: Fabricated) -> None:
+    """Judged again, a run directory must not change without reason."""
+    first = draw(run.report(), run.events(), run.folder)[0].read_text(encoding="utf-8")
+
+    assert draw(run.report(), run.events(), run.folder)[0].read_text(encoding="utf-8") == first
+    assert not re.search(r"<dc:date>", first)
+
+
+def test_faults_phases_and_verdict_are_named(run: Fabricated) -> None:
+    """A picture that needs the log beside it explains nothing."""
+    texts, bars = drawn(run, run.report())
+
+    assert {"kill_broker-1", "broker-2 (leader of datasink-0)", "inject\n8.0 s", "INVALID: duplicates 1 204 · gaps 0"} <= set(
+        texts
+    )
+    assert not any("set_up" in text for text in texts), "0.4 s of 22 are too narrow for a name"
+    assert bars == [pytest.approx(5.0)]
+
+
+def test_the_records_over_time_are_those_of_the_history(run: Fabricated) -> None:
+    """Written and committed, in seconds since the run began."""
+    lines = {line.get_label(): line for line in _figure(run.report(), run.events()).axes[0].get_lines()}
+
+    assert (lines["written"].get_xdata()[0], lines["written"].get_ydata()[-1]) == (pytest.approx(1.0), 30_000)
+    assert lines["committed"].get_ydata()[-1] == 30_000
+    assert list(lines["broken record"].get_xdata()) == [pytest.approx(6.2)]
+
+
+def test_a_fault_that_was_never_injected_has_a_lane_and_no_bar(run: Fabricated) -> None:
+    """That it is missing must be seen."""
+    never = run.fault(injected_ms=None, healed_ms=None, proved_ms=None, bit=False, problem="its trigger never came")
+    texts, bars = drawn(run, run.report(faults=(never,)))
+
+    assert {"kill_broker-1", "its trigger never came"} <= set(texts)
+    assert bars == []
+
+
+def test_nothing_at_all_can_be_drawn(run: Fabricated) -> None:
+    """A run that died in set_up has a picture too; a dollar sign in its title is no formula."""
+    report = run.valid(title="cost $x^{ of $", phases=(), faults=(), findings=())
+
+    assert draw(report, (), run.folder)[1].stat().st_size > 1000
