@@ -55,7 +55,7 @@ go: install  ## the Go tests of the Toxiproxy server
 	$(BIN)/chaos parts --go-test
 
 report:  ## render the last Allure results (needs Node.js)
-	npx --yes allure@3 generate allure-results --output allure-report
+	npx --yes allure@3 generate --config allurerc.json allure-results --output allure-report
 
 lock: install  ## resolve requirements/*.lock anew
 	$(BIN)/python -m pip install --quiet uv

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from chaos import auditor, clock
@@ -22,7 +23,7 @@ from chaos.runner import Run, Session
 from chaos.runtime import artifacts, preflight, warden
 from chaos.runtime.local import LocalRuntime
 from chaos.scenario.model import Scenario, SystemSpec
-from chaos.scenario.plan import Schedule, plan, scenario_seed
+from chaos.scenario.plan import Schedule, plan
 from chaos.system import addresses
 from chaos.system.system import System
 from verifiers.base import Verdict
@@ -76,7 +77,7 @@ class Harness:
 
     def run(self, scenario: Scenario, spec: SystemSpec, replay: str, listener: Callable[[Event], None], square: Callable[..., object] | None = None) -> Outcome:
         """Run one scenario to its report; whatever ends it, its history and report are written."""
-        schedule = plan(scenario, scenario_seed(self.seed, scenario.name))
+        schedule = plan(scenario, self.seed)
         system = self.system(spec)
         folder = self._new_folder(scenario.name)
         with History(folder / "history.jsonl", listener) as history:
@@ -171,9 +172,10 @@ class Harness:
 
 
 def _executed(run: Run) -> BaseException | None:
+    """What ended the run early: an error of ours, Ctrl-C, or pytest's own timeout; each is reported before it is raised again."""
     try:
         run.execute()
-    except (ChaosError, KeyboardInterrupt) as error:
+    except (ChaosError, KeyboardInterrupt, pytest.fail.Exception) as error:
         return error
     return None
 

@@ -9,6 +9,7 @@ It serves this project and any repository that installs the package and has a `s
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -106,7 +107,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if harness is None or not harness.reports:
         return
     terminalreporter.section("chaos")
-    width, colour = terminalreporter.screen_width, terminalreporter.hasmarkup
+    width, colour = shutil.get_terminal_size((120, 24)).columns, terminalreporter.hasmarkup
     table = summary.summary_table(harness.reports, width)
     costs = summary.costs(harness.reports, harness.ups_s, harness.total_s())
     terminalreporter.write(summary.as_text(table, costs, width=width, colour=colour))

@@ -11,7 +11,7 @@ import pytest
 
 from chaos.harness import Harness, Outcome
 from chaos.history import load
-from chaos.report import allure, allure_files, codec, timeline
+from chaos.report import allure, allure_files, codec
 from chaos.report.terminal import Live
 from chaos.scenario.load import ScenarioFile
 
@@ -41,6 +41,8 @@ class Stage:
         report = outcome.report
         events = tuple(load(report.run_dir / "history.jsonl"))
         (report.run_dir / "report.json").write_text(json.dumps(codec.to_json(report), indent=1) + "\n", encoding="utf-8")
+        from chaos.report import timeline  # noqa: PLC0415 - matplotlib takes a second, and is needed here only
+
         timeline.draw(report, events, report.run_dir)
         allure.render(report, events, self.harness.logs(report.run_dir))
         write_beside_results(self.config, report.run_dir)
