@@ -25,16 +25,22 @@ _OBSERVED = (
 )
 
 
-def start(parts: Parts) -> SparkSession:
-    """A local session with the Kafka connector; it has read and written once when this returns."""
+def start(parts: Parts, scratch: Path) -> SparkSession:
+    """A local session with the Kafka connector.
+
+    Args:
+        scratch: for its temporary files.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("auditor")
         .config("spark.jars", ",".join(str(jar) for jar in parts.connector_jars))
-        .config("spark.driver.extraJavaOptions", " ".join(archives.options(parts.spark_cds)))
+        .config("spark.driver.extraJavaOptions", " ".join((*archives.options(parts.spark_cds), f"-Djava.io.tmpdir={scratch}")))
         .config("spark.driver.memory", "1g")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.local.dir", str(scratch))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")

@@ -107,10 +107,13 @@ class Harness:
 
     def spark(self) -> SparkSession:
         """The auditor's session; it begins to start when the first system is up."""
+        return self._auditor().result(120)
+
+    def _auditor(self) -> Future[SparkSession]:
         assert self._parts is not None  # noqa: S101 - a system exists first
         if self._spark is None:
-            self._spark = self._pool.submit(auditor.start, self._parts)
-        return self._spark.result(120)
+            self._spark = self._pool.submit(auditor.start, self._parts, self.runs / f"{_stamp()}-auditor")
+        return self._spark
 
     def logs(self, folder: Path) -> list[Path]:
         """What was logged during a run: by its own processes, and by the system."""
@@ -125,6 +128,8 @@ class Harness:
         """End everything."""
         if self._spark is not None and self._spark.done() and self._spark.exception() is None:
             self._spark.result().stop()
+        for scratch in self.runs.glob("*-auditor"):
+            shutil.rmtree(scratch, ignore_errors=True)
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._end_system()
 
@@ -147,8 +152,7 @@ class Harness:
         self._system = system
         system.start(self.echo)
         self.ups_s.append(system.up_s)
-        if self._spark is None:
-            self._spark = self._pool.submit(auditor.start, self._parts)
+        self._auditor()
         return system
 
     def _end_system(self) -> None:
@@ -156,7 +160,7 @@ class Harness:
             self._runtime.close()
         if self._system is not None:
             for data in (*self._system.folder.glob("broker-*/"), *self._system.folder.glob("spark/*/")):
-                shutil.rmtree(data, ignore_errors=True)
+                shutil.rmtree(data, ignore_errors=True)  # the logs stay
         self._runtime = self._system = None
 
     def _new_folder(self, name: str) -> Path:

@@ -15,8 +15,9 @@ from typing import Any
 from chaos import clock, triggers
 from chaos.errors import InconclusiveError
 from chaos.faults.base import Injection, Scene
-from chaos.faults.catalogue import prepare
+from chaos.faults.catalogue import approach, prepare
 from chaos.history import History
+from chaos.scenario.model import Fault
 from chaos.scenario.plan import Schedule, Step
 from chaos.triggers import Watch
 
@@ -73,12 +74,16 @@ class Nemesis:
 
     def _step(self, step: Step, watch: Watch) -> None:
         fault = step.fault
-        if not self._do("trigger", step.name, lambda: triggers.wait_for(fault.when, watch), when=str(fault.when)):
+        if not self._do("trigger", step.name, lambda: self._await(fault, watch), when=str(fault.when)):
             return
         if self._do("inject", step.name, lambda: self._inject(step), kind=fault.kind, draw=step.draw):
             self._do("prove", step.name, lambda: self._prove(step.name))
             self._hold(step.name)
         self._heal(step.name)
+
+    def _await(self, fault: Fault, watch: Watch) -> Mapping[str, Any]:
+        approach(fault, self._scene)
+        return triggers.wait_for(fault.when, watch)
 
     def _inject(self, step: Step) -> Mapping[str, Any]:
         injection = prepare(step.fault, self._scene, Random(step.draw))  # noqa: S311 - a schedule, no secret

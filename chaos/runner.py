@@ -3,7 +3,7 @@
 1. set_up   the system is healthy; topics made; the plan written down
 2. steady   workload and pipeline run; output flows
 3. inject   the nemesis: trigger, inject, prove, hold, heal
-4. heal     every injection undone, last in first out, whatever happened; the cluster is healthy again
+4. heal     every injection undone, last in first out, whatever happened; the cluster is healthy, output grows again
 5. drain    the workload ends; the pipeline reaches the end of its source; no transaction is open
 6. observe  ends fixed; topics and ledger landed as Parquet
 7. judge    verifiers read Parquet only
@@ -14,6 +14,7 @@ what can still be observed is observed and judged, for a duplicate is a duplicat
 """
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from threading import Event as Flag
 
 from pyspark.sql import SparkSession
 
-from chaos import auditor, clock, interrupts
+from chaos import auditor, clock, interrupts, triggers
 from chaos.errors import DeadlineError, InconclusiveError
 from chaos.faults.base import Scene
 from chaos.history import History
@@ -43,6 +44,7 @@ from pipelines.square import SparkSquare
 
 _FLOWS_WITHIN_S = 60.0
 _DRAINS_WITHIN_S = 60.0
+_RECOVERS_WITHIN_S = 60.0
 _TRIGGER_SLACK_S = 60.0
 _PIPELINE = "pipeline"
 
@@ -102,8 +104,10 @@ class Run:
                 try:
                     self._tolerated("steady", self._steady)
                     self._tolerated("inject", self._inject)
-                finally:
+                except BaseException:
                     self._phase("heal", self._heal)
+                    raise
+                self._tolerated("heal", self._heal_and_recover)
                 self._tolerated("drain", self._drain)
             self._phase("observe", self._observe)
         self._phase("judge", self._judge)
@@ -135,6 +139,17 @@ class Run:
         with interrupts.deferred():
             self._nemesis.heal_all()
             self._system.kafka.wait_until_healthy()
+
+    def _heal_and_recover(self) -> None:
+        """The pipeline's own time to come back belongs to the fault, not to the drain."""
+        self._heal()
+        before = triggers.committed(self._history)
+        clock.wait_until(lambda: self._grew(before), within_s=_RECOVERS_WITHIN_S, reason="output to grow again after the heal")
+
+    def _grew(self, before: int) -> bool:
+        self._check()
+        now = triggers.committed(self._history)
+        return now > before or now >= self._total
 
     def _drain(self) -> None:
         loader = self._subjects[-1]
@@ -252,6 +267,7 @@ class Run:
                 for subject in self._subjects:
                     subject.process.kill()
                 self._system.kafka.delete(self._names())
+                shutil.rmtree(self._folder / "tmp", ignore_errors=True)
 
     def _write(self, name: str, text: str) -> None:
         (self._folder / name).write_text(text + "\n", encoding="utf-8")

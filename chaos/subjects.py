@@ -28,7 +28,10 @@ class Subject:
         self.name = name
         self._history = history
         self._log = folder / "logs" / f"{name}.log"
-        spec = ProcessSpec(name, tuple(command.argv), folder, self._log, dict(command.env))
+        scratch = folder / "tmp"
+        scratch.mkdir(exist_ok=True)
+        env = {**command.env, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
+        spec = ProcessSpec(name, tuple(command.argv), folder, self._log, env)
         self._read_bytes = 0
         self.process: Process = runtime.start(spec)
 

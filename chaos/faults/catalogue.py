@@ -1,7 +1,8 @@
 """Every fault there is: what is declared -> how it is aimed."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
+from typing import Any
 
 from chaos.faults import broker, executor, network
 from chaos.faults.base import Injection, Prepare, Scene
@@ -16,7 +17,18 @@ CATALOGUE: Mapping[type, Prepare] = {
     CrashExecutor: executor.prepare_crash,
 }
 
+APPROACHES: Mapping[type, Callable[[Any, Scene], None]] = {CrashExecutor: executor.approach_crash}
+
+
+def approach(fault: Fault, scene: Scene) -> None:
+    """Do before the trigger what would be too slow at the moment of injection."""
+    APPROACHES.get(type(fault), _nothing)(fault, scene)
+
 
 def prepare(fault: Fault, scene: Scene, rng: Random) -> Injection:
     """Resolve a fault's target; nothing is broken yet."""
     return CATALOGUE[type(fault)](fault, scene, rng)
+
+
+def _nothing(_fault: Fault, _scene: Scene) -> None:
+    """Most faults need no approach."""

@@ -1,6 +1,5 @@
 """Faults of Spark's executors: the JVM dies by SIGKILL, and its tasks with it; the worker starts another one by itself."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -12,11 +11,16 @@ from chaos.errors import DeadlineError, InjectionError
 from chaos.faults.base import Injection, Proof, Scene
 from chaos.scenario.model import CrashExecutor
 from chaos.system.spark import Executor
-from chaos.system.spark_app import ExecutorState, SparkApp
+from chaos.system.spark_app import SparkApp
 from chaos.system.system import System
 
 _KNOWN_WITHIN_S = 15.0
 _BACK_WITHIN_S = 30.0
+
+
+def approach_crash(_fault: CrashExecutor, scene: Scene) -> None:
+    """Ask the driver's REST API once: its first answer takes seconds, and the moment to kill may be milliseconds long."""
+    scene.spark_app().executors()
 
 
 def prepare_crash(fault: CrashExecutor, scene: Scene, rng: Random) -> Injection:
@@ -25,20 +29,19 @@ def prepare_crash(fault: CrashExecutor, scene: Scene, rng: Random) -> Injection:
     running = [executor for executor in scene.system.spark.executors() if executor.app == app.id]
     if not running:
         raise InjectionError(f"{app.id} has no executor now")
-    states = app.executors()
-    chosen = _choose(fault.target.which, running, states, rng)
-    failed_before = {executor.id: states[executor.id].failed_tasks for executor in chosen if executor.id in states}
+    chosen = _choose(fault.target.which, running, app, rng)
     names = ", ".join(f"executor-{executor.id}" for executor in chosen)
-    return CrashedExecutors(f"{names} ({fault.target})", 0.0, scene.system, app, chosen, len(running), failed_before)
+    return CrashedExecutors(f"{names} ({fault.target})", 0.0, scene.system, app, chosen, len(running))
 
 
-def _choose(which: str, running: list[Executor], states: Mapping[str, ExecutorState], rng: Random) -> list[Executor]:
+def _choose(which: str, running: list[Executor], app: SparkApp, rng: Random) -> list[Executor]:
     match which:
         case "all":
             return running
         case "any":
             return [rng.choice(running)]
         case _:
+            states = app.executors()
             return [max(running, key=lambda executor: states[executor.id].active_tasks if executor.id in states else -1)]
 
 
@@ -52,7 +55,6 @@ class CrashedExecutors:
     app: SparkApp
     victims: list[Executor]
     running_before: int
-    failed_before: Mapping[str, int]
 
     def inject(self) -> None:
         """Kill them, all at once; what they were doing is asked afterwards, the moment matters more."""
@@ -77,9 +79,7 @@ class CrashedExecutors:
 
     def _failed_tasks(self) -> int:
         states = self.app.executors()
-        return sum(
-            states[victim.id].failed_tasks - self.failed_before.get(victim.id, 0) for victim in self.victims if victim.id in states
-        )
+        return sum(states[victim.id].failed_tasks for victim in self.victims if victim.id in states)
 
     def _pids(self) -> dict[str, int]:
         return {f"executor-{victim.id}": victim.process.pid for victim in self.victims}

@@ -93,6 +93,7 @@ class Broker:
             "-Xms256m",
             "-Xmx384m",
             *archives.options(self.parts.kafka_cds),
+            f"-Djava.io.tmpdir={self.folder}",
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}",
             f"-Djdk.net.hosts.file={self.folder / 'hosts'}",
             "-cp",

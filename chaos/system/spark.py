@@ -77,7 +77,12 @@ class Spark:
     @property
     def java_options(self) -> str:
         """For drivers and executors: quick to start rather than quick for ever."""
-        return " ".join(archives.options(self._parts.spark_cds))
+        return " ".join((*archives.options(self._parts.spark_cds), f"-Djava.io.tmpdir={self._scratch}"))
+
+    @property
+    def _scratch(self) -> Path:
+        """Where executors and daemons put their temporary files, killed or not."""
+        return self._folder / "tmp"
 
     def start(self) -> None:
         """Start the master, and the workers when it answers; `wait_until_ready` says when they are registered."""
@@ -127,8 +132,10 @@ class Spark:
     def _start(self, name: str, host: str, main: tuple[str, ...]) -> None:
         jars = archives.spark_class_path(self._parts.spark_home)
         opened = (f"--add-opens={module}=ALL-UNNAMED" for module in _OPENED)
-        argv = (str(self._parts.java), "-Xmx256m", *archives.options(self._parts.spark_cds), *opened, "-cp", jars, *main)
+        argv = (str(self._parts.java), "-Xmx256m", *archives.options(self._parts.spark_cds), f"-Djava.io.tmpdir={self._scratch}", *opened, "-cp", jars, *main)
+        self._scratch.mkdir(parents=True, exist_ok=True)
         env = {
+            "SPARK_LOCAL_DIRS": str(self._scratch),
             "SPARK_HOME": str(self._parts.spark_home),
             "SPARK_LOCAL_IP": host,
             "SPARK_SCALA_VERSION": "2.13",

@@ -6,7 +6,7 @@ from typing import Any
 
 import requests
 
-_ASK_S = 3.0
+_ASK_S = 15.0  # the first answer of a driver takes seconds
 
 
 @dataclass(frozen=True, slots=True)
