@@ -1,9 +1,106 @@
-"""The command line: `chaos parts`, `chaos plan`, `chaos schema`, `chaos judge`."""
+"""Chaos tests of Kafka and Spark pipelines.
+
+Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or wrong YAML, 3 unknown, 4 this machine cannot do it.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-app = typer.Typer(add_completion=False, no_args_is_help=True)
+from chaos.errors import ChaosError, RuntimeUnavailableError, ScenarioError
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+
+_FILE = Path("scenarios.yaml")
+_BROKERS = 3
+Scenarios = Annotated[Path, typer.Option("--scenarios", "-s", help="the scenarios file")]
+
+
+@app.command()
+def parts(
+    *,
+    verify: Annotated[bool, typer.Option("--verify", help="compare the jars that are there with their SHA-256 too")] = False,
+    go_test: Annotated[bool, typer.Option("--go-test", help="run the Go tests of the Toxiproxy server")] = False,
+) -> None:
+    """Fetch and build what is no Python package: jars, Toxiproxy, class archives."""
+    from chaos.runtime import artifacts, gobuild  # noqa: PLC0415 - each command imports what it needs: `--help` is quick
+
+    if go_test:
+        gobuild.test(artifacts.cache_folder(), typer.echo)
+        return
+    found = artifacts.ensure(typer.echo, verify=verify)
+    for name, version in artifacts.versions(found).items():
+        typer.echo(f"{name:16}{version}")
+
+
+@app.command()
+def doctor() -> None:
+    """Say what this machine lacks, and how to mend it."""
+    from chaos.runtime import artifacts, preflight  # noqa: PLC0415
+    from chaos.system import addresses  # noqa: PLC0415
+    from chaos.system.system import listeners  # noqa: PLC0415
+
+    checks: dict[str, Callable[[], object]] = {
+        "java": lambda: str(preflight.find_java()),
+        "machine": lambda: preflight.check_machine(artifacts.cache_folder(), Path("runs")),
+        "addresses": lambda: preflight.check_addresses(listeners(addresses.from_environment(), _BROKERS)),
+    }
+    failed = False
+    for name, check in checks.items():
+        try:
+            typer.echo(f"ok      {name:12}{check() or ''}")
+        except RuntimeUnavailableError as error:
+            failed = True
+            typer.echo(f"MISSING {name:12}{error}")
+    raise typer.Exit(4 if failed else 0)
+
+
+@app.command()
+def plan(scenarios: Scenarios = _FILE, seed: Annotated[int, typer.Option(help="the seed of a run")] = 0) -> None:
+    """Show what would be broken and when; nothing is started."""
+    from chaos.scenario.load import load  # noqa: PLC0415
+    from chaos.scenario.plan import describe  # noqa: PLC0415
+    from chaos.scenario.plan import plan as planned  # noqa: PLC0415
+
+    for scenario in load(scenarios).scenarios:
+        typer.echo(f"{scenario.name}  [{', '.join(scenario.tags)}]  {scenario.title}")
+        for line in describe(planned(scenario, seed)) or ["nothing is broken"]:
+            typer.echo(f"    {line}")
+        typer.echo(f"    expect {', '.join(f'{name} {word}' for name, word in scenario.expected.items())}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a scenarios file, for your editor."""
+    from chaos.scenario.schema import json_schema  # noqa: PLC0415
+
+    typer.echo(json.dumps(json_schema(), indent=1))
+
+
+@app.command()
+def judge(run: Annotated[Path, typer.Argument(help="a run directory", exists=True, file_okay=False)]) -> None:
+    """Judge a run again from its landed evidence, without a cluster."""
+    from chaos.rejudge import rejudge  # noqa: PLC0415
+
+    raise typer.Exit(rejudge(run, typer.echo))
 
 
 def main() -> None:
-    app()
+    """Run a command; an error of ours is one message, not a traceback."""
+    try:
+        app()
+    except ScenarioError as error:
+        sys.exit(_say(str(error), 2))
+    except RuntimeUnavailableError as error:
+        sys.exit(_say(f"chaos: {error}", 4))
+    except ChaosError as error:
+        sys.exit(_say(f"chaos: {error}", 1))
+
+
+def _say(text: str, code: int) -> int:
+    sys.stderr.write(f"{text}\n")
+    return code

@@ -17,8 +17,8 @@ from chaos.errors import ChaosError, DeadlineError, InconclusiveError, RuntimeUn
 from chaos.history import Event, History, load
 from chaos.judge import load_findings
 from chaos.report.build import build
-from chaos.report.report import Report
 from chaos.report.failures import explain
+from chaos.report.report import Report
 from chaos.runner import Run, Session
 from chaos.runtime import artifacts, preflight, warden
 from chaos.runtime.local import LocalRuntime
@@ -75,7 +75,14 @@ class Harness:
     _spark: Future[SparkSession] | None = None
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "auditor"))
 
-    def run(self, scenario: Scenario, spec: SystemSpec, replay: str, listener: Callable[[Event], None], square: Callable[..., object] | None = None) -> Outcome:
+    def run(
+        self,
+        scenario: Scenario,
+        spec: SystemSpec,
+        replay: str,
+        listener: Callable[[Event], None],
+        square: Callable[..., object] | None = None,
+    ) -> Outcome:
         """Run one scenario to its report; whatever ends it, its history and report are written."""
         schedule = plan(scenario, self.seed)
         system = self.system(spec)
@@ -148,7 +155,14 @@ class Harness:
         self._parts = artifacts.ensure(self.echo)
         self._runtime = LocalRuntime(sessions)
         folder = self.runs / f"{_stamp()}-system"
-        system = System(self._runtime, self._parts, addresses.from_environment(), folder, brokers=spec.kafka.brokers, workers=spec.spark.workers)
+        system = System(
+            self._runtime,
+            self._parts,
+            addresses.from_environment(),
+            folder,
+            brokers=spec.kafka.brokers,
+            workers=spec.spark.workers,
+        )
         self._system = system
         system.start(self.echo)
         self.ups_s.append(system.up_s)
@@ -176,7 +190,7 @@ class Harness:
 
 
 def _executed(run: Run) -> BaseException | None:
-    """What ended the run early: an error of ours, Ctrl-C, or pytest's own timeout; each is reported before it is raised again."""
+    """What ended the run early: an error of ours, Ctrl-C, or pytest's timeout; reported first, then raised again."""
     try:
         run.execute()
     except (ChaosError, KeyboardInterrupt, pytest.fail.Exception) as error:

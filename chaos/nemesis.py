@@ -54,7 +54,9 @@ class Nemesis:
         Args:
             check: called several times a second in this thread; what it raises ends the run.
         """
-        self._threads = [Thread(target=self._step, args=(step, watch), name=step.name, daemon=True) for step in self._schedule.steps]
+        self._threads = [
+            Thread(target=self._step, args=(step, watch), name=step.name, daemon=True) for step in self._schedule.steps
+        ]
         for thread in self._threads:
             thread.start()
         while any(thread.is_alive() for thread in self._threads):

@@ -32,7 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run."""
     group = parser.getgroup("chaos", "chaos scenarios")
     group.addoption("--chaos-seed", type=int, help="seed of every random choice; drawn and printed when not given")
-    group.addoption("--chaos-runs", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are made (default: runs)")
+    group.addoption(
+        "--chaos-runs", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are made (default: runs)"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -73,7 +75,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     module = metafunc.definition.getparent(ScenarioModule)
     if module is not None:
         cases = [
-            pytest.param(scenario.name, id=scenario.name, marks=[pytest.mark.chaos, *(getattr(pytest.mark, tag) for tag in scenario.tags)])
+            pytest.param(
+                scenario.name,
+                id=scenario.name,
+                marks=[pytest.mark.chaos, *(getattr(pytest.mark, tag) for tag in scenario.tags)],
+            )
             for scenario in module.file.scenarios
         ]
         metafunc.parametrize("scenario", cases)

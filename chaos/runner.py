@@ -100,7 +100,9 @@ class Run:
         """
         with self._cleaned_up():
             self._phase("set_up", self._set_up)
-            with Sampler(self._system.kafka, self._history, self._topics.source, self._output, partitions=PARTITIONS, total=self._total):
+            with Sampler(
+                self._system.kafka, self._history, self._topics.source, self._output, partitions=PARTITIONS, total=self._total
+            ):
                 try:
                     self._tolerated("steady", self._steady)
                     self._tolerated("inject", self._inject)
@@ -155,7 +157,9 @@ class Run:
         loader = self._subjects[-1]
         clock.wait_until(lambda: not loader.process.alive(), within_s=self._loads_within_s, reason="the loader to end")
         loader.listen()
-        clock.wait_until(self._drained, within_s=_DRAINS_WITHIN_S, reason="the pipeline to reach the end of its source", seen=self._lag)
+        clock.wait_until(
+            self._drained, within_s=_DRAINS_WITHIN_S, reason="the pipeline to reach the end of its source", seen=self._lag
+        )
         for subject in self._subjects:
             subject.stop()
 
@@ -235,7 +239,9 @@ class Run:
         kafka = self._system.kafka
         source = kafka.offsets(self._topics.source, PARTITIONS)
         output = kafka.offsets(self._output, PARTITIONS)
-        open_ = {f"open in {self._output}-{number}": ends.hw - ends.lso for number, ends in output.items() if ends.hw > ends.lso}
+        open_ = {
+            f"open in {self._output}-{number}": ends.hw - ends.lso for number, ends in output.items() if ends.hw > ends.lso
+        }
         if not self._pipeline:
             return open_
         positions = self._pipeline.positions(self._endpoints("spark"), self._topics, self._folder)
@@ -271,5 +277,3 @@ class Run:
 
     def _write(self, name: str, text: str) -> None:
         (self._folder / name).write_text(text + "\n", encoding="utf-8")
-
-

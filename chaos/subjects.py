@@ -51,7 +51,9 @@ class Subject:
         """
         self.listen()
         if not self.process.alive():
-            raise InconclusiveError(f"the {self.name} ended with {self.process.exit_code()} in the middle of the run; see {self._log}")
+            raise InconclusiveError(
+                f"the {self.name} ended with {self.process.exit_code()} in the middle of the run; see {self._log}"
+            )
 
     def wait_for(self, event: str) -> None:
         """Return when it has said this.
@@ -100,6 +102,3 @@ class Driver:
         if started is None:
             raise LookupError(f"the {self.name} has not started a Spark application")
         return SparkApp(started.value["app_id"], started.value["ui"])
-
-
-

@@ -1,10 +1,10 @@
 """What a fault is made of. To add one, see docs/adding-a-fault.md.
 
-    declared (scenario/model.py)  ──prepare──▶  Injection  ──inject──▶ in force ──proof──▶ did it bite? ──heal──▶ undone
+declared (scenario/model.py)  ──prepare──▶  Injection  ──inject──▶ in force ──proof──▶ did it bite? ──heal──▶ undone
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
@@ -49,6 +49,10 @@ class Injection(Protocol):
         ...
 
 
+def _no_application() -> SparkApp:
+    raise LookupError("this pipeline runs on no Spark: there is no executor to crash")
+
+
 @dataclass(frozen=True, slots=True)
 class Scene:
     """What faults are aimed at: the system, and the names that belong to this run.
@@ -62,11 +66,7 @@ class Scene:
     system: System
     topics: Mapping[str, str]
     transactional_ids: tuple[str, ...] = ()
-    spark_app: Callable[[], SparkApp] = field(default=lambda: _no_application())
+    spark_app: Callable[[], SparkApp] = _no_application
 
 
 Prepare = Callable[[Any, Scene, Random], Injection]
-
-
-def _no_application() -> SparkApp:
-    raise LookupError("this pipeline runs on no Spark: there is no executor to crash")

@@ -1,6 +1,7 @@
 """Faults of brokers: killed (no last words, no flush, no leadership handed over) or frozen (a zombie that wakes up later)."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
 import psutil
@@ -84,7 +85,9 @@ class PausedBrokers:
             clock.wait_until(self._all_paused, within_s=2, reason="the brokers to stop")
         except DeadlineError:
             return Proof(bit=False, facts={"paused": [process.spec.name for process in self._processes() if process.paused()]})
-        silent = [f"broker-{number}" for number in self.numbers if not wire.answers(self.system.kafka.address(number), within_s=0.5)]
+        silent = [
+            f"broker-{number}" for number in self.numbers if not wire.answers(self.system.kafka.address(number), within_s=0.5)
+        ]
         return Proof(len(silent) == len(self.numbers), {"paused": silent, "unanswered_s": 0.5})
 
     def heal(self) -> None:
@@ -103,4 +106,4 @@ class PausedBrokers:
 def _wait_until_serving(system: System, numbers: list[int]) -> None:
     for number in numbers:
         address = system.kafka.address(number)
-        clock.wait_until(lambda address=address: wire.answers(address), within_s=_SERVES_WITHIN_S, reason=f"broker-{number} to serve again")
+        clock.wait_until(partial(wire.answers, address), within_s=_SERVES_WITHIN_S, reason=f"broker-{number} to serve again")

@@ -64,13 +64,18 @@ class CrashedExecutors:
     def proof(self) -> Proof:
         """The JVMs are gone, the driver has removed them, and it counts tasks that died with them."""
         try:
-            clock.wait_until(self._known, within_s=_KNOWN_WITHIN_S, reason="the driver to count lost tasks", ignore=(requests.RequestException,))
+            clock.wait_until(
+                self._known,
+                within_s=_KNOWN_WITHIN_S,
+                reason="the driver to count lost tasks",
+                ignore=(requests.RequestException,),
+            )
         except DeadlineError as error:
             return Proof(bit=False, facts={"pids": self._pids(), "problem": str(error)})
         return Proof(not any(map(_lives, self.victims)), {"pids": self._pids(), "failed_tasks": self._failed_tasks()})
 
     def heal(self) -> None:
-        """Return when as many executors run as before; Spark starts them itself. Nothing to do once the application has ended."""
+        """Return when as many executors run as before: Spark starts them itself, unless the application has ended."""
         clock.wait_until(self._all_back, within_s=_BACK_WITHIN_S, reason="Spark to replace the executors")
 
     def _known(self) -> bool:

@@ -36,7 +36,9 @@ def prepare_blackhole(fault: BlackholeLink, scene: Scene, rng: Random) -> Inject
 def prepare_delay(fault: DelayLink, scene: Scene, rng: Random) -> Injection:
     """Aim a `DelayLink`."""
     links, target = resolve_links(fault.link, scene, rng)
-    return DelayedLinks(f"{target}, {fault.stream}", fault.for_s, links, fault.stream, 1000 * fault.latency_s, 1000 * fault.jitter_s)
+    return DelayedLinks(
+        f"{target}, {fault.stream}", fault.for_s, links, fault.stream, 1000 * fault.latency_s, 1000 * fault.jitter_s
+    )
 
 
 @dataclass(slots=True)
@@ -85,7 +87,9 @@ class BlackholedLinks:
     def proof(self) -> Proof:
         """Bytes went in while nothing comes out: those after the toxic was there are withheld."""
         try:
-            clock.wait_until(lambda: sum(self._withheld().values()) > 0, within_s=self.hold_s, reason="traffic to swallow", every_s=0.1)
+            clock.wait_until(
+                lambda: sum(self._withheld().values()) > 0, within_s=self.hold_s, reason="traffic to swallow", every_s=0.1
+            )
         except DeadlineError:
             return Proof(bit=False, facts={"bytes_withheld": 0})
         withheld = self._withheld()

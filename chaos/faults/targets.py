@@ -30,22 +30,22 @@ def resolve_brokers(target: BrokerTarget, scene: Scene, rng: Random) -> tuple[li
 
 
 def _brokers(target: BrokerTarget, scene: Scene, rng: Random) -> list[int]:
+    """The candidates of a role; of more than one, chance takes one, unless all are meant."""
     kafka = scene.system.kafka
     match target.role:
         case "broker":
-            return [target.number]
-        case "any":
-            return [rng.choice(kafka.numbers)]
-        case "all":
-            return list(kafka.numbers)
+            candidates = [target.number]
+        case "any" | "all":
+            candidates = list(kafka.numbers)
         case "controller":
-            return [kafka.controller()]
+            candidates = [kafka.controller()]
         case "leader":
-            return [kafka.leader(scene.topics[target.topic], target.partition)]
+            candidates = [kafka.leader(scene.topics[target.topic], target.partition)]
         case "follower":
-            return [rng.choice(kafka.followers(scene.topics[target.topic], target.partition))]
+            candidates = kafka.followers(scene.topics[target.topic], target.partition)
         case "transaction_coordinator":
-            return [kafka.transaction_coordinator(_transactional_id(scene, target.partition))]
+            candidates = [kafka.transaction_coordinator(_transactional_id(scene, target.partition))]
+    return candidates if target.role == "all" else [rng.choice(candidates)]
 
 
 def _transactional_id(scene: Scene, partition: int) -> str:
@@ -65,7 +65,11 @@ def resolve_links(pattern: LinkPattern, scene: Scene, rng: Random) -> tuple[list
     pairs = {(source, target) for source in left for target in right}
     if pattern.both_ways:
         pairs |= {(target, source) for source, target in pairs}
-    links = [link for link in scene.system.links if (link.source, f"broker-{link.broker}") in pairs and link.source != f"broker-{link.broker}"]
+    links = [
+        link
+        for link in scene.system.links
+        if (link.source, f"broker-{link.broker}") in pairs and link.source != f"broker-{link.broker}"
+    ]
     if not links:
         raise InjectionError(f"no link fits {pattern}")
     names = ", ".join(link.name for link in links)

@@ -1,9 +1,10 @@
 """From a run directory to its report: the history says what happened, the findings say what is wrong, nothing else counts.
 
-    verdict = max over verifiers of what they said, after ``expect``; at least UNKNOWN when anything kept the run from proving
+verdict = max over verifiers of what they said, after ``expect``; at least UNKNOWN when anything kept the run from proving
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from verifiers.base import Finding, Verdict
 _NOTHING_SAID = "no verifier was asked: the run did not come that far"
 
 
-def build(scenario: Scenario, schedule: Schedule, events: Sequence[Event], findings: Sequence[Finding], folder: Path, replay: str) -> Report:
+def build(
+    scenario: Scenario, schedule: Schedule, events: Sequence[Event], findings: Sequence[Finding], folder: Path, replay: str
+) -> Report:
     """The report of one run, complete or cut short."""
     expect = {name: Verdict[word.upper()] for name, word in scenario.expected.items()}
     faults = tuple(_fault(step.name, step.fault.kind, events) for step in schedule.steps)
@@ -71,7 +74,9 @@ def _phases(events: Iterable[Event]) -> Iterable[PhaseRecord]:
 
 
 def _fault(name: str, kind: str, events: Iterable[Event]) -> FaultRecord:
-    own = {(event.f, event.type): event for event in events if event.process == "nemesis" and event.value.get("fault") == name}
+    own: dict[tuple[str, str], Event] = {
+        (event.f, event.type): event for event in events if event.process == "nemesis" and event.value.get("fault") == name
+    }
 
     def when(f: str) -> int | None:
         return own[f, "ok"].time_ms if (f, "ok") in own else None
@@ -117,7 +122,7 @@ def _recovery_s(events: Sequence[Event]) -> float | None:
     if not injected:
         return None
     samples = [event for event in events if event.process == "sampler" and event.index > injected[-1].index]
-    grown = next((later for earlier, later in zip(samples, samples[1:], strict=False) if _committed(later) > _committed(earlier)), None)
+    grown = next((later for earlier, later in pairwise(samples) if _committed(later) > _committed(earlier)), None)
     return round(grown.elapsed_s - injected[-1].elapsed_s, 3) if grown else None
 
 

@@ -37,7 +37,11 @@ Echo = Callable[[str], None]
 
 def options(archive: Path | None) -> tuple[str, ...]:
     """For a JVM that lives a few minutes: quick to start rather than quick for ever."""
-    return (*QUICK, f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off") if archive else QUICK
+    return (
+        (*QUICK, f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
+        if archive
+        else QUICK
+    )
 
 
 def kafka_class_path(jars: Path) -> str:
@@ -46,14 +50,18 @@ def kafka_class_path(jars: Path) -> str:
 
 
 def spark_class_path(spark_home: Path) -> str:
-    """Spark's own, as its launcher writes it (``AbstractCommandBuilder.buildClassPath``): the same for daemons, drivers, executors."""
+    """Spark's own, as its launcher writes it for drivers and executors (``AbstractCommandBuilder.buildClassPath``)."""
     logging = next((spark_home / "jars").glob("slf4j-api-*.jar"))
     return f"{spark_home}/conf:{logging}:{spark_home}/jars/*"
 
 
 def make(java: Path, kafka_jars: Path, folder: Path, echo: Echo) -> None:
     """Make both archives; what cannot be made is said and done without."""
-    for name, train in ((KAFKA, lambda: _kafka(java, kafka_jars, folder)), (SPARK, lambda: _spark(java, folder))):
+    trainings: dict[str, Callable[[], None]] = {
+        KAFKA: lambda: _kafka(java, kafka_jars, folder),
+        SPARK: lambda: _spark(java, folder),
+    }
+    for name, train in trainings.items():
         try:
             train()
         except (OSError, subprocess.SubprocessError, DeadlineError, RuntimeUnavailableError) as error:
@@ -74,7 +82,9 @@ def _kafka(java: Path, jars: Path, folder: Path) -> None:
         formatting = (*jvm, "kafka.tools.StorageTool", "format", "-t", "Y2hhb3MtY2x1c3Rlci0wMQ", "-c", str(settings))
         subprocess.run(formatting, stdout=log, stderr=log, timeout=_WITHIN_S, check=True)
         archive = f"-XX:ArchiveClassesAtExit={folder / KAFKA}"
-        broker = subprocess.Popen((jvm[0], archive, *jvm[1:], "kafka.Kafka", str(settings)), stdout=log, stderr=log, start_new_session=True)
+        broker = subprocess.Popen(
+            (jvm[0], archive, *jvm[1:], "kafka.Kafka", str(settings)), stdout=log, stderr=log, start_new_session=True
+        )
         try:
             clock.wait_until(_serves, within_s=_WITHIN_S, reason="a broker to serve", ignore=(OSError,), every_s=0.2)
             broker.terminate()
@@ -90,7 +100,13 @@ def _serves() -> bool:
 
 def _spark(java: Path, folder: Path) -> None:
     (folder / "spark").mkdir()
-    environment = {**os.environ, "JAVA_HOME": str(java.parent.parent), "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_SCALA_VERSION": "2.13", "PYSPARK_PYTHON": sys.executable}
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(java.parent.parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SCALA_VERSION": "2.13",
+        "PYSPARK_PYTHON": sys.executable,
+    }
     command = (sys.executable, "-m", "chaos.runtime.training", str(folder / SPARK))
     answer = subprocess.run(
         command, cwd=folder / "spark", env=environment, capture_output=True, text=True, timeout=_WITHIN_S, check=False

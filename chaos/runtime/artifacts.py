@@ -28,6 +28,7 @@ from chaos.errors import RuntimeUnavailableError
 from chaos.runtime import archives, gobuild, jars, preflight
 
 Echo = Callable[[str], None]
+Fetch = Callable[[tuple[jars.Jar, ...], Path], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,9 @@ def ensure(echo: Echo, *, verify: bool = False) -> Parts:
     cache, java, spark_home = cache_folder(), preflight.find_java(), Path(pyspark.__file__).parent
     cache.mkdir(parents=True, exist_ok=True)
     lock = jars.read_lock()
+    fetch = partial(jars.fetch, java=java, spark_home=spark_home)
     with _locked(cache, echo):
-        folders = {name: _jars(cache, name, wanted, java, spark_home, echo, verify=verify) for name, wanted in lock.items()}
+        folders = {name: _jars(cache, name, wanted, fetch, echo, verify=verify) for name, wanted in lock.items()}
         parts = Parts(
             java,
             spark_home,
@@ -82,7 +84,9 @@ def ensure(echo: Echo, *, verify: bool = False) -> Parts:
 
 def versions(parts: Parts) -> dict[str, str]:
     """What runs here, for reports."""
-    lock = {jar.artifact: jar.version for wanted in jars.read_lock().values() for jar in wanted if jar.artifact != "kafka-clients"}
+    lock = {
+        jar.artifact: jar.version for wanted in jars.read_lock().values() for jar in wanted if jar.artifact != "kafka-clients"
+    }
     return {
         "kafka": lock["kafka_2.13"],
         "spark": pyspark.__version__,
@@ -94,7 +98,7 @@ def versions(parts: Parts) -> dict[str, str]:
     }
 
 
-def _jars(cache: Path, name: str, wanted: tuple[jars.Jar, ...], java: Path, spark_home: Path, echo: Echo, *, verify: bool) -> Path:  # noqa: PLR0913
+def _jars(cache: Path, name: str, wanted: tuple[jars.Jar, ...], fetch: Fetch, echo: Echo, *, verify: bool) -> Path:
     folder = cache / f"{name}-{_digest(*(f'{jar} {jar.sha256}' for jar in wanted))}"
     if folder.is_dir() and verify:
         try:
@@ -104,14 +108,14 @@ def _jars(cache: Path, name: str, wanted: tuple[jars.Jar, ...], java: Path, spar
             shutil.rmtree(folder)
     if not folder.is_dir():
         echo(f"fetching {len(wanted)} jars for {name} …")
-        _make(folder, partial(_fetched, wanted, java, spark_home, echo))
+        _make(folder, lambda half: _fetched(wanted, fetch, echo, half))
     return folder
 
 
-def _fetched(wanted: tuple[jars.Jar, ...], java: Path, spark_home: Path, echo: Echo, folder: Path) -> None:
+def _fetched(wanted: tuple[jars.Jar, ...], fetch: Fetch, echo: Echo, folder: Path) -> None:
     """Download and check; a download that is wrong is thrown away and tried once more."""
     for last in (False, True):
-        jars.fetch(wanted, folder, java, spark_home)
+        fetch(wanted, folder)
         try:
             jars.check(wanted, folder)
         except RuntimeUnavailableError as error:
@@ -122,7 +126,7 @@ def _fetched(wanted: tuple[jars.Jar, ...], java: Path, spark_home: Path, echo: E
             folder.mkdir()
         else:
             break
-    shutil.rmtree(folder / "ivy-cache")
+    shutil.rmtree(folder / "ivy-cache", ignore_errors=True)
 
 
 def _toxiproxy(cache: Path, echo: Echo) -> Path:
@@ -136,7 +140,13 @@ def _toxiproxy(cache: Path, echo: Echo) -> Path:
 
 def _with_archives(parts: Parts, cache: Path, echo: Echo) -> Parts:
     """Class archives are a matter of speed only: what cannot be made is said and done without."""
-    made_of = (parts.kafka_jars.name, pyspark.__version__, str(parts.java), str(preflight.java_version(parts.java)), archives.RECIPE)
+    made_of = (
+        parts.kafka_jars.name,
+        pyspark.__version__,
+        str(parts.java),
+        str(preflight.java_version(parts.java)),
+        archives.RECIPE,
+    )
     folder = cache / f"archives-{_digest(*made_of)}"
     if not folder.is_dir():
         echo("making class archives, so that every later start is quicker …")

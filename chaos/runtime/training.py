@@ -1,4 +1,4 @@
-"""A short life of Spark that loads what later lives will need; run with ``-XX:ArchiveClassesAtExit`` (`chaos.runtime.archives`).
+"""A short life of Spark that loads what later lives need, run with ``-XX:ArchiveClassesAtExit`` (`chaos.runtime.archives`).
 
 First local, with Parquet, SQL, a stream and a Python worker; then a small cluster, for the classes of master, worker and RPC.
 """
@@ -53,7 +53,9 @@ def _live(spark: SparkSession, folder: Path) -> None:
     landed = spark.read.parquet(str(folder / "rows"))
     landed.join(rows.select("id"), "id", "left").groupBy("partition").count().orderBy("partition").collect()
     landed.selectExpr("lag(id) OVER (PARTITION BY partition ORDER BY id) AS before", "id").where("before > id").collect()
-    stream = spark.readStream.format("rate").option("rowsPerSecond", 100).load().selectExpr("value", "CAST(value AS STRING) AS key")
+    stream = (
+        spark.readStream.format("rate").option("rowsPerSecond", 100).load().selectExpr("value", "CAST(value AS STRING) AS key")
+    )
     query = stream.writeStream.foreachBatch(_through_python).option("checkpointLocation", str(folder / "checkpoint")).start()
     query.awaitTermination(6)
     query.stop()

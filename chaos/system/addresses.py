@@ -87,7 +87,9 @@ def from_environment() -> Addresses:
     """
     net = os.environ.get("CHAOS_NET", "127.77")
     if not re.fullmatch(r"127\.\d{1,3}", net) or int(net[4:]) > 255:  # noqa: PLR2004 - a byte
-        raise RuntimeUnavailableError(f"CHAOS_NET={net} is no prefix of loopback addresses; set it to 127.N with N from 1 to 255")
+        raise RuntimeUnavailableError(
+            f"CHAOS_NET={net} is no prefix of loopback addresses; set it to 127.N with N from 1 to 255"
+        )
     return Addresses(net)
 
 

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from chaos import clock
 from chaos.errors import RuntimeUnavailableError
@@ -19,7 +20,8 @@ from chaos.system.broker import Broker
 
 _ASK_S = 3.0
 _TRANSACTION_STATE = "__transaction_state"
-_INTERNAL = ("__consumer_offsets", _TRANSACTION_STATE)
+_EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Kafka:
             broker.write_files()
         formats = [(broker, self._runtime.start(broker.format_spec())) for broker in self._brokers]
         for broker, process in formats:
-            clock.wait_until(lambda process=process: not process.alive(), within_s=60, reason=f"{process.spec.name} to end")
+            clock.wait_until(partial(_ended, process), within_s=60, reason=f"{process.spec.name} to end")
             if process.exit_code():
                 raise RuntimeUnavailableError(f"the storage of {broker.name} could not be formatted; see {process.spec.log}")
         for broker in self._brokers:
@@ -73,7 +75,9 @@ class Kafka:
         Raises:
             RuntimeUnavailableError: a broker died at start.
         """
-        clock.wait_until(self._all_registered, within_s=60, reason="three brokers in the metadata", every_s=0.1, ignore=(KafkaException,))
+        clock.wait_until(
+            self._all_registered, within_s=60, reason="three brokers in the metadata", every_s=0.1, ignore=(KafkaException,)
+        )
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": "chaos-warm-up", "log_level": 0})
         producer.init_transactions(30)
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "chaos-warm-up", "log_level": 0})
@@ -114,7 +118,9 @@ class Kafka:
 
     def wait_until_healthy(self, within_s: float = 30) -> None:
         """Return when `unhealthy` has nothing to say."""
-        clock.wait_until(lambda: not self.unhealthy(), within_s=within_s, reason="a healthy cluster", every_s=0.1, seen=self.unhealthy)
+        clock.wait_until(
+            lambda: not self.unhealthy(), within_s=within_s, reason="a healthy cluster", every_s=0.1, seen=self.unhealthy
+        )
 
     def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition now.
@@ -176,19 +182,24 @@ class Kafka:
         Raises:
             KafkaException: a leader does not answer now.
         """
-        low = self._list(topic, partitions, OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED)
-        lso = self._list(topic, partitions, OffsetSpec.latest(), IsolationLevel.READ_COMMITTED)
-        hw = self._list(topic, partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)
+        low = self._list(topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
+        lso = self._list(topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED)
+        hw = self._list(topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
         return {number: Offsets(low[number], lso[number], hw[number]) for number in range(partitions)}
 
     def end(self, topic: str, partitions: int, level: IsolationLevel) -> int:
         """Sum of the ends of a topic's partitions at an isolation level; cheap enough to be asked often."""
-        return sum(self._list(topic, partitions, OffsetSpec.latest(), level).values())
+        ends: Iterable[int] = self._list(topic, partitions, _LATEST, level).values()
+        return sum(ends)
 
-    def _list(self, topic: str, partitions: int, spec: OffsetSpec, level: IsolationLevel) -> dict[int, int]:
+    def _list(self, topic: str, partitions: int, spec: Any, level: IsolationLevel) -> dict[int, int]:
         wanted = {TopicPartition(topic, number): spec for number in range(partitions)}
         futures = self.admin.list_offsets(wanted, isolation_level=level, request_timeout=_ASK_S)
         return {partition.partition: future.result(_ASK_S + 1).offset for partition, future in futures.items()}
+
+
+def _ended(process: Process) -> bool:
+    return not process.alive()
 
 
 def java_hash(text: str) -> int:

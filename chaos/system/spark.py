@@ -90,13 +90,17 @@ class Spark:
         _, page = self.addresses.master_page
         main = ("org.apache.spark.deploy.master.Master", "--host", host, "--port", str(port), "--webui-port", str(page))
         self._start("master", host, main)
-        clock.wait_until(self._state, within_s=60, reason="Spark's master to answer", every_s=0.1, ignore=(requests.RequestException,))
+        clock.wait_until(
+            self._state, within_s=60, reason="Spark's master to answer", every_s=0.1, ignore=(requests.RequestException,)
+        )
         for number in self.numbers:
             self._start_worker(number)
 
     def wait_until_ready(self) -> None:
         """Return when all workers are registered."""
-        clock.wait_until(lambda: not self.unhealthy(), within_s=60, reason="Spark's workers to register", every_s=0.1, seen=self.unhealthy)
+        clock.wait_until(
+            lambda: not self.unhealthy(), within_s=60, reason="Spark's workers to register", every_s=0.1, seen=self.unhealthy
+        )
 
     def unhealthy(self) -> list[str]:
         """What is wrong now, in words."""
@@ -132,7 +136,16 @@ class Spark:
     def _start(self, name: str, host: str, main: tuple[str, ...]) -> None:
         jars = archives.spark_class_path(self._parts.spark_home)
         opened = (f"--add-opens={module}=ALL-UNNAMED" for module in _OPENED)
-        argv = (str(self._parts.java), "-Xmx256m", *archives.options(self._parts.spark_cds), f"-Djava.io.tmpdir={self._scratch}", *opened, "-cp", jars, *main)
+        argv = (
+            str(self._parts.java),
+            "-Xmx256m",
+            *archives.options(self._parts.spark_cds),
+            f"-Djava.io.tmpdir={self._scratch}",
+            *opened,
+            "-cp",
+            jars,
+            *main,
+        )
         self._scratch.mkdir(parents=True, exist_ok=True)
         env = {
             "SPARK_LOCAL_DIRS": str(self._scratch),

@@ -25,7 +25,9 @@ class System:
         up_s: seconds from nothing to ready.
     """
 
-    def __init__(self, runtime: Runtime, parts: Parts, addresses: Addresses, folder: Path, *, brokers: int, workers: int) -> None:
+    def __init__(
+        self, runtime: Runtime, parts: Parts, addresses: Addresses, folder: Path, *, brokers: int, workers: int
+    ) -> None:
         """Describe the system; `start` starts it."""
         self.parts = parts
         self.runtime = runtime
@@ -46,7 +48,7 @@ class System:
             DeadlineError: a process did not get ready.
         """
         began_s = clock.monotonic_s()
-        preflight.check_addresses(self.listeners())
+        preflight.check_addresses(listeners(self.addresses, len(self.kafka.numbers)))
         echo(f"starting Toxiproxy, {len(self.kafka.numbers)} brokers, Spark's master and {len(self.spark.numbers)} workers …")
         self._start_toxiproxy()
         self.kafka.start()
@@ -55,16 +57,6 @@ class System:
         self.spark.wait_until_ready()
         self.up_s = clock.monotonic_s() - began_s
         echo(f"the system is up after {self.up_s:.1f} s")
-
-    def listeners(self) -> list[Address]:
-        """Every address that the system will listen on and that is known before it starts."""
-        brokers = [
-            (self.addresses.broker(number), port)
-            for number in self.kafka.numbers
-            for port in (CONTROLLER_PORT, INTERNAL_PORT, AUDIT_PORT)
-        ]
-        proxies = [proxy.listen for link in self.links for proxy in link.proxies]
-        return [self.addresses.toxiproxy, self.addresses.master, self.addresses.master_page, *brokers, *proxies]
 
     def unhealthy(self) -> list[str]:
         """What is not as it must be before a scenario begins."""
@@ -78,7 +70,9 @@ class System:
         Raises:
             DeadlineError: it stays wrong; the system must be rebuilt.
         """
-        clock.wait_until(lambda: not self.unhealthy(), within_s=within_s, reason="a healthy system", every_s=0.2, seen=self.unhealthy)
+        clock.wait_until(
+            lambda: not self.unhealthy(), within_s=within_s, reason="a healthy system", every_s=0.2, seen=self.unhealthy
+        )
 
     def memory_mb(self) -> int:
         """Resident memory of everything that this process started, in MiB."""
@@ -96,3 +90,15 @@ class System:
         self._proxy_server = self.runtime.start(ProcessSpec("toxiproxy", argv, self.folder, self.folder / "toxiproxy.log"))
         self.toxiproxy.wait_until_ready()
         self.toxiproxy.populate(proxy for link in self.links for proxy in link.proxies)
+
+
+def listeners(addresses: Addresses, brokers: int) -> list[Address]:
+    """Every address that a system will listen on and that is known before it starts."""
+    own = [
+        (addresses.broker(number), port)
+        for number in range(1, brokers + 1)
+        for port in (CONTROLLER_PORT, INTERNAL_PORT, AUDIT_PORT)
+    ]
+    links = every_link(addresses, brokers, Toxiproxy(addresses.toxiproxy))
+    proxies = [proxy.listen for link in links for proxy in link.proxies]
+    return [addresses.toxiproxy, addresses.master, addresses.master_page, *own, *proxies]

@@ -72,12 +72,16 @@ class Toxiproxy:
     def add(self, proxy: str, toxic: Toxic) -> None:
         """Add a toxic to a proxy; it works on living connections too."""
         body = {"name": toxic.name, "type": toxic.type, "stream": toxic.stream, "attributes": dict(toxic.attributes)}
-        self._ask(f"add {toxic.name} to {proxy}", lambda: APIConsumer.post(f"/proxies/{proxy}/toxics", json=body, timeout=_TIMEOUT_S))
+        self._ask(
+            f"add {toxic.name} to {proxy}", lambda: APIConsumer.post(f"/proxies/{proxy}/toxics", json=body, timeout=_TIMEOUT_S)
+        )
 
     def remove(self, proxy: str, name: str) -> None:
         """Remove a toxic; nothing happens when it is not there."""
         try:
-            self._ask(f"remove {name} from {proxy}", lambda: APIConsumer.delete(f"/proxies/{proxy}/toxics/{name}", timeout=_TIMEOUT_S))
+            self._ask(
+                f"remove {name} from {proxy}", lambda: APIConsumer.delete(f"/proxies/{proxy}/toxics/{name}", timeout=_TIMEOUT_S)
+            )
         except InjectionError as error:
             if not isinstance(error.__cause__, NotFound):
                 raise
@@ -92,14 +96,21 @@ class Toxiproxy:
     def read(self, proxy: str, toxic: str) -> Mapping[str, Any]:
         """The attributes of a toxic as they are now; a meter's are its counters."""
         path = f"/proxies/{proxy}/toxics/{toxic}"
-        attributes: Mapping[str, Any] = self._ask(f"read {toxic} of {proxy}", lambda: APIConsumer.get(path, timeout=_TIMEOUT_S)).json()["attributes"]
+        attributes: Mapping[str, Any] = self._ask(
+            f"read {toxic} of {proxy}", lambda: APIConsumer.get(path, timeout=_TIMEOUT_S)
+        ).json()["attributes"]
         return attributes
 
     def disturbed(self) -> list[str]:
         """What is not as it should be between scenarios: proxies that are closed, toxics other than meters."""
         proxies = self._ask("list the proxies", lambda: APIConsumer.get("/proxies", timeout=_TIMEOUT_S)).json()
         closed = [f"{name} is closed" for name, proxy in proxies.items() if not proxy["enabled"]]
-        toxics = [f"{name} has {toxic['name']}" for name, proxy in proxies.items() for toxic in proxy["toxics"] if toxic["type"] != "meter"]
+        toxics = [
+            f"{name} has {toxic['name']}"
+            for name, proxy in proxies.items()
+            for toxic in proxy["toxics"]
+            if toxic["type"] != "meter"
+        ]
         return closed + toxics
 
     def _ask(self, what: str, call: Callable[[], requests.Response]) -> requests.Response:
