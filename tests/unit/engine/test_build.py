@@ -1,0 +1,148 @@
+"""The verdict: what verifiers said, after `expect`; and at least UNKNOWN when the run proved nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from chaos.history import Event
+from chaos.report.build import build
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan
+from verifiers.base import Finding, Verdict
+
+SCENARIO = {
+    "name": "one",
+    "title": "One",
+    "pipeline": {"kind": "spark_square"},
+    "faults": [{"kind": "kill_broker", "target": "any", "when": {"progress": "40%"}}],
+    "verify": ["duplicates", "gaps"],
+}
+FAULT = "kill_broker-1"
+
+
+def events(*lines):
+    """Events, one second apart, from (process, type, f, value)."""
+    return [Event(index, 1000 * index, float(index), *line[:3], line[3]) for index, line in enumerate(lines)]
+
+
+def nemesis(type_, f, **value):
+    """An event of the one fault."""
+    return "nemesis", type_, f, {"fault": FAULT, **value}
+
+
+GOOD = (
+    ("runner", "invoke", "phase", {"phase": "inject"}),
+    nemesis("ok", "trigger", seen={}),
+    nemesis("ok", "inject", target="broker-2 (any)", hold_s=3.0),
+    nemesis("ok", "prove", bit=True, proof={"refused": ["broker-2"]}),
+    ("sampler", "info", "progress", {"committed": 10}),
+    ("sampler", "info", "progress", {"committed": 10}),
+    ("sampler", "info", "progress", {"committed": 11}),
+    nemesis("ok", "heal", target="broker-2 (any)"),
+    ("runner", "ok", "phase", {"phase": "inject"}),
+)
+
+
+def findings(**verdicts):
+    """Findings on source and sink; ``sink_duplicates=Verdict.INVALID``; all others VALID."""
+    return [
+        Finding(name, subject, verdicts.get(f"{subject}_{name}", Verdict.VALID), 0, 100)
+        for subject in ("source", "sink")
+        for name in ("duplicates", "gaps")
+    ]
+
+
+def report(lines=GOOD, found=None, **changes):
+    """The report of a run with this history and these findings."""
+    scenario = Scenario.model_validate(SCENARIO | changes)
+    return build(
+        scenario, plan(scenario, 7), events(*lines), findings() if found is None else found, Path("runs/x"), "pytest …"
+    )
+
+
+def test_all_valid_and_proved_is_valid():
+    """The one way to be green."""
+    outcome = report()
+
+    assert outcome.verdict is Verdict.VALID
+    assert outcome.problems == ()
+    assert outcome.faults[0].target == "broker-2 (any)"
+    assert outcome.faults[0].bit
+
+
+@pytest.mark.parametrize("subject", ["source", "sink"])
+def test_any_violation_is_invalid(subject):
+    """A duplicate in the source is as much a broken guarantee as one in the sink."""
+    assert report(found=findings(**{f"{subject}_duplicates": Verdict.INVALID})).verdict is Verdict.INVALID
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (GOOD[:1], "the run ended before it was injected"),
+        (
+            (*GOOD[:1], nemesis("fail", "trigger", error="DeadlineError: waited")),
+            "its trigger never came: DeadlineError: waited",
+        ),
+        ((*GOOD[:2], nemesis("fail", "inject", error="no such link")), "it was not injected: no such link"),
+        ((*GOOD[:3], nemesis("ok", "prove", bit=False, proof={})), "it did not bite"),
+        ((*GOOD[:3], nemesis("fail", "prove", error="refused")), "its proof could not be had: refused"),
+        ((*GOOD[:4], nemesis("fail", "heal", error="will not start")), "it was not healed: will not start"),
+    ],
+)
+def test_a_fault_that_proves_nothing_makes_the_run_unknown(lines, problem):
+    """Whatever the verifiers say: without the fault they said nothing about it."""
+    outcome = report(lines)
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.problems == (f"{FAULT}: {problem}",)
+
+
+def test_a_violation_stays_invalid_whatever_else_went_wrong():
+    """A duplicate is a duplicate in a crippled run too."""
+    assert report(GOOD[:1], findings(sink_gaps=Verdict.INVALID)).verdict is Verdict.INVALID
+
+
+def test_a_phase_that_failed_is_a_problem():
+    """A drain that never ended is not green because nothing was found before it."""
+    outcome = report(
+        (
+            *GOOD,
+            ("runner", "invoke", "phase", {"phase": "drain"}),
+            ("runner", "fail", "phase", {"phase": "drain", "error": "late"}),
+        )
+    )
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.problems == ("drain: late",)
+
+
+def test_a_run_without_findings_is_unknown():
+    """Nothing was asked, so nothing was proved."""
+    assert report(found=[]).verdict is Verdict.UNKNOWN
+
+
+def test_a_control_that_is_caught_is_valid():
+    """Expected INVALID and came back INVALID, at the pipeline's output."""
+    control = {"expect": {"duplicates": "invalid"}}
+
+    assert report(found=findings(sink_duplicates=Verdict.INVALID), **control).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ({}, Verdict.INVALID),
+        ({"sink_duplicates": Verdict.UNKNOWN}, Verdict.UNKNOWN),
+        ({"sink_duplicates": Verdict.INVALID, "sink_gaps": Verdict.INVALID}, Verdict.INVALID),
+        ({"sink_duplicates": Verdict.INVALID, "source_duplicates": Verdict.INVALID}, Verdict.INVALID),
+    ],
+)
+def test_a_control_must_be_caught_for_its_anomaly_and_no_other(verdicts, expected):
+    """Not caught, caught elsewhere, or caught for more than it was made for: not green."""
+    assert report(found=findings(**verdicts), expect={"duplicates": "invalid"}).verdict is expected
+
+
+def test_recovery_is_counted_from_the_injection_to_the_next_growth():
+    """Injected at second 2, the output grew at second 6."""
+    assert report().recovery_s == 4.0

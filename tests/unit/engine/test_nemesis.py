@@ -1,0 +1,158 @@
+"""The nemesis: every step is written down, every injection is healed once, nothing that fails keeps the rest from it."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from threading import Event as Flag
+
+import pytest
+
+from chaos import clock, nemesis
+from chaos.errors import InjectionError
+from chaos.faults.base import Proof, Scene
+from chaos.history import History
+from chaos.nemesis import Nemesis
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan
+from chaos.triggers import Watch
+
+
+@dataclass
+class FakeInjection:
+    """An injection that writes down what is done to it."""
+
+    target: str
+    done: list
+    hold_s: float = 0.0
+    bites: bool = True
+    fails: dict = field(default_factory=dict)
+
+    def inject(self):
+        self._do("inject")
+
+    def proof(self):
+        self._do("proof")
+        return Proof(self.bites, {"seen": 1})
+
+    def heal(self):
+        self._do("heal")
+
+    def _do(self, what):
+        self.done.append((self.target, what))
+        if what in self.fails:
+            raise self.fails[what]
+
+
+@pytest.fixture
+def played(tmp_path, monkeypatch):
+    """Plays fakes in the place of a scenario's faults, in its order; returns nemesis, history and watch."""
+    histories = ExitStack()
+
+    def play(*injections):
+        fakes = iter(injections)
+        monkeypatch.setattr(nemesis, "prepare", lambda *_: next(fakes))
+        faults = [{"kind": "kill_broker", "target": "any", "when": {"after": "0s"}} for _ in injections]
+        scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, faults=faults)
+        history, stop = histories.enter_context(History(tmp_path / "history.jsonl")), Flag()
+        watch = Watch(history, clock.monotonic_s(), 100, 1.0, stop)
+        return Nemesis(plan(scenario, 1), Scene(None, {}), history, stop), history, watch
+
+    with histories:
+        yield play
+
+
+def test_a_step_is_triggered_injected_proved_and_healed_in_this_order(played):
+    """The order of a fault's life is the order of its events."""
+    done = []
+    runner, history, watch = played(FakeInjection("broker-1", done))
+
+    runner.run(watch, lambda: None)
+
+    assert done == [("broker-1", "inject"), ("broker-1", "proof"), ("broker-1", "heal")]
+    assert _said(history) == ["trigger", "inject", "prove", "heal"]
+    assert history.latest("nemesis", "prove").value == {"fault": "kill_broker-1", "bit": True, "proof": {"seen": 1}}
+
+
+def test_a_fault_that_did_not_bite_is_written_down_as_such(played):
+    """The report makes UNKNOWN of it."""
+    runner, history, watch = played(FakeInjection("broker-1", [], bites=False))
+
+    runner.run(watch, lambda: None)
+
+    assert history.latest("nemesis", "prove").value["bit"] is False
+
+
+def test_an_injection_that_fails_half_way_is_healed(played):
+    """Two of four links may be cut when the third refuses."""
+    done = []
+    runner, history, watch = played(FakeInjection("links", done, fails={"inject": InjectionError("the third link refused")}))
+
+    runner.run(watch, lambda: None)
+
+    assert done == [("links", "inject"), ("links", "heal")]
+    assert "the third link refused" in _failed(history, "inject")
+
+
+def test_a_proof_that_fails_does_not_keep_the_heal_away(played):
+    """Not even when it fails in a way that nobody foresaw."""
+    done = []
+    runner, history, watch = played(FakeInjection("broker-1", done, fails={"proof": ZeroDivisionError("nobody foresaw")}))
+
+    runner.run(watch, lambda: None)
+
+    assert done[-1] == ("broker-1", "heal")
+    assert "ZeroDivisionError" in _failed(history, "prove")
+
+
+def test_heal_all_heals_what_is_in_force_and_only_once(played):
+    """Ctrl-C in the middle of a hold: the hold ends, the heal comes, a second one does nothing."""
+    done = []
+    runner, history, watch = played(FakeInjection("broker-1", done, hold_s=600))
+
+    def interrupt():
+        if history.latest("nemesis", "prove") and history.latest("nemesis", "prove").type == "ok":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(watch, interrupt)
+    runner.heal_all()
+    runner.heal_all()
+
+    assert done.count(("broker-1", "heal")) == 1
+
+
+def test_nothing_is_injected_once_the_run_has_ended(played):
+    """A trigger that comes late must not break a system that was just healed."""
+    done = []
+    runner, history, watch = played(FakeInjection("broker-1", done))
+
+    runner.heal_all()
+    runner.run(watch, lambda: None)
+
+    assert done == []
+    assert "the run ended before" in _failed(history, "trigger") + _failed(history, "inject")
+
+
+def test_a_heal_that_fails_does_not_keep_the_next_one_away(played):
+    """Every injection gets its heal, last in first out."""
+    done = []
+    broken = FakeInjection("broker-1", done, hold_s=600, fails={"heal": InjectionError("will not start")})
+    runner, history, watch = played(broken, FakeInjection("broker-2", done, hold_s=600))
+
+    def interrupt():
+        if len(done) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(watch, interrupt)
+    runner.heal_all()
+
+    assert {target for target, what in done if what == "heal"} == {"broker-1", "broker-2"}
+    assert "will not start" in _failed(history, "heal")
+
+
+def _said(history):
+    return [event.f for event in history.events() if event.type == "ok"]
+
+
+def _failed(history, f):
+    return " ".join(event.value["error"] for event in history.events() if event.type == "fail" and event.f == f)

@@ -1,0 +1,90 @@
+"""The plugin: scenarios are collected, selected and refused as pytest's own tests are. No system is started here."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GOOD = """\
+version: 1
+scenarios:
+  - name: first
+    title: First
+    tags: [smoke]
+    pipeline: {kind: spark_square}
+  - name: second
+    title: Second
+    pipeline: {kind: spark_square}
+"""
+BAD = GOOD.replace("title: First", "titel: First").replace("spark_square}\n  - name", "spark_sqare}\n  - name")
+
+
+@pytest.fixture
+def run_pytest(tmp_path):
+    """Runs pytest in a user's repository that has nothing but a scenarios file."""
+
+    def run(text, *arguments):
+        (tmp_path / "scenarios.yaml").write_text(text, encoding="utf-8")
+        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -m 'not chaos' -p no:cacheprovider\n", encoding="utf-8")
+        environment = {**os.environ, "CHAOS_CACHE": str(tmp_path / "cache"), "JAVA_HOME": str(tmp_path / "no-jdk")}
+        command = (sys.executable, "-m", "pytest", *arguments)
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False)
+
+    return run
+
+
+def test_plain_pytest_runs_no_scenario(run_pytest):
+    """Whoever types `pytest` must not find brokers dying."""
+    answer = run_pytest(GOOD)
+
+    assert answer.returncode == 5
+    assert "2 deselected" in answer.stdout
+
+
+def test_every_scenario_is_a_test_of_its_name_with_its_tags_as_marks(run_pytest):
+    """The names are stable: Allure's history hangs on them."""
+    everything = run_pytest(GOOD, "-m", "chaos", "--collect-only", "-q")
+    smoke = run_pytest(GOOD, "-m", "chaos and smoke", "--collect-only", "-q", "--strict-markers")
+
+    assert everything.stdout.split()[:2] == ["scenarios.yaml::test_scenario[first]", "scenarios.yaml::test_scenario[second]"]
+    assert smoke.stdout.split()[0] == "scenarios.yaml::test_scenario[first]"
+    assert "second" not in smoke.stdout
+
+
+def test_wrong_yaml_ends_with_2_and_every_error_at_once(run_pytest):
+    """Nothing is started, and nothing has to be mended twice."""
+    answer = run_pytest(BAD, "-m", "chaos")
+
+    assert answer.returncode == 2
+    assert "scenarios.yaml:3:5: 'title' is missing" in answer.stdout
+    assert "scenarios.yaml:4:5: 'titel' is not known here (did you mean title?)" in answer.stdout
+    assert "did you mean spark_square?" in answer.stdout
+    assert "Traceback" not in answer.stdout
+
+
+def test_a_machine_without_a_jdk_is_broken_not_skipped(run_pytest):
+    """One line says what is missing and how to mend it; nothing is green."""
+    answer = run_pytest(GOOD, "-m", "chaos")
+
+    assert answer.returncode == 1
+    assert "holds no bin/java; install a JDK, 17 or newer" in answer.stdout
+    assert "skipped" not in answer.stdout
+
+
+def test_the_command_line_says_what_is_wrong_in_one_message(tmp_path):
+    """`chaos plan` of a wrong file: the errors and exit code 2, no traceback."""
+    (tmp_path / "scenarios.yaml").write_text(BAD, encoding="utf-8")
+    answer = subprocess.run(
+        (str(Path(sys.executable).with_name("chaos")), "plan"),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert answer.returncode == 2
+    assert answer.stdout == ""
+    assert all(line.startswith("scenarios.yaml:") for line in answer.stderr.splitlines())
