@@ -7,27 +7,28 @@ from pyspark.sql import SparkSession
 
 from chaos.report.codec import finding_from_json, finding_to_json
 from chaos.scenario.model import Scenario
-from verifiers import VERIFIERS, evidence
+from verifiers import VERIFIERS
+from verifiers import evidence as landed
 from verifiers.base import Evidence, Finding, Verdict
 
 
 def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Finding, ...]:
     """Apply the scenario's verifiers to every log that was landed, and write ``findings.json``."""
     subjects = [name for name in ("source", "sink") if (folder / "evidence" / name).is_dir()]
-    landed = [evidence.load(spark, folder / "evidence", subject) for subject in subjects]
-    findings = tuple(check(name, one) for one in landed for name in scenario.verify)
+    evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
+    findings = tuple(check(name, one) for one in evidence for name in scenario.verify)
     text = json.dumps([finding_to_json(finding) for finding in findings], indent=1)
     (folder / "findings.json").write_text(text + "\n", encoding="utf-8")
     return findings
 
 
-def check(name: str, evidence_: Evidence) -> Finding:
+def check(name: str, evidence: Evidence) -> Finding:
     """One verifier on one log. The other place with a broad ``except``: a verifier that fails has proved nothing."""
     try:
-        return VERIFIERS[name].check(evidence_)
+        return VERIFIERS[name].check(evidence)
     except Exception as error:  # noqa: BLE001 - see above
         note = f"the verifier itself failed: {type(error).__name__}: {error}"
-        return Finding(name, evidence_.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)
+        return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)
 
 
 def load_findings(folder: Path) -> tuple[Finding, ...]:

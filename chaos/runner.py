@@ -22,6 +22,7 @@ from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 
+from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
 from chaos import auditor, clock, interrupts, triggers
@@ -235,7 +236,13 @@ class Run:
         return not self._lag()
 
     def _lag(self) -> dict[str, int]:
-        """What is left to do, by partition; empty at the end."""
+        """What is left to do, by partition; empty at the end. A broker that does not answer now is asked again."""
+        try:
+            return self._behind()
+        except KafkaException as error:
+            return {f"unknown: {error}": 1}
+
+    def _behind(self) -> dict[str, int]:
         kafka = self._system.kafka
         source = kafka.offsets(self._topics.source, PARTITIONS)
         output = kafka.offsets(self._output, PARTITIONS)

@@ -17,6 +17,7 @@ transaction: librdkafka has no KIP-890 (transactions v2), a late EndTxn of the f
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -24,10 +25,11 @@ from pyspark import TaskContext
 
 STATS = "part int, attempt int, skipped bigint, sent bigint"
 _REQUEST_MS = 6000
-_TRANSACTION_MS = 30_000
+_TRANSACTION_MS = 25_000
 _WITHIN_S = 30.0
 
 Batches = Iterator[pa.RecordBatch]
+Row = tuple[str, int, int, bytes, bytes]
 
 
 def transactional_id(application: str, topic: str, partition: int) -> str:
@@ -59,35 +61,39 @@ def _write(sink: Sink, batches: Batches) -> Batches:
     first = next(rows, None)
     if first is None:
         return  # an empty task must not fence anybody
-    source, partition, _, _, _ = first
+    source, partition, *_ = first
     producer = _new_producer(sink, source, partition)
-    producer.init_transactions(_WITHIN_S)
     consumer = _new_consumer(sink)
+    producer.init_transactions(_WITHIN_S)
     start = _committed(consumer, source, partition)
     producer.begin_transaction()
-    skipped, sent, position = _produce(producer, sink.topic, [first], start)
-    more_skipped, more_sent, last = _produce(producer, sink.topic, rows, start)
-    if sent + more_sent:
-        end = TopicPartition(source, partition, max(position, last))
-        producer.send_offsets_to_transaction([end], consumer.consumer_group_metadata(), _WITHIN_S)
+    skipped, sent, end = _produce(producer, sink.topic, partition, chain([first], rows), start)
+    if sent:
+        position = TopicPartition(source, partition, end)
+        producer.send_offsets_to_transaction([position], consumer.consumer_group_metadata(), _WITHIN_S)
     producer.commit_transaction(_WITHIN_S)
     consumer.close()
-    yield _stats(partition, skipped + more_skipped, sent + more_sent)
+    yield _stats(partition, skipped, sent)
 
 
-def _produce(producer: Producer, topic: str, rows: "Iterator[Row] | list[Row]", start: int) -> tuple[int, int, int]:
-    """Skipped, sent, and the position after the last row that was sent."""
-    skipped = sent = position = 0
-    for _, partition, offset, key, value in rows:
+def _produce(producer: Producer, topic: str, partition: int, rows: Iterator[Row], start: int) -> tuple[int, int, int]:
+    """Skipped, sent, and the position after the last row.
+
+    Raises:
+        RuntimeError: rows of two source partitions met in one task.
+    """
+    skipped = sent = 0
+    end = start
+    for source, found, offset, key, value in rows:
+        if found != partition:
+            raise RuntimeError(f"rows of {source}-{found} and -{partition} are in one task: do not repartition before the sink")
         if offset < start:
             skipped += 1
             continue
         _enqueue(producer, topic, partition, key, value)
-        sent, position = sent + 1, offset + 1
-    return skipped, sent, position
-
-
-Row = tuple[str, int, int, bytes, bytes]
+        sent += 1
+        end = offset + 1
+    return skipped, sent, end
 
 
 def _rows(batches: Batches) -> Iterator[Row]:
@@ -112,6 +118,7 @@ def _new_producer(sink: Sink, source: str, partition: int) -> Producer:
             "bootstrap.servers": sink.kafka,
             "transactional.id": transactional_id(sink.application, source, partition),
             "transaction.timeout.ms": _TRANSACTION_MS,
+            "message.timeout.ms": _TRANSACTION_MS,
             "socket.timeout.ms": _REQUEST_MS,
             "linger.ms": 5,
             "log_level": 3,
@@ -122,7 +129,7 @@ def _new_producer(sink: Sink, source: str, partition: int) -> Producer:
 
 
 def _new_consumer(sink: Sink) -> Consumer:
-    """It only asks for offsets. read_committed makes the broker wait for a commit that is underway (require_stable, KIP-447)."""
+    """It only asks for offsets; read_committed has the broker wait for a commit underway (require_stable, KIP-447)."""
     return Consumer(
         {
             "bootstrap.servers": sink.kafka,
@@ -145,7 +152,10 @@ def _committed(consumer: Consumer, source: str, partition: int) -> int:
     if found.error is not None:
         raise KafkaException(found.error)
     if found.offset < 0:
-        raise RuntimeError(f"the group has no position in {source}-{partition}: was it never seeded, or did it expire (offsets.retention.minutes)?")
+        raise RuntimeError(
+            f"the consumer group has no position in {source}-{partition}: it was never seeded, or it expired "
+            "(offsets.retention.minutes); commit the position where the sink ends, 0 for an empty sink"
+        )
     return int(found.offset)
 
 

@@ -8,10 +8,11 @@ its position in the checkpoint.
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from pyspark.sql import DataFrame
 
 from pipelines.base import Command, Endpoints, Topics
@@ -19,7 +20,7 @@ from pipelines.sink import transactional_id
 
 CHECKPOINT = "checkpoint"
 _HOME = Path(__file__).parents[1]
-_WITHIN_S = 5.0
+_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +63,26 @@ class SparkSquare:
         return Command(argv, env)
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
-        """Seed the group: position 0 in every source partition."""
+        """Seed the group: position 0 in every source partition. Once, before the first start, never at a restart."""
         if self.delivery == "exactly_once":
-            consumer = _group(endpoints, topics)
             start = [TopicPartition(topics.source, partition, 0) for partition in range(topics.partitions)]
-            consumer.commit(offsets=start, asynchronous=False)
-            consumer.close()
+            with closing(_group(endpoints, topics)) as group:
+                group.commit(offsets=start, asynchronous=False)
 
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
-        """Of the group, or of the newest batch that the checkpoint calls committed."""
+        """Of the group, or of the newest batch that the checkpoint calls committed.
+
+        Raises:
+            KafkaException: the group's coordinator did not answer.
+        """
         if self.delivery == "at_least_once":
             return checkpointed(folder / CHECKPOINT, topics.source)
-        consumer = _group(endpoints, topics)
         asked = [TopicPartition(topics.source, partition) for partition in range(topics.partitions)]
-        found = consumer.committed(asked, timeout=_WITHIN_S)
-        consumer.close()
+        with closing(_group(endpoints, topics)) as group:
+            found = group.committed(asked, timeout=_WITHIN_S)
+        for one in found:
+            if one.error is not None:
+                raise KafkaException(one.error)
         return {one.partition: one.offset for one in found if one.offset >= 0}
 
     def expected(self, source: DataFrame) -> DataFrame:
@@ -102,16 +108,33 @@ def application(topics: Topics) -> str:
 
 
 def checkpointed(checkpoint: Path, topic: str) -> Mapping[int, int]:
-    """End offsets of the newest batch that has both ``offsets/N`` and ``commits/N`` (Spark writes the second when all tasks ended)."""
-    done = [int(path.name) for path in (checkpoint / "commits").glob("[0-9]*") if path.name.isdigit()]
-    for batch in sorted(done, reverse=True):
-        log = checkpoint / "offsets" / str(batch)
-        if log.is_file():
-            last = log.read_text(encoding="utf-8").splitlines()[-1]
-            return {int(partition): int(offset) for partition, offset in json.loads(last)[topic].items()}
-    return {}
+    """End offsets of the newest batch N that has both ``offsets/N`` and ``commits/N``.
+
+    Spark writes the first when it plans the batch and the second when all tasks have ended. A file cut short by a crash counts
+    as absent. Format: ``OffsetSeqLog``, a version, a line of metadata, then one line for each source.
+    """
+    done = sorted((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*") if path.name.isdigit()), reverse=True)
+    found = (_planned(checkpoint / "offsets" / str(batch), topic) for batch in done)
+    return next((ends for ends in found if ends), {})
+
+
+def _planned(log: Path, topic: str) -> Mapping[int, int]:
+    """Partition -> end offset, exclusive; empty if the file does not say."""
+    try:
+        last = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])
+        return {int(partition): int(offset) for partition, offset in last[topic].items()}
+    except (FileNotFoundError, IndexError, json.JSONDecodeError, KeyError):
+        return {}
 
 
 def _group(endpoints: Endpoints, topics: Topics) -> Consumer:
-    settings = {"bootstrap.servers": endpoints.audit, "group.id": application(topics), "enable.auto.commit": False, "isolation.level": "read_committed"}
-    return Consumer({**settings, "log_level": 0})
+    """Asks for positions; read_committed has the broker wait for a commit underway (require_stable, KIP-447)."""
+    return Consumer(
+        {
+            "bootstrap.servers": endpoints.audit,
+            "group.id": application(topics),
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )

@@ -1,26 +1,36 @@
-"""The driver of the square pipeline, a process of its own: runs until SIGTERM, and says what it does in JSON lines.
+"""The driver of the square pipeline, a process of its own, which says what it does in JSON lines.
 
     {"event": "started", "app_id": …, "ui": "http://…"}
-    {"event": "batch", "batch": 7, "rows": 3000, "ms": 412, "tasks": [{"part": 0, "attempt": 1, "skipped": 1000, "sent": 0}, …]}
+    {"event": "batch", "batch": 7, "rows": 3000, "ms": 412, "tasks": [{"part": 0, "attempt": 1, "skipped": 9, "sent": 0}, …]}
     {"event": "restarted", "error": …}                    the query died and was started again from its checkpoint
     {"event": "stopped"}
+
+It runs until SIGTERM, then ends with 0; with 1 when its query died too often.
 """
 
 import argparse
 import os
 import signal
-import sys
-import time
-from types import FrameType
+from collections.abc import Callable
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+from pyspark.sql.streaming.query import StreamingQuery
 
 from pipelines.messages import say
+from pipelines.pace import monotonic_s
 from pipelines.sink import STATS, Sink
 
+_OPTIONS = "delivery batch-records master kafka source sink application checkpoint host jars home java-options"
 _RESTARTS = 5
+_TURN_S = 0.25
 _SQUARE = "CAST(CAST(CAST(value AS STRING) AS DECIMAL(38, 0)) * CAST(CAST(value AS STRING) AS DECIMAL(38, 0)) AS STRING)"
 _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
@@ -35,6 +45,7 @@ _SETTINGS = {
     "spark.network.timeoutInterval": "2s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "8000",
     "spark.python.worker.reuse": "true",
+    "spark.sql.streaming.stopTimeout": "5s",
 }
 _SOURCE = {
     "startingOffsets": "earliest",
@@ -44,70 +55,93 @@ _SOURCE = {
     "fetchOffset.numRetries": "20",
     "kafkaConsumer.pollTimeoutMs": "8000",
 }
+_TRIGGER = "200 milliseconds"
 _STOCK_SINK = {"kafka.request.timeout.ms": "5000", "kafka.delivery.timeout.ms": "60000", "kafka.max.block.ms": "60000"}
 
 
 def main() -> None:
     """Run the pipeline until it is told to stop."""
-    signal.signal(signal.SIGTERM, _stop)
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     arguments = _parsed()
     spark = _session(arguments)
     spark.sparkContext.setLogLevel("WARN")
-    query = _start(spark, arguments)
+    _run(spark, arguments, lambda: bool(signals))
+    say("stopped")
+    os._exit(0)  # the JVM would take seconds to say goodbye; the cluster notices by itself
+
+
+def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Callable[[], bool]) -> None:
+    """A query that dies is started again, a few times, from its checkpoint, as a supervisor would.
+
+    It waits in short turns: a signal handler that raised would leave this thread's one connection to the JVM waiting for
+    ever (py4j `ClientServer`), and `stop` would wait behind it.
+
+    Raises:
+        StreamingQueryException: it died once too often.
+    """
+    start = _start_exactly_once
+    if arguments.delivery == "at_least_once":
+        start = _start_at_least_once
+        spark.streams.addListener(_FinishedBatches())
+    query = start(spark, arguments)
     say("started", app_id=spark.sparkContext.applicationId, ui=spark.sparkContext.uiWebUrl)
-    try:
-        _run(spark, arguments, query)
-    finally:
-        say("stopped")
-        sys.stdout.flush()
-        os._exit(0)  # the JVM would take seconds to say goodbye; the cluster notices by itself
-
-
-def _run(spark: SparkSession, arguments: argparse.Namespace, query: StreamingQuery) -> None:
-    """A query that dies is started again, a few times, from its checkpoint, as a supervisor would."""
     restarts = 0
-    told = -1
-    while True:
+    while not told_to_stop():
         try:
-            query.awaitTermination(0.25)
+            query.awaitTermination(_TURN_S)  # type: ignore[arg-type]  # it takes fractions, its annotation says int
         except StreamingQueryException as error:
+            if restarts == _RESTARTS:
+                raise
             restarts += 1
             say("restarted", error=str(error)[:500], restarts=restarts)
-            if restarts > _RESTARTS:
-                raise
-            query = _start(spark, arguments)
-        if arguments.delivery == "at_least_once":
-            told = _tell(query, told)
+            query = start(spark, arguments)
+    query.stop()
 
 
-def _start(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
+def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
+    sink = Sink(arguments.kafka, arguments.application, arguments.sink)
+    writer = _source(spark, arguments).writeStream.foreachBatch(lambda batch, number: _write(sink, batch, number))
+    return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
+
+
+def _start_at_least_once(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
+    squared = _source(spark, arguments).selectExpr("partition", "key", f"{_SQUARE} AS value")
+    writer = squared.writeStream.format("kafka").options(**_STOCK_SINK)
+    writer = writer.option("kafka.bootstrap.servers", arguments.kafka).option("topic", arguments.sink)
+    return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
+
+
+def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
     source = spark.readStream.format("kafka").options(**_SOURCE).option("kafka.bootstrap.servers", arguments.kafka)
-    rows = source.option("subscribe", arguments.source).option("maxOffsetsPerTrigger", arguments.batch_records).load()
-    writer = rows.writeStream.option("checkpointLocation", arguments.checkpoint).trigger(processingTime="200 milliseconds")
-    if arguments.delivery == "exactly_once":
-        sink = Sink(arguments.kafka, arguments.application, arguments.sink)
-        return writer.foreachBatch(lambda batch, number: _write(sink, batch, number)).start()
-    squared = rows.selectExpr("partition", "key", f"{_SQUARE} AS value")
-    stock = squared.writeStream.format("kafka").options(**_STOCK_SINK).option("kafka.bootstrap.servers", arguments.kafka)
-    return stock.option("topic", arguments.sink).option("checkpointLocation", arguments.checkpoint).trigger(processingTime="200 milliseconds").start()
+    return source.option("subscribe", arguments.source).option("maxOffsetsPerTrigger", arguments.batch_records).load()
 
 
 def _write(sink: Sink, batch: DataFrame, number: int) -> None:
     """One job, no shuffle, nothing evaluated twice: one task for each source partition."""
-    began_s = time.monotonic()  # noqa: TID251 - pipelines know nothing of chaos.clock
+    began_s = monotonic_s()
     rows = batch.selectExpr("topic", "partition", "offset", "key", f"CAST({_SQUARE} AS BINARY) AS value")
-    tasks = [row.asDict() for row in rows.mapInArrow(sink.writer(), STATS).collect()]  # type: ignore[arg-type]
-    took_ms = round(1000 * (time.monotonic() - began_s))  # noqa: TID251
+    tasks = [row.asDict() for row in rows.mapInArrow(sink.writer(), STATS).collect()]
+    took_ms = round(1000 * (monotonic_s() - began_s))
     say("batch", batch=number, rows=sum(task["skipped"] + task["sent"] for task in tasks), ms=took_ms, tasks=tasks)
 
 
-def _tell(query: StreamingQuery, told: int) -> int:
-    """Say what the stock sink has finished since the last time."""
-    for progress in query.recentProgress:
-        if progress["batchId"] > told and progress["numInputRows"]:
-            say("batch", batch=progress["batchId"], rows=progress["numInputRows"], ms=progress["batchDuration"], tasks=[])
-            told = progress["batchId"]
-    return told
+class _FinishedBatches(StreamingQueryListener):
+    """Says what the stock sink has finished; its tasks report nothing."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        progress = event.progress
+        if progress.numInputRows:
+            say("batch", batch=progress.batchId, rows=progress.numInputRows, ms=progress.batchDuration, tasks=[])
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Nothing to say."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing to say."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """`_run` says so."""
 
 
 def _session(arguments: argparse.Namespace) -> SparkSession:
@@ -128,14 +162,9 @@ def _session(arguments: argparse.Namespace) -> SparkSession:
 
 def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="datasource -> square -> datasink")
-    for name in ("delivery", "master", "kafka", "source", "sink", "application", "checkpoint", "host", "jars", "home", "java-options"):
+    for name in _OPTIONS.split():
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--batch-records", required=True)
     return parser.parse_args()
-
-
-def _stop(_number: int, _frame: FrameType | None) -> None:
-    raise SystemExit(0)
 
 
 if __name__ == "__main__":

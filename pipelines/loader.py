@@ -1,0 +1,131 @@
+"""The loader's process: sends ids at a steady rate, and keeps the ledger of what became of each.
+
+The ledger (CSV ``id,outcome,partition,offset``) has one line for every id that was handed to the producer:
+
+    ok       acknowledged, at this offset (empty when the broker only said that it had the record already)
+    fail     refused, and would have been at any attempt: it is not in the log
+    unknown  no answer was had, or none in time: it may be in the log, once
+
+A retry hides what an earlier attempt did, so an error is `fail` only if every attempt must have met it (Jepsen's rule: what
+is in doubt is indeterminate).
+"""
+
+from typing import TextIO
+
+from confluent_kafka import KafkaError, Message, Producer
+
+from pipelines.pace import due, monotonic_s
+
+HEADER = "id,outcome,partition,offset\n"
+DELIVERY_TIMEOUT_MS = 60_000
+_REPORTED_WITHIN_S = 1.2 * DELIVERY_TIMEOUT_MS / 1000
+_STOP_WITHIN_S = 5.0
+_REFUSED = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+
+
+def settings(bootstrap: str, *, idempotence: bool) -> dict[str, str | int | bool]:
+    """Of the producer: it retries until the delivery timeout, which outlasts the faults."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": idempotence,
+        "acks": "all",
+        "retries": 2**31 - 1,
+        "max.in.flight.requests.per.connection": 5,
+        "linger.ms": 10,
+        "socket.timeout.ms": 6000,
+        "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
+    }
+
+
+def outcome(error: KafkaError | None) -> str:
+    """What a delivery report means."""
+    if error is None:
+        return "ok"
+    return "fail" if error.code() in _REFUSED else "unknown"
+
+
+class Loader:
+    """Sends, and keeps the ledger."""
+
+    def __init__(self, producer: Producer, topic: str, partitions: int, ledger: TextIO) -> None:
+        """Begin the ledger with its header."""
+        self._producer = producer
+        self._topic = topic
+        self._partitions = partitions
+        self._ledger = ledger
+        self._unreported: set[int] = set()
+        self._stop_by_s = float("inf")
+        self.sent = 0
+        ledger.write(HEADER)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stop_by_s < float("inf")
+
+    def stop(self) -> None:
+        """Send nothing more, and wait only a little for the reports that are due."""
+        self._stop_by_s = min(self._stop_by_s, monotonic_s() + _STOP_WITHIN_S)
+
+    def run(self, records: int, rate_per_s: float) -> None:
+        """Send ids at the rate until all are sent or `stop` is called, then wait for the reports.
+
+        Raises:
+            KafkaException: the producer is beyond repair; the ledger is complete all the same.
+        """
+        try:
+            self._send_all(records, rate_per_s)
+            self._wait_for_reports()
+        finally:
+            self._give_up_on_reports()
+
+    def _send_all(self, records: int, rate_per_s: float) -> None:
+        began_s = monotonic_s()
+        for number in range(records):
+            while not self.stopped and number >= due(records, rate_per_s, monotonic_s() - began_s):
+                self._poll(0.01)
+            self._send(number)
+
+    def _send(self, number: int) -> None:
+        text = str(number).encode()
+        partition = number % self._partitions
+        while not self.stopped:
+            try:
+                self._producer.produce(self._topic, key=text, value=text, partition=partition, on_delivery=self._reported)
+            except BufferError:
+                self._poll(0.05)
+            else:
+                self._unreported.add(number)
+                self.sent += 1
+                return
+
+    def _wait_for_reports(self) -> None:
+        """In short turns, so that a signal is heard."""
+        give_up_s = monotonic_s() + _REPORTED_WITHIN_S
+        while self._unreported and monotonic_s() < min(give_up_s, self._stop_by_s):
+            self._poll(0.1)
+
+    def _poll(self, timeout_s: float) -> None:
+        self._producer.poll(timeout_s)
+        self._ledger.flush()
+
+    def _give_up_on_reports(self) -> None:
+        for number in sorted(self._unreported):
+            self._ledger.write(f"{number},unknown,,\n")
+        self._ledger.flush()
+
+    def _reported(self, error: KafkaError | None, message: Message) -> None:
+        number = int(message.key() or b"-1")
+        self._unreported.discard(number)
+        offset = message.offset()
+        known = error is None and offset is not None and offset >= 0
+        self._ledger.write(f"{number},{outcome(error)},{message.partition()},{offset if known else ''}\n")

@@ -1,0 +1,65 @@
+"""One real system for all tests that break it; a pipeline that runs under them."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from chaos import clock
+from chaos.faults.base import Scene
+from chaos.history import History
+from chaos.scenario.model import SystemSpec
+from chaos.subjects import Driver, Subject
+from chaos.system.addresses import joined
+from pipelines.base import Endpoints, Topics
+from pipelines.fill_source import FillSource
+from pipelines.square import SparkSquare
+
+
+@dataclass(frozen=True)
+class Running:
+    """A workload and the square pipeline, and how to aim at them."""
+
+    scene: Scene
+    history: History
+
+
+@pytest.fixture
+def system(chaos_harness):
+    """A healthy system: the one there is, or a new one."""
+    return chaos_harness.system(SystemSpec())
+
+
+@pytest.fixture(scope="module")
+def running(chaos_harness, tmp_path_factory):
+    """The exactly-once pipeline under a steady trickle of records, for as long as a module's tests need it."""
+    system, folder = chaos_harness.system(SystemSpec()), tmp_path_factory.mktemp("running")
+    topics, square = Topics("datasource-faults", "datasink-faults", 3), SparkSquare(batch_records=1000)
+    system.kafka.create([topics.source, topics.sink], 3)
+    square.prepare(endpoints(system, "spark"), topics)
+    with History(folder / "history.jsonl") as history:
+        pipeline = Subject(
+            system.runtime, history, "pipeline", square.command(endpoints(system, "spark"), topics, folder), folder
+        )
+        pipeline.wait_for("started")
+        loading = FillSource(100_000, 200.0).command(endpoints(system, "loader"), topics, folder)
+        loader = Subject(system.runtime, history, "loader", loading, folder)
+        names = {"datasource": topics.source, "datasink": topics.sink}
+        scene = Scene(system, names, square.transactional_ids(topics), Driver(history, "pipeline"))
+        clock.wait_until(pipeline.listen, within_s=60, reason="a first batch")
+        yield Running(scene, history)
+        for subject in (loader, pipeline):
+            subject.process.kill()
+    system.wait_until_healthy()
+    system.kafka.delete([topics.source, topics.sink])
+
+
+def endpoints(system, client):
+    """Where a client of this group finds the system."""
+    return Endpoints(
+        kafka=joined([system.addresses.client(client, number) for number in system.kafka.numbers]),
+        audit=system.kafka.bootstrap,
+        spark_master=system.spark.master,
+        host=system.addresses.driver,
+        java_options=system.spark.java_options,
+        jars=tuple(str(jar) for jar in system.parts.connector_jars),
+    )

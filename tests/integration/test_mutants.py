@@ -1,0 +1,46 @@
+"""The sink broken on purpose: the scenario that aims at its window must turn INVALID."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import pipelines
+from chaos.scenario.load import load
+from pipelines.square import SparkSquare
+from verifiers.base import Verdict
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+SCENARIO = "executors-crashed-after-commit"
+COMMITTED = "start = _committed(consumer, source, partition)"
+
+
+@pytest.fixture
+def mutant(tmp_path):
+    """Makes the pipeline with one line of its sink replaced, in a copy of the package."""
+
+    def make(line, replacement):
+        home = tmp_path / "mutant"
+        shutil.copytree(Path(pipelines.__file__).parent, home / "pipelines")
+        sink = home / "pipelines" / "sink.py"
+        text = sink.read_text(encoding="utf-8")
+        assert text.count(line) == 1, "the sink has changed: choose the line to break anew"
+        sink.write_text(text.replace(line, replacement), encoding="utf-8")
+        return lambda delivery, batch_records: SparkSquare(delivery, batch_records, home)
+
+    return make
+
+
+def test_a_sink_that_does_not_ask_what_was_committed_is_caught(chaos_harness, mutant):
+    """Algorithm A without its second step: executors die after the commit, and the rows are written again."""
+    file = load(ROOT / "scenarios.yaml")
+    square = mutant(COMMITTED, "start = 0")
+
+    report = chaos_harness.run(file.scenario(SCENARIO), file.system, "", lambda _event: None, square).report
+
+    assert report.problems == ()
+    assert report.verdict is Verdict.INVALID
+    assert report.judged["duplicates"] is Verdict.INVALID
+    assert report.judged["gaps"] is Verdict.VALID

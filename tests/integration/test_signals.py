@@ -1,0 +1,96 @@
+"""Ctrl-C, SIGTERM and SIGKILL in every phase: faults healed, processes gone, history and Allure result written."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaos import clock
+from chaos.history import load
+from chaos.runtime.warden import SESSION_VARIABLE
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+SCENARIO = "sink-leader-killed"
+NET = "127.78"
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Plays one scenario in a pytest of its own, on addresses of its own, and signals it when a phase begins."""
+
+    def started(phase, number):
+        command = (sys.executable, "-m", "pytest", f"scenarios.yaml::test_scenario[{SCENARIO}]", "-m", "chaos")
+        places = ("--chaos-runs", str(tmp_path / "runs"), "--alluredir", str(tmp_path / "allure"), "-p", "no:cacheprovider")
+        environment = {**os.environ, "CHAOS_NET": NET}
+        environment.pop(SESSION_VARIABLE, None)
+        with (tmp_path / "log").open("wb") as log:
+            process = psutil.Popen(
+                (*command, *places), cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
+        try:
+            clock.wait_until(
+                lambda: phase in phases(tmp_path) or process.poll() is not None, within_s=150, reason=f"phase {phase}"
+            )
+            process.send_signal(number)
+            return process.wait(60)
+        finally:
+            process.kill()
+
+    return started
+
+
+@pytest.mark.parametrize(
+    ("phase", "number"),
+    [
+        ("set_up", signal.SIGINT),
+        ("steady", signal.SIGTERM),
+        ("inject", signal.SIGINT),
+        ("heal", signal.SIGTERM),
+        ("drain", signal.SIGINT),
+        ("observe", signal.SIGTERM),
+        ("judge", signal.SIGINT),
+    ],
+)
+def test_a_run_that_is_interrupted_heals_cleans_up_and_reports(play, tmp_path, phase, number):
+    """Pytest ends with 2, nothing of the system lives, and the Allure result is broken, not passed and not missing."""
+    code = play(phase, number)
+
+    assert code == 2, (tmp_path / "log").read_text(encoding="utf-8")[-3000:]
+    assert survivors() == []
+    history = list(load(next((tmp_path / "runs").glob(f"*-{SCENARIO}/history.jsonl"))))
+    injected = [
+        event.value["fault"] for event in history if (event.process, event.type, event.f) == ("nemesis", "ok", "inject")
+    ]
+    healed = [event.value["fault"] for event in history if (event.process, event.type, event.f) == ("nemesis", "ok", "heal")]
+    assert injected == healed
+    assert any("KeyboardInterrupt" in event.value.get("error", "") for event in history)
+    (result,) = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "allure").glob("*-result.json")]
+    assert result["status"] == "broken"
+    assert phase in {step["name"].split()[0] for step in result["steps"]}
+
+
+def test_a_killed_pytest_leaves_no_process(play):
+    """SIGKILL runs no handler: the warden sees the pipe close and ends the session's processes."""
+    assert play("inject", signal.SIGKILL) == -signal.SIGKILL
+
+    clock.wait_until(lambda: not survivors(), within_s=15, reason="the warden to end the session", seen=survivors)
+
+
+def phases(folder: Path):
+    """Phases that have begun."""
+    found = next((folder / "runs").glob(f"*-{SCENARIO}/history.jsonl"), None)
+    return {event.value["phase"] for event in load(found) if event.f == "phase"} if found else set()
+
+
+def survivors():
+    """Processes of the other system: whoever listens on its addresses, or names them on its command line."""
+    processes = psutil.process_iter(["pid", "cmdline"])
+    named = [process.info for process in processes if f"{NET}." in " ".join(process.info["cmdline"] or ())]
+    sockets = [one for one in psutil.net_connections("tcp") if one.status == "LISTEN" and one.laddr.ip.startswith(f"{NET}.")]
+    return [f"{info['pid']} {info['cmdline'][:3]}" for info in named] + [f"{one.pid} listens on {one.laddr}" for one in sockets]

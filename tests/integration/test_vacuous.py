@@ -1,0 +1,57 @@
+"""A run that proved nothing is never green."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from pydantic import TypeAdapter
+
+from chaos.faults.base import Scene
+from chaos.faults.catalogue import prepare
+from chaos.scenario.load import load_text
+from chaos.scenario.model import Fault, SystemSpec
+from verifiers.base import Verdict
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+IDLE = """\
+version: 1
+scenarios:
+  - name: nobody-uses-this-link
+    title: A blackhole in which nothing falls
+    pipeline: {kind: fill_source}
+    workload: {records: 2000, rate: 2000/s}
+    faults:
+      - {kind: blackhole_link, link: "loader->broker-1", when: {after: 4s}, for: 1s}
+"""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "blackhole_link", "link": "loader->*", "for": "1s"},
+        {"kind": "delay_link", "link": "loader->*", "latency": "50ms", "for": "1s"},
+    ],
+)
+def test_a_fault_on_a_link_that_nobody_uses_did_not_bite(system, fault):
+    """The toxic is there, and it proves nothing."""
+    injection = prepare(TypeAdapter(Fault).validate_python({"when": {"after": "0s"}} | fault), Scene(system, {}), Random(1))
+
+    injection.inject()
+    proof = injection.proof()
+    injection.heal()
+
+    assert not proof.bit
+    assert system.toxiproxy.disturbed() == []
+
+
+def test_a_scenario_whose_fault_did_not_bite_is_unknown(chaos_harness):
+    """All verifiers say VALID, and the run is UNKNOWN all the same; its history says why."""
+    file = load_text(IDLE, ROOT / "scenarios.yaml")
+
+    report = chaos_harness.run(file.scenarios[0], SystemSpec(), "", lambda _event: None).report
+
+    assert {finding.verdict for finding in report.findings} == {Verdict.VALID}
+    assert report.verdict is Verdict.UNKNOWN
+    assert report.problems == ("blackhole_link-1: it did not bite",)

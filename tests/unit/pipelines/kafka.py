@@ -1,0 +1,120 @@
+"""Stand-ins for a broker's clients: they write down what is asked of them, in order, and answer as they were told."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaError, TopicPartition
+
+
+@dataclass
+class Report:
+    """The message of a delivery report."""
+
+    of_key: bytes
+    of_partition: int
+    of_offset: int | None = None
+
+    def key(self) -> bytes:
+        return self.of_key
+
+    def partition(self) -> int:
+        return self.of_partition
+
+    def offset(self) -> int | None:
+        return self.of_offset
+
+
+@dataclass
+class Outbox:
+    """A producer of the loader: it answers a record when polled, unless it is to be silent."""
+
+    answer: Callable[[bytes], KafkaError | None] = lambda _key: None
+    silent: bool = False
+    full: int = 0
+    on_poll: Callable[[], None] = lambda: None
+    sent: list[tuple[bytes, bytes, int]] = field(default_factory=list)
+    due: list[Callable[[], None]] = field(default_factory=list)
+
+    def produce(self, _topic: str, *, key: bytes, value: bytes, partition: int, on_delivery: Callable[..., None]) -> None:
+        if self.full:
+            self.full -= 1
+            raise BufferError
+        offset = sum(where == partition for _, _, where in self.sent)
+        self.sent.append((key, value, partition))
+        error = self.answer(key)
+        self.due.append(lambda: on_delivery(error, Report(key, partition, None if error else offset)))
+
+    def poll(self, _timeout_s: float) -> None:
+        self.on_poll()
+        while self.due and not self.silent:
+            self.due.pop(0)()
+
+
+@dataclass
+class Broker:
+    """Both clients of the sink. `position` is what the group answers, `calls` what was asked of it."""
+
+    position: int = 0
+    fails_at: str = ""
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def note(self, name: str, *what: Any) -> None:
+        self.calls.append((name, *what))
+        if name == self.fails_at:
+            raise RuntimeError(name)
+
+    def producer(self, settings: dict[str, Any]) -> "SinkProducer":
+        self.note("producer", settings["transactional.id"])
+        return SinkProducer(self)
+
+    def consumer(self, settings: dict[str, Any]) -> "SinkConsumer":
+        self.note("consumer", settings["group.id"], settings["isolation.level"])
+        return SinkConsumer(self)
+
+    @property
+    def names(self) -> list[str]:
+        return [call[0] for call in self.calls]
+
+    @property
+    def produced(self) -> list[tuple[Any, ...]]:
+        return [call[1:] for call in self.calls if call[0] == "produce"]
+
+
+@dataclass
+class SinkProducer:
+    broker: Broker
+
+    def list_topics(self, *, timeout: float) -> None:
+        assert timeout > 0
+
+    def init_transactions(self, _within_s: float) -> None:
+        self.broker.note("init_transactions")
+
+    def begin_transaction(self) -> None:
+        self.broker.note("begin_transaction")
+
+    def produce(self, topic: str, *, key: bytes, value: bytes, partition: int) -> None:
+        self.broker.note("produce", topic, partition, key, value)
+
+    def send_offsets_to_transaction(self, positions: list[TopicPartition], group: str, _within_s: float) -> None:
+        self.broker.note("send_offsets", [(one.topic, one.partition, one.offset) for one in positions], group)
+
+    def commit_transaction(self, _within_s: float) -> None:
+        self.broker.note("commit_transaction")
+
+
+@dataclass
+class SinkConsumer:
+    broker: Broker
+
+    def committed(self, asked: list[TopicPartition], *, timeout: float) -> list[TopicPartition]:
+        assert timeout > 0
+        self.broker.note("committed")
+        return [TopicPartition(one.topic, one.partition, self.broker.position) for one in asked]
+
+    def consumer_group_metadata(self) -> str:
+        return "metadata of the group"
+
+    def close(self) -> None:
+        self.broker.note("close")
