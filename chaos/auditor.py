@@ -35,7 +35,7 @@ def start(parts: Parts, scratch: Path) -> SparkSession:
     builder = (
         SparkSession.builder.master("local[2]")
         .appName("auditor")
-        .config("spark.jars", ",".join(str(jar) for jar in parts.connector_jars))
+        .config("spark.driver.extraClassPath", archives.extra_class_path(parts.connector_jars))
         .config("spark.driver.extraJavaOptions", " ".join((*archives.options(parts.spark_cds), f"-Djava.io.tmpdir={scratch}")))
         .config("spark.driver.memory", "1g")
         .config("spark.driver.host", "127.0.0.1")
@@ -44,6 +44,8 @@ def start(parts: Parts, scratch: Path) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than judging some ten thousand rows
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
     )

@@ -30,7 +30,7 @@ class Endpoints:
         spark_master: ``spark://host:port``.
         host: the address a driver binds to.
         java_options: for driver and executors.
-        jars: Spark's Kafka connector.
+        jars: Spark's Kafka connector, at the same path wherever a driver or an executor runs.
     """
 
     kafka: str

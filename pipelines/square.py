@@ -49,7 +49,7 @@ class SparkSquare:
             "--application": application(topics),
             "--checkpoint": str(folder / CHECKPOINT),
             "--host": endpoints.host,
-            "--jars": ",".join(endpoints.jars),
+            "--jars": ":".join(endpoints.jars),
             "--home": str(self.home),
         }
         words = (word for pair in options.items() for word in pair)

@@ -45,6 +45,9 @@ _SETTINGS = {
     "spark.network.timeoutInterval": "2s",
     "spark.storage.blockManagerHeartbeatTimeoutMs": "8000",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "pipelines.python_daemon",
+    "spark.sql.codegen.wholeStage": "false",  # small batches: compiling takes longer than running
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.streaming.stopTimeout": "5s",
 }
 _SOURCE = {
@@ -147,7 +150,8 @@ class _FinishedBatches(StreamingQueryListener):
 def _session(arguments: argparse.Namespace) -> SparkSession:
     builder = SparkSession.builder.master(arguments.master).appName(arguments.application)
     settings = _SETTINGS | {
-        "spark.jars": arguments.jars,
+        "spark.driver.extraClassPath": arguments.jars,
+        "spark.executor.extraClassPath": arguments.jars,
         "spark.driver.host": arguments.host,
         "spark.driver.bindAddress": arguments.host,
         "spark.driver.memory": "512m",

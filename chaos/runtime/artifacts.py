@@ -142,6 +142,8 @@ def _with_archives(parts: Parts, cache: Path, echo: Echo) -> Parts:
     """Class archives are a matter of speed only: what cannot be made is said and done without."""
     made_of = (
         parts.kafka_jars.name,
+        parts.connector_jars[0].parent.name,
+        str(parts.spark_home),
         pyspark.__version__,
         str(parts.java),
         str(preflight.java_version(parts.java)),
@@ -150,7 +152,7 @@ def _with_archives(parts: Parts, cache: Path, echo: Echo) -> Parts:
     folder = cache / f"archives-{_digest(*made_of)}"
     if not folder.is_dir():
         echo("making class archives, so that every later start is quicker …")
-        _make(folder, lambda half: archives.make(parts.java, parts.kafka_jars, half, echo))
+        _make(folder, lambda half: archives.make(parts.java, parts.kafka_jars, parts.connector_jars, half, echo))
     kafka, spark = folder / archives.KAFKA, folder / archives.SPARK
     return Parts(
         parts.java,

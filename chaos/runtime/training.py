@@ -17,10 +17,13 @@ _WITHIN_S = 120
 
 def main() -> None:
     """Live, and end the JVM in good order: only then it writes the archive."""
-    archive = sys.argv[1]
+    archive, extra, kafka = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        _live(_session("local[2]", archive), Path(folder))
-        cluster = _session("local-cluster[1,1,512]", archive)
+        spark = _session("local[2]", archive, extra)
+        _batch(spark, Path(folder), kafka)
+        _streams(spark, Path(folder), kafka)
+        spark.stop()
+        cluster = _session("local-cluster[1,1,512]", archive, extra)
         cluster.range(100, numPartitions=2).selectExpr("sum(id)").collect()
         cluster.stop()
     gateway = SparkContext._gateway  # noqa: SLF001 - there is no public way to wait for the JVM's end
@@ -30,8 +33,10 @@ def main() -> None:
         gateway.proc.wait(_WITHIN_S)
 
 
-def _session(master: str, archive: str) -> SparkSession:
+def _session(master: str, archive: str, extra: str) -> SparkSession:
     settings = {
+        "spark.driver.extraClassPath": extra,
+        "spark.executor.extraClassPath": extra,
         "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ArchiveClassesAtExit={archive}",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -40,6 +45,8 @@ def _session(master: str, archive: str) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     builder = SparkSession.builder.master(master).appName("training")
     for key, value in settings.items():
@@ -47,23 +54,33 @@ def _session(master: str, archive: str) -> SparkSession:
     return builder.getOrCreate()
 
 
-def _live(spark: SparkSession, folder: Path) -> None:
-    rows = spark.range(1000, numPartitions=2).selectExpr("id", "CAST(id AS STRING) AS key", "CAST(id % 3 AS INT) AS partition")
-    rows.write.parquet(str(folder / "rows"))
-    landed = spark.read.parquet(str(folder / "rows"))
+def _batch(spark: SparkSession, folder: Path, kafka: str) -> None:
+    """What the auditor does: read a topic, land it as Parquet, join, window, aggregate."""
+    rows = spark.range(1000, numPartitions=2).selectExpr("id", "CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
+    rows.write.format("kafka").option("kafka.bootstrap.servers", kafka).option("topic", "training").save()
+    topic = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka).option("subscribe", "training").load()
+    topic.selectExpr("partition", "offset", "CAST(key AS STRING) AS key").write.parquet(str(folder / "rows"))
+    landed = spark.read.parquet(str(folder / "rows")).selectExpr("*", "CAST(key AS BIGINT) AS id")
     landed.join(rows.select("id"), "id", "left").groupBy("partition").count().orderBy("partition").collect()
-    landed.selectExpr("lag(id) OVER (PARTITION BY partition ORDER BY id) AS before", "id").where("before > id").collect()
-    stream = (
-        spark.readStream.format("rate").option("rowsPerSecond", 100).load().selectExpr("value", "CAST(value AS STRING) AS key")
-    )
-    query = stream.writeStream.foreachBatch(_through_python).option("checkpointLocation", str(folder / "checkpoint")).start()
-    query.awaitTermination(6)
-    query.stop()
-    spark.stop()
+    landed.selectExpr("lag(id) OVER (PARTITION BY partition ORDER BY offset) AS before", "id").where("before > id").collect()
+
+
+def _streams(spark: SparkSession, folder: Path, kafka: str) -> None:
+    """What a pipeline does, with either sink."""
+    source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka).option("startingOffsets", "earliest")
+    rows = source.option("subscribe", "training").load()
+    through = rows.writeStream.foreachBatch(_through_python).option("checkpointLocation", str(folder / "python"))
+    stock = rows.select("key", "value").writeStream.format("kafka").option("kafka.bootstrap.servers", kafka)
+    stock = stock.option("topic", "trained").option("checkpointLocation", str(folder / "stock"))
+    for writer in (through, stock):
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination(_WITHIN_S)
+        query.stop()
 
 
 def _through_python(batch: DataFrame, _number: int) -> None:
-    batch.mapInArrow(_same, batch.schema).collect()
+    rows = batch.select("partition", "offset", "key")
+    rows.mapInArrow(_same, rows.schema).collect()
 
 
 def _same(batches: Iterator[Any]) -> Iterator[Any]:

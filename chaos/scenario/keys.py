@@ -41,5 +41,3 @@ def _plain(annotation: Any) -> Any:
 
 def _fields(model: type[BaseModel]) -> dict[str, Any]:
     return {field.alias or name: field.annotation for name, field in model.model_fields.items()}
-
-

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
 from chaos.scenario.targets import Broker, BrokerTarget, Executors, ExecutorTarget, Links
-from chaos.scenario.units import Percent, PerSecond, Seconds, text_of_seconds
+from chaos.scenario.units import Percent, PerSecond, Seconds, SomeSeconds, spoken_seconds
+from chaos.scenario.words import did_you_mean, shown
 
 PARTITIONS = 3
+MOST_BROKERS = 5
 _MAX_LOADING_S = 600.0
 _STREAMS = {"up": "upstream", "down": "downstream", "both": "both ways"}
 
@@ -25,7 +27,7 @@ Stream = Literal["up", "down", "both"]
 class Declared(BaseModel):
     """Frozen; unknown keys are errors."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
 
 
 class After(Declared):
@@ -34,7 +36,7 @@ class After(Declared):
     after_s: Seconds = Field(alias="after")
 
     def __str__(self) -> str:
-        return f"{text_of_seconds(self.after_s)} after output flows"
+        return f"{spoken_seconds(self.after_s)} after output flows"
 
 
 class Progress(Declared):
@@ -50,11 +52,17 @@ def _one_trigger(value: Any) -> Any:
     """Tell the two apart by their key, so that errors speak of one of them."""
     if isinstance(value, After | Progress):
         return value
-    if not isinstance(value, Mapping) or set(value) not in ({"after"}, {"progress"}):
-        raise ValueError("a trigger is one of {after: 5s} and {progress: 40%}")
-    return After.model_validate(value) if "after" in value else Progress.model_validate(value)
+    keys = list(value) if isinstance(value, Mapping) else []
+    unknown = [key for key in keys if key not in _TRIGGERS]
+    if unknown:
+        raise ValueError(f"there is no trigger {shown(unknown[0])}{did_you_mean(unknown[0], _TRIGGERS)}; {_TRIGGERS_HELP}")
+    if len(keys) != 1:
+        raise ValueError(f"a trigger has exactly one key; {_TRIGGERS_HELP}")
+    return (After if keys == ["after"] else Progress).model_validate(value)
 
 
+_TRIGGERS = ("after", "progress")
+_TRIGGERS_HELP = "write {after: 5s} or {progress: 40%}"
 When = Annotated[After | Progress, BeforeValidator(_one_trigger)]
 
 
@@ -74,7 +82,7 @@ class LinkFault(FaultBase):
     """A fault of links, for a declared time."""
 
     link: Links
-    for_s: Seconds = Field(alias="for")
+    for_s: SomeSeconds = Field(alias="for")
 
 
 class CutLink(LinkFault):
@@ -85,7 +93,7 @@ class CutLink(LinkFault):
     @property
     def what(self) -> str:
         """The fault in words, without its trigger."""
-        return f"cut_link {self.link} for {text_of_seconds(self.for_s)}"
+        return f"cut_link {self.link} for {spoken_seconds(self.for_s)}"
 
 
 class BlackholeLink(LinkFault):
@@ -97,22 +105,23 @@ class BlackholeLink(LinkFault):
     @property
     def what(self) -> str:
         """The fault in words, without its trigger."""
-        return f"blackhole_link {self.link}, {_STREAMS[self.stream]}, for {text_of_seconds(self.for_s)}"
+        return f"blackhole_link {self.link}, {_STREAMS[self.stream]}, for {spoken_seconds(self.for_s)}"
 
 
 class DelayLink(LinkFault):
     """Everything on a link arrives later."""
 
     kind: Literal["delay_link"]
-    latency_s: Seconds = Field(alias="latency")
+    latency_s: SomeSeconds = Field(alias="latency")
     jitter_s: Seconds = Field(alias="jitter", default=0.0)
     stream: Stream = "both"
 
     @property
     def what(self) -> str:
         """The fault in words, without its trigger."""
-        late = f"{text_of_seconds(self.latency_s)} ± {text_of_seconds(self.jitter_s)}" if self.jitter_s else text_of_seconds(self.latency_s)
-        return f"delay_link {self.link} by {late}, {_STREAMS[self.stream]}, for {text_of_seconds(self.for_s)}"
+        jitter = f" ± {spoken_seconds(self.jitter_s)}" if self.jitter_s else ""
+        late = f"{spoken_seconds(self.latency_s)}{jitter}"
+        return f"delay_link {self.link} by {late}, {_STREAMS[self.stream]}, for {spoken_seconds(self.for_s)}"
 
 
 class KillBroker(FaultBase):
@@ -125,7 +134,7 @@ class KillBroker(FaultBase):
     @property
     def what(self) -> str:
         """The fault in words, without its trigger."""
-        return f"kill_broker {self.target}, restarted after {text_of_seconds(self.restart_after_s)}"
+        return f"kill_broker {self.target}, restarted after {spoken_seconds(self.restart_after_s)}"
 
 
 class PauseBroker(FaultBase):
@@ -133,12 +142,12 @@ class PauseBroker(FaultBase):
 
     kind: Literal["pause_broker"]
     target: Broker
-    for_s: Seconds = Field(alias="for")
+    for_s: SomeSeconds = Field(alias="for")
 
     @property
     def what(self) -> str:
         """The fault in words, without its trigger."""
-        return f"pause_broker {self.target} for {text_of_seconds(self.for_s)}"
+        return f"pause_broker {self.target} for {spoken_seconds(self.for_s)}"
 
 
 class CrashExecutor(FaultBase):
@@ -188,8 +197,24 @@ class Workload(Declared):
     @model_validator(mode="after")
     def _ends(self) -> Self:
         if self.loading_s > _MAX_LOADING_S:
-            raise ValueError(f"{self.records} records at {self.rate_per_s:g}/s take {self.loading_s:g} s; a workload must end within ten minutes")
+            raise ValueError(
+                f"{self.records} records at {self.rate_per_s:g}/s take {self.loading_s:.0f} s; "
+                "a workload must end within 10 minutes: fewer records, or a higher rate"
+            )
         return self
+
+
+def _expectation(value: Any) -> Any:
+    """Turn away what is neither a word nor a mapping, so that errors inside the mapping speak of the mapping."""
+    if value == "valid" or isinstance(value, Mapping):
+        return value
+    hint = "" if value == "invalid" else did_you_mean(value, ["valid"])
+    raise ValueError(
+        f"{shown(value)} is no expectation{hint}; write valid, or what a control must say: {{duplicates: invalid}}"
+    )
+
+
+Expected = Annotated[Literal["valid"] | dict[VerifierName, Expectation], BeforeValidator(_expectation)]
 
 
 class Scenario(Declared):
@@ -202,7 +227,7 @@ class Scenario(Declared):
     workload: Workload = Workload()
     faults: tuple[Fault, ...] = ()
     verify: Annotated[tuple[VerifierName, ...], Field(min_length=1)] = ("duplicates", "gaps", "ordering", "values")
-    expect: Literal["valid"] | dict[VerifierName, Expectation] = "valid"
+    expect: Expected = "valid"
 
     @property
     def expected(self) -> Mapping[str, Expectation]:
@@ -230,7 +255,7 @@ class Scenario(Declared):
 class KafkaSpec(Declared):
     """The cluster."""
 
-    brokers: Annotated[int, Field(strict=True, ge=3, le=5)] = 3
+    brokers: Annotated[int, Field(strict=True, ge=3, le=MOST_BROKERS)] = 3
 
 
 class SparkSpec(Declared):
@@ -246,10 +271,16 @@ class SystemSpec(Declared):
     spark: SparkSpec = SparkSpec()
 
 
+def _version(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int) or value != 1:
+        raise ValueError(f"version {shown(value)} is not known; write version: 1")
+    return value
+
+
 class ScenarioFileModel(Declared):
     """A whole file."""
 
-    version: Literal[1]
+    version: Annotated[Literal[1], BeforeValidator(_version)]
     system: SystemSpec = SystemSpec()
     scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]
 

@@ -1,24 +1,36 @@
 """What a fault is aimed at, as declared: roles and links, to be resolved when the fault is injected.
 
-    leader(datasink, 0)   follower(datasource, 2)   transaction_coordinator   transaction_coordinator(1)
-    controller   any   all   broker-2               executor(busiest)   executor(any)   executor(all)
-    spark->leader(datasink, 0)   *->broker-2   broker-*<->controller
+==========  ==========================================================================================
+brokers     leader(datasink, 0) · follower(datasource, 2) · transaction_coordinator ·
+            transaction_coordinator(1) · controller · any · all · broker-2
+executors   executor(busiest) · executor(any) · executor(all)
+links       spark->leader(datasink, 0) · ``*->broker-2`` · ``broker-*<->controller``
+==========  ==========================================================================================
 """
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+from chaos.scenario.words import did_you_mean, shown
+
 TOPICS = ("datasource", "datasink")
 CLIENTS = ("spark", "loader")
 _ROLES = ("leader", "follower", "transaction_coordinator", "controller", "any", "all")
-_EXECUTORS = ("busiest", "any", "all")
+_SINGLE = ("leader", "transaction_coordinator", "controller", "broker")
+_WORDS = (*CLIENTS, "broker-*", "*")
+_EXECUTORS = ("executor(busiest)", "executor(any)", "executor(all)")
+_PARTITIONS = ("0", "1", "2")
 _CALL = re.compile(r"(?P<role>[a-z_]+)\((?P<arguments>[^()]*)\)")
 _BROKER = re.compile(r"broker-([1-9])")
-_EXECUTOR = re.compile(r"executor\((\w*)\)")
+_BROKERS_HELP = (
+    "a broker is leader(TOPIC, P), follower(TOPIC, P), transaction_coordinator, "
+    "transaction_coordinator(P), controller, any, all or broker-N"
+)
+_EXECUTORS_HELP = "write executor(busiest), executor(any) or executor(all)"
+_LINKS_HELP = "write FROM->TO, e.g. spark->broker-1, *->leader(datasink, 0) or broker-1<->broker-2"
 
 Role = Literal["leader", "follower", "transaction_coordinator", "controller", "any", "all", "broker"]
 
@@ -29,7 +41,8 @@ class BrokerTarget:
 
     Attributes:
         role: ``broker`` means the one with this number.
-        topic, partition: of a leader or follower; a coordinator has the source partition of its transactional.id.
+        topic, partition: of a leader or follower; a coordinator has the source partition of its transactional.id,
+            0 when none is declared.
         number: of ``broker-2``.
     """
 
@@ -44,7 +57,7 @@ class BrokerTarget:
                 return f"broker-{self.number}"
             case "leader" | "follower":
                 return f"{self.role}({self.topic}, {self.partition})"
-            case "transaction_coordinator":
+            case "transaction_coordinator" if self.partition:
                 return f"{self.role}({self.partition})"
             case _:
                 return self.role
@@ -82,55 +95,26 @@ def broker_target(text: Any) -> BrokerTarget:
     Raises:
         ValueError: it is none; the message says what there is.
     """
-    if isinstance(text, BrokerTarget):
-        return text
-    text = str(text).strip()
-    if number := _BROKER.fullmatch(text):
-        return BrokerTarget("broker", number=int(number[1]))
-    call = _CALL.fullmatch(text)
-    role = call["role"] if call else text
-    if role not in _ROLES:
-        raise ValueError(f"{text!r} is no broker{_hint(role, (*_ROLES, 'broker-1'))}; {_BROKERS_HELP}")
-    arguments = [argument.strip() for argument in call["arguments"].split(",")] if call else []
-    return _with_arguments(role, arguments, text)
-
-
-def _with_arguments(role: str, arguments: list[str], text: str) -> BrokerTarget:
-    match role, arguments:
-        case ("leader" | "follower"), [topic, partition] if partition in ("0", "1", "2"):
-            if topic not in TOPICS:
-                raise ValueError(f"{topic!r} is no topic{_hint(topic, TOPICS)}; the topics are {' and '.join(TOPICS)}")
-            return BrokerTarget("leader" if role == "leader" else "follower", topic, int(partition))
-        case "transaction_coordinator", []:
-            return BrokerTarget("transaction_coordinator")
-        case "transaction_coordinator", [partition] if partition in ("0", "1", "2"):
-            return BrokerTarget("transaction_coordinator", partition=int(partition))
-        case "controller", []:
-            return BrokerTarget("controller")
-        case "any", []:
-            return BrokerTarget("any")
-        case "all", []:
-            return BrokerTarget("all")
-    raise ValueError(f"{text!r} has the wrong arguments; {_BROKERS_HELP}")
+    return text if isinstance(text, BrokerTarget) else _broker(_text(text, "broker", _BROKERS_HELP))
 
 
 def executor_target(text: Any) -> ExecutorTarget:
     """Read an executor target.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is none; the message says what there is.
     """
     if isinstance(text, ExecutorTarget):
         return text
-    call = _EXECUTOR.fullmatch(str(text).strip())
-    match call[1] if call else None:
-        case "busiest":
+    match _text(text, "executor", _EXECUTORS_HELP):
+        case "executor(busiest)":
             return ExecutorTarget("busiest")
-        case "any":
+        case "executor(any)":
             return ExecutorTarget("any")
-        case "all":
+        case "executor(all)":
             return ExecutorTarget("all")
-    raise ValueError(f"{text!r} is no executor; write executor(busiest), executor(any) or executor(all)")
+        case other:
+            raise ValueError(f"{shown(other)} is no executor{did_you_mean(other, _EXECUTORS)}; {_EXECUTORS_HELP}")
 
 
 def link_pattern(text: Any) -> LinkPattern:
@@ -141,36 +125,91 @@ def link_pattern(text: Any) -> LinkPattern:
     """
     if isinstance(text, LinkPattern):
         return text
-    arrow = "<->" if "<->" in str(text) else "->"
-    left, found, right = (part.strip() for part in str(text).partition(arrow))
+    text = _text(text, "link", _LINKS_HELP)
+    arrow = "<->" if "<->" in text else "->"
+    left, found, right = (part.strip() for part in text.partition(arrow))
     if not found or not left or not right:
-        raise ValueError(f"{text!r} is no link; write FROM->TO, e.g. spark->broker-1, *->leader(datasink, 0) or broker-1<->broker-2")
-    ends = _endpoint(left), _endpoint(right)
-    if ends[1] in CLIENTS:
-        raise ValueError(f"nobody opens connections to {right}: write {right}->{left}, and choose the direction of the bytes with stream")
-    if arrow == "<->" and ends[0] in CLIENTS:
-        raise ValueError(f"nobody opens connections to {left}: write {left}->{right} with stream: both")
-    return LinkPattern(*ends, both_ways=arrow == "<->")
+        raise ValueError(f"{shown(text)} is no link; {_LINKS_HELP}")
+    pattern = LinkPattern(_endpoint(left), _endpoint(right), both_ways=arrow == "<->")
+    _must_be_possible(pattern)
+    return pattern
+
+
+def _must_be_possible(link: LinkPattern) -> None:
+    if link.right in CLIENTS:
+        advice = (
+            ""
+            if link.left in CLIENTS
+            else f": write {link.right}->{link.left}, and choose the direction of the bytes with `stream`"
+        )
+        raise ValueError(f"nobody opens connections to a client{advice}")
+    if link.both_ways and link.left in CLIENTS:
+        raise ValueError(f"nobody opens connections to a client: write {link.left}->{link.right} with `stream: both`")
+    if link.left == link.right and isinstance(link.left, BrokerTarget) and link.left.role in _SINGLE:
+        raise ValueError(f"{link.left} has no link to itself; name two different ends")
 
 
 def _endpoint(text: str) -> str | BrokerTarget:
-    if text in (*CLIENTS, "*", "broker-*"):
-        return text
-    try:
-        return broker_target(text)
-    except ValueError as error:
-        raise ValueError(f"{error}, or one of spark, loader, broker-*, *") from None
+    return text if text in _WORDS else _broker(text, _WORDS)
 
 
-def _hint(word: str, known: tuple[str, ...]) -> str:
-    close = get_close_matches(word, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+def _broker(text: str, others: tuple[str, ...] = ()) -> BrokerTarget:
+    """Read a broker target where `others` could have been written as well."""
+    if number := _BROKER.fullmatch(text):
+        return BrokerTarget("broker", number=int(number[1]))
+    if "(" in text and not text.endswith(")"):
+        raise ValueError(f'{shown(text)} lacks its `)`; within {{…}} a comma needs quotes: "leader(datasink, 0)"')
+    call = _CALL.fullmatch(text)
+    role = call["role"] if call else text
+    if role not in _ROLES:
+        instead = f", or one of {', '.join(others)}" if others else ""
+        hint = did_you_mean(role, (*_ROLES, *others, "broker-1"))
+        raise ValueError(f"{shown(text)} is no broker{hint}; {_BROKERS_HELP}{instead}")
+    arguments = [argument.strip() for argument in call["arguments"].split(",")] if call else []
+    return _with_arguments(role, arguments, text)
 
 
-_BROKERS_HELP = (
-    "a broker is leader(TOPIC, P), follower(TOPIC, P), transaction_coordinator, transaction_coordinator(P), controller, any, all or broker-N"
-)
-_AS_TEXT = (PlainSerializer(str), WithJsonSchema({"type": "string"}))
-Broker = Annotated[BrokerTarget, BeforeValidator(broker_target), *_AS_TEXT]
-Executors = Annotated[ExecutorTarget, BeforeValidator(executor_target), *_AS_TEXT]
-Links = Annotated[LinkPattern, BeforeValidator(link_pattern), *_AS_TEXT]
+def _with_arguments(role: str, arguments: list[str], text: str) -> BrokerTarget:
+    match role, arguments:
+        case "leader" | "follower", [topic, partition]:
+            _must_be_topic(topic)
+            return BrokerTarget("leader" if role == "leader" else "follower", topic, _partition(partition))
+        case "transaction_coordinator", []:
+            return BrokerTarget("transaction_coordinator")
+        case "transaction_coordinator", [partition]:
+            return BrokerTarget("transaction_coordinator", partition=_partition(partition))
+        case "controller", []:
+            return BrokerTarget("controller")
+        case "any", []:
+            return BrokerTarget("any")
+        case "all", []:
+            return BrokerTarget("all")
+        case _:
+            raise ValueError(f"{shown(text)} has the wrong arguments; {_BROKERS_HELP}")
+
+
+def _must_be_topic(text: str) -> None:
+    if text not in TOPICS:
+        raise ValueError(f"{shown(text)} is no topic{did_you_mean(text, TOPICS)}; the topics are {' and '.join(TOPICS)}")
+
+
+def _partition(text: str) -> int:
+    if text not in _PARTITIONS:
+        raise ValueError(f"{shown(text)} is no partition; the partitions are {', '.join(_PARTITIONS)}")
+    return int(text)
+
+
+def _text(value: Any, wanted: str, advice: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{shown(value)} is no {wanted}; {advice}")  # noqa: TRY004 - pydantic gathers ValueErrors only
+    return value.strip()
+
+
+def _as_text(*examples: str) -> tuple[PlainSerializer, WithJsonSchema]:
+    """How a target is written down, in files and in the schema."""
+    return PlainSerializer(str), WithJsonSchema({"type": "string", "examples": list(examples)})
+
+
+Broker = Annotated[BrokerTarget, BeforeValidator(broker_target), *_as_text("leader(datasink, 0)", "transaction_coordinator")]
+Executors = Annotated[ExecutorTarget, BeforeValidator(executor_target), *_as_text(*_EXECUTORS)]
+Links = Annotated[LinkPattern, BeforeValidator(link_pattern), *_as_text("spark->leader(datasink, 0)", "broker-*<->controller")]

@@ -134,7 +134,7 @@ class Spark:
         self._start(f"worker-{number}", host, main)
 
     def _start(self, name: str, host: str, main: tuple[str, ...]) -> None:
-        jars = archives.spark_class_path(self._parts.spark_home)
+        jars = archives.spark_class_path(self._parts.spark_home, self._parts.connector_jars)
         opened = (f"--add-opens={module}=ALL-UNNAMED" for module in _OPENED)
         argv = (
             str(self._parts.java),

@@ -1,0 +1,134 @@
+"""A YAML text as values that still know where they stood."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.constructor import ConstructorError, DuplicateKeyError, RoundTripConstructor
+from ruamel.yaml.error import MarkedYAMLError, YAMLWarning
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.reader import ReaderError
+
+Location = tuple[str | int, ...]
+_TIMESTAMP = "tag:yaml.org,2002:timestamp"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Line and column, from 1."""
+
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}"
+
+
+class SyntaxProblem(Exception):  # noqa: N818 - never leaves this package: `load` turns it into a ScenarioError
+    """The text is no YAML."""
+
+    def __init__(self, place: Place, message: str) -> None:
+        super().__init__(message)
+        self.place = place
+
+
+class _Constructor(RoundTripConstructor):
+    """What Python cannot hold is an error with a place (`!!int x`, `? {a: b}`); dates stay texts, the grammar has none."""
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as overridden
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            raise ConstructorError(None, None, f"not readable: {error}", node.start_mark) from error
+
+    def check_mapping_key(self, node: Any, key_node: Any, mapping: Any, key: Any, value: Any) -> bool:
+        if not isinstance(key_node, ScalarNode):
+            raise ConstructorError(None, None, "a key is a word, no list and no mapping", key_node.start_mark)
+        return bool(super().check_mapping_key(node, key_node, mapping, key, value))
+
+    def construct_text(self, node: ScalarNode) -> str:
+        return str(node.value)
+
+
+_Constructor.add_constructor(_TIMESTAMP, _Constructor.construct_text)
+
+
+def parse(text: str) -> Any:
+    """Read one YAML document.
+
+    Returns:
+        Mappings and lists of ruamel.yaml, which carry their places; None for an empty text.
+
+    Raises:
+        SyntaxProblem: it is no YAML; only the first mistake is known.
+    """
+    yaml = YAML(typ="rt")
+    yaml.Constructor = _Constructor
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", YAMLWarning)  # an anchor may be used again
+            return yaml.load(text)
+    except MarkedYAMLError as error:
+        raise SyntaxProblem(*_explained(error)) from None
+    except ReaderError as error:
+        before = text[: error.position]
+        place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        raise SyntaxProblem(
+            place, f"the character U+{ord(text[error.position]):04X} is not allowed in YAML; remove it"
+        ) from None
+    except RecursionError:
+        raise SyntaxProblem(Place(), "this is nested too deeply") from None
+
+
+def place_of(tree: Any, location: Location, *, at_key: bool = False) -> Place:
+    """Where the deepest part of the location stands that is in the file.
+
+    Args:
+        tree: from `parse`.
+        location: keys and indices; words that are no keys (pydantic puts the tags of unions in) are passed over.
+        at_key: the place of the last key, not of its value.
+    """
+    node, place = tree, Place()
+    for number, part in enumerate(location, start=1):
+        if (key := _key(node, part)) is not None:
+            place = _below(node, key[0], at_key=at_key and number == len(location))
+            node = node[key[0]]
+    return place
+
+
+def _key(node: Any, part: str | int) -> tuple[Any] | None:
+    """The key that is meant, in a tuple because None is a key too."""
+    if isinstance(node, CommentedSeq):
+        return (part,) if isinstance(part, int) and part < len(node) else None
+    if isinstance(node, CommentedMap):
+        return next(((key,) for key in node if str(key) == str(part)), None)
+    return None
+
+
+def _below(node: Any, key: Any, *, at_key: bool) -> Place:
+    """The place of a key, an element or a value; what is merged with `<<` stands where its anchor is."""
+    owner = next(owner for owner in _owners(node) if key in (owner.lc.data or {}))
+    marks = owner.lc.data[key]
+    # A value that is not there has no place of its own.
+    line, column = marks[:2] if at_key or isinstance(node, CommentedSeq) or node[key] is None else marks[2:4]
+    return Place(line + 1, column + 1)
+
+
+def _owners(node: Any) -> Iterator[Any]:
+    yield node
+    for merged in node.merge if isinstance(node, CommentedMap) else ():
+        yield from _owners(merged)
+
+
+def _explained(error: MarkedYAMLError) -> tuple[Place, str]:
+    problem, context = error.problem or "", error.context or ""
+    unclosed = "stream end" in problem and error.context_mark
+    mark = error.context_mark if unclosed else error.problem_mark or error.context_mark
+    place = Place(mark.line + 1, mark.column + 1) if mark else Place()
+    if isinstance(error, DuplicateKeyError) and (key := re.match(r'found duplicate key "(.*?)" with', problem)):
+        return place, f"{key[1]!r} is here twice; keep one"
+    return place, ": ".join(part.splitlines()[0] for part in (context, problem) if part)

@@ -1,0 +1,38 @@
+"""Small scenarios files, and what is said of them."""
+
+from pathlib import Path
+
+import pytest
+
+from chaos.errors import ScenarioError
+from chaos.scenario.load import ScenarioFile, load_text
+
+HEAD = """\
+version: 1
+scenarios:
+  - name: a
+    title: A
+    pipeline: {kind: spark_square}
+"""
+
+
+def read(*lines: str) -> ScenarioFile:
+    """One right scenario, with these lines added from line 6 on."""
+    return load_text(HEAD + "".join(f"    {line}\n" for line in lines), Path("scenarios.yaml"))
+
+
+def errors_of(text: str) -> list[str]:
+    """The lines of the error that a text is answered with."""
+    with pytest.raises(ScenarioError) as caught:
+        load_text(text, Path("scenarios.yaml"))
+    return str(caught.value).splitlines()
+
+
+def errors_in(*lines: str) -> list[str]:
+    """The same for one right scenario with these lines added from line 6 on."""
+    return errors_of(HEAD + "".join(f"    {line}\n" for line in lines))
+
+
+def errors_in_fault(fault: str) -> list[str]:
+    """The same for one fault: line 6, from column 14 on."""
+    return errors_in(f"faults: [{fault}]")

@@ -1,0 +1,118 @@
+import pytest
+
+from tests.unit.scenario.declared import HEAD, errors_in, errors_in_fault, errors_of, read
+
+
+def test_two_scenarios_of_one_name() -> None:
+    """The name is the key of Allure's history: two scenarios would share one."""
+    again = HEAD.split("scenarios:\n")[1]
+
+    assert errors_of(HEAD + again) == ["scenarios.yaml:6:11: 'a' is the name of scenario 1 already; names are unique"]
+
+
+def test_two_faults_of_one_name() -> None:
+    """A default name counts as well; it is shown at its fault."""
+    fault = "{kind: kill_broker, target: any, when: {after: 1s}"
+
+    assert errors_in(f"faults: [{fault}, name: kill_broker-2}}, {fault}}}]") == [
+        "scenarios.yaml:6:88: 'kill_broker-2' is the name of another fault of this scenario; names are unique"
+    ]
+
+
+@pytest.mark.parametrize("tag", ["skip", "xfail", "parametrize", "timeout", "chaos", "not"])
+def test_a_tag_that_means_something_to_pytest(tag: str) -> None:
+    """A scenario tagged skip would never run, and the night would be green."""
+    assert errors_in(f"tags: [smoke, {tag}]") == [
+        f"scenarios.yaml:6:19: '{tag}' means something to pytest already; choose another tag"
+    ]
+
+
+def test_a_verifier_that_is_named_twice() -> None:
+    """Its finding would be counted twice."""
+    assert errors_in("verify: [gaps, values, gaps]") == ["scenarios.yaml:6:28: 'gaps' is here twice; keep one"]
+
+
+def test_an_expectation_of_a_verifier_that_does_not_run() -> None:
+    """It would never be disappointed."""
+    assert errors_in("verify: [gaps]", "expect: {gaps: valid, duplicates: invalid}") == [
+        "scenarios.yaml:7:39: 'duplicates' is expected to say something but is not in `verify`; add it there"
+    ]
+
+
+def test_a_moment_that_never_comes() -> None:
+    """Sixty seconds after the planned end of the workload (10 s here) is the last moment there can be."""
+    assert read("faults: [{kind: kill_broker, target: any, when: {after: 70s}}]")
+    assert errors_in_fault("{kind: kill_broker, target: any, when: {after: 70001ms}}") == [
+        "scenarios.yaml:6:61: the workload takes 10 s: this moment would never come"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "column"),
+    [
+        ("{kind: pause_broker, target: broker-4, for: 1s, when: {after: 1s}}", 43),
+        ("{kind: cut_link, link: 'broker-4->controller', for: 1s, when: {after: 1s}}", 37),
+        ("{kind: cut_link, link: '*->broker-4', for: 1s, when: {after: 1s}}", 37),
+    ],
+)
+def test_a_broker_that_is_not_there(fault: str, column: int) -> None:
+    """The system says how many there are."""
+    assert errors_in_fault(fault) == [f"scenarios.yaml:6:{column}: there is no broker-4; the brokers are broker-1 to broker-3"]
+
+
+def test_a_broker_that_is_there_because_the_system_is_larger() -> None:
+    """The bound follows from what is declared."""
+    four = "system: {kafka: {brokers: 4}}\n"
+    fault = "    faults: [{kind: kill_broker, target: broker-5, when: {after: 1s}}]\n"
+
+    assert errors_of(four + HEAD + fault) == ["scenarios.yaml:7:42: there is no broker-5; the brokers are broker-1 to broker-4"]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "fault", "error"),
+    [
+        (
+            "{kind: spark_square, delivery: at_least_once}",
+            "{kind: kill_broker, target: transaction_coordinator, when: {after: 1s}}",
+            "6:42: this pipeline uses no transactions: it has no transaction coordinator",
+        ),
+        (
+            "{kind: fill_source}",
+            "{kind: cut_link, link: 'loader->transaction_coordinator', for: 1s, when: {after: 1s}}",
+            "6:37: this pipeline uses no transactions: it has no transaction coordinator",
+        ),
+        (
+            "{kind: fill_source}",
+            "{kind: kill_broker, target: 'leader(datasink, 0)', when: {after: 1s}}",
+            "6:42: this pipeline writes to datasource only",
+        ),
+        (
+            "{kind: fill_source}",
+            "{kind: crash_executor, target: executor(any), when: {after: 1s}}",
+            "6:45: this pipeline runs on no Spark: there is no executor to crash",
+        ),
+        (
+            "{kind: fill_source}",
+            "{kind: cut_link, link: 'spark->broker-1', for: 1s, when: {after: 1s}}",
+            "6:37: this pipeline runs on no Spark: nothing would pass this link",
+        ),
+    ],
+)
+def test_a_fault_that_could_not_bite_this_pipeline(pipeline: str, fault: str, error: str) -> None:
+    """What the pipeline has no part in cannot break it; better said now than after a run that proved nothing."""
+    text = HEAD.replace("{kind: spark_square}", pipeline) + f"    faults: [{fault}]\n"
+
+    assert errors_of(text) == [f"scenarios.yaml:{error}"]
+
+
+def test_scenarios_that_keep_to_the_grammar_are_checked_in_a_file_that_does_not() -> None:
+    """One error in the first scenario hides none in the second, and a broker is not missed that may be declared."""
+    broken = "system: {kafka: {brokers: many}}\n" + HEAD + "    nonsense: 1\n"
+    fault = "    faults: [{kind: kill_broker, target: broker-5, when: {after: 1s}}]\n"
+    second = HEAD.split("scenarios:\n")[1].replace("name: a", "name: b") + "    tags: [skip]\n" + fault
+
+    assert errors_of(broken + second) == [
+        "scenarios.yaml:1:27: 'many' is no whole number",
+        "scenarios.yaml:7:5: 'nonsense' is not known here",
+        "scenarios.yaml:11:12: 'skip' means something to pytest already; choose another tag",
+    ]

@@ -1,0 +1,192 @@
+from pathlib import Path
+
+import pytest
+
+from chaos.errors import ScenarioError
+from chaos.scenario.load import load
+from tests.unit.scenario.declared import HEAD, errors_in, errors_of, read
+
+NAME = "lower-case letters and digits, with single hyphens between them"
+TAG = "a lower-case letter, then letters, digits and underscores, as in pytest marks"
+KINDS = "there are: spark_square, fill_source"
+EXPECT = "write valid, or what a control must say: {duplicates: invalid}"
+VERIFIERS = "write duplicates, gaps, ordering or values"
+
+
+def test_what_is_not_declared_has_a_default() -> None:
+    """The shortest scenario is complete: no faults, all verifiers, everything must be valid."""
+    file = read()
+
+    (scenario,) = file.scenarios
+    assert (file.system.kafka.brokers, file.system.spark.workers) == (3, 2)
+    assert (scenario.workload.records, scenario.workload.rate_per_s) == (30_000, 3000.0)
+    assert (scenario.tags, scenario.faults, scenario.is_control) == ((), (), False)
+    assert scenario.expected == dict.fromkeys(("duplicates", "gaps", "ordering", "values"), "valid")
+
+
+def test_a_control_must_be_caught_by_the_verifiers_it_names() -> None:
+    """The verifiers that are not named must be satisfied."""
+    (scenario,) = read("verify: [duplicates, gaps, values]", "expect: {duplicates: invalid, gaps: valid}").scenarios
+
+    assert scenario.is_control
+    assert scenario.expected == {"duplicates": "invalid", "gaps": "valid", "values": "valid"}
+
+
+def test_faults_without_names_are_counted_by_kind() -> None:
+    """The names stand in the history; they do not change when a fault of another kind is added."""
+    kill, crash = "kind: kill_broker, target: any, when: {after: 1s}", "kind: crash_executor, when: {after: 1s}"
+    (scenario,) = read(f"faults: [{{{kill}}}, {{{crash}}}, {{name: second, {kill}}}, {{{kill}}}]").scenarios
+
+    assert [fault.name for fault in scenario.faults] == ["kill_broker-1", "crash_executor-1", "second", "kill_broker-3"]
+
+
+def test_a_scenario_is_found_by_name() -> None:
+    """A wrong name on a command line is answered like a wrong word in the file."""
+    file = read()
+
+    assert file.scenario("a") is file.scenarios[0]
+    with pytest.raises(ScenarioError, match=r"^scenarios.yaml: there is no scenario 'aa' \(did you mean a\?\); there are: a$"):
+        file.scenario("aa")
+
+
+def test_all_errors_are_told_at_once_in_the_order_of_the_file() -> None:
+    """Grammar and meaning in one go: nobody wants to mend a file one error at a time."""
+    text = HEAD + "    verify: [gaps, gaps]\n  - name: B!\n    titel: B\n    pipeline: {kind: spark_sqare}\n"
+
+    assert errors_of(text) == [
+        "scenarios.yaml:6:20: 'gaps' is here twice; keep one",
+        "scenarios.yaml:7:5: 'title' is missing",
+        "scenarios.yaml:7:11: 'B!' is no name (did you mean b?): " + NAME,
+        "scenarios.yaml:8:5: 'titel' is not known here (did you mean title?)",
+        "scenarios.yaml:9:22: there is no kind 'spark_sqare' (did you mean spark_square?); " + KINDS,
+    ]
+
+
+def test_the_file_is_named_as_it_was_given(tmp_path: Path) -> None:
+    """An editor can jump to the place."""
+    path = tmp_path / "mine.yaml"
+    path.write_text("version: 2\n", encoding="utf-8")
+
+    with pytest.raises(
+        ScenarioError, match=f"^{path}:1:1: 'scenarios' is missing\n{path}:1:10: version 2 is not known; write version: 1$"
+    ):
+        load(path)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """No traceback for a typing error in a path."""
+    with pytest.raises(
+        ScenarioError, match=f"^{tmp_path}/none.yaml: cannot be read: No such file or directory; check the path$"
+    ):
+        load(tmp_path / "none.yaml")
+
+
+def test_a_file_in_another_encoding(tmp_path: Path) -> None:
+    """Latin-1 is not guessed at."""
+    path = tmp_path / "latin.yaml"
+    path.write_bytes("title: é".encode("latin-1"))
+
+    with pytest.raises(ScenarioError, match=r"latin.yaml: is not UTF-8 \(byte 7\); save it as UTF-8$"):
+        load(path)
+
+
+def test_a_file_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Some editors write one."""
+    path = tmp_path / "bom.yaml"
+    path.write_text(HEAD, encoding="utf-8-sig")
+
+    assert load(path).scenarios[0].name == "a"
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "null\n", "- a\n", "version 1\n"])
+def test_a_file_with_nothing_to_run(text: str) -> None:
+    """An empty file says what it should begin with."""
+    assert errors_of(text) == [
+        "scenarios.yaml:1:1: there is nothing here that could be run; begin with `version: 1` and `scenarios:`"
+    ]
+
+
+@pytest.mark.parametrize("version", ["2", "'1'", "true", "1.0", "one"])
+def test_only_version_1_is_known(version: str) -> None:
+    """Another version may mean something else by the same words."""
+    shown = version if version != "one" else "'one'"
+
+    assert errors_of(HEAD.replace("1", version, 1)) == [f"scenarios.yaml:1:10: version {shown} is not known; write version: 1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "errors"),
+    [
+        ("titel: B", ["6:5: 'titel' is not known here (did you mean title?)"]),
+        ("1: B", ["6:5: '1' is no key; keys are words"]),
+        ("~: B", ["6:5: 'None' is no key; keys are words"]),
+        (
+            "tags: [Smoke-x]",
+            ["6:12: 'Smoke-x' is no tag (did you mean smoke_x?): " + TAG],
+        ),
+        ("tags: [smoke, 5]", ["6:19: 5 is no text; write it in quotes"]),
+        ("tags: smoke", ["6:11: 'smoke' is no list; write [ … ]"]),
+        ("workload: {records: 0}", ["6:25: 0 is too small; the least is 1"]),
+        ("workload: {records: 10000001}", ["6:25: 10000001 is too large; the most is 10000000"]),
+        ("workload: {records: 1.5}", ["6:25: 1.5 is no whole number"]),
+        ("workload: {records: many}", ["6:25: 'many' is no whole number"]),
+        ("workload: {rate: 3000}", ["6:22: 3000 is no rate; write records per second, e.g. 3000/s"]),
+        ("workload: {rate_per_s: 3000/s}", ["6:16: 'rate_per_s' is not known here"]),
+        (
+            "workload: {records: 3000, rate: 4/s}",
+            ["6:15: 3000 records at 4/s take 750 s; a workload must end within 10 minutes: fewer records, or a higher rate"],
+        ),
+        ("workload:", ["6:5: nothing is no mapping; write keys and values, e.g. {kind: …}"]),
+        ("faults: {kind: kill_broker}", ["6:13: a mapping is no list; write [ … ]"]),
+        ("faults: [kill_broker]", ["6:14: 'kill_broker' is no mapping; write keys and values, e.g. {kind: …}"]),
+        ("verify: []", ["6:13: at least one is wanted here"]),
+        ("verify: [gap]", ["6:14: 'gap' is not known here (did you mean gaps?); " + VERIFIERS]),
+        (
+            "expect: vald",
+            ["6:13: 'vald' is no expectation (did you mean valid?); " + EXPECT],
+        ),
+        (
+            "expect: invalid",
+            ["6:13: 'invalid' is no expectation; " + EXPECT],
+        ),
+        ("expect: {gaps: invald}", ["6:20: 'invald' is not known here (did you mean invalid?); write valid or invalid"]),
+        (
+            "expect: {gap: valid}",
+            ["6:14: 'gap' is not known here (did you mean gaps?); " + VERIFIERS],
+        ),
+    ],
+)
+def test_a_mistake_in_a_scenario_is_shown_where_it_is(line: str, errors: list[str]) -> None:
+    """Line and column of the word that is wrong, what is wrong with it, and what was perhaps meant."""
+    assert errors_in(line) == [f"scenarios.yaml:{error}" for error in errors]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "error"),
+    [
+        ("{}", "5:15: 'kind' is missing"),
+        ("spark_square", "5:15: 'spark_square' is no mapping; write keys and values, e.g. {kind: …}"),
+        ("{kind: [x]}", "5:22: there is no kind a list; " + KINDS),
+        ("{kind: fill_source, idempotence: 'no'}", "5:48: 'no' is neither true nor false"),
+        ("{kind: fill_source, delivery: exactly_once}", "5:35: 'delivery' is not known here"),
+        (
+            "{kind: spark_square, delivery: exactly_onse}",
+            "5:46: 'exactly_onse' is not known here (did you mean exactly_once?); write exactly_once or at_least_once",
+        ),
+        ("{kind: spark_square, batch_records: 0}", "5:51: 0 is too small; the least is 1"),
+    ],
+)
+def test_a_mistake_in_a_pipeline_is_shown_where_it_is(pipeline: str, error: str) -> None:
+    """A pipeline's keys depend on its kind, and so does the advice."""
+    assert errors_of(HEAD.replace("{kind: spark_square}", pipeline)) == [f"scenarios.yaml:{error}"]
+
+
+def test_the_size_of_the_system_is_bounded() -> None:
+    """Replication wants three brokers, one machine bears five."""
+    text = "system: {kafka: {brokers: 2}, spark: {workers: 5, worker: 1}}\n" + HEAD
+
+    assert errors_of(text) == [
+        "scenarios.yaml:1:27: 2 is too small; the least is 3",
+        "scenarios.yaml:1:48: 5 is too large; the most is 4",
+        "scenarios.yaml:1:51: 'worker' is not known here (did you mean workers?)",
+    ]

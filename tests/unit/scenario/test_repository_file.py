@@ -1,0 +1,50 @@
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from chaos.scenario.load import ScenarioFile, load
+from chaos.scenario.plan import describe, from_json, plan, to_json
+from chaos.scenario.schema import json_schema
+from tests.unit.scenario.validator import problems
+
+PATH = Path(__file__).parents[3] / "scenarios.yaml"
+
+
+@pytest.fixture(scope="module")
+def file() -> ScenarioFile:
+    """The file that `pytest -m chaos` plays."""
+    return load(PATH)
+
+
+def test_every_scenario_of_this_repository_loads_and_can_be_planned(file: ScenarioFile) -> None:
+    """A mistake in the file is found by the unit tests, before anything is started."""
+    for scenario in file.scenarios:
+        schedule = plan(scenario, 1)
+        assert len(describe(schedule)) == len(scenario.faults)
+        assert from_json(to_json(schedule)) == schedule
+
+
+def test_the_schema_accepts_the_file_of_this_repository() -> None:
+    """No editor underlines what is right."""
+    schema = json_schema()
+
+    assert list(problems(YAML(typ="safe").load(PATH), schema, schema)) == []
+
+
+def test_the_smoke_set_has_its_controls_on_both_sides(file: ScenarioFile) -> None:
+    """One scenario without faults that must be valid, and one that must be caught: without them green means nothing."""
+    smoke = [scenario for scenario in file.scenarios if "smoke" in scenario.tags]
+
+    assert any(not scenario.faults and not scenario.is_control for scenario in smoke)
+    assert any(scenario.is_control for scenario in smoke)
+
+
+def test_controls_are_tagged_as_controls(file: ScenarioFile) -> None:
+    """`-m "not control"` must leave out exactly those that are meant to fail."""
+    assert [scenario.name for scenario in file.scenarios if scenario.is_control != ("control" in scenario.tags)] == []
+
+
+def test_the_smoke_set_is_short(file: ScenarioFile) -> None:
+    """Five minutes for all of it: no smoke scenario loads for longer than ten seconds."""
+    assert [s.name for s in file.scenarios if "smoke" in s.tags and s.workload.loading_s > 10] == []
