@@ -117,13 +117,17 @@ def _problems(phases: Iterable[PhaseRecord], faults: Iterable[FaultRecord], find
 
 
 def _recovery_s(events: Sequence[Event]) -> float | None:
-    """From the last injection until the output grew again; None when nothing was injected or it never grew."""
+    """From the last injection to the end of the longest standstill after it; None when nothing was injected or grew."""
     injected = [event for event in events if event.process == "nemesis" and (event.f, event.type) == ("inject", "ok")]
     if not injected:
         return None
-    samples = [event for event in events if event.process == "sampler" and event.index > injected[-1].index]
-    grown = next((later for earlier, later in pairwise(samples) if _committed(later) > _committed(earlier)), None)
-    return round(grown.elapsed_s - injected[-1].elapsed_s, 3) if grown else None
+    began = injected[-1]
+    samples = [event for event in events if event.process == "sampler"]
+    grown = [now for before, now in pairwise(samples) if now.index > began.index and _committed(now) > _committed(before)]
+    standstills = [
+        (now.elapsed_s - before.elapsed_s, now.elapsed_s - began.elapsed_s) for before, now in pairwise([began, *grown])
+    ]
+    return round(max(standstills)[1], 3) if standstills else None
 
 
 def _committed(event: Event) -> Any:

@@ -38,6 +38,7 @@ GOOD = (
     ("sampler", "info", "progress", {"committed": 10}),
     ("sampler", "info", "progress", {"committed": 10}),
     ("sampler", "info", "progress", {"committed": 11}),
+    ("sampler", "info", "progress", {"committed": 12}),
     nemesis("ok", "heal", target="broker-2 (any)"),
     ("runner", "ok", "phase", {"phase": "inject"}),
 )
@@ -143,6 +144,6 @@ def test_a_control_must_be_caught_for_its_anomaly_and_no_other(verdicts, expecte
     assert report(found=findings(**verdicts), expect={"duplicates": "invalid"}).verdict is expected
 
 
-def test_recovery_is_counted_from_the_injection_to_the_next_growth():
-    """Injected at second 2, the output grew at second 6."""
+def test_recovery_is_counted_from_the_injection_to_the_end_of_the_longest_standstill():
+    """Injected at second 2; the output grew at second 6 for the first time, and a second later again."""
     assert report().recovery_s == 4.0
