@@ -1,6 +1,7 @@
 """Judging, from what a run directory holds and nothing else: it can be done again, later, elsewhere."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -11,12 +12,16 @@ from verifiers import VERIFIERS
 from verifiers import evidence as landed
 from verifiers.base import Evidence, Finding, Verdict
 
+_AT_ONCE = 4
+
 
 def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Finding, ...]:
     """Apply the scenario's verifiers to every log that was landed, and write ``findings.json``."""
     subjects = [name for name in ("source", "sink") if (folder / "evidence" / name).is_dir()]
     evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
-    findings = tuple(check(name, one) for one in evidence for name in scenario.verify)
+    asked = [(name, one) for one in evidence for name in scenario.verify]
+    with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
+        findings = tuple(pool.map(lambda pair: check(*pair), asked))
     text = json.dumps([finding_to_json(finding) for finding in findings], indent=1)
     (folder / "findings.json").write_text(text + "\n", encoding="utf-8")
     return findings

@@ -46,6 +46,7 @@ class Nemesis:
         self._stop = stop
         self._lock = Lock()
         self._in_force: dict[str, _InForce] = {}
+        self._released = {step.name: Flag() for step in schedule.steps}
         self._threads: list[Thread] = []
 
     def run(self, watch: Watch, check: Callable[[], None]) -> None:
@@ -69,6 +70,8 @@ class Nemesis:
         with self._lock:
             self._stop.set()
             names = list(self._in_force)
+        for released in self._released.values():
+            released.set()
         for name in reversed(names):
             self._heal(name)
         for thread in self._threads:
@@ -80,6 +83,7 @@ class Nemesis:
             return
         if self._do("inject", step.name, lambda: self._inject(step), kind=fault.kind, draw=step.draw):
             self._do("prove", step.name, lambda: self._prove(step.name))
+            self._release(step.name)
             self._hold(step.name)
         self._heal(step.name)
 
@@ -103,11 +107,17 @@ class Nemesis:
         proof = in_force.injection.proof()
         return {"bit": proof.bit, "proof": proof.facts}
 
+    def _release(self, name: str) -> None:
+        """End the hold of those that were to last until this one was proved."""
+        for step in self._schedule.steps:
+            if getattr(step.fault, "until", None) == name:
+                self._released[step.name].set()
+
     def _hold(self, name: str) -> None:
         in_force = self._in_force.get(name)
         if in_force is not None:
             left_s = in_force.since_s + in_force.injection.hold_s - clock.monotonic_s()
-            clock.pause(max(0.0, left_s), self._stop)
+            clock.pause(max(0.0, left_s), self._released[name])
 
     def _heal(self, name: str) -> None:
         """Once for each injection, whoever comes first: its own thread or `heal_all`."""

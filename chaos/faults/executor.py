@@ -20,7 +20,9 @@ _BACK_WITHIN_S = 30.0
 
 def approach_crash(_fault: CrashExecutor, scene: Scene) -> None:
     """Ask the driver's REST API once: its first answer takes seconds, and the moment to kill may be milliseconds long."""
-    scene.spark_app().executors()
+    app = scene.spark_app()
+    app.executors()
+    app.lost_tasks(())
 
 
 def prepare_crash(fault: CrashExecutor, scene: Scene, rng: Random) -> Injection:
@@ -72,7 +74,7 @@ class CrashedExecutors:
             )
         except DeadlineError as error:
             return Proof(bit=False, facts={"pids": self._pids(), "problem": str(error)})
-        return Proof(not any(map(_lives, self.victims)), {"pids": self._pids(), "failed_tasks": self._failed_tasks()})
+        return Proof(bit=True, facts={"pids": self._pids(), "lost_tasks": self._lost_tasks()})
 
     def heal(self) -> None:
         """Return when as many executors run as before: Spark starts them itself, unless the application has ended."""
@@ -80,11 +82,11 @@ class CrashedExecutors:
 
     def _known(self) -> bool:
         states = self.app.executors()
-        return all(victim.id in states and not states[victim.id].active for victim in self.victims) and self._failed_tasks() > 0
+        removed = all(victim.id in states and not states[victim.id].active for victim in self.victims)
+        return removed and not any(map(_lives, self.victims)) and self._lost_tasks() > 0
 
-    def _failed_tasks(self) -> int:
-        states = self.app.executors()
-        return sum(states[victim.id].failed_tasks for victim in self.victims if victim.id in states)
+    def _lost_tasks(self) -> int:
+        return self.app.lost_tasks({victim.id for victim in self.victims})
 
     def _pids(self) -> dict[str, int]:
         return {f"executor-{victim.id}": victim.process.pid for victim in self.victims}

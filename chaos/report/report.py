@@ -48,7 +48,8 @@ class Report:
         verdict: after `expect` was applied: a control that came back as predicted is VALID here.
         judged: verifier -> what it said, before `expect`.
         problems: every reason for not being VALID that is no finding (a fault did not bite, a trigger never came, …).
-        recovery_s: from the last injection to the end of the longest standstill of the committed output after it; None if that cannot be said.
+        recovery_s: from the last injection to the end of the longest standstill of the committed output after it; None when
+            nothing was injected, or the output never grew again.
         replay: the command line that repeats this schedule.
     """
 

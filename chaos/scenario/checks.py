@@ -14,6 +14,7 @@ from chaos.scenario.model import (
     broker_targets,
 )
 from chaos.scenario.units import spoken_seconds
+from chaos.scenario.words import did_you_mean
 
 Wrong = tuple[tuple[str | int, ...], str]
 _LATE_S = 60.0
@@ -55,6 +56,7 @@ def _scenario(scenario: Scenario, brokers: int) -> Iterator[Wrong]:
             takes = spoken_seconds(round(scenario.workload.loading_s, 1))
             yield (*here, "when", "after"), f"the workload takes {takes}: this moment would never come"
         aim = "link" if isinstance(fault, LinkFault) else "target"
+        yield from (((*here, "until"), message) for message in _until(scenario, fault))
         for message in (*_unknown_brokers(fault, brokers), *_absent(scenario, fault)):
             yield (*here, aim), message
 
@@ -80,6 +82,12 @@ def _fault_names(scenario: Scenario) -> Iterator[Wrong]:
         if names[fault.name]:
             yield ("faults", number, "name"), f"{fault.name!r} is the name of another fault of this scenario; names are unique"
         names[fault.name] += 1
+
+
+def _until(scenario: Scenario, fault: Fault) -> Iterator[str]:
+    others = [other.name for other in scenario.faults if other is not fault]
+    if isinstance(fault, LinkFault) and fault.until is not None and fault.until not in others:
+        yield f"there is no other fault {fault.until!r} in this scenario{did_you_mean(fault.until, others)}"
 
 
 def _unknown_brokers(fault: Fault, brokers: int) -> Iterator[str]:

@@ -18,6 +18,7 @@ _MAX_LOADING_S = 600.0
 _STREAMS = {"up": "upstream", "down": "downstream", "both": "both ways"}
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
+FaultName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+(-[a-z0-9_]+)*$")]
 Tag = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 VerifierName = Literal["duplicates", "gaps", "ordering", "values"]
 Expectation = Literal["valid", "invalid"]
@@ -69,7 +70,7 @@ When = Annotated[After | Progress, BeforeValidator(_one_trigger)]
 class FaultBase(Declared):
     """What all faults have."""
 
-    name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+(-[a-z0-9_]+)*$")] = ""
+    name: FaultName = ""
     when: When
 
     @property
@@ -79,10 +80,16 @@ class FaultBase(Declared):
 
 
 class LinkFault(FaultBase):
-    """A fault of links, for a declared time."""
+    """A fault of links, for a declared time, or until another fault of the scenario was proved, if that comes first."""
 
     link: Links
     for_s: SomeSeconds = Field(alias="for")
+    until: FaultName | None = None
+
+    @property
+    def lasts(self) -> str:
+        """How long, in words."""
+        return f"for {spoken_seconds(self.for_s)}" + (f" or until {self.until} is proved" if self.until else "")
 
 
 class CutLink(LinkFault):
@@ -93,7 +100,7 @@ class CutLink(LinkFault):
     @property
     def what(self) -> str:
         """The fault in words, without its trigger."""
-        return f"cut_link {self.link} for {spoken_seconds(self.for_s)}"
+        return f"cut_link {self.link} {self.lasts}"
 
 
 class BlackholeLink(LinkFault):
@@ -105,7 +112,7 @@ class BlackholeLink(LinkFault):
     @property
     def what(self) -> str:
         """The fault in words, without its trigger."""
-        return f"blackhole_link {self.link}, {_STREAMS[self.stream]}, for {spoken_seconds(self.for_s)}"
+        return f"blackhole_link {self.link}, {_STREAMS[self.stream]}, {self.lasts}"
 
 
 class DelayLink(LinkFault):
@@ -121,7 +128,7 @@ class DelayLink(LinkFault):
         """The fault in words, without its trigger."""
         jitter = f" ± {spoken_seconds(self.jitter_s)}" if self.jitter_s else ""
         late = f"{spoken_seconds(self.latency_s)}{jitter}"
-        return f"delay_link {self.link} by {late}, {_STREAMS[self.stream]}, for {spoken_seconds(self.for_s)}"
+        return f"delay_link {self.link} by {late}, {_STREAMS[self.stream]}, {self.lasts}"
 
 
 class KillBroker(FaultBase):

@@ -150,6 +150,25 @@ def test_a_heal_that_fails_does_not_keep_the_next_one_away(played):
     assert "will not start" in _failed(history, "heal")
 
 
+def test_a_fault_that_lasts_until_another_is_healed_when_that_was_proved(tmp_path, monkeypatch):
+    """The delay that opens a window closes with it, and does not wait for the end of its own time."""
+    done = []
+    fakes = iter([FakeInjection("links", done, hold_s=600), FakeInjection("broker-1", done)])
+    monkeypatch.setattr(nemesis, "prepare", lambda *_: next(fakes))
+    now = {"after": "0s"}
+    faults = [
+        {"kind": "cut_link", "link": "*->broker-1", "when": now, "for": "10m", "until": "dies"},
+        {"kind": "kill_broker", "name": "dies", "target": "any", "when": {"after": "200ms"}},
+    ]
+    scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, faults=faults)
+    with History(tmp_path / "history.jsonl") as history:
+        watch = Watch(history, clock.monotonic_s(), 100, 1.0, Flag())
+        Nemesis(plan(scenario, 1), Scene(None, {}), history, watch.stop).run(watch, lambda: None)
+
+    assert done[:2] == [("links", "inject"), ("links", "proof")]
+    assert ("links", "heal") in done
+
+
 def _said(history):
     return [event.f for event in history.events() if event.type == "ok"]
 

@@ -39,7 +39,7 @@ def test_the_driver_is_started_with_what_it_needs_to_know() -> None:
         "--application": "square-datasink-7",
         "--checkpoint": "/run/checkpoint",
         "--host": "127.0.0.9",
-        "--jars": "/jars/a.jar,/jars/b.jar",
+        "--jars": "/jars/a.jar:/jars/b.jar",
         "--home": "/copy",
         "--java-options": "-Da=1 -Db=2",
     }

@@ -6,7 +6,7 @@ from typing import Any
 
 Schema = dict[str, Any]
 _NOTES = {"type", "$defs", "$schema", "title", "description", "default", "examples", "discriminator"}
-_TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
+_TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool, "null": type(None)}
 
 
 def problems(value: Any, schema: Schema, root: Schema, path: str = "$") -> Iterator[str]:

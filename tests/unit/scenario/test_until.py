@@ -1,0 +1,38 @@
+"""`until: FAULT` names another fault of the scenario."""
+
+from pathlib import Path
+
+import pytest
+
+from chaos.errors import ScenarioError
+from chaos.scenario.load import load_text
+from chaos.scenario.plan import describe, from_json, plan, to_json
+
+TEXT = """\
+version: 1
+scenarios:
+  - name: one
+    title: One
+    pipeline: {kind: spark_square}
+    faults:
+      - {kind: cut_link, link: "spark->broker-1", when: {after: 1s}, for: 9s, until: UNTIL}
+      - {name: dies, kind: kill_broker, target: any, when: {after: 2s}}
+"""
+
+
+def test_it_is_said_in_the_plan_and_survives_being_written_down():
+    """Whoever reads the plan must know when the fault ends."""
+    (scenario,) = load_text(TEXT.replace("UNTIL", "dies"), Path("scenarios.yaml")).scenarios
+    schedule = plan(scenario, 1)
+
+    assert describe(schedule)[0].endswith("for 9 s or until dies is proved")
+    assert from_json(to_json(schedule)) == schedule
+
+
+@pytest.mark.parametrize(("name", "hint"), [("dyes", " (did you mean dies?)"), ("cut_link-1", "")])
+def test_a_fault_that_is_not_there_or_is_itself_is_an_error(name, hint):
+    """It would be held for its whole time, which nobody asked for."""
+    with pytest.raises(ScenarioError) as raised:
+        load_text(TEXT.replace("UNTIL", name), Path("scenarios.yaml"))
+
+    assert str(raised.value).startswith(f"scenarios.yaml:7:86: there is no other fault '{name}' in this scenario{hint}")
