@@ -23,10 +23,16 @@ const deadline = 10 * time.Second
 // proxied starts an echo server and a proxy before it that has a meter in both directions, all over real TCP.
 func proxied(t *testing.T) (*toxiproxy.ApiServer, *toxiproxy.Proxy) {
 	t.Helper()
-	registerToxics()
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	go echo(upstream)
+	return metered(t, upstream)
+}
+
+// metered puts a proxy with meters before a server.
+func metered(t *testing.T, upstream net.Listener) (*toxiproxy.ApiServer, *toxiproxy.Proxy) {
+	t.Helper()
+	registerToxics()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	proxy := toxiproxy.NewProxy(server, "link", "127.0.0.1:0", upstream.Addr().String())
 	must(t, server.Collection.Add(proxy, true))
@@ -92,7 +98,7 @@ func TestCountsLiveTraffic(t *testing.T) {
 		_, err = io.ReadFull(connection, make([]byte, 5))
 		must(t, err)
 	}
-	want := Reading{Bytes: 15, ConnectionsOpened: 3}
+	want := Reading{Bytes: 15, Chunks: 3, ConnectionsOpened: 3, ConnectionsOpen: 3}
 	for _, stream := range []string{"upstream", "downstream"} {
 		if got := reading(proxy, stream); got != want {
 			t.Errorf("%s: got %+v, want %+v", stream, got, want)
@@ -149,6 +155,107 @@ func disturb(t *testing.T, proxy *toxiproxy.Proxy, stop chan struct{}) {
 	}
 }
 
+// A connection that its client closed is no longer open; the others are.
+func TestCountsOpenConnections(t *testing.T) {
+	_, proxy := proxied(t)
+	first, _ := dial(t, proxy), dial(t, proxy)
+	eventually(t, "both connections to be counted", func() bool { return reading(proxy, "upstream").ConnectionsOpen == 2 })
+	first.Close()
+	eventually(t, "one to end", func() bool { return reading(proxy, "upstream").ConnectionsOpen == 1 })
+	if got := reading(proxy, "upstream").ConnectionsOpened; got != 2 {
+		t.Errorf("%d connections were opened, want 2", got)
+	}
+}
+
+// Many connections share one meter, and toxics come and go meanwhile: every byte is counted once, and only in its direction.
+func TestCountsManyConnectionsAtOnce(t *testing.T) {
+	const connections, size = 16, 64 << 10
+	_, proxy := proxied(t)
+	stop := make(chan struct{})
+	disturbed := make(chan struct{})
+	go func() { defer close(disturbed); disturb(t, proxy, stop) }()
+	var clients sync.WaitGroup
+	for range connections {
+		connection := dial(t, proxy)
+		clients.Add(2)
+		go func() { defer clients.Done(); connection.Write(make([]byte, size)) }()
+		go func() { defer clients.Done(); io.ReadFull(connection, make([]byte, size)) }()
+	}
+	clients.Wait()
+	close(stop)
+	<-disturbed
+	for _, stream := range []string{"upstream", "downstream"} {
+		got := reading(proxy, stream)
+		if got.Bytes != connections*size || got.ConnectionsOpened != connections {
+			t.Errorf("%s: got %+v, want %d bytes of %d connections", stream, got, connections*size, connections)
+		}
+	}
+}
+
+// The server of the link takes nothing, so a chunk is stuck in the meter: toxics can be added and removed all the same, at
+// once, and what was stuck arrives when the server reads again.
+func TestIsNoObstacleWhenTheReaderIsPaused(t *testing.T) {
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	_, proxy := metered(t, upstream)
+	connection := dial(t, proxy)
+	paused, err := upstream.Accept()
+	must(t, err)
+	defer paused.Close()
+	sent := fill(t, connection)
+	added := make(chan struct{})
+	go func() {
+		addToxic(t, proxy, `{"name":"late","type":"latency","stream":"upstream","attributes":{"latency":1}}`)
+		close(added)
+	}()
+	select {
+	case <-added:
+	case <-time.After(deadline):
+		t.Fatal("a toxic could not be added while the server did not read")
+	}
+	connection.Close()
+	paused.SetDeadline(time.Now().Add(deadline))
+	received, err := io.ReadAll(paused)
+	must(t, err)
+	if !bytes.Equal(received, sent) {
+		t.Errorf("%d bytes arrived of %d, or others", len(received), len(sent))
+	}
+}
+
+// fill writes until the link takes no more, and returns what was written.
+func fill(t *testing.T, connection net.Conn) []byte {
+	t.Helper()
+	chunk := make([]byte, 64<<10)
+	source := rand.New(rand.NewSource(2))
+	var sent []byte
+	for {
+		source.Read(chunk)
+		connection.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+		n, err := connection.Write(chunk)
+		sent = append(sent, chunk[:n]...)
+		if err != nil {
+			return sent
+		}
+	}
+}
+
+// Toxics that are removed, the meter among them, take no byte with them.
+func TestIsRemovedWithoutLoss(t *testing.T) {
+	_, proxy := proxied(t)
+	connection := dial(t, proxy)
+	sent := make([]byte, 2<<20)
+	rand.New(rand.NewSource(3)).Read(sent)
+	go connection.Write(sent)
+	eventually(t, "bytes to flow", func() bool { return reading(proxy, "upstream").Bytes > 0 })
+	must(t, proxy.Toxics.RemoveToxic(t.Context(), "meter_upstream"))
+	received := make([]byte, len(sent))
+	_, err := io.ReadFull(connection, received)
+	must(t, err)
+	if !bytes.Equal(sent, received) {
+		t.Error("the bytes that came back are not those that were sent")
+	}
+}
+
 // The counters are read over the ordinary API, as the attributes of the toxic.
 func TestIsReadOverTheApi(t *testing.T) {
 	server, proxy := proxied(t)
@@ -169,7 +276,7 @@ func TestIsReadOverTheApi(t *testing.T) {
 		Attributes Reading `json:"attributes"`
 	}
 	must(t, json.NewDecoder(response.Body).Decode(&answer))
-	if want := (Reading{Bytes: 3, ConnectionsOpened: 1}); answer.Type != "meter" || answer.Attributes != want {
+	if want := (Reading{Bytes: 3, Chunks: 1, ConnectionsOpened: 1, ConnectionsOpen: 1}); answer.Type != "meter" || answer.Attributes != want {
 		t.Errorf("got %+v, want a meter with %+v", answer, want)
 	}
 }

@@ -1,4 +1,4 @@
-"""A short life of Spark that loads what later lives need, run with ``-XX:ArchiveClassesAtExit`` (`chaos.runtime.archives`).
+"""A short life of Spark that loads what later lives need, run with ``-XX:ArchiveClassesAtExit`` (`chaos.runtime.archiving`).
 
 First local, with Parquet, SQL, a stream and a Python worker; then a small cluster, for the classes of master, worker and RPC.
 """

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -78,12 +79,23 @@ class Kafka:
         clock.wait_until(
             self._all_registered, within_s=60, reason="three brokers in the metadata", every_s=0.1, ignore=(KafkaException,)
         )
+        for warm_up in (self._warm_up_transactions, self._warm_up_groups):
+            clock.wait_until(
+                warm_up, within_s=60, reason="the first coordinators to load", every_s=0.2, ignore=(KafkaException,)
+            )
+        self.wait_until_healthy()
+
+    def _warm_up_transactions(self) -> bool:
+        """The first transactional producer makes ``__transaction_state``; until that has loaded, others would be turned away."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": "chaos-warm-up", "log_level": 0})
         producer.init_transactions(30)
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "chaos-warm-up", "log_level": 0})
-        consumer.committed([TopicPartition("chaos-warm-up", 0)], timeout=30)
-        consumer.close()
-        self.wait_until_healthy()
+        return True
+
+    def _warm_up_groups(self) -> bool:
+        """The first group makes ``__consumer_offsets``."""
+        with closing(Consumer({"bootstrap.servers": self.bootstrap, "group.id": "chaos-warm-up", "log_level": 0})) as consumer:
+            consumer.committed([TopicPartition("chaos-warm-up", 0)], timeout=30)
+        return True
 
     def _all_registered(self) -> bool:
         for number, process in self.processes.items():

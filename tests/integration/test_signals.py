@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def play(tmp_path):
         environment = {**os.environ, "CHAOS_NET": NET}
         environment.pop(SESSION_VARIABLE, None)
         with (tmp_path / "log").open("wb") as log:
-            process = psutil.Popen(
+            process = subprocess.Popen(
                 (*command, *places), cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
             )
         try:
