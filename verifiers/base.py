@@ -105,7 +105,10 @@ class Finding:
 class Verifier(Protocol):
     """Pure: the same evidence gives the same finding."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As it is named in ``verify:``."""
+        ...
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""

@@ -4,14 +4,19 @@
     <folder>/<subject>/observed/     partition int, offset long, timestamp_ms long, key string, value string
     <folder>/<subject>/bounds.json   {"bounds": {"0": {"low": 0, "lso": 9, "hw": 9}, …}, "positions": {"0": 9, …}}
 
-`bounds.json` is written last: where it is, the evidence is complete.
+What the columns mean is said by `verifiers.base.Evidence`. An id is expected once: the writer of `expected` sees to it. Other
+columns may be there and are left out. `bounds.json` is removed first and put in place last: where it is, the evidence is
+complete.
 """
 
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from verifiers.base import Bounds, Evidence
@@ -21,56 +26,73 @@ OBSERVED = {"partition": "int", "offset": "bigint", "timestamp_ms": "bigint", "k
 
 
 class EvidenceError(ValueError):
-    """Evidence is missing, incomplete or of another shape; the message says where and what to do."""
+    """Evidence is missing, incomplete or of another shape; the message says what, where, and what to do."""
 
 
 def write(folder: Path, evidence: Evidence) -> None:
-    """Write one subject's evidence, replacing what was there.
+    """Write one subject's evidence, in place of what was there.
 
     Raises:
         EvidenceError: a column is missing or of another type; nothing was written.
     """
     place = folder / evidence.subject
-    expected = _columns(evidence.expected, EXPECTED, f"what is expected of the {evidence.subject}")
-    observed = _columns(evidence.observed, OBSERVED, f"what was observed of the {evidence.subject}")
+    expected = _contracted(evidence.expected, EXPECTED, f"the expected rows of {evidence.subject!r}")
+    observed = _contracted(evidence.observed, OBSERVED, f"the observed rows of {evidence.subject!r}")
     place.mkdir(parents=True, exist_ok=True)
     (place / "bounds.json").unlink(missing_ok=True)
     expected.write.mode("overwrite").parquet(str(place / "expected"))
     observed.write.mode("overwrite").parquet(str(place / "observed"))
-    bounds = {partition: asdict(ends) for partition, ends in evidence.bounds.items()}
-    text = json.dumps({"bounds": bounds, "positions": dict(evidence.positions)}, indent=1)
-    (place / "bounds.json").write_text(text + "\n", encoding="utf-8")
+    _write_bounds(place / "bounds.json", evidence)
 
 
 def load(spark: SparkSession, folder: Path, subject: str) -> Evidence:
-    """Read one subject's evidence.
+    """Read one subject's evidence; the frames are lazy.
 
     Raises:
         EvidenceError: it is not there, was not completed, or is of another shape.
     """
     place = folder / subject
+    bounds, positions = _read_bounds(place / "bounds.json")
+    expected = _read(spark, place / "expected", EXPECTED)
+    observed = _read(spark, place / "observed", OBSERVED)
+    return Evidence(subject, expected, observed, bounds, positions)
+
+
+def _write_bounds(path: Path, evidence: Evidence) -> None:
+    """In one step, so that a reader never sees half of it."""
+    bounds = {partition: asdict(ends) for partition, ends in evidence.bounds.items()}
+    text = json.dumps({"bounds": bounds, "positions": dict(evidence.positions)}, indent=1)
+    draft = path.with_suffix(".draft")
+    draft.write_text(text + "\n", encoding="utf-8")
+    draft.replace(path)
+
+
+def _read_bounds(path: Path) -> tuple[Mapping[int, Bounds], Mapping[int, int]]:
     try:
-        meta = json.loads((place / "bounds.json").read_text(encoding="utf-8"))
-        bounds = {int(partition): Bounds(**ends) for partition, ends in meta["bounds"].items()}
-        positions = {int(partition): int(position) for partition, position in meta["positions"].items()}
-    except FileNotFoundError:
-        raise EvidenceError(f"{place} holds no complete evidence (bounds.json is missing): the run ended before it was landed; run it again") from None
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise EvidenceError(f"{place / 'bounds.json'} cannot be read ({error}): run the scenario again") from None
-    return Evidence(subject, _read(spark, place / "expected", EXPECTED), _read(spark, place / "observed", OBSERVED), bounds, positions)
+        found = json.loads(path.read_text(encoding="utf-8"))
+        bounds = {
+            int(partition): Bounds(**{end: int(ends[end]) for end in ends}) for partition, ends in found["bounds"].items()
+        }
+        return bounds, {int(partition): int(position) for partition, position in found["positions"].items()}
+    except (FileNotFoundError, NotADirectoryError):
+        raise EvidenceError(f"{path} is not there, so the evidence beside it is not complete: run the scenario again") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise EvidenceError(f"{path} is damaged ({type(error).__name__}: {error}): run the scenario again") from error
 
 
-def _read(spark: SparkSession, place: Path, columns: dict[str, str]) -> DataFrame:
+def _read(spark: SparkSession, place: Path, columns: Mapping[str, str]) -> DataFrame:
     try:
-        return _columns(spark.read.parquet(str(place)), columns, str(place))
-    except AnalysisException as error:
-        raise EvidenceError(f"{place} is no Parquet folder ({error.getCondition()}): run the scenario again") from None
+        return _contracted(spark.read.parquet(str(place)), columns, str(place))
+    except (PySparkException, Py4JJavaError) as error:  # the second where Spark knows no class of ours, as for a torn footer
+        condition = re.search(r"\[([A-Z_.]+)\]", str(error))
+        reason = condition[1] if condition else type(error).__name__
+        raise EvidenceError(f"{place} is no Parquet folder ({reason}): run the scenario again") from error
 
 
-def _columns(frame: DataFrame, columns: dict[str, str], what: str) -> DataFrame:
-    """The columns of the contract, in its order; others are left out."""
+def _contracted(frame: DataFrame, columns: Mapping[str, str], what: str) -> DataFrame:
+    """The columns of the contract, in its order."""
     types = dict(frame.dtypes)
-    wrong = [f"{name} {kind} (there is {types.get(name, 'none')})" for name, kind in columns.items() if types.get(name) != kind]
+    wrong = [f"{name} {kind} (found: {types.get(name, 'none')})" for name, kind in columns.items() if types.get(name) != kind]
     if wrong:
-        raise EvidenceError(f"{what} lacks {', '.join(wrong)}; the contract is in verifiers/evidence.py")
+        raise EvidenceError(f"{what}: needed are {', '.join(wrong)}; select and cast them, see verifiers/evidence.py")
     return frame.select(*columns)

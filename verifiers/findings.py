@@ -1,23 +1,27 @@
-"""What all verifiers share: how a key becomes an id, and how counts become a verdict."""
+"""What all verifiers share: how a key becomes an id, which rows are shown, and how counts become a verdict."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers.base import Evidence, Example, Finding, Verdict
+from verifiers.base import Evidence, Example, Verdict
 
 EXAMPLES = 32
-CANONICAL = "(0|[1-9][0-9]{0,17})"  # a decimal without sign or leading zeros that fits a long
+_CANONICAL = r"\A(0|[1-9][0-9]*)\z"  # not ^…$: Java's $ lets a last line break pass, and the cast trims it
 
 
 def decoded(observed: DataFrame) -> DataFrame:
-    """Observed rows with their id as a long; null when the key is no canonical decimal."""
-    return observed.selectExpr("*", f"CASE WHEN key RLIKE '^{CANONICAL}$' THEN CAST(key AS BIGINT) END AS id")
+    """Observed rows and, as a last column, ``id`` long.
+
+    It is null when the key is no canonical decimal: absent, signed, with leading zeros or spaces, or too large for a long.
+    """
+    return observed.withColumn("id", F.when(F.col("key").rlike(_CANONICAL), F.col("key").try_cast("long")))
 
 
-def first(frame: DataFrame) -> Iterable[Row]:
-    """The first rows by place in the log, as many as a reader can use."""
-    return frame.orderBy("partition", "offset").limit(EXAMPLES).collect()
+def first(wrong: DataFrame, count: int, by: Sequence[str] = ("partition", "offset")) -> Sequence[Row]:
+    """The first of the wrong rows, as many as a reader can use; no Spark job when there are none."""
+    return wrong.orderBy(*by).limit(EXAMPLES).collect() if count else ()
 
 
 def example(anomaly: str, row: Row, detail: str) -> Example:
@@ -25,35 +29,29 @@ def example(anomaly: str, row: Row, detail: str) -> Example:
     return Example(anomaly, row["partition"], row["offset"], row["id"], row["timestamp_ms"], detail)
 
 
-def settle(  # noqa: PLR0913 - one argument for each thing a finding says
-    name: str,
-    evidence: Evidence,
-    counts: Mapping[str, int],
-    checked: int,
-    examples: Iterable[Example],
-    *,
-    violations: Iterable[str],
-    undecided: str = "",
-) -> Finding:
-    """The finding: INVALID for any violation; else UNKNOWN when nothing was compared or something is undecided; else VALID.
+def rule(evidence: Evidence, count: int, checked: int, undecided: str = "") -> tuple[Verdict, str]:
+    """The verdict, and why it is not VALID if that is not for the count.
 
     Args:
-        violations: which of the counts break the guarantee.
-        undecided: why it cannot be VALID, empty when it can.
+        evidence: its bounds tell whether all of the log could be read.
+        count: records that went wrong; one makes it INVALID, whatever could not be seen.
+        checked: records compared; none makes it UNKNOWN.
+        undecided: the verifier's own reason for UNKNOWN, empty when it has none.
     """
-    count = sum(counts[kind] for kind in violations)
-    doubts = [text for text in (_nothing(checked), _open_transactions(evidence), undecided) if text]
-    verdict = Verdict.INVALID if count else Verdict.UNKNOWN if doubts else Verdict.VALID
-    if checked == 0:
-        verdict = Verdict.UNKNOWN
-    return Finding(name, evidence.subject, verdict, count, checked, dict(counts), tuple(examples)[:EXAMPLES], "; ".join(doubts))
+    doubts = [text for text in (_vacuous(checked), _open_transaction(evidence), undecided) if text]
+    found = Verdict.INVALID if count else Verdict.VALID
+    return max(found, Verdict.UNKNOWN if doubts else Verdict.VALID), "; ".join(doubts)
 
 
-def _nothing(checked: int) -> str:
+def _vacuous(checked: int) -> str:
     return "" if checked else "nothing was compared"
 
 
-def _open_transactions(evidence: Evidence) -> str:
-    """A log that was read up to its last stable offset hides what is above it."""
-    behind = [f"partition {number} at {ends.lso} of {ends.hw}" for number, ends in sorted(evidence.bounds.items()) if ends.lso < ends.hw]
-    return f"a transaction is open: read_committed ends in {', '.join(behind)}" if behind else ""
+def _open_transaction(evidence: Evidence) -> str:
+    """What is committed above an open transaction is hidden from a read_committed reader: it ends at the LSO (KAFKA-10167)."""
+    behind = [
+        f"partition {partition} (read to offset {ends.lso} of {ends.hw})"
+        for partition, ends in sorted(evidence.bounds.items())
+        if ends.lso < ends.hw
+    ]
+    return f"an open transaction hides the end of {', '.join(behind)}" if behind else ""

@@ -1,9 +1,12 @@
 """Gaps: a record that must be in the log and is not.
 
-    lost      the pipeline's committed position is past the input that demands the record: it will never come
-    pending   the position is not past it: it may still come, so the run was judged too early or the pipeline is stuck
-    recovered the writer never learned the outcome, and the record is there: allowed
-    absent    the writer never learned the outcome, and the record is not there: allowed
+    lost       the pipeline's committed position is past the input that demands the record: it will never come
+    pending    the position is not past it: it may still come; judged too early, or the pipeline is stuck
+    recovered  the writer never learned the outcome, and the record is there: allowed
+    absent     the writer never learned the outcome, and the record is not there: allowed
+
+The loader's ledger knows no position: what was acknowledged and is not in the source is lost. A pipeline that never committed a
+position in a partition stands at its begin: nothing of that partition is lost yet.
 
 Easily confused with a gap: a hole in the *offsets*. Transaction markers and aborted records take offsets that nobody reads, so
 offsets say nothing; only ids do.
@@ -14,14 +17,14 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 
 from verifiers.base import Evidence, Example, Finding
-from verifiers.findings import EXAMPLES, decoded, settle
+from verifiers.findings import decoded, first, rule
 
 _KINDS = ("lost", "pending", "recovered", "absent")
 
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Tells what is lost from what is only pending."""
+    """Tells what is lost from what is only pending; ``checked`` are the records that must be there, ``count`` the lost ones."""
 
     name: str = "gaps"
 
@@ -30,21 +33,23 @@ class Gaps:
         judged = _judged(evidence)
         found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
         counts = {kind: found.get(kind, 0) for kind in _KINDS}
-        missing = judged.where("kind IN ('lost', 'pending')").orderBy("partition", "id").limit(EXAMPLES)
-        examples = [_example(row) for row in (missing.collect() if counts["lost"] or counts["pending"] else ())]
-        pending = f"{counts['pending']} records are pending: the pipeline has not committed a position past them" if counts["pending"] else ""
-        return settle(self.name, evidence, counts, sum(found.values()), examples, violations=("lost",), undecided=pending)
+        lost, pending = counts["lost"], counts["pending"]
+        checked = found.get("there", 0) + lost + pending
+        missing = judged.where("kind IN ('lost', 'pending')")
+        examples = tuple(_example(row) for row in first(missing, lost + pending, by=("partition", "position", "id")))
+        verdict, note = rule(evidence, lost, checked, _undecided(pending))
+        return Finding(self.name, evidence.subject, verdict, lost, checked, counts, examples, note)
 
 
 def _judged(evidence: Evidence) -> DataFrame:
-    """Every expected record with its kind: there, or one of `_KINDS`."""
-    present = decoded(evidence.observed).where("id IS NOT NULL").select("id").distinct().selectExpr("id", "true AS present")
-    return evidence.expected.join(present, "id", "left").selectExpr(
+    """Every expected record: id, partition, position, and its kind, ``there`` or one of `_KINDS`."""
+    seen = decoded(evidence.observed).where("id IS NOT NULL").select("id").distinct().selectExpr("id", "true AS seen")
+    return evidence.expected.join(seen, "id", "left").selectExpr(
         "id",
         "partition",
         "position",
-        f"""CASE WHEN present AND required THEN 'there'
-                 WHEN present THEN 'recovered'
+        f"""CASE WHEN seen AND required THEN 'there'
+                 WHEN seen THEN 'recovered'
                  WHEN NOT required THEN 'absent'
                  WHEN position IS NULL OR position < {_committed(evidence)} THEN 'lost'
                  ELSE 'pending' END AS kind""",
@@ -52,11 +57,16 @@ def _judged(evidence: Evidence) -> DataFrame:
 
 
 def _committed(evidence: Evidence) -> str:
-    """The pipeline's position in the record's source partition; 0 where it never committed one."""
-    cases = " ".join(f"WHEN {partition} THEN {position}" for partition, position in evidence.positions.items())
-    return f"CASE partition {cases} ELSE 0 END" if cases else "0"
+    """SQL: the pipeline's position in the row's partition, whose number is that of the input partition; 0 if it has none."""
+    cases = "".join(f" WHEN {partition} THEN {position}" for partition, position in evidence.positions.items())
+    return f"CASE partition{cases} ELSE 0 END" if cases else "0"
+
+
+def _undecided(pending: int) -> str:
+    return f"pending, no committed position is past their input: {pending}" if pending else ""
 
 
 def _example(row: Row) -> Example:
-    demanded = "it was acknowledged" if row["position"] is None else f"its input is at source partition {row['partition']} offset {row['position']}"
-    return Example(row["kind"], row["partition"], None, row["id"], None, demanded)
+    place = f"its input is at source partition {row['partition']} offset {row['position']}"
+    detail = "its write was acknowledged" if row["position"] is None else place
+    return Example(row["kind"], row["partition"], None, row["id"], None, detail)

@@ -1,41 +1,49 @@
 """Ordering: a record that comes after one that should follow it.
 
-Id ``i`` is number ``i div P`` of source partition ``i mod P``. Within a partition of the log, the numbers of one source partition
-must not decrease; a record whose number is below the highest one before it is an inversion. Easily confused with it: a record
-repeated at once (5, 5), which is a duplicate and no inversion; and the order of two source partitions among each other, which
-Kafka never promised. A batch that is written again (5, 6, 7, 5, 6, 7) is both: duplicates, and inversions, for readers see it so.
+Id ``i`` is number ``i div P`` of source partition ``i mod P``, where P is the number of partitions of the log. Within one of
+them, the numbers of one source partition must not fall: a record whose number is below the highest before it is an inversion.
+
+Easily confused with it: a record repeated at once (5, 5), which is a duplicate and no inversion; and the order of two source
+partitions among each other, which Kafka never promised. A batch that is written again (5, 6, 7, 5, 6, 7) is both: three
+duplicates, and two inversions (the second 7 is not below the first).
 """
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 
 from verifiers.base import Evidence, Finding
-from verifiers.findings import decoded, example, first, settle
+from verifiers.findings import decoded, example, first, rule
 
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Compares each number with the running maximum before it."""
+    """Compares each number with the running maximum before it; ``checked`` are the records with an id."""
 
     name: str = "ordering"
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""
-        ranked = _ranked(evidence)
-        total = ranked.selectExpr("count(*) AS checked", "count_if(number < highest) AS inversions").collect()[0]
-        inverted = ranked.where("number < highest")
-        examples = [
-            example("inversion", row, f"{row['highest'] - row['number']} numbers back: id {row['highest_id']} came before it in this partition")
-            for row in (first(inverted) if total["inversions"] else ())
-        ]
-        return settle(self.name, evidence, {"inversion": total["inversions"]}, total["checked"], examples, violations=("inversion",))
+        records = _with_highest(evidence)
+        checked, count = records.selectExpr("count(*)", "count_if(number < highest)").collect()[0]
+        inversions = first(records.where("number < highest"), count)
+        examples = tuple(example("inversion", row, _displaced(row)) for row in inversions)
+        verdict, note = rule(evidence, count, checked)
+        return Finding(self.name, evidence.subject, verdict, count, checked, {"inversion": count}, examples, note)
 
 
-def _ranked(evidence: Evidence) -> DataFrame:
-    """Every record with its number and the highest number before it; null for the first."""
+def _with_highest(evidence: Evidence) -> DataFrame:
+    """Every record with an id; columns added: number, highest (the highest number before it, null at first), highest_id."""
     partitions = max(1, len(evidence.bounds))
-    before = "OVER (PARTITION BY partition, source ORDER BY offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-    rows = decoded(evidence.observed).where("id IS NOT NULL")
-    numbered = rows.selectExpr("*", f"id % {partitions} AS source", f"id DIV {partitions} AS number")
-    return numbered.selectExpr("*", f"max(number) {before} AS highest").selectExpr("*", f"highest * {partitions} + source AS highest_id")
+    before = "PARTITION BY partition, source ORDER BY offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    return (
+        decoded(evidence.observed)
+        .where("id IS NOT NULL")
+        .selectExpr("*", f"id % {partitions} AS source", f"id DIV {partitions} AS number")
+        .selectExpr("*", f"max(number) OVER ({before}) AS highest")
+        .selectExpr("*", f"highest * {partitions} + source AS highest_id")
+    )
+
+
+def _displaced(row: Row) -> str:
+    return f"{row['highest'] - row['number']} too late: id {row['highest_id']} precedes it in this partition"

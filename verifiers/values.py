@@ -1,27 +1,28 @@
 """Values: a record that is there and is not what it should be.
 
-    wrong value   its id is expected, its value is another one
-    phantom       nobody asked for it: its id is not expected at all
-    misrouted     it is expected in another partition
-    undecodable   its key is no id: null, or no decimal without sign and leading zeros
+    undecodable  its key is no id: null, or no decimal without sign and leading zeros
+    phantom      nobody asked for it: its id is not expected at all
+    wrong value  its id is expected, with another value
+    misrouted    it is right, but expected in another partition
 
-One record has one kind, the last that applies above it: a key that says nothing cannot be phantom. Easily confused with a phantom:
-a record whose write was never acknowledged. It is expected, only not required (`required` is false), and so it is allowed.
+A record has one kind, the first that applies. How often it is there is not asked here: each copy is compared.
+
+Easily confused with a phantom: a record whose write was never acknowledged. It is expected, only not required: it is allowed.
 """
 
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
 
-from verifiers.base import Evidence, Example, Finding
-from verifiers.findings import decoded, example, first, settle
+from verifiers.base import Evidence, Finding
+from verifiers.findings import decoded, example, first, rule
 
 _KINDS = ("wrong value", "phantom", "misrouted", "undecodable")
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Compares every record with the one that was expected."""
+    """Compares every record with the one that was expected; ``checked`` are all records."""
 
     name: str = "values"
 
@@ -30,28 +31,28 @@ class Values:
         judged = _judged(evidence)
         found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
         counts = {kind: found.get(kind, 0) for kind in _KINDS}
-        examples = [_example(row) for row in (first(judged.where("kind <> 'right'")) if any(counts.values()) else ())]
-        return settle(self.name, evidence, counts, sum(found.values()), examples, violations=_KINDS)
+        count, checked = sum(counts.values()), sum(found.values())
+        examples = tuple(example(row["kind"], row, _detail(row)) for row in first(judged.where("kind <> 'right'"), count))
+        verdict, note = rule(evidence, count, checked)
+        return Finding(self.name, evidence.subject, verdict, count, checked, counts, examples, note)
 
 
 def _judged(evidence: Evidence) -> DataFrame:
-    """Every observed record with its kind: right, or one of `_KINDS`."""
+    """Every observed record; columns added: expected_partition, expected_value, kind (``right`` or one of `_KINDS`)."""
     expected = evidence.expected.selectExpr("id", "partition AS expected_partition", "value AS expected_value")
-    return decoded(evidence.observed).join(expected, "id", "left").selectExpr(
-        "*",
-        """CASE WHEN id IS NULL THEN 'undecodable'
-                WHEN expected_partition IS NULL THEN 'phantom'
-                WHEN partition <> expected_partition THEN 'misrouted'
-                WHEN NOT value <=> expected_value THEN 'wrong value'
-                ELSE 'right' END AS kind""",
-    )
+    kind = """CASE WHEN id IS NULL THEN 'undecodable'
+                   WHEN expected_partition IS NULL THEN 'phantom'
+                   WHEN NOT value <=> expected_value THEN 'wrong value'
+                   WHEN partition <> expected_partition THEN 'misrouted'
+                   ELSE 'right' END AS kind"""
+    return decoded(evidence.observed).join(expected, "id", "left").selectExpr("*", kind)
 
 
-def _example(row: Row) -> Example:
+def _detail(row: Row) -> str:
     details = {
         "wrong value": f"value {row['value']}, expected {row['expected_value']}",
         "phantom": f"value {row['value']}; nothing demands this id",
         "misrouted": f"expected in partition {row['expected_partition']}",
         "undecodable": f"key {row['key']!r}, value {row['value']!r}",
     }
-    return example(row["kind"], row, details[row["kind"]])
+    return details[row["kind"]]

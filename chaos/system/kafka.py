@@ -86,7 +86,7 @@ class Kafka:
         self.wait_until_healthy()
 
     def _warm_up_transactions(self) -> bool:
-        """The first transactional producer makes ``__transaction_state``; until that has loaded, others would be turned away."""
+        """The first transactional producer makes ``__transaction_state``; until that has loaded, others are turned away."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": "chaos-warm-up", "log_level": 0})
         producer.init_transactions(30)
         return True

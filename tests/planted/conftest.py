@@ -1,0 +1,41 @@
+"""One Spark session for all planted logs."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.planted.log import Judge, Log
+from verifiers import VERIFIERS
+from verifiers.base import Finding
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Small: its logs have some dozen rows, so what counts is how soon a query starts."""
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("planted")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.memory", "512m")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.adaptive.enabled", "false")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def judge(spark: SparkSession) -> Judge:
+    """Ask one verifier about one log."""
+
+    def ask(verifier: str, log: Log) -> Finding:
+        return VERIFIERS[verifier].check(log.evidence(spark))
+
+    return ask

@@ -1,0 +1,151 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tests.planted.log import EXPECTED, OBSERVED, clean, ledger
+from verifiers import evidence
+from verifiers.evidence import EvidenceError
+
+
+@pytest.fixture(scope="module")
+def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with evidence of a sink; tests leave it as it is."""
+    folder = tmp_path_factory.mktemp("evidence")
+    evidence.write(folder, clean().evidence(spark))
+    return folder
+
+
+def test_what_is_written_is_read(spark: SparkSession, landed: Path) -> None:
+    """Every row, every bound, every position, and the types of the contract."""
+    log = clean()
+
+    found = evidence.load(spark, landed, "sink")
+
+    assert (found.subject, found.bounds, found.positions) == ("sink", log.bounds, log.positions)
+    assert sorted(map(tuple, found.expected.collect())) == sorted(log.expected)
+    assert sorted(map(tuple, found.observed.collect())) == sorted(log.observed)
+    assert dict(found.expected.dtypes) == evidence.EXPECTED
+    assert dict(found.observed.dtypes) == evidence.OBSERVED
+
+
+def test_nulls_survive(spark: SparkSession, tmp_path: Path) -> None:
+    """No key, no position, no positions at all: absent is not zero."""
+    evidence.write(tmp_path, ledger(1).changed(0, key=None, value=None).evidence(spark))
+
+    found = evidence.load(spark, tmp_path, "sink")
+
+    assert (found.positions, found.expected.collect()[0]["position"]) == ({}, None)
+    assert found.observed.collect()[0][3:] == (None, None)
+
+
+def test_writing_again_replaces(spark: SparkSession, tmp_path: Path) -> None:
+    """Evidence of two runs is never mixed."""
+    evidence.write(tmp_path, clean(24).evidence(spark))
+    evidence.write(tmp_path, clean(3).evidence(spark))
+
+    found = evidence.load(spark, tmp_path, "sink")
+
+    assert (found.expected.count(), found.observed.count(), found.positions) == (3, 3, {0: 1, 1: 1, 2: 1})
+
+
+def test_columns_beyond_the_contract_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    """The order of columns does not matter either."""
+    planted = clean().evidence(spark)
+    wide = planted.observed.selectExpr("'no' AS note", "value", "key", "timestamp_ms", "offset", "partition")
+
+    evidence.write(tmp_path, replace(planted, observed=wide))
+
+    assert sorted(map(tuple, evidence.load(spark, tmp_path, "sink").observed.collect())) == sorted(clean().observed)
+
+
+def test_a_write_that_breaks_off_leaves_nothing_to_judge(spark: SparkSession, tmp_path: Path) -> None:
+    """Old bounds beside new rows would be judged as one: they are gone before the first row is written."""
+    planted = clean().evidence(spark)
+    evidence.write(tmp_path, planted)
+    breaking = planted.observed.withColumn("value", planted.observed.value.cast("boolean").cast("string"))
+
+    with pytest.raises(PySparkException):
+        evidence.write(tmp_path, replace(planted, observed=breaking))
+
+    with pytest.raises(EvidenceError, match=r"sink/bounds\.json is not there, .* run the scenario again"):
+        evidence.load(spark, tmp_path, "sink")
+
+
+def test_no_evidence_at_all(spark: SparkSession, tmp_path: Path) -> None:
+    """A wrong folder is told by its path."""
+    with pytest.raises(EvidenceError, match=r"elsewhere/sink/bounds\.json is not there"):
+        evidence.load(spark, tmp_path / "elsewhere", "sink")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '{"bounds": {"0": {"low": 0, "lso": 9, "hw": 9}}',
+        '{"bounds": {}}',
+        '{"bounds": {"0": {"low": 0, "lso": 9}}, "positions": {}}',
+        '{"bounds": {"0": {"low": 0, "lso": null, "hw": 9}}, "positions": {}}',
+        '{"bounds": {"zero": {"low": 0, "lso": 9, "hw": 9}}, "positions": {}}',
+        "[]",
+    ],
+)
+def test_damaged_bounds(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    """Half a file, or one of another shape, is told apart from none."""
+    (tmp_path / "sink").mkdir()
+    (tmp_path / "sink" / "bounds.json").write_text(text, encoding="utf-8")
+
+    with pytest.raises(EvidenceError, match=r"sink/bounds\.json is damaged \(.+\): run the scenario again"):
+        evidence.load(spark, tmp_path, "sink")
+
+
+def test_rows_missing_beside_the_bounds(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+    """The bounds say it is complete, but somebody took the rows away."""
+    (tmp_path / "sink").mkdir()
+    (tmp_path / "sink" / "bounds.json").write_bytes((landed / "sink" / "bounds.json").read_bytes())
+
+    with pytest.raises(EvidenceError, match=r"sink/expected is no Parquet folder \(PATH_NOT_FOUND\): run the scenario again"):
+        evidence.load(spark, tmp_path, "sink")
+
+
+def test_rows_that_are_no_parquet(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+    """A file cut short has no footer; the message names the folder."""
+    (tmp_path / "sink" / "expected").mkdir(parents=True)
+    (tmp_path / "sink" / "bounds.json").write_bytes((landed / "sink" / "bounds.json").read_bytes())
+    (tmp_path / "sink" / "expected" / "part-0.parquet").write_bytes(b"PAR1 cut")
+
+    with pytest.raises(EvidenceError, match=r"sink/expected is no Parquet folder \(FAILED_READ_FILE\..+\): run"):
+        evidence.load(spark, tmp_path, "sink")
+
+
+@pytest.mark.parametrize(
+    ("column", "needed"),
+    [("required", "required boolean \\(found: none\\)"), ("position", "position bigint \\(found: none\\)")],
+)
+def test_an_expected_column_is_missing(spark: SparkSession, tmp_path: Path, column: str, needed: str) -> None:
+    """It is told before anything is written, with the type that is needed."""
+    planted = clean().evidence(spark)
+
+    with pytest.raises(EvidenceError, match=f"expected rows of 'sink': needed are {needed}; select and cast"):
+        evidence.write(tmp_path, replace(planted, expected=planted.expected.drop(column)))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_column_of_another_type(spark: SparkSession, tmp_path: Path) -> None:
+    """Keys as Kafka gives them are bytes: they are to be cast by whoever lands them."""
+    planted = clean().evidence(spark)
+    raw = planted.observed.withColumn("key", planted.observed.key.cast("binary"))
+
+    with pytest.raises(EvidenceError, match=r"observed rows of 'sink': needed are key string \(found: binary\)"):
+        evidence.write(tmp_path, replace(planted, observed=raw))
+
+
+def test_the_contract_is_the_one_of_the_planted_logs() -> None:
+    """Verifiers are tested on frames of the types that are landed."""
+    spoken = {"bigint": "long"}
+    contract = {name: spoken.get(kind, kind) for name, kind in (evidence.EXPECTED | evidence.OBSERVED).items()}
+
+    assert contract == dict(column.split(" ") for column in f"{EXPECTED}, {OBSERVED}".split(", "))

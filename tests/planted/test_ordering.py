@@ -1,0 +1,83 @@
+import pytest
+
+from tests.planted.log import BEGAN_MS, Judge, Log, clean
+from verifiers.base import Example, Finding, Verdict
+
+
+def test_two_neighbours_swapped(judge: Judge) -> None:
+    """The lower one is the inversion: it comes after one that should follow it."""
+    example = Example("inversion", 0, 2, 3, BEGAN_MS + 3, "1 too late: id 6 precedes it in this partition")
+
+    finding = judge("ordering", clean().swapped(3, 6))
+
+    assert finding == Finding("ordering", "sink", Verdict.INVALID, 1, 24, {"inversion": 1}, (example,))
+
+
+def test_across_a_marker(judge: Judge) -> None:
+    """Two records with a marker between them; partitions are judged apart."""
+    finding = judge("ordering", clean().swapped(10, 13))
+
+    assert [(one.partition, one.offset, one.id, one.detail[:10]) for one in finding.examples] == [(1, 105, 10, "1 too late")]
+
+
+def test_the_first_record_last(judge: Judge) -> None:
+    """One record is late by all the others."""
+    finding = judge("ordering", clean().changed(0, offset=9))
+
+    assert [(one.offset, one.id, one.detail) for one in finding.examples] == [
+        (9, 0, "7 too late: id 21 precedes it in this partition")
+    ]
+
+
+def test_the_last_record_first(judge: Judge) -> None:
+    """One record is early, so that all others are late: each is below the highest before it, not only its neighbour."""
+    finding = judge("ordering", clean().changed(22, offset=99))
+
+    assert [one.id for one in finding.examples] == [1, 4, 7, 10, 13, 16, 19]
+    assert {one.detail.partition(": ")[2] for one in finding.examples} == {"id 22 precedes it in this partition"}
+
+
+def test_a_record_repeated_at_once_is_no_inversion(judge: Judge) -> None:
+    """5, 5 is a duplicate, and readers still see the numbers rise."""
+    assert judge("ordering", clean().again(9, 4).again(21, 9)) == Finding(
+        "ordering", "sink", Verdict.VALID, 0, 26, {"inversion": 0}
+    )
+
+
+def test_a_batch_written_again(judge: Judge) -> None:
+    """15, 18, 21, 15, 18, 21: the second 15 and 18 come after 21, the second 21 does not."""
+    finding = judge("ordering", clean().again(15, 10).again(18, 11).again(21, 12))
+
+    assert [(one.offset, one.id) for one in finding.examples] == [(10, 15), (11, 18)]
+
+
+def test_more_than_can_be_shown(judge: Judge) -> None:
+    """All are counted, the first 32 by place are shown."""
+    log = clean(120)
+    turned = Log(log.expected, tuple(one._replace(offset=-one.offset) for one in log.observed), log.bounds, log.positions)
+
+    finding = judge("ordering", turned)
+
+    places = [(one.partition, one.offset) for one in finding.examples]
+    assert (finding.count, len(places), places) == (117, 32, sorted(places))
+
+
+def test_source_partitions_are_not_ordered_among_each_other(judge: Judge) -> None:
+    """Number 1 of source partition 1 after number 7 of source partition 0: misrouted, but Kafka never promised that order."""
+    assert judge("ordering", clean().changed(4, partition=0, offset=9)).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 4])
+def test_partitions_are_counted_by_the_bounds(judge: Judge, partitions: int) -> None:
+    """The highest id before the late one is named rightly for any number of partitions."""
+    late, early = 0, partitions
+    finding = judge("ordering", clean(24, partitions).swapped(late, early))
+
+    assert [(one.id, one.detail) for one in finding.examples] == [(0, f"1 too late: id {early} precedes it in this partition")]
+
+
+def test_keys_that_are_no_ids_have_no_order(judge: Judge) -> None:
+    """They are left to the verifier of values."""
+    finding = judge("ordering", clean().changed(21, key="021").changed(3, key=None))
+
+    assert (finding.verdict, finding.checked) == (Verdict.VALID, 22)

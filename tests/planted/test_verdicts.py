@@ -1,0 +1,80 @@
+from dataclasses import replace
+from itertools import combinations
+
+import pytest
+
+from tests.planted.log import Judge, Log, clean
+from verifiers import VERIFIERS
+from verifiers.base import Verdict
+
+PLANTED = {
+    "duplicates": lambda log: log.again(21, 9),
+    "gaps": lambda log: log.without(9),
+    "ordering": lambda log: log.swapped(13, 16),
+    "values": lambda log: log.changed(5, value="x"),
+}
+
+
+@pytest.mark.parametrize("name", VERIFIERS)
+@pytest.mark.parametrize("records", [24, 2, 1])
+def test_a_clean_log_is_valid(judge: Judge, name: str, records: int) -> None:
+    """Markers make holes in its offsets, it does not begin at 0, and with few records some partitions are empty."""
+    finding = judge(name, clean(records))
+
+    assert (finding.verifier, finding.subject, finding.verdict, finding.note) == (name, "sink", Verdict.VALID, "")
+    assert (finding.count, finding.checked, set(finding.counts.values()), finding.examples) == (0, records, {0}, ())
+
+
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_nothing_at_all_proves_nothing(judge: Judge, name: str) -> None:
+    """A run in which nothing was demanded and nothing was written is not green."""
+    finding = judge(name, clean(0))
+
+    assert (finding.verdict, finding.checked, finding.note) == (Verdict.UNKNOWN, 0, "nothing was compared")
+
+
+@pytest.mark.parametrize("name", ["duplicates", "ordering", "values"])
+def test_an_empty_log_has_nothing_to_compare(judge: Judge, name: str) -> None:
+    """That records are missing is for gaps to say."""
+    assert judge(name, clean().without(*range(24))).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_an_open_transaction_hides_the_end(judge: Judge, name: str) -> None:
+    """What is above the last stable offset was not read, so all that was seen being right is not enough."""
+    finding = judge(name, clean().with_open_transaction(2).with_open_transaction(1))
+
+    assert (finding.verdict, finding.count, finding.checked) == (Verdict.UNKNOWN, 0, 24)
+    assert finding.note == (
+        "an open transaction hides the end of partition 1 (read to offset 109 of 110), partition 2 (read to offset 209 of 210)"
+    )
+
+
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_what_was_seen_stays_seen(judge: Judge, name: str) -> None:
+    """An anomaly below the last stable offset is one, whatever is above: INVALID is not softened to UNKNOWN."""
+    finding = judge(name, PLANTED[name](clean()).with_open_transaction(2))
+
+    assert (finding.verdict, finding.count) == (Verdict.INVALID, 1)
+    assert finding.note.startswith("an open transaction")
+
+
+@pytest.mark.parametrize("names", list(combinations(PLANTED, 2)), ids=" and ".join)
+def test_two_anomalies_at_once(judge: Judge, names: tuple[str, ...]) -> None:
+    """Each verifier counts its own and nothing of the other's."""
+    log = clean()
+    for name in names:
+        log = PLANTED[name](log)
+
+    counts = {name: judge(name, log).count for name in VERIFIERS}
+
+    assert counts == {name: int(name in names) for name in VERIFIERS}
+
+
+def test_all_reasons_are_told(judge: Judge) -> None:
+    """Nothing compared and a transaction open: a reader must know both."""
+    log: Log = replace(clean(24).without(*range(24)), expected=()).with_open_transaction(0)
+
+    finding = judge("values", log)
+
+    assert finding.note == "nothing was compared; an open transaction hides the end of partition 0 (read to offset 9 of 10)"
