@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from chaos.errors import InconclusiveError
 from chaos.report.codec import finding_from_json, finding_to_json
 from chaos.scenario.model import Scenario
 from verifiers import VERIFIERS
@@ -16,9 +17,16 @@ _AT_ONCE = 4
 
 
 def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Finding, ...]:
-    """Apply the scenario's verifiers to every log that was landed, and write ``findings.json``."""
+    """Apply the scenario's verifiers to every log that was landed, and write ``findings.json``.
+
+    Raises:
+        InconclusiveError: the evidence is missing or incomplete.
+    """
     subjects = [name for name in ("source", "sink") if (folder / "evidence" / name).is_dir()]
-    evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
+    try:
+        evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
+    except landed.EvidenceError as error:
+        raise InconclusiveError(str(error)) from error
     asked = [(name, one) for one in evidence for name in scenario.verify]
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
         findings = tuple(pool.map(lambda pair: check(*pair), asked))
