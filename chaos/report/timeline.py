@@ -53,6 +53,7 @@ _WIDTH_IN = 9.0
 _RECORDS_IN = 2.4
 _LANE_IN = 0.34
 _PNG_DPI = 150
+_LETTER = 0.0085  # of the axes, at this width and the size of the targets
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +173,10 @@ def _windows(axes: Axes, report: Report, clock: _Clock) -> None:
 
 
 def _target(axes: Axes, lane: int, target: str, bar: tuple[float, float]) -> None:
-    """Beside the bar, on the side where there is more room."""
+    """Beside the bar, on the side where there is more room, and no longer than that."""
     begin, end = bar
     right = 1 - end >= begin
+    target = one_line(target, int(max(begin, 1 - end) / _LETTER))
     place: _Style = {"xy": (end if right else begin, lane), "xycoords": axes.get_yaxis_transform()}
     offset: _Style = {"xytext": (6 if right else -12, 0), "textcoords": "offset points", "ha": "left" if right else "right"}
     axes.annotate(target, **place, **offset, va="center", fontsize=8)

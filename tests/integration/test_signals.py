@@ -32,7 +32,13 @@ def play(tmp_path):
         environment.pop(SESSION_VARIABLE, None)
         with (tmp_path / "log").open("wb") as log:
             process = subprocess.Popen(
-                (*command, *places), cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+                (*command, *places),
+                cwd=ROOT,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_hears_ctrl_c,
             )
         try:
             clock.wait_until(
@@ -81,6 +87,11 @@ def test_a_killed_pytest_leaves_no_process(play):
     assert play("inject", signal.SIGKILL) == -signal.SIGKILL
 
     clock.wait_until(lambda: not survivors(), within_s=15, reason="the warden to end the session", seen=survivors)
+
+
+def _hears_ctrl_c():
+    """A job in the background of a shell is born deaf to SIGINT, and so are its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def phases(folder: Path):
