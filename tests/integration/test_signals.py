@@ -21,6 +21,14 @@ SCENARIO = "sink-leader-killed"
 NET = "127.78"
 
 
+@pytest.fixture(autouse=True)
+def _hears_ctrl_c():
+    """A job in the background of a shell is born deaf to SIGINT, and so are its children, unless it listens itself."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def play(tmp_path):
     """Plays one scenario in a pytest of its own, on addresses of its own, and signals it when a phase begins."""
@@ -87,11 +95,6 @@ def test_a_killed_pytest_leaves_no_process(play):
     assert play("inject", signal.SIGKILL) == -signal.SIGKILL
 
     clock.wait_until(lambda: not survivors(), within_s=15, reason="the warden to end the session", seen=survivors)
-
-
-def _hears_ctrl_c():
-    """A job in the background of a shell is born deaf to SIGINT, and so are its children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def phases(folder: Path):
