@@ -7,11 +7,12 @@
 The first two are both worth testing: retries are born of the second.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
 from chaos import clock
-from chaos.errors import DeadlineError
+from chaos.errors import DeadlineError, InjectionError
 from chaos.faults.base import Injection, Proof, Scene
 from chaos.faults.targets import resolve_links
 from chaos.scenario.model import BlackholeLink, CutLink, DelayLink
@@ -19,6 +20,7 @@ from chaos.system import wire
 from chaos.system.links import Link
 
 _TOXIC = "chaos"
+_SETTLE_S = 0.3
 
 
 def prepare_cut(fault: CutLink, scene: Scene, rng: Random) -> Injection:
@@ -64,8 +66,7 @@ class CutLinks:
 
     def heal(self) -> None:
         """Open them all."""
-        for link in self.links:
-            link.enable(enabled=True)
+        _heal_each(self.links, lambda link: link.enable(enabled=True))
 
 
 @dataclass(slots=True)
@@ -98,8 +99,7 @@ class BlackholedLinks:
 
     def heal(self) -> None:
         """Let bytes pass; Toxiproxy closes the connections that lost some."""
-        for link in self.links:
-            link.remove(_TOXIC, self.stream)
+        _heal_each(self.links, lambda link: link.remove(_TOXIC, self.stream))
 
     def _withheld(self) -> dict[str, int]:
         return {link.name: link.bytes_seen(self.stream) - self.bytes_before[link.name] for link in self.links}
@@ -135,12 +135,32 @@ class DelayedLinks:
         return Proof(slow, {"bytes_delayed": passed, "round_trip_ms": times_ms})
 
     def heal(self) -> None:
-        """Let everything pass at once."""
-        for link in self.links:
-            link.remove(_TOXIC, self.stream)
+        """Let everything pass at once.
+
+        Not before what is delayed now has arrived: a client that has just died leaves answers in the delay, and Toxiproxy waits
+        for ever, its lock in hand, when the toxic is removed under them (``latency.go`` writes to a writer that has ended).
+        """
+        clock.pause((self.latency_ms + self.jitter_ms) / 1000 + _SETTLE_S)
+        _heal_each(self.links, lambda link: link.remove(_TOXIC, self.stream))
 
     def _passed(self) -> int:
         return sum(link.bytes_seen() for link in self.links) - self.bytes_before
+
+
+def _heal_each(links: list[Link], heal: Callable[[Link], None]) -> None:
+    """Heal all links, even when one of them refuses.
+
+    Raises:
+        InjectionError: what the first one said that refused.
+    """
+    refused: list[InjectionError] = []
+    for link in links:
+        try:
+            heal(link)
+        except InjectionError as error:
+            refused.append(error)
+    if refused:
+        raise refused[0]
 
 
 def _ping_s(link: Link) -> float:
