@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 from pyspark.sql import SparkSession
 
 from chaos import auditor, clock
@@ -193,7 +194,7 @@ def _executed(run: Run) -> BaseException | None:
     """What ended the run early: an error of ours, Ctrl-C, or pytest's timeout; reported first, then raised again."""
     try:
         run.execute()
-    except (ChaosError, KeyboardInterrupt, pytest.fail.Exception) as error:
+    except (ChaosError, KafkaException, KeyboardInterrupt, pytest.fail.Exception) as error:
         return error
     return None
 

@@ -168,7 +168,7 @@ class Run:
         """Source first: what the sink must hold is the model of the source as it was landed."""
         kafka, folder = self._system.kafka, self._folder / "evidence"
         spark = self._session.spark()
-        offsets = {topic: kafka.offsets(topic, PARTITIONS) for topic in self._names()}
+        offsets = {topic: kafka.settled_offsets(topic, PARTITIONS) for topic in self._names()}
         read = partial(auditor.land, spark, kafka.bootstrap)
         ledger = self._loader.expected(spark, self._folder, PARTITIONS)
         source = read(self._topics.source, offsets[self._topics.source], ledger, "source", folder)

@@ -20,7 +20,9 @@ from chaos.system.addresses import Address, Addresses, joined
 from chaos.system.broker import Broker
 
 _ASK_S = 3.0
+_OFFSETS_WITHIN_S = 30.0
 _TRANSACTION_STATE = "__transaction_state"
+_STALE = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION})
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -199,6 +201,20 @@ class Kafka:
         hw = self._list(topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
         return {number: Offsets(low[number], lso[number], hw[number]) for number in range(partitions)}
 
+    def settled_offsets(self, topic: str, partitions: int) -> dict[int, Offsets]:
+        """The same, asked again until every leader answers.
+
+        Raises:
+            DeadlineError: one does not.
+        """
+        return clock.wait_until(
+            lambda: self.offsets(topic, partitions),
+            within_s=_OFFSETS_WITHIN_S,
+            reason=f"the offsets of {topic}",
+            every_s=0.2,
+            ignore=(KafkaException,),
+        )
+
     def end(self, topic: str, partitions: int, level: IsolationLevel) -> int:
         """Sum of the ends of a topic's partitions at an isolation level; cheap enough to be asked often."""
         ends: Iterable[int] = self._list(topic, partitions, _LATEST, level).values()
@@ -207,7 +223,12 @@ class Kafka:
     def _list(self, topic: str, partitions: int, spec: Any, level: IsolationLevel) -> dict[int, int]:
         wanted = {TopicPartition(topic, number): spec for number in range(partitions)}
         futures = self.admin.list_offsets(wanted, isolation_level=level, request_timeout=_ASK_S)
-        return {partition.partition: future.result(_ASK_S + 1).offset for partition, future in futures.items()}
+        try:
+            return {partition.partition: future.result(_ASK_S + 1).offset for partition, future in futures.items()}
+        except KafkaException as error:
+            if error.args[0].code() in _STALE:
+                self._admin = None  # librdkafka keeps the leader epoch it knows; a new client learns the present one
+            raise
 
 
 def _ended(process: Process) -> bool:
