@@ -74,12 +74,17 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     subject: str,
     folder: Path,
     positions: Mapping[int, int] | None = None,
-) -> DataFrame:
-    """Write one topic, up to its fixed offsets, and what it must hold; return it as it was landed."""
+) -> None:
+    """Write one topic, up to its fixed offsets, and what it must hold."""
     bounds = {partition: Bounds(ends.low, ends.lso, ends.hw) for partition, ends in offsets.items()}
     observed = _read(spark, bootstrap, topic, bounds)
     evidence.write(folder, Evidence(subject, expected, observed, bounds, positions or {}))
-    return evidence.load(spark, folder, subject).observed
+
+
+def landed(spark: SparkSession, folder: Path, subject: str) -> DataFrame:
+    """What was observed, as it was landed; its columns are those of the contract, so nobody has to look first."""
+    columns = ", ".join(f"{name} {kind}" for name, kind in evidence.OBSERVED.items())
+    return spark.read.schema(columns).parquet(str(folder / subject / "observed"))
 
 
 def _read(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:

@@ -169,12 +169,13 @@ class Run:
         kafka, folder = self._system.kafka, self._folder / "evidence"
         spark = self._session.spark()
         offsets = {topic: kafka.settled_offsets(topic, PARTITIONS) for topic in self._names()}
-        read = partial(auditor.land, spark, kafka.bootstrap)
+        land = partial(auditor.land, spark, kafka.bootstrap)
         ledger = self._loader.expected(spark, self._folder, PARTITIONS)
-        source = read(self._topics.source, offsets[self._topics.source], ledger, "source", folder)
+        land(self._topics.source, offsets[self._topics.source], ledger, "source", folder)
         if self._pipeline:
             positions = self._pipeline.positions(self._endpoints("spark"), self._topics, self._folder)
-            read(self._topics.sink, offsets[self._topics.sink], self._pipeline.expected(source), "sink", folder, positions)
+            expected = self._pipeline.expected(auditor.landed(spark, folder, "source"))
+            land(self._topics.sink, offsets[self._topics.sink], expected, "sink", folder, positions)
 
     def _judge(self) -> None:
         judge(self._session.spark(), self.scenario, self._folder)
