@@ -89,7 +89,7 @@ class Live:
                 console=self._console, get_renderable=self._line, refresh_per_second=_REFRESHES_PER_S, transient=True
             )
             self._live.start()
-        self._print(self._scenario)
+        self._print(f"\n{self._scenario}")  # pytest has left its dots on the line
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:

@@ -19,8 +19,9 @@ def shown(run: Fabricated, *, terminal: bool) -> str:
 
 
 def test_a_ci_log_has_one_plain_line_per_phase_and_fault_event(run: Fabricated) -> None:
-    """Samples and ends of phases are no news; what a fault does is."""
+    """Samples and ends of phases are no news; what a fault does is. It begins on a line of its own, below pytest's dots."""
     assert [line.split(" s  ", 1)[-1] for line in shown(run, terminal=False).splitlines()] == [
+        "",
         "leader-killed-mid-batch",
         "set_up",
         "steady",
