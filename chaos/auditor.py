@@ -95,6 +95,7 @@ def _read(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, 
         .option("startingOffsets", json.dumps({topic: {str(partition): ends.low for partition, ends in bounds.items()}}))
         .option("endingOffsets", json.dumps({topic: {str(partition): ends.lso for partition, ends in bounds.items()}}))
         .option("kafka.isolation.level", "read_committed")
+        .option("kafka.fetch.max.wait.ms", "50")  # a fetch at the end of a log waits this long for nothing
         .option("failOnDataLoss", "true")
         .option("kafkaConsumer.pollTimeoutMs", "10000")
         .load()

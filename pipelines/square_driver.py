@@ -53,6 +53,7 @@ _SETTINGS = {
 _SOURCE = {
     "startingOffsets": "earliest",
     "kafka.isolation.level": "read_committed",
+    "kafka.fetch.max.wait.ms": "50",  # a fetch at the end of the log waits this long, in every batch
     "kafka.request.timeout.ms": "5000",
     "kafka.default.api.timeout.ms": "15000",
     "fetchOffset.numRetries": "20",
