@@ -2,7 +2,7 @@
 
 1. set_up   the system is healthy; topics made; the plan written down
 2. steady   workload and pipeline run; output flows
-3. inject   the nemesis: trigger, inject, prove, hold, heal
+3. inject   the nemesis: trigger, inject, prove, hold, heal; without faults, the workload passes through
 4. heal     every injection undone, last in first out, whatever happened; the cluster is healthy, output grows again
 5. drain    the workload ends; the pipeline reaches the end of its source; no transaction is open
 6. observe  ends fixed; topics and ledger landed as Parquet
@@ -136,6 +136,8 @@ class Run:
     def _inject(self) -> None:
         workload = self.scenario.workload
         deadline_s = workload.records / workload.rate_per_s + _TRIGGER_SLACK_S
+        if not self._schedule.steps:
+            clock.wait_until(self._through, within_s=deadline_s, reason="the workload to pass through an unbroken pipeline")
         self._nemesis.run(Watch(self._history, self._began_s, workload.records, deadline_s, self._stop), self._check)
 
     def _heal(self) -> None:
@@ -231,6 +233,10 @@ class Run:
         self._check()
         sample = self._history.latest("sampler", "progress")
         return sample is not None and sample.value["committed"] > 0
+
+    def _through(self) -> bool:
+        self._check()
+        return triggers.committed(self._history) >= self._total
 
     def _drained(self) -> bool:
         self._check()
