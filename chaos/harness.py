@@ -27,6 +27,8 @@ from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import Schedule, plan
 from chaos.system import addresses
 from chaos.system.system import System
+from pipelines.base import Pipeline
+from pipelines.square import SparkSquare
 from verifiers.base import Verdict
 
 Echo = Callable[[str], None]
@@ -74,6 +76,7 @@ class Harness:
     _runtime: LocalRuntime | None = None
     _system: System | None = None
     _spark: Future[SparkSession] | None = None
+    _scratch: Path | None = None
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "auditor"))
 
     def run(
@@ -82,14 +85,14 @@ class Harness:
         spec: SystemSpec,
         replay: str,
         listener: Callable[[Event], None],
-        square: Callable[..., object] | None = None,
+        square: Callable[..., Pipeline] = SparkSquare,
     ) -> Outcome:
         """Run one scenario to its report; whatever ends it, its history and report are written."""
         schedule = plan(scenario, self.seed)
         system = self.system(spec)
         folder = self._new_folder(scenario.name)
         with History(folder / "history.jsonl", listener) as history:
-            session = Session(system, self.spark) if square is None else Session(system, self.spark, square)  # type: ignore[arg-type]
+            session = Session(system, self.spark, square)
             error = _executed(Run(scenario, schedule, session, folder, history))
         outcome = Outcome(self.report(scenario, schedule, folder, replay), error)
         self.reports.append(outcome.report)
@@ -120,7 +123,8 @@ class Harness:
     def _auditor(self) -> Future[SparkSession]:
         assert self._parts is not None  # noqa: S101 - a system exists first
         if self._spark is None:
-            self._spark = self._pool.submit(auditor.start, self._parts, self.runs / f"{_stamp()}-auditor")
+            self._scratch = self.runs / f"{_stamp()}-auditor"
+            self._spark = self._pool.submit(auditor.start, self._parts, self._scratch)
         return self._spark
 
     def logs(self, folder: Path) -> list[Path]:
@@ -136,8 +140,8 @@ class Harness:
         """End everything."""
         if self._spark is not None and self._spark.done() and self._spark.exception() is None:
             self._spark.result().stop()
-        for scratch in self.runs.glob("*-auditor"):
-            shutil.rmtree(scratch, ignore_errors=True)
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._end_system()
 

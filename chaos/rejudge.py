@@ -1,6 +1,7 @@
 """`chaos judge RUN`: phases 7 and 8 of a run that is over, from its files alone."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,5 +40,6 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
     report = build(scenario, schedule, tuple(load(run / "history.jsonl")), findings, run.resolve(), replay)
     (run / "report.json").write_text(json.dumps(codec.to_json(report), indent=1) + "\n", encoding="utf-8")
     spark.stop()
+    shutil.rmtree(run / "tmp", ignore_errors=True)
     echo(explain(report))
     return _EXIT[report.verdict]

@@ -41,7 +41,6 @@ from chaos.system.system import System
 from chaos.triggers import Watch
 from pipelines.base import Endpoints, Pipeline, Topics
 from pipelines.fill_source import FillSource
-from pipelines.square import SparkSquare
 
 _FLOWS_WITHIN_S = 60.0
 _DRAINS_WITHIN_S = 60.0
@@ -61,7 +60,7 @@ class Session:
 
     system: System
     spark: Callable[[], SparkSession]
-    square: Callable[..., Pipeline] = SparkSquare
+    square: Callable[..., Pipeline]
 
 
 class Run:

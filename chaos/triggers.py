@@ -6,7 +6,7 @@ from threading import Event as Flag
 from typing import Any
 
 from chaos import clock
-from chaos.errors import DeadlineError, InconclusiveError
+from chaos.errors import InconclusiveError
 from chaos.history import History
 from chaos.scenario.model import After, Progress, When
 
@@ -65,6 +65,3 @@ def _until(condition: Callable[[], bool], watch: Watch, reason: str) -> None:
     )
     if not condition():
         raise InconclusiveError(f"the run ended before the trigger came: {reason}")
-
-
-__all__ = ["DeadlineError", "Watch", "committed", "wait_for"]

@@ -4,12 +4,14 @@ verdict = max over verifiers of what they said, after ``expect``; at least UNKNO
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from chaos.history import Event
 from chaos.report.report import FaultRecord, PhaseRecord, Report
+from chaos.report.wording import outcome
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
 from verifiers.base import Finding, Verdict
@@ -25,13 +27,12 @@ def build(
     faults = tuple(_fault(step.name, step.fault.kind, events) for step in schedule.steps)
     phases = tuple(_phases(events))
     problems = tuple(_problems(phases, faults, findings))
-    outcomes = [_outcome(finding, expect, findings) for finding in findings]
     floor = Verdict.UNKNOWN if problems else Verdict.VALID
-    return Report(
+    report = Report(
         scenario=scenario.name,
         title=scenario.title,
         tags=scenario.tags,
-        verdict=max([floor, *outcomes]),
+        verdict=floor,
         judged=_judged(findings),
         expect=expect,
         findings=tuple(findings),
@@ -44,6 +45,7 @@ def build(
         run_dir=folder,
         replay=replay,
     )
+    return replace(report, verdict=max([floor, *(outcome(report, finding) for finding in findings)]))
 
 
 def _judged(findings: Iterable[Finding]) -> Mapping[str, Verdict]:
@@ -51,14 +53,6 @@ def _judged(findings: Iterable[Finding]) -> Mapping[str, Verdict]:
     for finding in findings:
         judged[finding.verifier] = max(finding.verdict, judged.get(finding.verifier, Verdict.VALID))
     return judged
-
-
-def _outcome(finding: Finding, expect: Mapping[str, Verdict], findings: Sequence[Finding]) -> Verdict:
-    """What a finding means for the run: a control must be caught at the pipeline's output, and nowhere else."""
-    output = findings[-1].subject
-    if expect[finding.verifier] is Verdict.VALID or finding.subject != output:
-        return finding.verdict
-    return {Verdict.INVALID: Verdict.VALID, Verdict.UNKNOWN: Verdict.UNKNOWN, Verdict.VALID: Verdict.INVALID}[finding.verdict]
 
 
 def _phases(events: Iterable[Event]) -> Iterable[PhaseRecord]:

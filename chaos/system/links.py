@@ -44,10 +44,6 @@ class Link:
             for direction in STREAMS[stream]
         )
 
-    def connections(self) -> int:
-        """Connections opened over the link so far."""
-        return sum(int(self.toxiproxy.read(proxy.name, "meter_upstream")["connections_opened"]) for proxy in self.proxies)
-
     def add(self, name: str, toxic: str, stream: str, attributes: dict[str, int]) -> None:
         """Put a toxic behind the meters, in one or both directions."""
         for proxy in self.proxies:

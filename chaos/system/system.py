@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
 from chaos import clock
 from chaos.runtime import preflight
 from chaos.runtime.artifacts import Parts
@@ -73,16 +71,6 @@ class System:
         clock.wait_until(
             lambda: not self.unhealthy(), within_s=within_s, reason="a healthy system", every_s=0.2, seen=self.unhealthy
         )
-
-    def memory_mb(self) -> int:
-        """Resident memory of everything that this process started, in MiB."""
-        total = 0
-        for child in psutil.Process().children(recursive=True):
-            try:
-                total += child.memory_info().rss
-            except psutil.NoSuchProcess:
-                continue
-        return total >> 20
 
     def _start_toxiproxy(self) -> None:
         host, port = self.addresses.toxiproxy
