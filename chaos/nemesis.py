@@ -17,7 +17,7 @@ from chaos.errors import InconclusiveError
 from chaos.faults.base import Injection, Scene
 from chaos.faults.catalogue import approach, prepare
 from chaos.history import History
-from chaos.scenario.model import Fault
+from chaos.scenario.faults import Fault
 from chaos.scenario.plan import Schedule, Step
 from chaos.triggers import Watch
 

@@ -8,7 +8,7 @@ from typing import Any
 from chaos import clock
 from chaos.errors import InconclusiveError
 from chaos.history import History
-from chaos.scenario.model import After, Progress, When
+from chaos.scenario.moments import After, Progress, When
 
 _EVERY_S = 0.005
 

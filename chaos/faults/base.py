@@ -1,6 +1,6 @@
 """What a fault is made of. To add one, see docs/adding-a-fault.md.
 
-declared (scenario/model.py)  ──prepare──▶  Injection  ──inject──▶ in force ──proof──▶ did it bite? ──heal──▶ undone
+declared (scenario/faults.py)  ──prepare──▶  Injection  ──inject──▶ in force ──proof──▶ did it bite? ──heal──▶ undone
 """
 
 from collections.abc import Callable, Mapping

@@ -11,7 +11,7 @@ from chaos.errors import DeadlineError
 from chaos.faults.base import Injection, Proof, Scene
 from chaos.faults.targets import resolve_brokers
 from chaos.runtime.base import Process
-from chaos.scenario.model import KillBroker, PauseBroker
+from chaos.scenario.faults import KillBroker, PauseBroker
 from chaos.system import wire
 from chaos.system.system import System
 

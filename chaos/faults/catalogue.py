@@ -6,7 +6,7 @@ from typing import Any
 
 from chaos.faults import broker, executor, network
 from chaos.faults.base import Injection, Prepare, Scene
-from chaos.scenario.model import BlackholeLink, CrashExecutor, CutLink, DelayLink, Fault, KillBroker, PauseBroker
+from chaos.scenario.faults import BlackholeLink, CrashExecutor, CutLink, DelayLink, Fault, KillBroker, PauseBroker
 
 CATALOGUE: Mapping[type, Prepare] = {
     CutLink: network.prepare_cut,

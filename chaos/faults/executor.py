@@ -9,7 +9,7 @@ import requests
 from chaos import clock
 from chaos.errors import DeadlineError, InjectionError
 from chaos.faults.base import Injection, Proof, Scene
-from chaos.scenario.model import CrashExecutor
+from chaos.scenario.faults import CrashExecutor
 from chaos.system.spark import Executor
 from chaos.system.spark_app import SparkApp
 from chaos.system.system import System

@@ -15,7 +15,7 @@ from chaos import clock
 from chaos.errors import DeadlineError, InjectionError
 from chaos.faults.base import Injection, Proof, Scene
 from chaos.faults.targets import resolve_links
-from chaos.scenario.model import BlackholeLink, CutLink, DelayLink
+from chaos.scenario.faults import BlackholeLink, CutLink, DelayLink
 from chaos.system import wire
 from chaos.system.links import Link
 

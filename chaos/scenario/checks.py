@@ -3,16 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from chaos.scenario.model import (
-    After,
-    CrashExecutor,
-    Fault,
-    FillSourcePipeline,
-    LinkFault,
-    Scenario,
-    SparkSquarePipeline,
-    broker_targets,
-)
+from chaos.scenario.faults import CrashExecutor, Fault, LinkFault, broker_targets
+from chaos.scenario.model import FillSourcePipeline, Scenario, SparkSquarePipeline
+from chaos.scenario.moments import After
 from chaos.scenario.units import spoken_seconds
 from chaos.scenario.words import did_you_mean
 

@@ -11,7 +11,8 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from chaos.scenario.model import Fault, Scenario
+from chaos.scenario.faults import Fault
+from chaos.scenario.model import Scenario
 
 _FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
 

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from chaos.faults.catalogue import CATALOGUE, approach, prepare
-from chaos.scenario.model import Fault
+from chaos.scenario.faults import Fault
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 

@@ -8,8 +8,9 @@ from pydantic import TypeAdapter
 
 from chaos.faults.base import Scene
 from chaos.faults.catalogue import prepare
+from chaos.scenario.faults import Fault
 from chaos.scenario.load import load_text
-from chaos.scenario.model import Fault, SystemSpec
+from chaos.scenario.model import SystemSpec
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ import pytest
 from chaos import clock, triggers
 from chaos.errors import DeadlineError, InconclusiveError
 from chaos.history import History
-from chaos.scenario.model import After, Progress
+from chaos.scenario.moments import After, Progress
 from chaos.triggers import Watch
 
 

@@ -1,6 +1,7 @@
 import pytest
 
-from chaos.scenario.model import After, BlackholeLink, CrashExecutor, CutLink, DelayLink, KillBroker, PauseBroker, Progress
+from chaos.scenario.faults import BlackholeLink, CrashExecutor, CutLink, DelayLink, KillBroker, PauseBroker
+from chaos.scenario.moments import After, Progress
 from tests.unit.scenario.declared import errors_in_fault, read
 
 KINDS = "there are: cut_link, blackhole_link, delay_link, kill_broker, pause_broker, crash_executor"
