@@ -5,13 +5,15 @@ read "to latest" would stop at the LSO and silently hide what was committed abov
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.runtime import archives
 from chaos.runtime.artifacts import Parts
+from chaos.system import batches
 from chaos.system.kafka import Offsets
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence
@@ -74,29 +76,79 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     subject: str,
     folder: Path,
     positions: Mapping[int, int] | None = None,
+    verify: Collection[str] = (),
+    ledger: Path | None = None,
 ) -> None:
-    """Write one topic, up to its fixed offsets, and what it must hold."""
+    """Write one topic, up to its fixed offsets, and what it must hold; of the costly views those that a verifier needs.
+
+    Args:
+        verify: names of the verifiers that will judge it.
+        ledger: the writer's, CSV ``id,outcome,partition,offset``; None when there is none.
+
+    Raises:
+        InconclusiveError: its record batches cannot be read.
+    """
     bounds = {partition: Bounds(ends.low, ends.lso, ends.hw) for partition, ends in offsets.items()}
+    makers: Mapping[str, Callable[[], DataFrame]] = {
+        "uncommitted": lambda: _read(spark, bootstrap, topic, _up_to_hw(bounds), isolation="read_uncommitted"),
+        "again": lambda: _read(spark, bootstrap, topic, bounds, fail_on_loss=False),
+        "batches": lambda: _batches(spark, bootstrap, topic, bounds),
+        "ledger": lambda: spark.read.csv(str(ledger), header=True, schema=_schema(evidence.LEDGER)),
+    }
+    wanted = needed(verify, subject) - ({"ledger"} if ledger is None else set())
+    views = {name: makers[name]() for name in sorted(wanted)}
     observed = _read(spark, bootstrap, topic, bounds)
-    evidence.write(folder, Evidence(subject, expected, observed, bounds, positions or {}))
+    evidence.write(folder, Evidence(subject, expected, observed, bounds, positions or {}, **views))
+
+
+def needed(verify: Collection[str], subject: str) -> frozenset[str]:
+    """The views that these verifiers need to judge a log."""
+    asked = (VERIFIERS[name] for name in verify)
+    return frozenset(view for verifier in asked if subject in verifier.subjects for view in verifier.views)
 
 
 def landed(spark: SparkSession, folder: Path, subject: str) -> DataFrame:
     """What was observed, as it was landed; its columns are those of the contract, so nobody has to look first."""
-    columns = ", ".join(f"{name} {kind}" for name, kind in evidence.OBSERVED.items())
-    return spark.read.schema(columns).parquet(str(folder / subject / "observed"))
+    return spark.read.schema(_schema(evidence.OBSERVED)).parquet(str(folder / subject / "observed"))
 
 
-def _read(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:
+def _schema(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+def _up_to_hw(bounds: Mapping[int, Bounds]) -> Mapping[int, Bounds]:
+    """The same, so that reading ends at the high watermark."""
+    return {partition: replace(ends, lso=ends.hw) for partition, ends in bounds.items()}
+
+
+def _batches(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:
+    found = batches.read(bootstrap, topic, {partition: (ends.low, ends.hw) for partition, ends in bounds.items()})
+    return spark.createDataFrame(list(found), _schema(evidence.BATCHES))
+
+
+def _read(
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    bounds: Mapping[int, Bounds],
+    *,
+    isolation: str = "read_committed",
+    fail_on_loss: bool = True,
+) -> DataFrame:
+    """From low to LSO.
+
+    Args:
+        fail_on_loss: whether offsets that are not there (any more) end the read; else they are left out.
+    """
     return (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", json.dumps({topic: {str(partition): ends.low for partition, ends in bounds.items()}}))
         .option("endingOffsets", json.dumps({topic: {str(partition): ends.lso for partition, ends in bounds.items()}}))
-        .option("kafka.isolation.level", "read_committed")
+        .option("kafka.isolation.level", isolation)
         .option("kafka.fetch.max.wait.ms", "50")  # a fetch at the end of a log waits this long for nothing
-        .option("failOnDataLoss", "true")
+        .option("failOnDataLoss", str(fail_on_loss).lower())
         .option("kafkaConsumer.pollTimeoutMs", "10000")
         .load()
         .selectExpr(*_OBSERVED)

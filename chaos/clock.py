@@ -23,6 +23,11 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def now_ns() -> int:
+    """Nanoseconds since the epoch, for what must be compared with the time of a trip on the wire."""
+    return time.time_ns()
+
+
 def now_utc() -> datetime:
     """The wall clock, for names and reports."""
     return datetime.now(UTC)

@@ -75,6 +75,10 @@ class History:
         self._listener(event)
         return event
 
+    def age_s(self, event: Event) -> float:
+        """Seconds since an event of this history."""
+        return clock.monotonic_s() - self._began_s - event.elapsed_s
+
     def latest(self, process: str, f: str) -> Event | None:
         """The last event of its kind, None when there was none yet."""
         with self._lock:

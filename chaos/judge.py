@@ -1,6 +1,7 @@
 """Judging, from what a run directory holds and nothing else: it can be done again, later, elsewhere."""
 
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -27,12 +28,18 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
     except landed.EvidenceError as error:
         raise InconclusiveError(str(error)) from error
-    asked = [(name, one) for one in evidence for name in scenario.verify]
+    asked = [(name, one) for one in evidence for name in scenario.verify if _applies(name, one.subject, subjects)]
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
         findings = tuple(pool.map(lambda pair: check(*pair), asked))
     text = json.dumps([finding_to_json(finding) for finding in findings], indent=1)
     (folder / "findings.json").write_text(text + "\n", encoding="utf-8")
     return findings
+
+
+def _applies(name: str, subject: str, subjects: Sequence[str]) -> bool:
+    """Whether a verifier has something to say of a log. One that has not of any log is asked of the last, and tells why."""
+    own = VERIFIERS[name].subjects
+    return subject in own if own.intersection(subjects) else subject == subjects[-1]
 
 
 def check(name: str, evidence: Evidence) -> Finding:

@@ -1,27 +1,32 @@
 """Who breaks it: each step of the schedule in a thread of its own, trigger -> inject -> prove -> hold -> heal.
 
+A trigger on a request holds that frame on the wire; it is let go as soon as the fault is in force, or by the fault itself.
+
 Whatever happens, `heal_all` undoes every injection, last in first out; it is called in a ``finally``. One of the two places
 with a broad ``except``: an error of a fault becomes an event of the history and makes the run UNKNOWN; it must not keep the
 next fault from being healed.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from threading import Event as Flag
 from threading import Lock, Thread
 from typing import Any
 
 from chaos import clock, triggers
-from chaos.errors import InconclusiveError
+from chaos.errors import DeadlineError, InconclusiveError
 from chaos.faults.base import Injection, Scene
 from chaos.faults.catalogue import approach, prepare
+from chaos.faults.frames import Snare, set_snare
 from chaos.history import History
-from chaos.scenario.faults import Fault
+from chaos.scenario.faults import Fault, FrameFault, LateRequest
+from chaos.scenario.moments import OnRequest
 from chaos.scenario.plan import Schedule, Step
 from chaos.triggers import Watch
 
 _JOIN_S = 0.2
+_NS_PER_MS = 1_000_000
 _END_S = 30.0
 
 
@@ -46,6 +51,7 @@ class Nemesis:
         self._stop = stop
         self._lock = Lock()
         self._in_force: dict[str, _InForce] = {}
+        self._snares: dict[str, Snare] = {}
         self._released = {step.name: Flag() for step in schedule.steps}
         self._threads: list[Thread] = []
 
@@ -76,29 +82,50 @@ class Nemesis:
             self._heal(name)
         for thread in self._threads:
             thread.join(_END_S)
+        for name in list(self._snares):
+            self._let_go(name)
 
     def _step(self, step: Step, watch: Watch) -> None:
         fault = step.fault
-        if not self._do("trigger", step.name, lambda: self._await(fault, watch), when=str(fault.when)):
+        if not self._do("trigger", step.name, lambda: self._await(step, watch), when=str(fault.when)):
+            self._let_go(step.name)
             return
         if self._do("inject", step.name, lambda: self._inject(step), kind=fault.kind, draw=step.draw):
             self._do("prove", step.name, lambda: self._prove(step.name))
             self._release(step.name)
             self._hold(step.name)
         self._heal(step.name)
+        self._let_go(step.name)
 
-    def _await(self, fault: Fault, watch: Watch) -> Mapping[str, Any]:
-        approach(fault, self._scene)
-        return triggers.wait_for(fault.when, watch)
+    def _await(self, step: Step, watch: Watch) -> Mapping[str, Any]:
+        approach(step.fault, self._scene)
+        when = step.fault.when
+        if not isinstance(when, OnRequest):
+            return triggers.wait_for(when, watch)
+        rng = Random(step.draw)  # noqa: S311 - a schedule, no secret
+        snare = set_snare(step.name, when, self._scene, rng, late=isinstance(step.fault, LateRequest))
+        self._snares[step.name] = snare
+        try:
+            triggers.until(lambda: snare.trip() is not None, watch, f"{when}", over=lambda: triggers.all_through(watch))
+        except (DeadlineError, InconclusiveError) as error:
+            missed = snare.missed()
+            self._history.record("nemesis", "info", "missed", fault=step.name, **missed)
+            raise type(error)(
+                f"{error}; {missed['sent']} {when.request} were sent on {', '.join(missed['links'])} meanwhile"
+            ) from error
+        trip = snare.trip()
+        return dict(trip.facts) if trip else {}
 
     def _inject(self, step: Step) -> Mapping[str, Any]:
-        injection = prepare(step.fault, self._scene, Random(step.draw))  # noqa: S311 - a schedule, no secret
+        snare = self._snares.get(step.name)
+        scene = replace(self._scene, held=snare)
+        injection = prepare(step.fault, scene, Random(step.draw))  # noqa: S311 - a schedule, no secret
         with self._lock:
             if self._stop.is_set():
                 raise InconclusiveError("the run ended before the fault was injected")
             self._in_force[step.name] = _InForce(injection, clock.monotonic_s())
             injection.inject()
-        return {"target": injection.target, "hold_s": injection.hold_s}
+        return {"target": injection.target, "hold_s": injection.hold_s, **_let_go_of(snare, step.fault)}
 
     def _prove(self, name: str) -> Mapping[str, Any]:
         in_force = self._in_force.get(name)
@@ -126,6 +153,12 @@ class Nemesis:
         if in_force is not None:
             self._do("heal", name, lambda: _healed(in_force.injection))
 
+    def _let_go(self, name: str) -> None:
+        """Remove the rule of a step's trigger, if it has one."""
+        snare = self._snares.pop(name, None)
+        if snare is not None:
+            self._do("release", name, lambda: _removed(snare))
+
     def _do(self, f: str, name: str, action: Callable[[], Mapping[str, Any]], **value: Any) -> bool:
         """Do one thing of one fault, and write down that it began and how it ended."""
         self._history.record("nemesis", "invoke", f, fault=name, **value)
@@ -138,6 +171,22 @@ class Nemesis:
         return True
 
 
+def _let_go_of(snare: Snare | None, fault: Fault) -> Mapping[str, Any]:
+    """Let the frame go that was held for a fault of another kind; how long after the trip the fault was in force."""
+    trip = snare.trip() if snare else None
+    if snare is None or trip is None:
+        return {}
+    delay_ms = (clock.now_ns() - trip.tripped_ns) / _NS_PER_MS
+    if isinstance(fault.when, OnRequest) and not isinstance(fault, FrameFault):
+        snare.let_go("deliver" if fault.when.then == "deliver" else "close")
+    return {"after_trip_ms": round(delay_ms, 1)}
+
+
+def _removed(snare: Snare) -> Mapping[str, Any]:
+    snare.remove()
+    trip = snare.trip()
+    return {"outcome": trip.outcome} if trip else {}
+
+
 def _healed(injection: Injection) -> Mapping[str, Any]:
-    injection.heal()
-    return {"target": injection.target}
+    return {"target": injection.target} | dict(injection.heal() or {})

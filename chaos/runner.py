@@ -33,20 +33,23 @@ from chaos.judge import judge
 from chaos.nemesis import Nemesis
 from chaos.runtime import artifacts
 from chaos.sampler import Sampler
-from chaos.scenario.model import PARTITIONS, FillSourcePipeline, Scenario, SparkSquarePipeline
+from chaos.scenario.model import PARTITIONS, Scenario
+from chaos.scenario.pipelines import ConsumeTransformProducePipeline, FillSourcePipeline, SparkSquarePipeline
 from chaos.scenario.plan import Schedule, to_json
 from chaos.subjects import Driver, Subject
 from chaos.system.addresses import CLIENTS, joined
 from chaos.system.system import System
 from chaos.triggers import Watch
 from pipelines.base import Endpoints, Pipeline, Topics
-from pipelines.fill_source import FillSource
+from pipelines.consume_transform_produce import ConsumeTransformProduce
+from pipelines.fill_source import LEDGER, FillSource
 
 _FLOWS_WITHIN_S = 60.0
 _DRAINS_WITHIN_S = 60.0
 _RECOVERS_WITHIN_S = 60.0
 _TRIGGER_SLACK_S = 60.0
 _PIPELINE = "pipeline"
+_GROUPS = {"spark_square": "spark", "consume_transform_produce": "app", "fill_source": "loader"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +86,20 @@ class Run:
         self._stop = Flag()
         self._subjects: list[Subject] = []
         self._began_s = 0.0
-        workload = scenario.workload
-        idempotence = scenario.pipeline.idempotence if isinstance(scenario.pipeline, FillSourcePipeline) else True
-        self._loader = FillSource(workload.records, workload.rate_per_s, idempotence)
+        self._loader = _loader(scenario)
         self._pipeline = self._make_pipeline()
         ids = self._pipeline.transactional_ids(self._topics) if self._pipeline else ()
         names = {"datasource": self._topics.source, "datasink": self._topics.sink}
-        self._nemesis = Nemesis(schedule, Scene(self._system, names, ids, Driver(history, _PIPELINE)), history, self._stop)
+        scene = Scene(
+            self._system,
+            names,
+            ids,
+            Driver(history, _PIPELINE),
+            client=self._client,
+            group=self._pipeline.group(self._topics) if self._pipeline else "",
+            pipeline=self._crashable,
+        )
+        self._nemesis = Nemesis(schedule, scene, history, self._stop)
 
     def execute(self) -> None:
         """Run the phases; the outcome is in the history and the run directory.
@@ -123,11 +133,11 @@ class Run:
         self._system.wait_until_healthy()
         self._system.kafka.create(self._names(), PARTITIONS)
         if self._pipeline:
-            self._pipeline.prepare(self._endpoints("spark"), self._topics)
+            self._pipeline.prepare(self._endpoints(self._client), self._topics)
 
     def _steady(self) -> None:
         if self._pipeline:
-            self._start(_PIPELINE, self._pipeline, "spark").wait_for("started")
+            self._start(_PIPELINE, self._pipeline, self._client).wait_for("started")
         self._start("loader", self._loader, "loader")
         clock.wait_until(self._flows, within_s=_FLOWS_WITHIN_S, reason="output to flow")
         self._began_s = clock.monotonic_s()
@@ -142,6 +152,7 @@ class Run:
     def _heal(self) -> None:
         with interrupts.deferred():
             self._nemesis.heal_all()
+            self._system.rules.clear()
             self._system.kafka.wait_until_healthy()
 
     def _heal_and_recover(self) -> None:
@@ -170,11 +181,12 @@ class Run:
         kafka, folder = self._system.kafka, self._folder / "evidence"
         spark = self._session.spark()
         offsets = {topic: kafka.settled_offsets(topic, PARTITIONS) for topic in self._names()}
-        land = partial(auditor.land, spark, kafka.bootstrap)
-        ledger = self._loader.expected(spark, self._folder, PARTITIONS)
-        land(self._topics.source, offsets[self._topics.source], ledger, "source", folder)
+        land = partial(auditor.land, spark, kafka.bootstrap, verify=self.scenario.verify)
+        acknowledged = self._loader.expected(spark, self._folder, PARTITIONS)
+        ledger = self._folder / LEDGER
+        land(self._topics.source, offsets[self._topics.source], acknowledged, "source", folder, ledger=ledger)
         if self._pipeline:
-            positions = self._pipeline.positions(self._endpoints("spark"), self._topics, self._folder)
+            positions = self._pipeline.positions(self._endpoints(self._client), self._topics, self._folder)
             expected = self._pipeline.expected(auditor.landed(spark, folder, "source"))
             land(self._topics.sink, offsets[self._topics.sink], expected, "sink", folder, positions)
 
@@ -196,10 +208,23 @@ class Run:
         return self._total / self.scenario.workload.rate_per_s + _DRAINS_WITHIN_S
 
     def _make_pipeline(self) -> Pipeline | None:
-        declared = self.scenario.pipeline
-        if not isinstance(declared, SparkSquarePipeline):
-            return None
-        return self._session.square(declared.delivery, declared.batch_records)
+        match self.scenario.pipeline:
+            case SparkSquarePipeline() as declared:
+                return self._session.square(declared.delivery, declared.batch_records)
+            case ConsumeTransformProducePipeline() as declared:
+                return _application(declared)
+            case FillSourcePipeline():
+                return None
+
+    @property
+    def _client(self) -> str:
+        """The client group of what is under test."""
+        return _GROUPS[self.scenario.pipeline.kind]
+
+    def _crashable(self) -> Subject:
+        if not self._pipeline or not self._subjects:
+            raise LookupError("this scenario has no pipeline to crash")
+        return self._subjects[0]
 
     def _names(self) -> list[str]:
         return [self._topics.source, self._topics.sink] if self._pipeline else [self._topics.source]
@@ -257,7 +282,7 @@ class Run:
         }
         if not self._pipeline:
             return open_
-        positions = self._pipeline.positions(self._endpoints("spark"), self._topics, self._folder)
+        positions = self._pipeline.positions(self._endpoints(self._client), self._topics, self._folder)
         behind = {number: ends.lso - positions.get(number, 0) for number, ends in source.items()}
         return open_ | {f"behind in {self._topics.source}-{number}": lag for number, lag in behind.items() if lag > 0}
 
@@ -290,3 +315,24 @@ class Run:
 
     def _write(self, name: str, text: str) -> None:
         (self._folder / name).write_text(text + "\n", encoding="utf-8")
+
+
+def _application(declared: ConsumeTransformProducePipeline) -> ConsumeTransformProduce:
+    return ConsumeTransformProduce(
+        delivery=declared.delivery,
+        workers=declared.workers,
+        batch_records=declared.batch_records,
+        interval_ms=round(1000 * declared.interval_s),
+        transaction_failure_probability=declared.transaction_failure_probability,
+        producer_per=declared.producer_per,
+        socket_timeout_ms=round(1000 * declared.socket_timeout_s),
+        transaction_timeout_ms=round(1000 * declared.transaction_timeout_s),
+        session_timeout_ms=round(1000 * declared.session_timeout_s),
+    )
+
+
+def _loader(scenario: Scenario) -> FillSource:
+    records, rate, declared = scenario.workload.records, scenario.workload.rate_per_s, scenario.pipeline
+    if not isinstance(declared, FillSourcePipeline):
+        return FillSource(records, rate)
+    return FillSource(records, rate, declared.idempotence, str(declared.acks), declared.batch_records, declared.in_flight)

@@ -33,6 +33,8 @@ class Subject:
         env = {**command.env, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
         spec = ProcessSpec(name, tuple(command.argv), folder, self._log, env)
         self._read_bytes = 0
+        self._down = False
+        self.restarts = 0
         self.process: Process = runtime.start(spec)
 
     def listen(self) -> list[Mapping[str, Any]]:
@@ -50,7 +52,7 @@ class Subject:
             InconclusiveError: it has ended; whatever it did not do proves nothing about the faults.
         """
         self.listen()
-        if not self.process.alive():
+        if not self._down and not self.process.alive():
             raise InconclusiveError(
                 f"the {self.name} ended with {self.process.exit_code()} in the middle of the run; see {self._log}"
             )
@@ -68,6 +70,29 @@ class Subject:
             return self._history.latest(self.name, event) is not None
 
         clock.wait_until(said, within_s=_STARTED_WITHIN_S, reason=f"the {self.name} to say {event!r}; see {self._log}")
+
+    def crash(self) -> Mapping[str, int]:
+        """SIGKILL to all of its processes; name -> pid of those that were killed. Until `restart` it may be dead."""
+        self._down = True
+        return self.process.kill_tree()
+
+    def restart(self) -> None:
+        """Start it again, and return when it has said that it started; nothing to do for one that runs."""
+        if self.process.alive():
+            return
+        before = self._history.latest(self.name, "started")
+        self.process.start()
+        self._down = False
+        self.restarts += 1
+        clock.wait_until(
+            lambda: self._says_anew(before),
+            within_s=_STARTED_WITHIN_S,
+            reason=f"the {self.name} to start again; see {self._log}",
+        )
+
+    def _says_anew(self, before: object) -> bool:
+        self.must_live()
+        return self._history.latest(self.name, "started") is not before
 
     def stop(self) -> None:
         """End it, and hear its last words."""

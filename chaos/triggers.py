@@ -8,9 +8,10 @@ from typing import Any
 from chaos import clock
 from chaos.errors import InconclusiveError
 from chaos.history import History
-from chaos.scenario.moments import After, Progress, When
+from chaos.scenario.moments import After, AfterFault, Progress
 
 _EVERY_S = 0.005
+_QUIET_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Watch:
     stop: Flag
 
 
-def wait_for(when: When, watch: Watch) -> Mapping[str, Any]:
+def wait_for(when: After | Progress | AfterFault, watch: Watch) -> Mapping[str, Any]:
     """Return at the moment declared, with what was seen.
 
     Raises:
@@ -40,12 +41,15 @@ def wait_for(when: When, watch: Watch) -> Mapping[str, Any]:
     match when:
         case After(after_s=after_s):
             left_s = watch.began_s + after_s - clock.monotonic_s()
-            if left_s > 0 and clock.pause(left_s, watch.stop):
-                raise InconclusiveError("the run ended before the trigger came")
+            _pass(left_s, watch)
             return {"elapsed_s": round(clock.monotonic_s() - watch.began_s, 3)}
+        case AfterFault(fault=fault, after_s=after_s):
+            until(lambda: _proved(watch.history, fault), watch, f"{fault} to be proved")
+            _pass(after_s, watch)
+            return {"after": fault}
         case Progress(percent=percent):
             wanted = watch.total * percent / 100
-            _until(lambda: committed(watch.history) >= wanted, watch, f"{percent:g} % of the workload to be committed")
+            until(lambda: committed(watch.history) >= wanted, watch, f"{percent:g} % of the workload to be committed")
             return {"committed": committed(watch.history), "of": watch.total}
 
 
@@ -55,13 +59,39 @@ def committed(history: History) -> int:
     return int(sample.value["committed"]) if sample else 0
 
 
-def _until(condition: Callable[[], bool], watch: Watch, reason: str) -> None:
+def all_through(watch: Watch) -> bool:
+    """Whether all of the workload is committed and nothing has grown for a while: no request will come any more."""
+    sample = watch.history.latest("sampler", "progress")
+    return sample is not None and committed(watch.history) >= watch.total and watch.history.age_s(sample) > _QUIET_S
+
+
+def until(condition: Callable[[], bool], watch: Watch, reason: str, over: Callable[[], bool] = lambda: False) -> None:
+    """Return when the condition holds.
+
+    Args:
+        over: whether it cannot come true any more.
+
+    Raises:
+        InconclusiveError: the run was stopped first, or it is over.
+        DeadlineError: it never came true.
+    """
     clock.wait_until(
-        lambda: condition() or watch.stop.is_set(),
+        lambda: condition() or watch.stop.is_set() or over(),
         within_s=watch.deadline_s,
         reason=f"the trigger: {reason}",
         every_s=_EVERY_S,
         seen=lambda: f"{committed(watch.history)} of {watch.total}",
     )
     if not condition():
-        raise InconclusiveError(f"the run ended before the trigger came: {reason}")
+        why = "the run ended" if watch.stop.is_set() else "all of the workload had passed"
+        raise InconclusiveError(f"{why} before the trigger came: {reason}")
+
+
+def _pass(left_s: float, watch: Watch) -> None:
+    if left_s > 0 and clock.pause(left_s, watch.stop):
+        raise InconclusiveError("the run ended before the trigger came")
+
+
+def _proved(history: History, fault: str) -> bool:
+    proofs = (event for event in history.events() if (event.process, event.type, event.f) == ("nemesis", "ok", "prove"))
+    return any(event.value["fault"] == fault for event in proofs)

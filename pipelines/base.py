@@ -75,6 +75,10 @@ class Pipeline(Protocol):
         """
         ...
 
+    def group(self, topics: Topics) -> str:
+        """Its consumer group; empty when it has none."""
+        ...
+
     def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
         """By source partition; empty when it uses no transactions."""
         ...

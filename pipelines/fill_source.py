@@ -26,12 +26,18 @@ class FillSource:
     Attributes:
         records: how many ids.
         rate_per_s: records per second.
-        idempotence: False lets a retry write twice (``enable.idempotence=false``); acks stay at all.
+        idempotence: False lets a retry write twice (``enable.idempotence=false``).
+        acks: ``all``, or ``1``: only the leader has it when it is acknowledged.
+        batch_records: how many go into one request; None for as many as come within 10 ms.
+        in_flight: requests that may wait for their answers on one connection.
     """
 
     records: int
     rate_per_s: float
     idempotence: bool = True
+    acks: str = "all"
+    batch_records: int | None = None
+    in_flight: int = 5
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
         """The process; the ledger is ``<folder>/ledger.csv``. It ends by itself."""
@@ -42,7 +48,11 @@ class FillSource:
             "--records": str(self.records),
             "--rate": str(self.rate_per_s),
             "--ledger": str(folder / LEDGER),
+            "--acks": self.acks,
+            "--in-flight": str(self.in_flight),
         }
+        if self.batch_records is not None:
+            options["--batch-records"] = str(self.batch_records)
         words = (word for pair in options.items() for word in pair)
         flags = () if self.idempotence else ("--no-idempotence",)
         return Command((sys.executable, "-m", "pipelines.fill_source", *words, *flags))
@@ -67,7 +77,15 @@ def main() -> None:
     """Fill a topic. Ends with 0 when every id was handed in, or it was told to stop, whatever became of them."""
     arguments = _parsed()
     with arguments.ledger.open("w", encoding="utf-8") as ledger:
-        producer = Producer(settings(arguments.bootstrap, idempotence=not arguments.no_idempotence))
+        producer = Producer(
+            settings(
+                arguments.bootstrap,
+                idempotence=not arguments.no_idempotence,
+                acks=arguments.acks,
+                batch_records=arguments.batch_records,
+                in_flight=arguments.in_flight,
+            )
+        )
         loader = Loader(producer, arguments.topic, arguments.partitions, ledger)
         signal.signal(signal.SIGTERM, lambda _number, _frame: loader.stop())
         loader.run(arguments.records, arguments.rate)
@@ -83,6 +101,9 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--ledger", type=Path, required=True)
     parser.add_argument("--no-idempotence", action="store_true")
+    parser.add_argument("--acks", choices=("all", "1"), default="all")
+    parser.add_argument("--batch-records", type=int)
+    parser.add_argument("--in-flight", type=int, default=5)
     return parser.parse_args()
 
 

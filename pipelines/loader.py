@@ -32,15 +32,26 @@ _REFUSED = frozenset(
 )
 
 
-def settings(bootstrap: str, *, idempotence: bool) -> dict[str, str | int | bool]:
-    """Of the producer: it retries until the delivery timeout, which outlasts the faults."""
+def settings(
+    bootstrap: str, *, idempotence: bool, acks: str = "all", batch_records: int | None = None, in_flight: int = 5
+) -> dict[str, str | int | bool]:
+    """Of the producer: it retries until the delivery timeout, which outlasts the faults.
+
+    Args:
+        bootstrap: servers.
+        idempotence: whether a retry is told from a new record.
+        acks: ``all`` or ``1``.
+        batch_records: how many go into one request; None for as many as come within 10 ms.
+        in_flight: requests that may wait for their answers on one connection.
+    """
+    batching = {"linger.ms": 10} if batch_records is None else {"linger.ms": 0, "batch.num.messages": batch_records}
     return {
         "bootstrap.servers": bootstrap,
         "enable.idempotence": idempotence,
-        "acks": "all",
+        "acks": acks,
         "retries": 2**31 - 1,
-        "max.in.flight.requests.per.connection": 5,
-        "linger.ms": 10,
+        "max.in.flight.requests.per.connection": in_flight,
+        **batching,
         "socket.timeout.ms": 6000,
         "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
     }

@@ -35,6 +35,8 @@ func main() {
 // registerToxics is where the toxics of this project are added to the stock ones.
 func registerToxics() {
 	toxics.Register("meter", new(Meter))
+	toxics.Register("kafka", new(Kafka))
+	toxics.Register("delay", new(Delay))
 }
 
 // serve returns when the server was told to end, by SIGINT or SIGTERM, or could not listen.

@@ -2,12 +2,26 @@
 
 from collections.abc import Mapping
 
+from verifiers.atomicity import Atomicity
 from verifiers.base import Verifier
 from verifiers.duplicates import Duplicates
 from verifiers.gaps import Gaps
+from verifiers.ledger import Ledger
+from verifiers.offsets import Offsets
 from verifiers.ordering import Ordering
+from verifiers.stability import Stability
 from verifiers.values import Values
 
-VERIFIERS: Mapping[str, Verifier] = {verifier.name: verifier for verifier in (Duplicates(), Gaps(), Ordering(), Values())}
+_ALL: tuple[Verifier, ...] = (
+    Duplicates(),
+    Gaps(),
+    Ordering(),
+    Values(),
+    Atomicity(),
+    Offsets(),
+    Ledger(),
+    Stability(),
+)
+VERIFIERS: Mapping[str, Verifier] = {verifier.name: verifier for verifier in _ALL}
 
 __all__ = ["VERIFIERS"]

@@ -11,6 +11,9 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+ANY_LOG = frozenset({"source", "sink"})
+NO_VIEW: frozenset[str] = frozenset()
+
 
 class Verdict(IntEnum):
     """Ordered, and merged by max: nothing upgrades a verdict (Jepsen's valid < unknown < invalid)."""
@@ -48,6 +51,15 @@ class Evidence:
             read_committed up to ``bounds``.
         bounds: partition of the observed log -> how far it was read.
         positions: partition of the source -> committed position of the pipeline (exclusive), empty when there is none.
+        uncommitted: as ``observed``, but read read_uncommitted, up to HW: aborted and open transactions too.
+        again: as ``observed``, read once more afterwards.
+        batches: columns partition int, first_offset long, last_offset long (inclusive), producer_id long (-1: none),
+            producer_epoch int, transactional boolean, control string (``COMMIT`` or ``ABORT`` for a transaction's marker,
+            else null); every record batch from ``low`` to HW.
+        ledger: columns id long, outcome string (``ok``, ``fail``: refused for good, ``unknown``), partition int, offset long
+            (both null where the writer did not learn them); one row for every record that the writer handed in.
+
+    The last four are views that only some verifiers need; None when they were not landed.
     """
 
     subject: str
@@ -55,6 +67,10 @@ class Evidence:
     observed: DataFrame
     bounds: Mapping[int, Bounds]
     positions: Mapping[int, int] = field(default_factory=dict)
+    uncommitted: DataFrame | None = None
+    again: DataFrame | None = None
+    batches: DataFrame | None = None
+    ledger: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +78,7 @@ class Example:
     """One record that went wrong, with everything needed to find it in the log.
 
     Attributes:
-        anomaly: duplicate, lost, pending, inversion, wrong value, phantom, misrouted, undecodable.
+        anomaly: one of the finding's ``counts``.
         partition: of the observed log (or the one it should be in), offset: there (None if it is absent).
         id: the record's id, None when the key is no number.
         timestamp_ms: of the observed record, milliseconds since the epoch, None if it is absent.
@@ -108,6 +124,16 @@ class Verifier(Protocol):
     @property
     def name(self) -> str:
         """As it is named in ``verify:``."""
+        ...
+
+    @property
+    def subjects(self) -> frozenset[str]:
+        """The logs that it has something to say about; of others it is not asked."""
+        ...
+
+    @property
+    def views(self) -> frozenset[str]:
+        """What it needs beyond ``expected`` and ``observed``: names of fields of `Evidence`."""
         ...
 
     def check(self, evidence: Evidence) -> Finding:

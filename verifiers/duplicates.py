@@ -5,13 +5,24 @@ offset is taken for it, and every other one counts. An id that is there three ti
 
 Easily confused with it: two records of the same *value* (the square of 3 and of -3), which are two records; and the retry of an
 aborted transaction, whose first attempt takes offsets that no read_committed reader sees.
+
+Each example says how it came about, as far as the records themselves tell it, against the copy before it:
+
+    other partition  the copy before it is in another partition: it was routed anew
+    producer retry   the same partition and the same timestamp: one record, that is one call of the producer, was sent twice
+                     (where producers set the timestamp, which is Kafka's default)
+    replay           another timestamp, and the record before or after it in the source's order is there again as well: a
+                     task or a batch was done twice; which of the two, or whether by a zombie, no record says
+    unknown          none of these
 """
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers.base import Evidence, Finding
+from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Example, Finding
 from verifiers.findings import decoded, example, first, rule
 
 _NEAREST = 4  # copies named on either side: an id that is there a million times still makes one line
@@ -22,24 +33,56 @@ class Duplicates:
     """Counts records too many; ``checked`` are the records with an id."""
 
     name: str = "duplicates"
+    subjects: frozenset[str] = ANY_LOG
+    views: frozenset[str] = NO_VIEW
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""
         records = decoded(evidence.observed).where("id IS NOT NULL")
         ids, checked = records.groupBy("id").count().selectExpr("count(*)", "coalesce(sum(count), 0)").collect()[0]
         count = checked - ids
-        examples = tuple(example("duplicate", row, _others(row)) for row in first(_surplus(records), count))
+        examples = _examples(_surplus(records), count, max(1, len(evidence.bounds)))
         verdict, note = rule(evidence, count, checked)
         return Finding(self.name, evidence.subject, verdict, count, checked, {"duplicate": count}, examples, note)
 
 
+def _examples(surplus: DataFrame, count: int, partitions: int) -> tuple[Example, ...]:
+    shown = first(surplus, count)
+    beside = {(row["partition"], row["id"] + step) for row in shown for step in (-partitions, partitions)}
+    wanted = surplus.where(F.col("id").isin([id_ for _, id_ in beside])).select("partition", "id").distinct()
+    again = {(row["partition"], row["id"]) for row in (wanted.collect() if beside else ())}
+    return tuple(example("duplicate", row, f"{_others(row)}; {_cause(row, again, partitions)}") for row in shown)
+
+
+def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int) -> str:
+    """How it came about, and by what that is known.
+
+    Args:
+        again: partition and id of records that are there again as well, the neighbours of the examples at least.
+    """
+    before = row["before"]
+    if before["partition"] != row["partition"]:
+        return "cause: other partition"
+    if before["timestamp_ms"] == row["timestamp_ms"]:
+        return "cause: producer retry (the timestamps are equal)"
+    neighbours = [row["id"] + step for step in (-partitions, partitions) if (row["partition"], row["id"] + step) in again]
+    if neighbours:
+        return f"cause: replay (id {' and '.join(map(str, neighbours))} as well, {_later(row)})"
+    return f"cause: unknown ({_later(row)})"
+
+
+def _later(row: Row) -> str:
+    return f"{row['timestamp_ms'] - row['before']['timestamp_ms']:+} ms"
+
+
 def _surplus(records: DataFrame) -> DataFrame:
-    """All but the first record of each id, with the places of its copies; columns added: copies, nearby."""
+    """All but the first record of each id, with the places of its copies; columns added: copies, before, nearby."""
     in_order = "PARTITION BY id ORDER BY partition, offset"
     return records.selectExpr(
         "*",
         f"row_number() OVER ({in_order}) AS occurrence",
         "count(*) OVER (PARTITION BY id) AS copies",
+        f"lag(struct(partition, offset, timestamp_ms)) OVER ({in_order}) AS before",
         f"""collect_list(struct(partition, offset))
             OVER ({in_order} ROWS BETWEEN {_NEAREST} PRECEDING AND {_NEAREST} FOLLOWING) AS nearby""",
     ).where("occurrence > 1")

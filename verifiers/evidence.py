@@ -2,16 +2,25 @@
 
     <folder>/<subject>/expected/     id long, partition int, value string, required boolean, position long
     <folder>/<subject>/observed/     partition int, offset long, timestamp_ms long, key string, value string
-    <folder>/<subject>/bounds.json   {"bounds": {"0": {"low": 0, "lso": 9, "hw": 9}, …}, "positions": {"0": 9, …}}
+    <folder>/<subject>/bounds.json   {"bounds": {"0": {"low": 0, "lso": 9, "hw": 9}, …}, "positions": {"0": 9, …},
+                                      "views": ["batches", "uncommitted"]}
+
+    and, where ``views`` names it:
+    <folder>/<subject>/uncommitted/  as observed
+    <folder>/<subject>/again/        as observed
+    <folder>/<subject>/batches/      partition int, first_offset long, last_offset long, producer_id long,
+                                     producer_epoch int, transactional boolean, control string
+    <folder>/<subject>/ledger/       id long, outcome string, partition int, offset long
 
 What the columns mean is said by `verifiers.base.Evidence`. An id is expected once: the writer of `expected` sees to it. Other
 columns may be there and are left out. `bounds.json` is removed first and put in place last: where it is, the evidence is
-complete.
+complete, and a view that it does not name is not part of it.
 """
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +34,21 @@ from verifiers.base import Bounds, Evidence
 EXPECTED = {"id": "bigint", "partition": "int", "value": "string", "required": "boolean", "position": "bigint"}
 OBSERVED = {"partition": "int", "offset": "bigint", "timestamp_ms": "bigint", "key": "string", "value": "string"}
 
+BATCHES = {
+    "partition": "int",
+    "first_offset": "bigint",
+    "last_offset": "bigint",
+    "producer_id": "bigint",
+    "producer_epoch": "int",
+    "transactional": "boolean",
+    "control": "string",
+}
+LEDGER = {"id": "bigint", "outcome": "string", "partition": "int", "offset": "bigint"}
+VIEWS = {"uncommitted": OBSERVED, "again": OBSERVED, "batches": BATCHES, "ledger": LEDGER}
+
+_AT_ONCE = 2
+_LAST = "again"  # a second read that ran beside the first would see what the first saw
+
 
 class EvidenceError(ValueError):
     """Evidence is missing, incomplete or of another shape; the message says what, where, and what to do."""
@@ -37,14 +61,18 @@ def write(folder: Path, evidence: Evidence) -> None:
         EvidenceError: a column is missing or of another type; nothing was written.
     """
     place = folder / evidence.subject
-    expected = _contracted(evidence.expected, EXPECTED, f"the expected rows of {evidence.subject!r}")
-    observed = _contracted(evidence.observed, OBSERVED, f"the observed rows of {evidence.subject!r}")
+    frames = _frames(evidence)
     place.mkdir(parents=True, exist_ok=True)
     (place / "bounds.json").unlink(missing_ok=True)
-    frames = {"expected": expected, "observed": observed}
-    with ThreadPoolExecutor(len(frames)) as pool:  # most of a small job's time is its planning
-        list(pool.map(lambda name: frames[name].write.mode("overwrite").parquet(str(place / name)), frames))
-    _write_bounds(place / "bounds.json", evidence)
+
+    def land(name: str) -> None:
+        frames[name].write.mode("overwrite").parquet(str(place / name))
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # most of a small job's time is its planning
+        list(pool.map(land, [name for name in frames if name != _LAST]))
+    if _LAST in frames:
+        land(_LAST)
+    _write_bounds(place / "bounds.json", evidence, sorted(frames.keys() & VIEWS.keys()))
 
 
 def load(spark: SparkSession, folder: Path, subject: str) -> Evidence:
@@ -54,28 +82,44 @@ def load(spark: SparkSession, folder: Path, subject: str) -> Evidence:
         EvidenceError: it is not there, was not completed, or is of another shape.
     """
     place = folder / subject
-    bounds, positions = _read_bounds(place / "bounds.json")
+    bounds, positions, views = _read_bounds(place / "bounds.json")
     expected = _read(spark, place / "expected", EXPECTED)
     observed = _read(spark, place / "observed", OBSERVED)
-    return Evidence(subject, expected, observed, bounds, positions)
+    return Evidence(
+        subject, expected, observed, bounds, positions, **{view: _read(spark, place / view, VIEWS[view]) for view in views}
+    )
 
 
-def _write_bounds(path: Path, evidence: Evidence) -> None:
+def _frames(evidence: Evidence) -> Mapping[str, DataFrame]:
+    """Name of the folder -> what goes there."""
+    optional = {name: getattr(evidence, name) for name in VIEWS}
+    found = {"expected": evidence.expected, "observed": evidence.observed} | {
+        name: frame for name, frame in optional.items() if frame is not None
+    }
+    columns = {"expected": EXPECTED, "observed": OBSERVED} | VIEWS
+    return {
+        name: _contracted(frame, columns[name], f"the {name} rows of {evidence.subject!r}") for name, frame in found.items()
+    }
+
+
+def _write_bounds(path: Path, evidence: Evidence, views: Sequence[str]) -> None:
     """In one step, so that a reader never sees half of it."""
     bounds = {partition: asdict(ends) for partition, ends in evidence.bounds.items()}
-    text = json.dumps({"bounds": bounds, "positions": dict(evidence.positions)}, indent=1)
+    text = json.dumps({"bounds": bounds, "positions": dict(evidence.positions), "views": list(views)}, indent=1)
     draft = path.with_suffix(".draft")
     draft.write_text(text + "\n", encoding="utf-8")
     draft.replace(path)
 
 
-def _read_bounds(path: Path) -> tuple[Mapping[int, Bounds], Mapping[int, int]]:
+def _read_bounds(path: Path) -> tuple[Mapping[int, Bounds], Mapping[int, int], AbstractSet[str]]:
+    """Bounds, positions, and the views that were landed."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         bounds = {
             int(partition): Bounds(**{end: int(ends[end]) for end in ends}) for partition, ends in found["bounds"].items()
         }
-        return bounds, {int(partition): int(position) for partition, position in found["positions"].items()}
+        positions = {int(partition): int(position) for partition, position in found["positions"].items()}
+        return bounds, positions, VIEWS.keys() & set(found.get("views", ()))
     except (FileNotFoundError, NotADirectoryError):
         raise EvidenceError(f"{path} is not there, so the evidence beside it is not complete: run the scenario again") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,11 +1,11 @@
 """What all verifiers share: how a key becomes an id, which rows are shown, and how counts become a verdict."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers.base import Evidence, Example, Verdict
+from verifiers.base import Evidence, Example, Finding, Verdict
 
 EXAMPLES = 32
 _CANONICAL = r"\A(0|[1-9][0-9]*)\z"  # not ^…$: Java's $ lets a last line break pass, and the cast trims it
@@ -17,6 +17,12 @@ def decoded(observed: DataFrame) -> DataFrame:
     It is null when the key is no canonical decimal: absent, signed, with leading zeros or spaces, or too large for a long.
     """
     return observed.withColumn("id", F.when(F.col("key").rlike(_CANONICAL), F.col("key").try_cast("long")))
+
+
+def by_partition(numbers: Mapping[int, int]) -> str:
+    """SQL: the number of the row's partition, 0 where it has none."""
+    cases = "".join(f" WHEN {partition} THEN {number}" for partition, number in numbers.items())
+    return f"CASE partition{cases} ELSE 0 END" if cases else "0"
 
 
 def first(wrong: DataFrame, count: int, by: Sequence[str] = ("partition", "offset")) -> Sequence[Row]:
@@ -41,6 +47,11 @@ def rule(evidence: Evidence, count: int, checked: int, undecided: str = "") -> t
     doubts = [text for text in (_vacuous(checked), _open_transaction(evidence), undecided) if text]
     found = Verdict.INVALID if count else Verdict.VALID
     return max(found, Verdict.UNKNOWN if doubts else Verdict.VALID), "; ".join(doubts)
+
+
+def absent(verifier: str, evidence: Evidence, what: str) -> Finding:
+    """What a verifier says when something that it needs is not in the evidence."""
+    return Finding(verifier, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=f"not in the evidence: {what}")
 
 
 def _vacuous(checked: int) -> str:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
 
-from verifiers.base import Evidence, Example, Finding
-from verifiers.findings import decoded, first, rule
+from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Example, Finding
+from verifiers.findings import by_partition, decoded, first, rule
 
 _KINDS = ("lost", "pending", "recovered", "absent")
 
@@ -27,6 +27,8 @@ class Gaps:
     """Tells what is lost from what is only pending; ``checked`` are the records that must be there, ``count`` the lost ones."""
 
     name: str = "gaps"
+    subjects: frozenset[str] = ANY_LOG
+    views: frozenset[str] = NO_VIEW
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""
@@ -42,7 +44,10 @@ class Gaps:
 
 
 def _judged(evidence: Evidence) -> DataFrame:
-    """Every expected record: id, partition, position, and its kind, ``there`` or one of `_KINDS`."""
+    """Every expected record: id, partition, position, and its kind, ``there`` or one of `_KINDS`.
+
+    The number of a row's partition is that of its input's, so positions are found by it.
+    """
     seen = decoded(evidence.observed).where("id IS NOT NULL").select("id").distinct().selectExpr("id", "true AS seen")
     return evidence.expected.join(seen, "id", "left").selectExpr(
         "id",
@@ -51,15 +56,9 @@ def _judged(evidence: Evidence) -> DataFrame:
         f"""CASE WHEN seen AND required THEN 'there'
                  WHEN seen THEN 'recovered'
                  WHEN NOT required THEN 'absent'
-                 WHEN position IS NULL OR position < {_committed(evidence)} THEN 'lost'
+                 WHEN position IS NULL OR position < {by_partition(evidence.positions)} THEN 'lost'
                  ELSE 'pending' END AS kind""",
     )
-
-
-def _committed(evidence: Evidence) -> str:
-    """SQL: the pipeline's position in the row's partition, whose number is that of the input partition; 0 if it has none."""
-    cases = "".join(f" WHEN {partition} THEN {position}" for partition, position in evidence.positions.items())
-    return f"CASE partition{cases} ELSE 0 END" if cases else "0"
 
 
 def _undecided(pending: int) -> str:

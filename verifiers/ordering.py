@@ -6,14 +6,25 @@ them, the numbers of one source partition must not fall: a record whose number i
 Easily confused with it: a record repeated at once (5, 5), which is a duplicate and no inversion; and the order of two source
 partitions among each other, which Kafka never promised. A batch that is written again (5, 6, 7, 5, 6, 7) is both: three
 duplicates, and two inversions (the second 7 is not below the first).
+
+The displacement of an inversion is how far its number is below the highest before it. Each key is one record here, so the order
+of one key's records is that of its copies, which is for `verifiers.duplicates`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers.base import Evidence, Finding
+from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Finding
 from verifiers.findings import decoded, example, first, rule
+
+_TOTALS = (
+    "count(*) AS records",
+    "count_if(number < highest) AS late",
+    "coalesce(max(highest - number), 0) AS furthest",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +32,18 @@ class Ordering:
     """Compares each number with the running maximum before it; ``checked`` are the records with an id."""
 
     name: str = "ordering"
+    subjects: frozenset[str] = ANY_LOG
+    views: frozenset[str] = NO_VIEW
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""
         records = _with_highest(evidence)
-        checked, count = records.selectExpr("count(*)", "count_if(number < highest)").collect()[0]
+        lines = records.groupBy("partition").agg(*map(F.expr, _TOTALS)).orderBy("partition").collect()
+        checked, count = sum(row["records"] for row in lines), sum(row["late"] for row in lines)
         inversions = first(records.where("number < highest"), count)
         examples = tuple(example("inversion", row, _displaced(row)) for row in inversions)
-        verdict, note = rule(evidence, count, checked)
+        verdict, doubts = rule(evidence, count, checked)
+        note = "; ".join(text for text in (doubts, _by_partition(lines)) if text)
         return Finding(self.name, evidence.subject, verdict, count, checked, {"inversion": count}, examples, note)
 
 
@@ -47,3 +62,10 @@ def _with_highest(evidence: Evidence) -> DataFrame:
 
 def _displaced(row: Row) -> str:
     return f"{row['highest'] - row['number']} too late: id {row['highest_id']} precedes it in this partition"
+
+
+def _by_partition(lines: Sequence[Row]) -> str:
+    """``inversions: partition 0 has 7, at most 7 too late; partition 2 …``; empty when there are none."""
+    wrong = [row for row in lines if row["late"]]
+    told = [f"partition {row['partition']} has {row['late']}, at most {row['furthest']} too late" for row in wrong]
+    return f"inversions: {', '.join(told)}" if told else ""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
 
-from verifiers.base import Evidence, Finding
+from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Finding
 from verifiers.findings import decoded, example, first, rule
 
 _KINDS = ("wrong value", "phantom", "misrouted", "undecodable")
@@ -25,6 +25,8 @@ class Values:
     """Compares every record with the one that was expected; ``checked`` are all records."""
 
     name: str = "values"
+    subjects: frozenset[str] = ANY_LOG
+    views: frozenset[str] = NO_VIEW
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""

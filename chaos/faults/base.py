@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Protocol
 
+from chaos.system.rules import Trip
 from chaos.system.spark_app import SparkApp
 from chaos.system.system import System
 
@@ -44,13 +45,50 @@ class Injection(Protocol):
         """Did it bite? May wait for the evidence, for as long as the fault is in force; never raises because it did not."""
         ...
 
-    def heal(self) -> None:
-        """Undo it, whatever part of it is in force. Idempotent."""
+    def heal(self) -> Mapping[str, Any] | None:
+        """Undo it, whatever part of it is in force, and say what came of it, if there is something to say. Idempotent."""
         ...
 
 
 def _no_application() -> SparkApp:
     raise LookupError("this pipeline runs on no Spark: there is no executor to crash")
+
+
+def _no_pipeline() -> "Crashable":
+    raise LookupError("this scenario has no pipeline to crash")
+
+
+class Frame(Protocol):
+    """A frame that a trigger holds on the wire."""
+
+    @property
+    def name(self) -> str:
+        """Of the rule."""
+        ...
+
+    def trip(self) -> Trip | None:
+        """What is known of it."""
+        ...
+
+    def let_go(self, how: str) -> None:
+        """``deliver`` it, ``drop`` it, or ``close`` its connection."""
+        ...
+
+    def remove(self) -> None:
+        """Take the rule away; what is held is delivered. Idempotent."""
+        ...
+
+
+class Crashable(Protocol):
+    """The pipeline under test, as a fault sees it."""
+
+    def crash(self) -> Mapping[str, int]:
+        """SIGKILL to all of its processes; name -> pid of those that were killed."""
+        ...
+
+    def restart(self) -> None:
+        """Start it again, and return when it runs."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +99,20 @@ class Scene:
         topics: ``datasource`` and ``datasink`` -> the run's topics.
         transactional_ids: of the pipeline, by source partition; empty when it uses none.
         spark_app: the pipeline's application; raises LookupError when it runs on no Spark.
+        client: the client group of what is under test: ``spark``, ``app`` or ``loader``.
+        group: consumer group of the pipeline, "" when it has none.
+        pipeline: what can be crashed; raises LookupError when there is none.
+        held: the frame that this fault's trigger holds.
     """
 
     system: System
     topics: Mapping[str, str]
     transactional_ids: tuple[str, ...] = ()
     spark_app: Callable[[], SparkApp] = _no_application
+    client: str = "spark"
+    group: str = ""
+    pipeline: Callable[[], Crashable] = _no_pipeline
+    held: Frame | None = None
 
 
 Prepare = Callable[[Any, Scene, Random], Injection]

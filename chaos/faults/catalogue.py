@@ -4,9 +4,23 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from chaos.faults import broker, executor, network
+from chaos.faults import broker, client, executor, network, protocol
 from chaos.faults.base import Injection, Prepare, Scene
-from chaos.scenario.faults import BlackholeLink, CrashExecutor, CutLink, DelayLink, Fault, KillBroker, PauseBroker
+from chaos.scenario.faults import (
+    BlackholeLink,
+    CrashExecutor,
+    CrashPipeline,
+    CutLink,
+    DelayLink,
+    DelayRequest,
+    Fault,
+    HoldRequests,
+    KillBroker,
+    LateRequest,
+    LoseRequest,
+    LoseResponse,
+    PauseBroker,
+)
 
 CATALOGUE: Mapping[type, Prepare] = {
     CutLink: network.prepare_cut,
@@ -15,6 +29,12 @@ CATALOGUE: Mapping[type, Prepare] = {
     KillBroker: broker.prepare_kill,
     PauseBroker: broker.prepare_pause,
     CrashExecutor: executor.prepare_crash,
+    CrashPipeline: client.prepare_crash,
+    LoseRequest: protocol.prepare_loss,
+    LoseResponse: protocol.prepare_loss,
+    DelayRequest: protocol.prepare_delay,
+    LateRequest: protocol.prepare_late,
+    HoldRequests: protocol.prepare_hold,
 }
 
 APPROACHES: Mapping[type, Callable[[Any, Scene], None]] = {CrashExecutor: executor.approach_crash}

@@ -31,21 +31,48 @@ def resolve_brokers(target: BrokerTarget, scene: Scene, rng: Random) -> tuple[li
 
 def _brokers(target: BrokerTarget, scene: Scene, rng: Random) -> list[int]:
     """The candidates of a role; of more than one, chance takes one, unless all are meant."""
+    candidates = _coordinators(target, scene) or _others(target, scene)
+    return candidates if target.role == "all" else [rng.choice(candidates)]
+
+
+def _coordinators(target: BrokerTarget, scene: Scene) -> list[int]:
+    kafka = scene.system.kafka
+    match target.role:
+        case "controller":
+            return [kafka.controller()]
+        case "group_coordinator":
+            return [kafka.group_coordinator(scene.group)]
+        case "transaction_coordinator":
+            return [kafka.transaction_coordinator(_transactional_id(scene, target.partition))]
+        case _:
+            return []
+
+
+def _others(target: BrokerTarget, scene: Scene) -> list[int]:
     kafka = scene.system.kafka
     match target.role:
         case "broker":
-            candidates = [target.number]
-        case "any" | "all":
-            candidates = list(kafka.numbers)
-        case "controller":
-            candidates = [kafka.controller()]
+            return [target.number]
         case "leader":
-            candidates = [kafka.leader(scene.topics[target.topic], target.partition)]
+            return [kafka.leader(scene.topics[target.topic], target.partition)]
         case "follower":
-            candidates = kafka.followers(scene.topics[target.topic], target.partition)
-        case "transaction_coordinator":
-            candidates = [kafka.transaction_coordinator(_transactional_id(scene, target.partition))]
-    return candidates if target.role == "all" else [rng.choice(candidates)]
+            return kafka.followers(scene.topics[target.topic], target.partition)
+        case "receiver" | "sender":
+            return [_end_of_held(target.role, scene)]
+        case _:
+            return list(kafka.numbers)
+
+
+def _end_of_held(role: str, scene: Scene) -> int:
+    """The broker that receives or sends the frame which the trigger holds."""
+    trip = scene.held.trip() if scene.held else None
+    if trip is None:
+        raise InjectionError(f"there is no {role}: no request is held; this needs a trigger {{request: …}}")
+    left, right = trip.link.split("->")
+    end = right if role == "receiver" else left
+    if not end.startswith("broker-"):
+        raise InjectionError(f"the {role} of {trip.api} on {trip.link} is no broker; to crash the client: crash_pipeline")
+    return int(end.removeprefix("broker-"))
 
 
 def _transactional_id(scene: Scene, partition: int) -> str:
@@ -84,4 +111,6 @@ def _names(endpoint: str | BrokerTarget, scene: Scene, rng: Random) -> list[str]
         return brokers
     if endpoint == "*":
         return sorted({link.source for link in scene.system.links})
+    if endpoint == "pipeline":
+        return [scene.client]
     return [endpoint]

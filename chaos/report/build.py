@@ -26,7 +26,10 @@ def build(
     expect = {name: Verdict[word.upper()] for name, word in scenario.expected.items()}
     faults = tuple(_fault(step.name, step.fault.kind, events) for step in schedule.steps)
     phases = tuple(_phases(events))
-    problems = tuple(_problems(phases, faults, findings))
+    not_sent = scenario.expect == "not_sent" and _never_sent(events)
+    problems = tuple(_problems(phases, () if not_sent else faults, findings))
+    if scenario.expect == "not_sent" and not not_sent:
+        problems = (*problems, "it was expected that this request is never sent, and it was sent")
     floor = Verdict.UNKNOWN if problems else Verdict.VALID
     report = Report(
         scenario=scenario.name,
@@ -44,6 +47,9 @@ def build(
         seed=schedule.seed,
         run_dir=folder,
         replay=replay,
+        exactly=scenario.exactly,
+        matrix=scenario.matrix,
+        not_sent=not_sent,
     )
     return replace(report, verdict=max([floor, *(outcome(report, finding) for finding in findings)]))
 
@@ -108,6 +114,12 @@ def _problems(phases: Iterable[PhaseRecord], faults: Iterable[FaultRecord], find
     yield from (f"{fault.name}: {fault.problem}" for fault in faults if fault.problem)
     if not findings:
         yield _NOTHING_SAID
+
+
+def _never_sent(events: Iterable[Event]) -> bool:
+    """Whether a trigger waited for a request that nobody sent, as the toxic counts them."""
+    missed = [event.value for event in events if (event.process, event.f) == ("nemesis", "missed")]
+    return bool(missed) and all(value["sent"] == 0 and value["unparsed"] == 0 for value in missed)
 
 
 def _recovery_s(events: Sequence[Event]) -> float | None:

@@ -1,7 +1,7 @@
 """The outcome of one run as a value: what reporters render and what `report.json` holds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,9 @@ class Report:
     Attributes:
         verdict: after `expect` was applied: a control that came back as predicted is VALID here.
         judged: verifier -> what it said, before `expect`.
+        exactly: verifier -> anomaly -> count, where `expect` predicts those too.
+        matrix: axis -> word, of a case of a matrix.
+        not_sent: the request of its fault was never sent, as the scenario predicts.
         problems: every reason for not being VALID that is no finding (a fault did not bite, a trigger never came, …).
         recovery_s: from the last injection to the end of the longest standstill of the committed output after it; None when
             nothing was injected, or the output never grew again.
@@ -68,3 +71,6 @@ class Report:
     seed: int
     run_dir: Path
     replay: str
+    exactly: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    matrix: Mapping[str, str] = field(default_factory=dict)
+    not_sent: bool = False

@@ -68,7 +68,8 @@ def outcome(report: Report, finding: Finding) -> Verdict:
     """What a finding means for its run: VALID when it is as predicted."""
     if finding.verdict is Verdict.UNKNOWN:
         return Verdict.UNKNOWN
-    return Verdict.VALID if finding.verdict is expected(report, finding) else Verdict.INVALID
+    as_predicted = finding.verdict is expected(report, finding) and _counts(finding) == _predicted(report, finding)
+    return Verdict.VALID if as_predicted else Verdict.INVALID
 
 
 def phrase(report: Report, finding: Finding) -> str:
@@ -78,7 +79,7 @@ def phrase(report: Report, finding: Finding) -> str:
     if finding.verdict is Verdict.UNKNOWN:
         return f"{name}{_SPACE}?"
     control = expected(report, finding) is Verdict.INVALID
-    caught = "INVALID as expected" if finding.verdict is Verdict.INVALID else "INVALID expected"
+    caught = "INVALID as expected" if outcome(report, finding) is Verdict.VALID else _wanted(report, finding)
     return f"{name}{_SPACE}{number(finding.count)}{f': {caught}' if control else ''}"
 
 
@@ -87,6 +88,23 @@ def phrases(report: Report) -> Iterable[str]:
     for finding in report.findings:
         if finding.subject == report.findings[-1].subject or outcome(report, finding) is not Verdict.VALID:
             yield phrase(report, finding)
+
+
+def _counts(finding: Finding) -> Mapping[str, int]:
+    return {anomaly: count for anomaly, count in finding.counts.items() if count}
+
+
+def _predicted(report: Report, finding: Finding) -> Mapping[str, int]:
+    """The counts that the scenario predicts, or whatever was found where it predicts none."""
+    is_output = finding.subject == report.findings[-1].subject
+    return report.exactly.get(finding.verifier, _counts(finding)) if is_output else _counts(finding)
+
+
+def _wanted(report: Report, finding: Finding) -> str:
+    exactly = report.exactly.get(finding.verifier)
+    if exactly is None:
+        return "INVALID expected"
+    return f"{', '.join(f'{anomaly} {number(count)}' for anomaly, count in exactly.items())} expected"
 
 
 def _plain(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 $CHAOS_CACHE (default: the user's cache folder)/
     kafka-<digest>/ connector-<digest>/     jars, checked by SHA-256 against parts.lock
+    tools-<digest>/                         Kafka's own programs, likewise
     toxiproxy-<digest>/server               built from toxiproxy/
     go-<digest>/                            a Go toolchain, where the path has none
     archives-<digest>/                      class archives (AppCDS) of this JDK and these jars
@@ -31,6 +32,7 @@ class Parts:
     Attributes:
         kafka_jars: a folder of jars, the brokers' class path.
         connector_jars: Spark's Kafka connector and what it needs.
+        tools_jars: a folder of jars, Kafka's own programs; they need the brokers' jars as well.
         kafka_cds, spark_cds: class archives, None where there are none.
     """
 
@@ -38,9 +40,15 @@ class Parts:
     spark_home: Path
     kafka_jars: Path
     connector_jars: tuple[Path, ...]
+    tools_jars: Path
     toxiproxy: Path
     kafka_cds: Path | None = None
     spark_cds: Path | None = None
+
+    @property
+    def tools_class_path(self) -> str:
+        """Of Kafka's own programs, e.g. ``org.apache.kafka.tools.TransactionalMessageCopier``."""
+        return f"{self.kafka_jars}/*:{self.tools_jars}/*"
 
 
 def ensure(echo: Echo, *, verify: bool = False) -> Parts:
@@ -58,10 +66,11 @@ def ensure(echo: Echo, *, verify: bool = False) -> Parts:
     with cache.locked(place, echo):
         kafka = _jars(place, "kafka", ivy, echo, verify=verify)
         connector = tuple(sorted(_jars(place, "connector", ivy, echo, verify=verify).glob("*.jar")))
+        tools = _jars(place, "tools", ivy, echo, verify=verify)
         toxiproxy = _toxiproxy(place, echo)
         archived = _archives(place, Ingredients(java, spark_home, kafka, connector), echo)
     kafka_cds, spark_cds = (archives.found(archived, name) for name in (archives.KAFKA, archives.SPARK))
-    return Parts(java, spark_home, kafka, connector, toxiproxy, kafka_cds, spark_cds)
+    return Parts(java, spark_home, kafka, connector, tools, toxiproxy, kafka_cds, spark_cds)
 
 
 def versions(parts: Parts) -> dict[str, str]:

@@ -55,6 +55,10 @@ class Process(Protocol):
         """SIGKILL, no last words."""
         ...
 
+    def kill_tree(self) -> dict[str, int]:
+        """SIGKILL to it and to everything it started; name -> pid of those that were there."""
+        ...
+
     def stop(self, within_s: float = 10) -> None:
         """SIGTERM, then SIGKILL."""
         ...

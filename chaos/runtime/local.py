@@ -50,6 +50,19 @@ class LocalProcess:
             self._popen.kill()
         self._popen.wait(timeout=10)
 
+    def kill_tree(self) -> dict[str, int]:
+        """SIGKILL to it and to everything it started; name -> pid of those that were there."""
+        if not self.alive():
+            return {}
+        family = [self._popen, *self._popen.children(recursive=True)]
+        killed = {f"{self.spec.name}{f'-{number}' if number else ''}": process.pid for number, process in enumerate(family)}
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(family, timeout=10)
+        self._popen.wait(timeout=10)
+        return killed
+
     def stop(self, within_s: float = 10) -> None:
         """SIGTERM, then SIGKILL when it takes too long."""
         with contextlib.suppress(psutil.NoSuchProcess):

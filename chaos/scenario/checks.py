@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from chaos.scenario.faults import CrashExecutor, Fault, LinkFault, broker_targets
-from chaos.scenario.model import FillSourcePipeline, Scenario, SparkSquarePipeline
+from chaos.scenario.faults import Fault
+from chaos.scenario.model import Scenario
 from chaos.scenario.moments import After
+from chaos.scenario.reach import unreachable
 from chaos.scenario.units import spoken_seconds
 from chaos.scenario.words import did_you_mean
 
@@ -48,10 +49,8 @@ def _scenario(scenario: Scenario, brokers: int) -> Iterator[Wrong]:
         if isinstance(fault.when, After) and fault.when.after_s > scenario.workload.loading_s + _LATE_S:
             takes = spoken_seconds(round(scenario.workload.loading_s, 1))
             yield (*here, "when", "after"), f"the workload takes {takes}: this moment would never come"
-        aim = "link" if isinstance(fault, LinkFault) else "target"
-        yield from (((*here, "until"), message) for message in _until(scenario, fault))
-        for message in (*_unknown_brokers(fault, brokers), *_absent(scenario, fault)):
-            yield (*here, aim), message
+        for place, message in (*_others(scenario, fault), *unreachable(scenario, fault, brokers)):
+            yield (*here, *place), message
 
 
 def _tags(scenario: Scenario) -> Iterator[Wrong]:
@@ -77,31 +76,10 @@ def _fault_names(scenario: Scenario) -> Iterator[Wrong]:
         names[fault.name] += 1
 
 
-def _until(scenario: Scenario, fault: Fault) -> Iterator[str]:
-    others = [other.name for other in scenario.faults if other is not fault]
-    if isinstance(fault, LinkFault) and fault.until is not None and fault.until not in others:
-        yield f"there is no other fault {fault.until!r} in this scenario{did_you_mean(fault.until, others)}"
-
-
-def _unknown_brokers(fault: Fault, brokers: int) -> Iterator[str]:
-    for target in broker_targets(fault):
-        if target.number > brokers:
-            yield f"there is no {target}; the brokers are broker-1 to broker-{brokers}"
-
-
-def _absent(scenario: Scenario, fault: Fault) -> Iterator[str]:
-    """What the pipeline under test has no part in."""
-    alone = isinstance(scenario.pipeline, FillSourcePipeline)
-    targets = broker_targets(fault)
-    if any(target.role == "transaction_coordinator" for target in targets) and not _transactional(scenario):
-        yield "this pipeline uses no transactions: it has no transaction coordinator"
-    if alone and any(target.topic == "datasink" for target in targets):
-        yield "this pipeline writes to datasource only"
-    if alone and isinstance(fault, CrashExecutor):
-        yield "this pipeline runs on no Spark: there is no executor to crash"
-    if alone and isinstance(fault, LinkFault) and fault.link.left == "spark":
-        yield "this pipeline runs on no Spark: nothing would pass this link"
-
-
-def _transactional(scenario: Scenario) -> bool:
-    return isinstance(scenario.pipeline, SparkSquarePipeline) and scenario.pipeline.delivery == "exactly_once"
+def _others(scenario: Scenario, fault: Fault) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Other faults of the scenario that this one names."""
+    names = [other.name for other in scenario.faults if other is not fault]
+    wanted = {("until",): getattr(fault, "until", None), ("when", "fault"): getattr(fault.when, "fault", None)}
+    for place, name in wanted.items():
+        if name is not None and name not in names:
+            yield place, f"there is no other fault {name!r} in this scenario{did_you_mean(name, names)}"

@@ -1,14 +1,17 @@
 """Faults, as they are declared. To add one: docs/adding-a-fault.md."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
+from chaos.scenario.apis import Api
 from chaos.scenario.declared import Declared, FaultName, Stream
-from chaos.scenario.moments import When
-from chaos.scenario.targets import Broker, BrokerTarget, Executors, ExecutorTarget, Links
+from chaos.scenario.moments import OnRequest, When
+from chaos.scenario.targets import Broker, BrokerTarget, Executors, ExecutorTarget, LinkPattern, Links
 from chaos.scenario.units import Seconds, SomeSeconds, spoken_seconds
 
+Connection = Literal["closed", "kept"]
 _STREAMS = {"up": "upstream", "down": "downstream", "both": "both ways"}
 
 
@@ -24,10 +27,9 @@ class FaultBase(Declared):
         raise NotImplementedError
 
 
-class LinkFault(FaultBase):
-    """A fault of links, for a declared time, or until another fault of the scenario was proved, if that comes first."""
+class LastingFault(FaultBase):
+    """A fault for a declared time, or until another fault of the scenario was proved, if that comes first."""
 
-    link: Links
     for_s: SomeSeconds = Field(alias="for")
     until: FaultName | None = None
 
@@ -35,6 +37,12 @@ class LinkFault(FaultBase):
     def lasts(self) -> str:
         """How long, in words."""
         return f"for {spoken_seconds(self.for_s)}" + (f" or until {self.until} is proved" if self.until else "")
+
+
+class LinkFault(LastingFault):
+    """A fault of links."""
+
+    link: Links
 
 
 class CutLink(LinkFault):
@@ -114,11 +122,135 @@ class CrashExecutor(FaultBase):
         return f"crash_executor {self.target}"
 
 
-Fault = Annotated[CutLink | BlackholeLink | DelayLink | KillBroker | PauseBroker | CrashExecutor, Field(discriminator="kind")]
+class CrashPipeline(FaultBase):
+    """The pipeline's process dies by SIGKILL (the driver, where it runs on Spark), and is started again."""
+
+    kind: Literal["crash_pipeline"]
+    restart_after_s: Seconds = Field(alias="restart_after", default=1.0)
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        return f"crash_pipeline, restarted after {spoken_seconds(self.restart_after_s)}"
+
+
+def _on_request(when: Any) -> Any:
+    if isinstance(when, Mapping) and "request" not in when:
+        raise ValueError("this fault is done to a request: write when: {request: EndTxn, nth: 20}")
+    return when
+
+
+def _at_response(when: Any) -> Any:
+    if isinstance(when, Mapping) and when.get("at", "response") != "response":
+        raise ValueError("lose_response loses an answer; to lose the request, write kind: lose_request")
+    return {**when, "at": "response"} if isinstance(when, Mapping) else when
+
+
+RequestMoment = Annotated[OnRequest, BeforeValidator(_on_request)]
+
+
+class FrameFault(FaultBase):
+    """A fault of one request or response, the one that the trigger holds."""
+
+    when: RequestMoment
+
+    @property
+    def frame(self) -> str:
+        """What is held, in words."""
+        return str(self.when).removeprefix("while ").removesuffix(" is on the wire")
+
+
+class LoseRequest(FrameFault):
+    """A request never arrives. The connection is closed too (a stream cannot lose its middle), unless it is kept."""
+
+    kind: Literal["lose_request"]
+    connection: Connection = "closed"
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        return f"lose_request {self.frame}, connection {self.connection}"
+
+    @model_validator(mode="after")
+    def _is_request(self) -> Self:
+        if self.when.at == "response":
+            raise ValueError("lose_request loses a request; to lose the answer, write kind: lose_response")
+        return self
+
+
+class LoseResponse(FrameFault):
+    """A request was carried out and its answer never arrives."""
+
+    kind: Literal["lose_response"]
+    when: Annotated[RequestMoment, BeforeValidator(_at_response)]
+    connection: Connection = "closed"
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        return f"lose_response: {self.frame}, connection {self.connection}"
+
+
+class DelayRequest(FrameFault, LastingFault):
+    """A request, or its answer, arrives later; everything behind it on its connection waits."""
+
+    kind: Literal["delay_request"]
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        return f"delay_request {self.frame} {self.lasts}"
+
+
+class LateRequest(FrameFault, LastingFault):
+    """A request is held past its client's patience, and delivered although the client has gone (KIP-890 is about this)."""
+
+    kind: Literal["late_request"]
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        return f"late_request {self.frame} {self.lasts}"
+
+
+class HoldRequests(LinkFault):
+    """All requests of one kind on some links, or all answers to them, are held."""
+
+    kind: Literal["hold_requests"]
+    request: Api
+    at: Literal["request", "response"] = "request"
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        which = "every" if self.at == "request" else "every response to"
+        return f"hold_requests {which} {self.request} on {self.link} {self.lasts}"
+
+
+Fault = Annotated[
+    CutLink
+    | BlackholeLink
+    | DelayLink
+    | KillBroker
+    | PauseBroker
+    | CrashExecutor
+    | CrashPipeline
+    | LoseRequest
+    | LoseResponse
+    | DelayRequest
+    | LateRequest
+    | HoldRequests,
+    Field(discriminator="kind"),
+]
+
+
+def ends_of(link: LinkPattern) -> list[BrokerTarget]:
+    """The broker targets at the ends of a link."""
+    return [end for end in (link.left, link.right) if isinstance(end, BrokerTarget)]
 
 
 def broker_targets(fault: Fault) -> list[BrokerTarget]:
     """The broker targets that a fault names."""
     if isinstance(fault, LinkFault):
-        return [end for end in (fault.link.left, fault.link.right) if isinstance(end, BrokerTarget)]
+        return ends_of(fault.link)
     return [fault.target] if isinstance(fault, KillBroker | PauseBroker) else []

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from chaos.errors import ScenarioError
 from chaos.scenario import checks
+from chaos.scenario.matrix import MatrixProblem, expand
 from chaos.scenario.model import MOST_BROKERS, Scenario, ScenarioFileModel, SystemSpec
 from chaos.scenario.places import SyntaxProblem, parse, place_of
 from chaos.scenario.sentences import Mistake, mistakes
@@ -65,6 +66,10 @@ def load_text(text: str, path: Path) -> ScenarioFile:
         raise ScenarioError(f"{path}:{error.place}: {error}") from None
     if not isinstance(tree, Mapping):
         raise ScenarioError(f"{path}:1:1: there is nothing here that could be run; begin with `version: 1` and `scenarios:`")
+    try:
+        tree = expand(tree)
+    except MatrixProblem as problem:
+        raise _error([problem.mistake], tree, path) from None
     try:
         model = ScenarioFileModel.model_validate(tree)
     except ValidationError as error:

@@ -1,15 +1,19 @@
 """The grammar of `scenarios.yaml`, version 1. Field names carry units; what is written in YAML is the alias.
 
-Faults are in `chaos.scenario.faults`, their moments in `chaos.scenario.moments`.
+Faults are in `chaos.scenario.faults`, their moments in `chaos.scenario.moments`, pipelines in `chaos.scenario.pipelines`.
+
+What a scenario may expect: ``valid``; of single verifiers ``invalid``, or the exact anomaly, ``{duplicates: {duplicate: 1}}``;
+``not_sent`` of a case whose request this client never sends.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from chaos.scenario.declared import Declared, Name, Tag
 from chaos.scenario.faults import Fault
+from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.units import PerSecond
 from chaos.scenario.words import did_you_mean, shown
 
@@ -19,24 +23,8 @@ _MAX_LOADING_S = 600.0
 
 VerifierName = Literal["duplicates", "gaps", "ordering", "values"]
 Expectation = Literal["valid", "invalid"]
-
-
-class SparkSquarePipeline(Declared):
-    """Spark Structured Streaming: datasource -> square -> datasink."""
-
-    kind: Literal["spark_square"]
-    delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
-    batch_records: Annotated[int, Field(strict=True, ge=1)] = 3000
-
-
-class FillSourcePipeline(Declared):
-    """The loader alone: the source is judged against its ledger."""
-
-    kind: Literal["fill_source"]
-    idempotence: Annotated[bool, Field(strict=True)] = True
-
-
-Pipeline = Annotated[SparkSquarePipeline | FillSourcePipeline, Field(discriminator="kind")]
+Outcome = Literal["valid", "not_sent"]
+Isolation = Literal["read_committed", "read_uncommitted"]
 
 
 class Workload(Declared):
@@ -62,34 +50,55 @@ class Workload(Declared):
 
 def _expectation(value: Any) -> Any:
     """Turn away what is neither a word nor a mapping, so that errors inside the mapping speak of the mapping."""
-    if value == "valid" or isinstance(value, Mapping):
+    words = get_args(Outcome)
+    if value in words or isinstance(value, Mapping):
         return value
-    hint = "" if value == "invalid" else did_you_mean(value, ["valid"])
+    hint = "" if value == "invalid" else did_you_mean(value, words)
     raise ValueError(
         f"{shown(value)} is no expectation{hint}; write valid, or what a control must say: {{duplicates: invalid}}"
     )
 
 
-Expected = Annotated[Literal["valid"] | dict[VerifierName, Expectation], BeforeValidator(_expectation)]
+def _prediction(value: Any) -> Any:
+    """``valid``, ``invalid``, or the anomalies of a control with their counts."""
+    if value in get_args(Expectation) or isinstance(value, Mapping):
+        return value
+    hint = did_you_mean(value, get_args(Expectation))
+    raise ValueError(f"{shown(value)} is not known here{hint}; write valid or invalid, or the exact anomaly: {{duplicate: 1}}")
+
+
+Count = Annotated[int, Field(strict=True, ge=1)]
+Prediction = Annotated[Expectation | dict[str, Count], BeforeValidator(_prediction)]
+Expected = Annotated[Outcome | dict[VerifierName, Prediction], BeforeValidator(_expectation)]
 
 
 class Scenario(Declared):
-    """One declared experiment."""
+    """One declared experiment; in a case of a `matrix` (`chaos.scenario.matrix`) that holds its coordinates: axis -> word."""
 
     name: Name
     title: Annotated[str, StringConstraints(min_length=1)]
     tags: tuple[Tag, ...] = ()
+    matrix: dict[str, Any] = Field(default_factory=dict)
     pipeline: Pipeline
     workload: Workload = Workload()
     faults: tuple[Fault, ...] = ()
     verify: Annotated[tuple[VerifierName, ...], Field(min_length=1)] = ("duplicates", "gaps", "ordering", "values")
+    isolation: Isolation = "read_committed"
     expect: Expected = "valid"
 
     @property
     def expected(self) -> Mapping[str, Expectation]:
         """Verifier -> what it must say of the pipeline's output."""
-        named = {} if self.expect == "valid" else self.expect
-        return {name: named.get(name, "valid") for name in self.verify}
+        return {name: _word(self._named.get(name, "valid")) for name in self.verify}
+
+    @property
+    def exactly(self) -> Mapping[str, Mapping[str, int]]:
+        """Verifier -> anomaly -> how often, for those whose count is predicted too."""
+        return {name: counts for name, counts in self._named.items() if isinstance(counts, Mapping)}
+
+    @property
+    def _named(self) -> dict[str, Any]:
+        return {str(name): said for name, said in self.expect.items()} if isinstance(self.expect, Mapping) else {}
 
     @property
     def is_control(self) -> bool:
@@ -106,6 +115,10 @@ class Scenario(Declared):
             named.append(fault if fault.name else fault.model_copy(update={"name": f"{fault.kind}-{counts[fault.kind]}"}))
         object.__setattr__(self, "faults", tuple(named))
         return self
+
+
+def _word(prediction: Any) -> Expectation:
+    return "valid" if prediction == "valid" else "invalid"
 
 
 class KafkaSpec(Declared):

@@ -1,11 +1,21 @@
-"""Moments: when a fault is injected."""
+"""Moments: when a fault is injected.
+
+=============================  ==========================================================================================
+{after: 5s}                    after output flows
+{progress: 40%}                of the workload can be read at the pipeline's output
+{request: EndTxn, nth: 20}     the 20th EndTxn since faults may begin is on the wire: held, while the fault is injected
+{fault: cut, after: 2s}        after another fault of the scenario was proved
+=============================  ==========================================================================================
+"""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, StringConstraints
 
-from chaos.scenario.declared import Declared
+from chaos.scenario.apis import Api
+from chaos.scenario.declared import Declared, FaultName
+from chaos.scenario.targets import Links
 from chaos.scenario.units import Percent, Seconds, spoken_seconds
 from chaos.scenario.words import did_you_mean, shown
 
@@ -28,19 +38,66 @@ class Progress(Declared):
         return f"at {self.percent:g} % of the workload"
 
 
+class OnRequest(Declared):
+    """`request: EndTxn, nth: 20, at: request`: that frame is on the wire, and held there while the fault is injected.
+
+    ``nth`` counts, over all links meant, from the moment when faults may begin (output flows). Without ``link`` the links of
+    the pipeline are meant, or those between brokers for what only brokers send. Ids are globs; without one, any will do.
+    ``then: lose`` closes the connection instead of letting the frame go on.
+    """
+
+    request: Api
+    nth: Annotated[int, Field(strict=True, ge=1, le=1_000_000)] = 1
+    at: Literal["request", "response"] = "request"
+    link: Links | None = None
+    transactional_id: Annotated[str, StringConstraints(min_length=1)] | None = None
+    client_id: Annotated[str, StringConstraints(min_length=1)] | None = None
+    then: Literal["deliver", "lose"] = "deliver"
+
+    def __str__(self) -> str:
+        what = f"{self.request} {self.nth}" if self.at == "request" else f"the response to {self.request} {self.nth}"
+        of = f" of {self.transactional_id}" if self.transactional_id else ""
+        return f"while {what}{of} is on the wire"
+
+
+class AfterFault(Declared):
+    """`fault: cut-1`: when another fault of the scenario was proved, or some time after that."""
+
+    fault: FaultName
+    after_s: Seconds = Field(alias="after", default=0.0)
+
+    def __str__(self) -> str:
+        return (
+            f"{spoken_seconds(self.after_s)} after {self.fault} is proved" if self.after_s else f"once {self.fault} is proved"
+        )
+
+
+Moment = After | Progress | OnRequest | AfterFault
+
+_MOMENTS: Mapping[str, type[After | Progress | OnRequest | AfterFault]] = {
+    "request": OnRequest,
+    "fault": AfterFault,
+    "progress": Progress,
+    "after": After,
+}
+_HELP = "write {after: 5s}, {progress: 40%}, {request: EndTxn, nth: 20} or {fault: NAME}"
+
+
 def _one_trigger(value: Any) -> Any:
-    """Tell the two apart by their key, so that errors speak of one of them."""
-    if isinstance(value, After | Progress):
+    """Tell them apart by their key, so that errors speak of one of them."""
+    if isinstance(value, Moment):
         return value
     keys = list(value) if isinstance(value, Mapping) else []
-    unknown = [key for key in keys if key not in _TRIGGERS]
+    known = {
+        key for moment in _MOMENTS.values() for key in (field.alias or name for name, field in moment.model_fields.items())
+    }
+    unknown = [key for key in keys if key not in known]
     if unknown:
-        raise ValueError(f"there is no trigger {shown(unknown[0])}{did_you_mean(unknown[0], _TRIGGERS)}; {_TRIGGERS_HELP}")
-    if len(keys) != 1:
-        raise ValueError(f"a trigger has exactly one key; {_TRIGGERS_HELP}")
-    return (After if keys == ["after"] else Progress).model_validate(value)
+        raise ValueError(f"there is no trigger {shown(unknown[0])}{did_you_mean(unknown[0], sorted(known))}; {_HELP}")
+    found = [key for key in _MOMENTS if key in keys]
+    if not found:
+        raise ValueError(f"this is no trigger; {_HELP}")
+    return _MOMENTS[found[0]].model_validate(value)
 
 
-_TRIGGERS = ("after", "progress")
-_TRIGGERS_HELP = "write {after: 5s} or {progress: 40%}"
-When = Annotated[After | Progress, BeforeValidator(_one_trigger)]
+When = Annotated[After | Progress | OnRequest | AfterFault, BeforeValidator(_one_trigger)]

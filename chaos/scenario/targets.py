@@ -2,9 +2,11 @@
 
 ==========  ==========================================================================================
 brokers     leader(datasink, 0) · follower(datasource, 2) · transaction_coordinator ·
-            transaction_coordinator(1) · controller · any · all · broker-2
+            transaction_coordinator(1) · group_coordinator · controller · any · all · broker-2 ·
+            receiver · sender (of the request that the trigger holds)
 executors   executor(busiest) · executor(any) · executor(all)
-links       spark->leader(datasink, 0) · ``*->broker-2`` · ``broker-*<->controller``
+links       spark->leader(datasink, 0) · ``*->broker-2`` · ``broker-*<->controller`` ·
+            ``pipeline->*``: of whatever is under test (``spark``, or ``app`` for other clients)
 ==========  ==========================================================================================
 """
 
@@ -17,22 +19,42 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from chaos.scenario.words import did_you_mean, shown
 
 TOPICS = ("datasource", "datasink")
-CLIENTS = ("spark", "loader")
-_ROLES = ("leader", "follower", "transaction_coordinator", "controller", "any", "all")
-_SINGLE = ("leader", "transaction_coordinator", "controller", "broker")
+CLIENTS = ("spark", "app", "loader", "pipeline")
+_PLAIN: tuple["Role", ...] = (
+    "transaction_coordinator",
+    "group_coordinator",
+    "controller",
+    "receiver",
+    "sender",
+    "any",
+    "all",
+)
+_ROLES = ("leader", "follower", *_PLAIN)
+_SINGLE = ("leader", "transaction_coordinator", "group_coordinator", "controller", "receiver", "sender", "broker")
 _WORDS = (*CLIENTS, "broker-*", "*")
 _EXECUTORS = ("executor(busiest)", "executor(any)", "executor(all)")
 _PARTITIONS = ("0", "1", "2")
 _CALL = re.compile(r"(?P<role>[a-z_]+)\((?P<arguments>[^()]*)\)")
 _BROKER = re.compile(r"broker-([1-9])")
 _BROKERS_HELP = (
-    "a broker is leader(TOPIC, P), follower(TOPIC, P), transaction_coordinator, "
-    "transaction_coordinator(P), controller, any, all or broker-N"
+    "a broker is leader(TOPIC, P), follower(TOPIC, P), transaction_coordinator, transaction_coordinator(P), "
+    "group_coordinator, controller, receiver or sender (of the held request), any, all or broker-N"
 )
 _EXECUTORS_HELP = "write executor(busiest), executor(any) or executor(all)"
 _LINKS_HELP = "write FROM->TO, e.g. spark->broker-1, *->leader(datasink, 0) or broker-1<->broker-2"
 
-Role = Literal["leader", "follower", "transaction_coordinator", "controller", "any", "all", "broker"]
+Role = Literal[
+    "leader",
+    "follower",
+    "transaction_coordinator",
+    "group_coordinator",
+    "controller",
+    "receiver",
+    "sender",
+    "any",
+    "all",
+    "broker",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +196,10 @@ def _with_arguments(role: str, arguments: list[str], text: str) -> BrokerTarget:
         case "leader" | "follower", [topic, partition]:
             _must_be_topic(topic)
             return BrokerTarget("leader" if role == "leader" else "follower", topic, _partition(partition))
-        case "transaction_coordinator", []:
-            return BrokerTarget("transaction_coordinator")
         case "transaction_coordinator", [partition]:
             return BrokerTarget("transaction_coordinator", partition=_partition(partition))
-        case "controller", []:
-            return BrokerTarget("controller")
-        case "any", []:
-            return BrokerTarget("any")
-        case "all", []:
-            return BrokerTarget("all")
+        case _, [] if role in _PLAIN:
+            return BrokerTarget(_PLAIN[_PLAIN.index(role)])
         case _:
             raise ValueError(f"{shown(text)} has the wrong arguments; {_BROKERS_HELP}")
 

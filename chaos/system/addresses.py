@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from chaos.errors import RuntimeUnavailableError
 
-CLIENTS = ("spark", "loader")
+CLIENTS = ("spark", "loader", "app")
 CONTROLLER_PORT = 19093
 INTERNAL_PORT = 19092
 AUDIT_PORT = 19095

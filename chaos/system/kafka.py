@@ -22,6 +22,7 @@ from chaos.system.broker import Broker
 _ASK_S = 3.0
 _OFFSETS_WITHIN_S = 30.0
 _TRANSACTION_STATE = "__transaction_state"
+_GROUP_OFFSETS = "__consumer_offsets"
 _STALE = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION})
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -152,6 +153,10 @@ class Kafka:
         metadata = self._partition(topic, partition)
         return sorted(replica for replica in metadata.replicas if replica != metadata.leader)
 
+    def _owner(self, topic: str, name: str) -> int:
+        partitions = len(self.admin.list_topics(topic, timeout=_ASK_S).topics[topic].partitions)
+        return self.leader(topic, java_hash(name) % partitions)
+
     def _partition(self, topic: str, partition: int) -> Any:
         topics = self.admin.list_topics(topic, timeout=_ASK_S).topics
         if partition not in topics[topic].partitions:
@@ -160,8 +165,13 @@ class Kafka:
 
     def transaction_coordinator(self, transactional_id: str) -> int:
         """The broker that coordinates a transactional.id: the leader of its partition of ``__transaction_state``."""
-        partitions = len(self.admin.list_topics(_TRANSACTION_STATE, timeout=_ASK_S).topics[_TRANSACTION_STATE].partitions)
-        return self.leader(_TRANSACTION_STATE, java_hash(transactional_id) % partitions)
+        return self._owner(_TRANSACTION_STATE, transactional_id)
+
+    def group_coordinator(self, group: str) -> int:
+        """The broker that coordinates a consumer group: the leader of its partition of ``__consumer_offsets``."""
+        if not group:
+            raise LookupError("this pipeline has no consumer group")
+        return self._owner(_GROUP_OFFSETS, group)
 
     def controller(self) -> int:
         """The active controller, asked of the first broker that knows."""

@@ -1,7 +1,7 @@
 """Links: the ordered pairs client -> broker and broker -> broker, each through proxies of its own.
 
-    spark ──spark->broker-2──▶ [meter ▸ toxics] ──▶ broker-2        what is on the link goes through the toxics in order;
-    spark ◀─────────────────── [toxics ◂ meter] ◀── broker-2        the meter is first, so it counts what a later toxic swallows
+    spark ──spark->broker-2──▶ [meter ▸ kafka ▸ toxics] ──▶ broker-2    what is on the link goes through the toxics in order;
+    spark ◀─────────────────── [toxics ◂ kafka ◂ meter] ◀── broker-2    the meter is first: it counts what a later one swallows
 
 A link between brokers is two proxies, INTERNAL (replication, transaction markers) and CONTROLLER (the quorum, heartbeats):
 what is cut is the cable, not a port.
@@ -81,10 +81,11 @@ def every_link(addresses: Addresses, brokers: int, toxiproxy: Toxiproxy) -> tupl
 
 def _client_proxy(addresses: Addresses, client: str, number: int) -> ProxySpec:
     upstream = addresses.broker(number), addresses.client_port(client)
-    return ProxySpec(f"{client}-to-broker-{number}", addresses.client(client, number), upstream)
+    return ProxySpec(f"{client}-to-broker-{number}", addresses.client(client, number), upstream, f"{client}->broker-{number}")
 
 
 def _peer_proxies(addresses: Addresses, source: int, target: int) -> Iterator[ProxySpec]:
     for role, port in (("internal", INTERNAL_PORT), ("controller", CONTROLLER_PORT)):
         listen = addresses.peer(source, target), port
-        yield ProxySpec(f"broker-{source}-to-broker-{target}-{role}", listen, (addresses.broker(target), port))
+        upstream = addresses.broker(target), port
+        yield ProxySpec(f"broker-{source}-to-broker-{target}-{role}", listen, upstream, f"broker-{source}->broker-{target}")

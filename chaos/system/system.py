@@ -10,6 +10,7 @@ from chaos.runtime.base import Process, ProcessSpec, Runtime
 from chaos.system.addresses import AUDIT_PORT, CONTROLLER_PORT, INTERNAL_PORT, Address, Addresses
 from chaos.system.kafka import Kafka
 from chaos.system.links import Link, every_link
+from chaos.system.rules import RuleBook
 from chaos.system.spark import Spark
 from chaos.system.toxiproxy import Toxiproxy
 
@@ -35,6 +36,7 @@ class System:
         self.spark = Spark(runtime, parts, addresses, folder / "spark", workers)
         self.toxiproxy = Toxiproxy(addresses.toxiproxy)
         self.links: tuple[Link, ...] = every_link(addresses, brokers, self.toxiproxy)
+        self.rules = RuleBook(self.toxiproxy, {link.name: [proxy.name for proxy in link.proxies] for link in self.links})
         self.up_s = 0.0
         self._proxy_server: Process | None = None
 
@@ -60,7 +62,8 @@ class System:
         """What is not as it must be before a scenario begins."""
         if self._proxy_server is None or not self._proxy_server.alive():
             return ["Toxiproxy does not run"]
-        return self.toxiproxy.disturbed() + self.kafka.unhealthy() + self.spark.unhealthy()
+        armed = [f"the rule {name} is armed" for name in self.rules.armed()]
+        return self.toxiproxy.disturbed() + armed + self.kafka.unhealthy() + self.spark.unhealthy()
 
     def wait_until_healthy(self, within_s: float = 20) -> None:
         """Return when nothing is wrong.

@@ -17,16 +17,18 @@ from chaos.errors import InjectionError
 from chaos.system.addresses import Address
 
 _TIMEOUT_S = 5.0
+_ALWAYS_THERE = ("meter", "kafka")
 _REFUSED = (requests.RequestException, InvalidToxic, NotFound, ProxyExists)
 
 
 @dataclass(frozen=True, slots=True)
 class ProxySpec:
-    """One proxy: a name that is safe in a URL, where it listens, where it leads."""
+    """One proxy: a name that is safe in a URL, where it listens, where it leads, and the link that it is a part of."""
 
     name: str
     listen: Address
     upstream: Address
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,15 @@ class Toxiproxy:
         return str(self._ask("ask for the version", lambda: APIConsumer.get("/version", timeout=_TIMEOUT_S)).text.strip())
 
     def populate(self, proxies: Iterable[ProxySpec]) -> None:
-        """Make all proxies, each with a meter as the first toxic of both directions."""
+        """Make all proxies, each with a meter and then a `kafka` toxic as the first toxics of both directions."""
         specs = list(proxies)
         body = [_proxy_json(spec) for spec in specs]
         self._ask("make the proxies", lambda: APIConsumer.post("/populate", json=body, timeout=_TIMEOUT_S))
         for spec in specs:
             for stream in ("upstream", "downstream"):
                 self.add(spec.name, Toxic(f"meter_{stream}", "meter", stream))
+            for stream in ("upstream", "downstream"):
+                self.add(spec.name, Toxic(f"kafka_{stream}", "kafka", stream, {"link": spec.link, "stream": stream}))
 
     def add(self, proxy: str, toxic: Toxic) -> None:
         """Add a toxic to a proxy; it works on living connections too."""
@@ -101,15 +105,21 @@ class Toxiproxy:
         ).json()["attributes"]
         return attributes
 
+    def change(self, proxy: str, toxic: str, attributes: Mapping[str, Any]) -> None:
+        """Give a toxic other attributes; connections live on."""
+        body = {"attributes": dict(attributes)}
+        path = f"/proxies/{proxy}/toxics/{toxic}"
+        self._ask(f"change {toxic} of {proxy}", lambda: APIConsumer.post(path, json=body, timeout=_TIMEOUT_S))
+
     def disturbed(self) -> list[str]:
-        """What is not as it should be between scenarios: proxies that are closed, toxics other than meters."""
+        """What is not as it should be between scenarios: proxies that are closed, toxics that are not always there."""
         proxies = self._ask("list the proxies", lambda: APIConsumer.get("/proxies", timeout=_TIMEOUT_S)).json()
         closed = [f"{name} is closed" for name, proxy in proxies.items() if not proxy["enabled"]]
         toxics = [
             f"{name} has {toxic['name']}"
             for name, proxy in proxies.items()
             for toxic in proxy["toxics"]
-            if toxic["type"] != "meter"
+            if toxic["type"] not in _ALWAYS_THERE
         ]
         return closed + toxics
 

@@ -88,6 +88,7 @@ def test_every_part_is_there(parts: Parts) -> None:
     locked = jars.read_lock()
 
     jars.check(locked["kafka"], parts.kafka_jars)
+    jars.check(locked["tools"], parts.tools_jars)
     assert [jar.name for jar in parts.connector_jars] == sorted(jar.file for jar in locked["connector"])
     assert {path.name for path in parts.kafka_jars.glob("*.jar")} == {jar.file for jar in locked["kafka"]}
     assert parts.toxiproxy.is_file()

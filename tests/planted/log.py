@@ -7,9 +7,13 @@ partition takes an offset that nobody reads, and only partition 0 begins at offs
                   offset  0   1   2   3   4   5   6   7   8   9   end 10
     partition 1   id      1   4   7  10   -  …                    offsets from 100
     partition 2   id      2   5   8  11   -  …                    offsets from 200
+
+What a log does not say is derived, as a sound broker, writer and reader would leave it: the uncommitted view is the committed
+one and what is hidden; each offset that holds no row is a marker, of the rows before it; the ledger acknowledged each record
+where it is; a second read sees what the first saw.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -20,6 +24,11 @@ from verifiers.base import Bounds, Evidence, Finding
 BEGAN_MS = 1_795_000_000_000
 EXPECTED = "id long, partition int, value string, required boolean, position long"
 OBSERVED = "partition int, offset long, timestamp_ms long, key string, value string"
+BATCHES = (
+    "partition int, first_offset long, last_offset long, producer_id long, producer_epoch int, transactional boolean, "
+    "control string"
+)
+LEDGER = "id long, outcome string, partition int, offset long"
 
 
 class Expected(NamedTuple):
@@ -38,14 +47,36 @@ class Record(NamedTuple):
     value: str | None
 
 
+class Batch(NamedTuple):
+    partition: int
+    first_offset: int
+    last_offset: int
+    producer_id: int
+    producer_epoch: int
+    transactional: bool
+    control: str | None
+
+
+class Line(NamedTuple):
+    id: int
+    outcome: str
+    partition: int | None
+    offset: int | None
+
+
 @dataclass(frozen=True)
 class Log:
-    """Every change gives another log."""
+    """Every change gives another log; `hidden` are rows of aborted transactions, and what is None is derived."""
 
     expected: tuple[Expected, ...]
     observed: tuple[Record, ...]
     bounds: Mapping[int, Bounds]
     positions: Mapping[int, int]
+    hidden: tuple[Record, ...] = ()
+    uncommitted: tuple[Record, ...] | None = None
+    again_read: tuple[Record, ...] | None = None
+    batches: tuple[Batch, ...] | None = None
+    lines: tuple[Line, ...] | None = None
 
     def record(self, id_: int) -> Record:
         """The one with this id."""
@@ -88,10 +119,81 @@ class Log:
         others = {number: bounds for number, bounds in self.bounds.items() if number != partition}
         return replace(self, bounds={**others, partition: replace(ends, lso=ends.hw - 1)})
 
-    def evidence(self, spark: SparkSession) -> Evidence:
+    def with_aborted(self, partition: int, *ids: int) -> "Log":
+        """A transaction with these ids follows at the end of a partition, and is aborted."""
+        ends = self.bounds[partition]
+        rows = tuple(
+            Record(partition, ends.hw + place, BEGAN_MS + id_, str(id_), str(id_ * id_)) for place, id_ in enumerate(ids)
+        )
+        end = ends.hw + len(ids) + 1
+        bounds = {**self.bounds, partition: replace(ends, lso=end, hw=end)}
+        return replace(self, hidden=self.hidden + rows, bounds=bounds)
+
+    def told(self, id_: int, outcome: str, partition: int | None, offset: int | None) -> "Log":
+        """The ledger says this of a record."""
+        kept = tuple(line for line in self.all_lines() if line.id != id_)
+        return replace(self, lines=(*kept, Line(id_, outcome, partition, offset)))
+
+    def all_rows(self) -> tuple[Record, ...]:
+        """The uncommitted view: what is committed or hidden, and what is written above the last stable offset."""
+        if self.uncommitted is not None:
+            return self.uncommitted
+        rows = self.observed + self.hidden
+        taken = {(row.partition, row.offset) for row in rows}
+        above = [(home, offset) for home, ends in self.bounds.items() for offset in range(ends.lso, ends.hw)]
+        return rows + tuple(Record(*place, BEGAN_MS, "open", None) for place in above if place not in taken)
+
+    def all_batches(self) -> tuple[Batch, ...]:
+        """One batch for each row, one for each marker; every transaction of a partition has the next epoch."""
+        if self.batches is not None:
+            return self.batches
+        return tuple(batch for home in self.bounds for batch in self._batches(home))
+
+    def all_lines(self) -> tuple[Line, ...]:
+        """The ledger: acknowledged where it is, or unknown."""
+        if self.lines is not None:
+            return self.lines
+        places = {row.key: row for row in sorted(self.observed, reverse=True)}
+        found = ((row.id, places.get(str(row.id))) for row in self.expected)
+        return tuple(
+            Line(id_, "unknown", None, None) if row is None else Line(id_, "ok", row.partition, row.offset)
+            for id_, row in found
+        )
+
+    def evidence(self, spark: SparkSession, views: Collection[str] = ()) -> Evidence:
         """As the verifiers are given it, the records in no particular order."""
-        observed = spark.createDataFrame(self.observed[::-1], OBSERVED)
-        return Evidence("sink", spark.createDataFrame(self.expected, EXPECTED), observed, self.bounds, self.positions)
+        made = {
+            "uncommitted": lambda: spark.createDataFrame(self.all_rows()[::-1], OBSERVED),
+            "again": lambda: spark.createDataFrame(self.observed if self.again_read is None else self.again_read, OBSERVED),
+            "batches": lambda: spark.createDataFrame(self.all_batches()[::-1], BATCHES),
+            "ledger": lambda: spark.createDataFrame(self.all_lines()[::-1], LEDGER),
+        }
+        return Evidence(
+            "sink",
+            spark.createDataFrame(self.expected, EXPECTED),
+            spark.createDataFrame(self.observed[::-1], OBSERVED),
+            self.bounds,
+            self.positions,
+            **{view: made[view]() for view in views},
+        )
+
+    def _batches(self, home: int) -> Iterator[Batch]:
+        ends, hidden = self.bounds[home], set(self.hidden)
+        rows = {row.offset: row for row in self.all_rows() if row.partition == home}
+        producer, epoch, before = 1000 + home, 0, None
+        last_marker = max((offset for offset in range(ends.low, ends.hw) if offset not in rows), default=-1)
+        for offset in sorted({*rows, *range(ends.low, ends.hw)}):
+            row = rows.get(offset)
+            if row is None:
+                yield Batch(
+                    home, offset, offset, producer, epoch, transactional=True, control="ABORT" if before in hidden else "COMMIT"
+                )
+                epoch += 1
+            elif offset < last_marker or offset >= ends.lso:
+                yield Batch(home, offset, offset, producer, epoch, offset < ends.hw, None)
+            else:
+                yield Batch(home, offset, offset, -1, -1, transactional=False, control=None)
+            before = row
 
 
 Judge = Callable[[str, Log], Finding]

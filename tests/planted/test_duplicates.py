@@ -1,12 +1,14 @@
-from tests.planted.log import BEGAN_MS, Judge, clean
+from tests.planted.log import BEGAN_MS, Judge, Log, clean
 from verifiers.base import Example, Finding, Verdict
+
+RETRY = "; cause: producer retry (the timestamps are equal)"
 
 
 def test_a_record_written_twice(judge: Judge) -> None:
     """The second in the log is the one too many, and it says where the first is."""
     log = clean().again(9, 10)
 
-    example = Example("duplicate", 0, 10, 9, BEGAN_MS + 9, "also at offset 3")
+    example = Example("duplicate", 0, 10, 9, BEGAN_MS + 9, "also at offset 3" + RETRY)
     assert judge("duplicates", log) == Finding("duplicates", "sink", Verdict.INVALID, 1, 25, {"duplicate": 1}, (example,))
 
 
@@ -16,7 +18,7 @@ def test_the_first_and_the_last_record_of_a_partition(judge: Judge) -> None:
 
     assert (finding.count, [(one.id, one.offset, one.detail) for one in finding.examples]) == (
         2,
-        [(0, 10, "also at offset 0"), (22, 109, "also at offset 108")],
+        [(0, 10, "also at offset 0" + RETRY), (22, 109, "also at offset 108" + RETRY)],
     )
 
 
@@ -25,21 +27,28 @@ def test_three_copies_are_two_too_many(judge: Judge) -> None:
     finding = judge("duplicates", clean().again(9, 10, 12))
 
     assert (finding.count, finding.checked) == (2, 26)
-    assert [one.detail for one in finding.examples] == ["also at offset 3, offset 12", "also at offset 3, offset 10"]
+    assert [one.detail for one in finding.examples] == [
+        "also at offset 3, offset 12" + RETRY,
+        "also at offset 3, offset 10" + RETRY,
+    ]
 
 
 def test_a_copy_in_another_partition(judge: Judge) -> None:
     """It is a duplicate wherever it is, and the other partition is named."""
     finding = judge("duplicates", clean().again(9, 110, partition=1))
 
-    assert [(one.partition, one.offset, one.detail) for one in finding.examples] == [(1, 110, "also at partition 0 offset 3")]
+    assert [(one.partition, one.offset, one.detail) for one in finding.examples] == [
+        (1, 110, "also at partition 0 offset 3; cause: other partition")
+    ]
 
 
 def test_the_lower_partition_comes_first(judge: Judge) -> None:
     """Offsets of two partitions cannot be compared: of 0 at 200 and 1 at 100, the one in partition 1 is the surplus."""
     finding = judge("duplicates", clean().again(1, 200, partition=0))
 
-    assert [(one.partition, one.offset, one.detail) for one in finding.examples] == [(1, 100, "also at partition 0 offset 200")]
+    assert [(one.partition, one.offset, one.detail) for one in finding.examples] == [
+        (1, 100, "also at partition 0 offset 200; cause: other partition")
+    ]
 
 
 def test_a_record_there_very_often(judge: Judge) -> None:
@@ -47,8 +56,8 @@ def test_a_record_there_very_often(judge: Judge) -> None:
     finding = judge("duplicates", clean().again(9, *range(10, 30)))
 
     assert finding.count == 20
-    assert finding.examples[0].detail == "also at offset 3, offset 11, offset 12, offset 13, offset 14 and 15 more"
-    assert finding.examples[-1].detail == "also at offset 25, offset 26, offset 27, offset 28 and 16 more"
+    assert finding.examples[0].detail == "also at offset 3, offset 11, offset 12, offset 13, offset 14 and 15 more" + RETRY
+    assert finding.examples[-1].detail == "also at offset 25, offset 26, offset 27, offset 28 and 16 more" + RETRY
 
 
 def test_a_whole_log_written_again(judge: Judge) -> None:
@@ -76,3 +85,45 @@ def test_keys_that_are_no_ids_are_nobodys_copies(judge: Judge) -> None:
     log = clean().changed(3, key=None).changed(6, key=None).changed(9, key="x").changed(12, key="x")
 
     assert judge("duplicates", log) == Finding("duplicates", "sink", Verdict.VALID, 0, 20, {"duplicate": 0})
+
+
+def rewritten(log: Log, later_ms: int, **places: int) -> Log:
+    """Records are there again, ``id9=12`` at offset 12, written later."""
+    return log.plus(
+        *(log.record(int(id_[2:]))._replace(offset=offset, timestamp_ms=BEGAN_MS + later_ms) for id_, offset in places.items())
+    )
+
+
+def test_a_batch_written_again_is_a_replay(judge: Judge) -> None:
+    """Another timestamp, and the neighbours in the source's order are there again: a task or a batch was done twice."""
+    finding = judge("duplicates", rewritten(clean(), 500, id15=10, id18=11, id21=12))
+
+    assert [one.detail for one in finding.examples] == [
+        "also at offset 6; cause: replay (id 18 as well, +485 ms)",
+        "also at offset 7; cause: replay (id 15 and 21 as well, +482 ms)",
+        "also at offset 8; cause: replay (id 18 as well, +479 ms)",
+    ]
+
+
+def test_a_cause_that_nothing_tells(judge: Judge) -> None:
+    """One record, later, alone: its neighbour is there again too, but in another partition."""
+    log = rewritten(clean(), 500, id15=10).again(18, 110, partition=1)
+
+    finding = judge("duplicates", log)
+
+    assert [one.detail for one in finding.examples] == [
+        "also at offset 6; cause: unknown (+485 ms)",
+        "also at partition 0 offset 7; cause: other partition",
+    ]
+
+
+def test_the_copy_before_decides_the_cause(judge: Judge) -> None:
+    """Of three copies the last is a retry of the second, which nothing explains."""
+    log = rewritten(clean(), 500, id9=10)
+
+    finding = judge("duplicates", log.plus(log.observed[-1]._replace(offset=11)))
+
+    assert [one.detail.partition("; ")[2] for one in finding.examples] == [
+        "cause: unknown (+491 ms)",
+        RETRY.removeprefix("; "),
+    ]

@@ -10,7 +10,8 @@ def test_two_neighbours_swapped(judge: Judge) -> None:
 
     finding = judge("ordering", clean().swapped(3, 6))
 
-    assert finding == Finding("ordering", "sink", Verdict.INVALID, 1, 24, {"inversion": 1}, (example,))
+    note = "inversions: partition 0 has 1, at most 1 too late"
+    assert finding == Finding("ordering", "sink", Verdict.INVALID, 1, 24, {"inversion": 1}, (example,), note)
 
 
 def test_across_a_marker(judge: Judge) -> None:
@@ -35,6 +36,16 @@ def test_the_last_record_first(judge: Judge) -> None:
 
     assert [one.id for one in finding.examples] == [1, 4, 7, 10, 13, 16, 19]
     assert {one.detail.partition(": ")[2] for one in finding.examples} == {"id 22 precedes it in this partition"}
+
+
+def test_the_largest_displacement_of_each_partition_is_told(judge: Judge) -> None:
+    """Which partition, how many, how far: 0 is seven too late in one, two neighbours are swapped in another."""
+    finding = judge("ordering", clean().changed(0, offset=9).swapped(5, 8).swapped(17, 20))
+
+    assert (finding.count, finding.note) == (
+        3,
+        "inversions: partition 0 has 1, at most 7 too late, partition 2 has 2, at most 1 too late",
+    )
 
 
 def test_a_record_repeated_at_once_is_no_inversion(judge: Judge) -> None:

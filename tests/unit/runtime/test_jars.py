@@ -72,15 +72,25 @@ def test_a_jar_above_all_sections_is_a_mistake(tmp_path: Path) -> None:
         jars.read_lock(lock(tmp_path, f"g:a:1.0  {SHA}\n[one]\n"))
 
 
-def test_our_own_lock_holds_a_broker_and_a_connector() -> None:
-    """The two sections hold what a broker and Spark's connector cannot do without, and no jar twice."""
+def test_our_own_lock_holds_a_broker_tools_and_a_connector() -> None:
+    """The sections hold what a broker, Kafka's programs and Spark's connector cannot do without, and no jar twice."""
     sections = jars.read_lock()
 
-    assert list(sections) == ["kafka", "connector"]
+    assert list(sections) == ["kafka", "tools", "connector"]
     assert {"kafka_2.13", "scala-library", "scala-logging_2.13", "snappy-java"} <= {jar.artifact for jar in sections["kafka"]}
     assert "spark-sql-kafka-0-10_2.13" in {jar.artifact for jar in sections["connector"]}
     for wanted in sections.values():
         assert len({(jar.group, jar.artifact) for jar in wanted}) == len(wanted)
+
+
+def test_kafkas_programs_are_of_the_brokers_version_and_bring_nothing_that_brokers_have() -> None:
+    """They run with both folders on one class path, where a second version of a class would win or lose by chance."""
+    sections = jars.read_lock()
+    versions = {jar.artifact: jar.version for jar in sections["kafka"]}
+
+    assert {jar.artifact: jar.version for jar in sections["tools"]} == {"kafka-tools": versions["kafka_2.13"]}
+    assert not versions.keys() & {jar.artifact for jar in sections["tools"]}
+    assert "argparse4j" in versions  # its options
 
 
 def test_our_own_lock_names_no_host() -> None:

@@ -1,0 +1,97 @@
+"""The frame that a trigger holds: stopped on the wire by the `kafka` toxic while its fault is injected, then let go."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from chaos.errors import InjectionError
+from chaos.faults.base import Frame, Scene
+from chaos.faults.targets import resolve_links
+from chaos.scenario.apis import OF_BROKERS
+from chaos.scenario.moments import OnRequest
+from chaos.scenario.targets import LinkPattern
+from chaos.system.rules import Rule, RuleBook, Trip
+
+_PEERS = LinkPattern("broker-*", "broker-*")
+_PIPELINE = LinkPattern("pipeline", "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Snare:
+    """A rule that waits for its frame.
+
+    Attributes:
+        name: of the rule, which is the name of the fault.
+        links: their names.
+        sent_before: requests of this kind that the links had carried when the rule was armed.
+    """
+
+    name: str
+    when: OnRequest
+    links: Sequence[str]
+    sent_before: int
+    rules: RuleBook
+
+    def trip(self) -> Trip | None:
+        """The frame, once it is held."""
+        return next(iter(self.rules.trips(self.name)), None)
+
+    def missed(self) -> Mapping[str, Any]:
+        """What passed instead: a request that is never sent is told from one that did not come often enough.
+
+        Returns:
+            request, links, sent (since it was armed), unparsed (connections that are not Kafka's protocol).
+        """
+        sent = self.rules.sent(self.when.request, self.links) - self.sent_before
+        return {
+            "request": self.when.request,
+            "links": list(self.links),
+            "sent": sent,
+            "unparsed": self.rules.unparsed(self.links),
+        }
+
+    def let_go(self, how: str) -> None:
+        """``deliver`` it, ``drop`` it, or ``close`` its connection."""
+        self.rules.release(self.name, how)
+
+    def remove(self) -> None:
+        """Take the rule away; what is held is delivered. Idempotent."""
+        self.rules.disarm(self.name)
+
+
+def set_snare(name: str, when: OnRequest, scene: Scene, rng: Random, *, late: bool) -> Snare:
+    """Arm a rule for the frame that a trigger declares.
+
+    Args:
+        late: the frame outlives its client.
+
+    Raises:
+        InjectionError: no link fits.
+    """
+    pattern = when.link or (_PEERS if when.request in OF_BROKERS else _PIPELINE)
+    links = [link.name for link in resolve_links(pattern, scene, rng)[0]]
+    rules = scene.system.rules
+    before = rules.sent(when.request, links)
+    rule = Rule(
+        api=when.request,
+        at=when.at,
+        links=links,
+        action="late" if late else "hold",
+        nth=when.nth,
+        client_id=when.client_id or "",
+        transactional_id=when.transactional_id or "",
+    )
+    rules.arm(name, rule)
+    return Snare(name, when, links, before, rules)
+
+
+def held(scene: Scene) -> Frame:
+    """The frame that the trigger of this fault holds.
+
+    Raises:
+        InjectionError: there is none.
+    """
+    if scene.held is None:
+        raise InjectionError("no request is held: this needs a trigger of the kind {request: EndTxn, nth: 20}")
+    return scene.held

@@ -1,0 +1,170 @@
+"""Faults of one request: lost, its answer lost, delayed, late past its client's death; and of all requests of a kind.
+
+The trigger holds the frame (`chaos.faults.frames`); the fault decides what becomes of it.
+
+    lost      what the frame should have done does not happen; a stream cannot lose its middle, so its connection ends as well
+    delayed   it comes later, and everything behind it on the connection waits
+    late      it comes although its client has given up on it: what KIP-890 is about
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from chaos import clock
+from chaos.errors import DeadlineError
+from chaos.faults.base import Frame, Injection, Proof, Scene
+from chaos.faults.frames import held
+from chaos.faults.targets import resolve_links
+from chaos.scenario.faults import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
+from chaos.system.rules import Rule, RuleBook, Trip
+
+_HOLDS = "hold_requests"
+_WITHIN_S = 5.0
+_NS_PER_MS = 1_000_000
+_GONE = ("dropped", "closed")
+
+
+def prepare_loss(fault: LoseRequest | LoseResponse, scene: Scene, _rng: Random) -> Injection:
+    """Aim a `LoseRequest` or `LoseResponse`."""
+    frame = held(scene)
+    return LostFrame(_target(frame), 0.0, frame, "close" if fault.connection == "closed" else "drop")
+
+
+def prepare_delay(fault: DelayRequest, scene: Scene, _rng: Random) -> Injection:
+    """Aim a `DelayRequest`."""
+    frame = held(scene)
+    return HeldFrame(_target(frame), fault.for_s, frame, outlives_client=False)
+
+
+def prepare_late(fault: LateRequest, scene: Scene, _rng: Random) -> Injection:
+    """Aim a `LateRequest`."""
+    frame = held(scene)
+    return HeldFrame(_target(frame), fault.for_s, frame, outlives_client=True)
+
+
+def prepare_hold(fault: HoldRequests, scene: Scene, rng: Random) -> Injection:
+    """Aim a `HoldRequests`."""
+    links, target = resolve_links(fault.link, scene, rng)
+    rule = Rule(fault.request, fault.at, [link.name for link in links], times=0, max_hold_ms=round(2000 * fault.for_s) + 60_000)
+    return HeldRequests(target, fault.for_s, scene.system.rules, f"{_HOLDS}-{fault.name}", rule)
+
+
+@dataclass(slots=True)
+class LostFrame:
+    """A frame that was swallowed."""
+
+    target: str
+    hold_s: float
+    frame: Frame
+    how: str
+
+    def inject(self) -> None:
+        """Swallow it."""
+        self.frame.let_go(self.how)
+
+    def proof(self) -> Proof:
+        """The toxic says so: this frame, by its ids, went in and did not come out."""
+        trip = _wait(self.frame, _lost, _WITHIN_S, "the frame to be lost")
+        return Proof(bit=trip is not None, facts=_known(self.frame.trip()))
+
+    def heal(self) -> None:
+        """Nothing to undo: what is lost is lost."""
+
+
+@dataclass(slots=True)
+class HeldFrame:
+    """A frame that waits on the wire until the heal."""
+
+    target: str
+    hold_s: float
+    frame: Frame
+    outlives_client: bool
+
+    def inject(self) -> None:
+        """It is held already."""
+
+    def proof(self) -> Proof:
+        """It is held now; one that outlives its client: the client has gone."""
+        if not self.outlives_client:
+            trip = self.frame.trip()
+            return Proof(trip is not None and trip.outcome == "held", _known(trip))
+        trip = _wait(self.frame, _client_gone, self.hold_s, "the client to give up on its request")
+        if trip is None:
+            return Proof(bit=False, facts={**_known(self.frame.trip()), "problem": "its client never gave up on it"})
+        patience_ms = (trip.client_gone_ns - trip.tripped_ns) // _NS_PER_MS
+        return Proof(bit=True, facts={**trip.facts, "client_gone_after_ms": patience_ms})
+
+    def heal(self) -> Mapping[str, Any]:
+        """Deliver it, and say what the broker answered."""
+        self.frame.let_go("deliver")
+        trip = _wait(self.frame, _answered, _WITHIN_S, "the broker's answer")
+        return {**_known(trip), "error_code": trip.error_code} if trip else _known(self.frame.trip())
+
+
+@dataclass(slots=True)
+class HeldRequests:
+    """All requests of a kind on some links, or the answers to them."""
+
+    target: str
+    hold_s: float
+    rules: RuleBook
+    name: str
+    rule: Rule
+
+    def inject(self) -> None:
+        """Hold from now on."""
+        self.rules.arm(self.name, self.rule)
+
+    def proof(self) -> Proof:
+        """On each link at least one is held."""
+        try:
+            clock.wait_until(self._all, within_s=self.hold_s, reason="a request on every link to hold", every_s=0.02)
+        except DeadlineError:
+            return Proof(bit=False, facts={"held": sorted(self._links())})
+        return Proof(bit=True, facts={"held": sorted(self._links())})
+
+    def heal(self) -> None:
+        """Let all of them go."""
+        self.rules.disarm(self.name)
+
+    def _all(self) -> bool:
+        return self._links() >= set(self.rule.links)
+
+    def _links(self) -> set[str]:
+        return {trip.link for trip in self.rules.trips(self.name)}
+
+
+def _target(frame: Frame) -> str:
+    trip = frame.trip()
+    return f"{trip.api} on {trip.link}" if trip else frame.name
+
+
+def _wait(frame: Frame, condition: Callable[[Trip], bool], within_s: float, reason: str) -> Trip | None:
+    """The trip once it is so, None when it does not become so in time."""
+
+    def seen() -> Trip | None:
+        trip = frame.trip()
+        return trip if trip is not None and condition(trip) else None
+
+    try:
+        return clock.wait_until(seen, within_s=within_s, reason=reason)
+    except DeadlineError:
+        return None
+
+
+def _lost(trip: Trip) -> bool:
+    return trip.outcome in _GONE
+
+
+def _client_gone(trip: Trip) -> bool:
+    return trip.client_gone_ns > 0
+
+
+def _answered(trip: Trip) -> bool:
+    return trip.answered_ns > 0
+
+
+def _known(trip: Trip | None) -> Mapping[str, Any]:
+    return {**trip.facts, "outcome": trip.outcome} if trip else {}

@@ -1,0 +1,170 @@
+"""`matrix:`: one declaration, crossed into many scenarios.
+
+    - name: commit-sweep                                  # commit-sweep-endtxn-request-lost, …
+      title: "${request} under ${fault}"
+      matrix:
+        request: [InitProducerId, EndTxn]                 # a list of words
+        fault:                                            # or names with what they stand for
+          request-lost: [{kind: lose_request, when: {request: "${request}"}}]
+          sender-killed: [{kind: crash_pipeline, when: {request: "${request}"}}]
+      faults: "${fault}"
+      overrides:
+        - {at: {request: InitProducerId}, set: {tags: [quick]}}
+
+``${axis}`` alone is replaced by what the word stands for, within a text by the word itself. Every case keeps its coordinates in
+`matrix`. The places of the file are kept, so that errors lead to where it was written.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from itertools import product
+from typing import Any
+
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from chaos.scenario.sentences import Mistake
+from chaos.scenario.words import did_you_mean, shown
+
+_HOLE = re.compile(r"\$\{([^}]*)\}")
+_MOST = 1000
+_KEYS = ("at", "set")
+
+
+class MatrixProblem(Exception):  # noqa: N818 - never leaves this package: `load` turns it into a ScenarioError
+    """A matrix is wrong.
+
+    Attributes:
+        mistake: where and what.
+    """
+
+    def __init__(self, location: tuple[str | int, ...], message: str, *, at_key: bool = False) -> None:
+        super().__init__(message)
+        self.mistake = Mistake(location, message, at_key)
+
+
+def expand(tree: Any) -> Any:
+    """The same tree with every matrix crossed out into its cases.
+
+    Raises:
+        MatrixProblem: a matrix is wrong.
+    """
+    listed = tree.get("scenarios") if isinstance(tree, Mapping) else None
+    if not isinstance(listed, CommentedSeq) or not any(_crossed(raw) for raw in listed):
+        return tree
+    cases = CommentedSeq()
+    for number, raw in enumerate(listed):
+        for case in _cases(raw, ("scenarios", number)) if _crossed(raw) else [raw]:
+            cases.append(case)
+            cases.lc.add_idx_line_col(len(cases) - 1, listed.lc.data[number])
+    expanded = tree.copy()
+    expanded["scenarios"] = cases
+    return expanded
+
+
+def _crossed(raw: Any) -> bool:
+    return isinstance(raw, CommentedMap) and "matrix" in raw
+
+
+def _cases(raw: CommentedMap, here: tuple[str | int, ...]) -> Iterator[CommentedMap]:
+    axes = {str(axis): _axis(values, (*here, "matrix", str(axis))) for axis, values in _axes(raw["matrix"], here).items()}
+    overrides = list(_overrides(raw.get("overrides", []), axes, (*here, "overrides")))
+    combinations = list(product(*(values.items() for values in axes.values())))
+    if len(combinations) > _MOST:
+        raise MatrixProblem((*here, "matrix"), f"this makes {len(combinations)} scenarios; {_MOST} are the most")
+    for combination in combinations:
+        words = {axis: word for axis, (word, _) in zip(axes, combination, strict=True)}
+        yield _case(raw, words, {axis: value for axis, (_, value) in zip(axes, combination, strict=True)}, overrides, here)
+
+
+def _axes(matrix: Any, here: tuple[str | int, ...]) -> Mapping[Any, Any]:
+    if not isinstance(matrix, Mapping) or not matrix:
+        raise MatrixProblem((*here, "matrix"), f"{shown(matrix)} is no matrix; write matrix: {{request: [Produce, EndTxn]}}")
+    return matrix
+
+
+def _axis(values: Any, here: tuple[str | int, ...]) -> Mapping[str, Any]:
+    """Word -> what it stands for."""
+    if isinstance(values, Mapping) and values:
+        return {str(word): value for word, value in values.items()}
+    if isinstance(values, list) and values and all(isinstance(value, str | int) for value in values):
+        return {str(value): value for value in values}
+    raise MatrixProblem(here, f"{shown(values)} is no axis; write a list of words, or names with what they stand for")
+
+
+def _overrides(listed: Any, axes: Mapping[str, Mapping[str, Any]], here: tuple[str | int, ...]) -> Iterator[Mapping[str, Any]]:
+    if not isinstance(listed, list):
+        raise MatrixProblem(here, f"{shown(listed)} is no list; write [{{at: {{…}}, set: {{…}}}}]")
+    for number, override in enumerate(listed):
+        place = (*here, number)
+        if not isinstance(override, Mapping) or sorted(map(str, override)) != sorted(_KEYS):
+            raise MatrixProblem(place, "an override has `at`, the coordinates of its cases, and `set`, what is different there")
+        for axis, words in override["at"].items():
+            _must_be_known(str(axis), axes, (*place, "at"), "axis")
+            for word in words if isinstance(words, list) else [words]:
+                _must_be_known(str(word), axes[str(axis)], (*place, "at", str(axis)), f"value of {axis}")
+        yield override
+
+
+def _must_be_known(word: str, known: Mapping[str, Any], here: tuple[str | int, ...], what: str) -> None:
+    if word not in known:
+        raise MatrixProblem(here, f"{shown(word)} is no {what}{did_you_mean(word, known)}; there are: {', '.join(known)}")
+
+
+def _case(
+    raw: CommentedMap,
+    words: Mapping[str, str],
+    values: Mapping[str, Any],
+    overrides: list[Mapping[str, Any]],
+    here: tuple[str | int, ...],
+) -> CommentedMap:
+    case = deepcopy(raw)
+    case.pop("overrides", None)
+    del case["matrix"]
+    case["name"] = _name(str(case.get("name", "")), words)
+    for override in overrides:
+        if _meant(override["at"], words):
+            case.update(deepcopy(override["set"]))
+    for key in list(case):
+        case[key] = _filled(case[key], words, values, (*here, str(key)))
+    case["matrix"] = dict(words)
+    return case
+
+
+def _meant(at: Mapping[Any, Any], words: Mapping[str, str]) -> bool:
+    return all(
+        words[str(axis)] in (map(str, wanted) if isinstance(wanted, list) else [str(wanted)]) for axis, wanted in at.items()
+    )
+
+
+def _name(name: str, words: Mapping[str, str]) -> str:
+    """The words of all axes, unless the name says where they belong."""
+    template = name if _HOLE.search(name) else "-".join([name, *(f"${{{axis}}}" for axis in words)])
+    return _HOLE.sub(lambda hole: _slug(words.get(hole[1], hole[0])), template)
+
+
+def _slug(word: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")
+
+
+def _filled(node: Any, words: Mapping[str, str], values: Mapping[str, Any], here: tuple[str | int, ...]) -> Any:
+    """The node with its holes filled; what is put in may have holes too."""
+    if isinstance(node, str):
+        return _text(node, words, values, here)
+    if isinstance(node, CommentedMap):
+        for key in list(node):
+            node[key] = _filled(node[key], words, values, (*here, str(key)))
+    elif isinstance(node, CommentedSeq):
+        for number, inner in enumerate(node):
+            node[number] = _filled(inner, words, values, (*here, number))
+    return node
+
+
+def _text(text: str, words: Mapping[str, str], values: Mapping[str, Any], here: tuple[str | int, ...]) -> Any:
+    for axis in _HOLE.findall(text):
+        _must_be_known(axis, words, here, "axis")
+    whole = _HOLE.fullmatch(text)
+    if whole and not isinstance(values[whole[1]], str):
+        rest = {axis: value for axis, value in values.items() if axis != whole[1]}  # no value may stand for itself
+        return _filled(deepcopy(values[whole[1]]), {axis: words[axis] for axis in rest}, rest, here)
+    return _HOLE.sub(lambda hole: words[hole[1]], text)

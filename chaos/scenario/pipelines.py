@@ -1,0 +1,55 @@
+"""Pipelines under test, as they are declared; what they do is in the package `pipelines`."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from chaos.scenario.declared import Declared
+from chaos.scenario.units import SomeSeconds
+
+Records = Annotated[int, Field(strict=True, ge=1)]
+
+
+class SparkSquarePipeline(Declared):
+    """Spark Structured Streaming: datasource -> square -> datasink."""
+
+    kind: Literal["spark_square"]
+    delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    batch_records: Records = 3000
+
+
+class FillSourcePipeline(Declared):
+    """The loader alone: the source is judged against its ledger.
+
+    ``batch_records: 1`` puts one record into each request, ``in_flight: 1`` waits for its answer: then counts are exact.
+    """
+
+    kind: Literal["fill_source"]
+    idempotence: Annotated[bool, Field(strict=True)] = True
+    acks: Literal["all", 1] = "all"
+    batch_records: Records | None = None
+    in_flight: Annotated[int, Field(strict=True, ge=1, le=5)] = 5
+
+    @model_validator(mode="after")
+    def _idempotent_needs_all(self) -> Self:
+        if self.idempotence and self.acks != "all":
+            raise ValueError("an idempotent producer waits for all: write acks: all, or idempotence: false")
+        return self
+
+
+class ConsumeTransformProducePipeline(Declared):
+    """The plain transactional application, without Spark: `pipelines.consume_transform_produce` says what the fields mean."""
+
+    kind: Literal["consume_transform_produce"]
+    delivery: Literal["exactly_once", "at_least_once", "at_most_once"] = "exactly_once"
+    workers: Annotated[int, Field(strict=True, ge=1, le=9)] = 3
+    batch_records: Records = 500
+    interval_s: SomeSeconds = Field(alias="interval", default=0.1)
+    transaction_failure_probability: Annotated[float, Field(ge=0, le=1)] = 0.0
+    producer_per: Literal["unanswered", "process"] = "unanswered"
+    socket_timeout_s: SomeSeconds = Field(alias="socket_timeout", default=3.0)
+    transaction_timeout_s: SomeSeconds = Field(alias="transaction_timeout", default=20.0)
+    session_timeout_s: SomeSeconds = Field(alias="session_timeout", default=6.0)
+
+
+Pipeline = Annotated[SparkSquarePipeline | FillSourcePipeline | ConsumeTransformProducePipeline, Field(discriminator="kind")]

@@ -1,0 +1,155 @@
+"""Bring your own: any command that copies topic to topic is a pipeline, unchanged.
+
+The words of the command, the group and the transactional ids may hold placeholders:
+
+    {bootstrap}    bootstrap servers of this client's own listener     {folder}       for the files of this run
+    {source}       the topic to read                                   {suffix}       of this run, what its topics end with
+    {sink}         the topic to write                                  {java}         the Java that runs the system
+    {partition}    of the source: one copy of the command for each     {kafka_tools}  class path of Kafka's own programs
+
+A brace that belongs to no such word is left as it is; ``{{sink}}`` is written ``{sink}``. The command runs under
+`pipelines.command_runner`, which says ``started`` for it and outlives its end.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql.functions import expr
+
+from pipelines import group
+from pipelines.base import Command, Endpoints, Topics
+from pipelines.square import SparkSquare
+
+PLACEHOLDERS = ("bootstrap", "source", "sink", "folder", "suffix", "java", "kafka_tools", "partition")
+MODELS = ("identity", "square")
+_WORD = re.compile(r"\{\{(?P<literal>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPipeline:
+    """The pipeline.
+
+    Attributes:
+        run: the command, word by word; with ``{partition}`` in it, one copy for each source partition.
+        model: ``identity`` (the value is copied) or ``square``.
+        group: the consumer group that holds its positions.
+        ids: its transactional ids by source partition, or one with ``{partition}`` in it, or none.
+        java: what ``{java}`` stands for.
+        kafka_tools: what ``{kafka_tools}`` stands for.
+        restarts: how often a copy that ended with an error is started again, as a supervisor would.
+        repeat: start a copy that ended with 0 again as well: some end at the end that the source had when they began.
+    """
+
+    run: tuple[str, ...]
+    group: str
+    model: str = "identity"
+    ids: tuple[str, ...] = ()
+    java: str = "java"
+    kafka_tools: str = ""
+    restarts: int = 3
+    repeat: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant.
+
+        Raises:
+            ValueError: an unknown or misplaced placeholder, an unknown model, or no command.
+        """
+        if not self.run:
+            raise ValueError("run must name a command")
+        if self.model not in MODELS:
+            raise ValueError(f"model {self.model!r} is none of {', '.join(MODELS)}")
+        if "partition" in placeholders(self.group):
+            raise ValueError("group must not hold {partition}: its positions in all partitions are asked for at once")
+        for text in (*self.run, self.group, *self.ids):
+            check(text)
+
+    def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
+        """The supervisor, with a command for each copy."""
+        known = self._known(topics) | {"bootstrap": endpoints.kafka, "folder": str(folder)}
+        copies = [
+            [substituted(word, known | {"partition": str(number)}) for word in self.run]
+            for number in range(self._copies(topics))
+        ]
+        limits = ("--restarts", str(self.restarts), *(("--repeat",) if self.repeat else ()))
+        return Command((sys.executable, "-m", "pipelines.command_runner", "--copies", json.dumps(copies), *limits))
+
+    def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
+        """Seed the group."""
+        group.seed(endpoints, self._group(topics), topics)
+
+    def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:  # noqa: ARG002
+        """Of the group."""
+        return group.positions(endpoints, self._group(topics), topics)
+
+    def expected(self, source: DataFrame) -> DataFrame:
+        """Each id once, in its own partition, as the model says."""
+        if self.model == "square":
+            return SparkSquare().expected(source)
+        rows = source.selectExpr("CAST(key AS BIGINT) AS id", "struct(partition, offset) AS place", "value")
+        firsts = rows.groupBy("id").agg(expr("min(place) AS place"), expr("min_by(value, place) AS value"))
+        return firsts.selectExpr("id", "place.partition", "value", "true AS required", "place.offset AS position")
+
+    def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
+        """By source partition."""
+        known, given = self._known(topics), self.ids
+        if len(given) == 1:
+            given *= topics.partitions
+        return tuple(substituted(text, known | {"partition": str(number)}) for number, text in enumerate(given))
+
+    def _copies(self, topics: Topics) -> int:
+        names = {name for word in self.run for name in placeholders(word)}
+        return topics.partitions if "partition" in names else 1
+
+    def _group(self, topics: Topics) -> str:
+        return substituted(self.group, self._known(topics))
+
+    def _known(self, topics: Topics) -> dict[str, str]:
+        return {
+            "source": topics.source,
+            "sink": topics.sink,
+            "suffix": topics.source.partition("-")[2],
+            "java": self.java,
+            "kafka_tools": self.kafka_tools,
+        }
+
+
+def placeholders(text: str) -> tuple[str, ...]:
+    """The names in a text, in order."""
+    return tuple(match["name"] for match in _WORD.finditer(text) if match["name"])
+
+
+def check(text: str) -> None:
+    """Look at every placeholder.
+
+    Raises:
+        ValueError: one is unknown; the message names it and those that there are.
+    """
+    unknown = [name for name in placeholders(text) if name not in PLACEHOLDERS]
+    if unknown:
+        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        raise ValueError(
+            f"{{{unknown[0]}}} in {text!r} is no placeholder; there are {known}, and {{{{word}}}} for a literal one"
+        )
+
+
+def substituted(text: str, values: Mapping[str, str]) -> str:
+    """The text with its placeholders replaced.
+
+    Raises:
+        ValueError: one of them has no value here.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if match["literal"]:
+            return f"{{{match['literal']}}}"
+        if match["name"] not in values:
+            raise ValueError(f"{{{match['name']}}} in {text!r} has no value here")
+        return values[match["name"]]
+
+    return _WORD.sub(value, text)

@@ -1,0 +1,164 @@
+"""Runs a command that knows nothing of us, in one or several copies, and speaks for it in JSON lines.
+
+    {"event": "started", "copies": 3, "pids": [71, 72, 73]}      all copies run
+    {"event": "ended", "copy": 1, "code": 0}                     negative for a signal
+    {"event": "restarted", "copy": 1, "pid": 80, "restarts": 1}
+    {"event": "stopped"}
+
+What the copies print goes where our own output goes. It runs until SIGTERM, which it hands on, and ends with 0, also when all
+copies have ended with 0 before; with 1 when one died more often than it may be restarted.
+
+A copy is killed by the kernel when we are (``PR_SET_PDEATHSIG``): one that went on alone would be a second pipeline.
+"""
+
+import argparse
+import ctypes
+import json
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pipelines.messages import say
+from pipelines.pace import monotonic_s
+
+_PR_SET_PDEATHSIG = 1
+_AGAIN_S = 1.0
+_TURN_S = 0.5
+_STOP_WITHIN_S = 5.0
+
+
+@dataclass(slots=True)
+class Copy:
+    """One copy of the command.
+
+    Attributes:
+        due_s: when it is to be started again; None while it runs, or for good.
+    """
+
+    number: int
+    argv: Sequence[str]
+    process: subprocess.Popen[bytes]
+    began_s: float
+    restarts: int = 0
+    due_s: float | None = None
+    heard: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What becomes of a copy that has ended.
+
+    Attributes:
+        restarts: how often one that ended with an error is started again.
+        repeat: one that ended with 0 is started again, however often.
+    """
+
+    restarts: int
+    repeat: bool
+
+
+def main() -> None:
+    """Run the copies until told to stop, or until one died too often."""
+    signals: list[int] = []
+    arguments = _parsed()
+    with _woken(signals) as wait:
+        sys.exit(supervise(json.loads(arguments.copies), Rules(arguments.restarts, arguments.repeat), signals, wait))
+
+
+def supervise(commands: Sequence[Sequence[str]], rules: Rules, signals: list[int], wait: Callable[[float], None]) -> int:
+    """Run the copies; returns the exit code.
+
+    Args:
+        signals: SIGTERM is in it when it came.
+        wait: returns at the next signal, or after so many seconds.
+    """
+    copies = [_started(number, argv) for number, argv in enumerate(commands)]
+    say("started", copies=len(copies), pids=[copy.process.pid for copy in copies])
+    lost = None
+    while signal.SIGTERM not in signals and lost is None:
+        wait(_TURN_S)
+        lost = next((copy for copy in copies if not _tended(copy, rules)), None)
+    _end(copies)
+    say("stopped", **({} if lost is None else {"why": f"copy {lost.number} died {lost.restarts + 1} times"}))
+    return 0 if lost is None else 1
+
+
+def _tended(copy: Copy, rules: Rules) -> bool:
+    """See to one copy; False when it died once too often."""
+    code = copy.process.poll()
+    if code is not None and not copy.heard:
+        copy.heard = True
+        say("ended", copy=copy.number, code=code)
+        if code != 0 and copy.restarts == rules.restarts:
+            return False
+        if code != 0 or rules.repeat:
+            copy.restarts += code != 0
+            copy.due_s = max(monotonic_s(), copy.began_s + _AGAIN_S)
+    if copy.due_s is not None and monotonic_s() >= copy.due_s:
+        again = _started(copy.number, copy.argv)
+        copy.process, copy.began_s, copy.due_s, copy.heard = again.process, again.began_s, None, False
+        if code != 0:
+            say("restarted", copy=copy.number, pid=copy.process.pid, restarts=copy.restarts)
+    return True
+
+
+def _started(number: int, argv: Sequence[str]) -> Copy:
+    process = subprocess.Popen(argv, preexec_fn=_die_with_us)  # noqa: PLW1509 - we have one thread
+    return Copy(number, argv, process, monotonic_s())
+
+
+def _die_with_us() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _end(copies: Sequence[Copy]) -> None:
+    """SIGTERM to all, SIGKILL to those that take too long."""
+    living = [copy.process for copy in copies if copy.process.poll() is None]
+    for process in living:
+        process.terminate()
+    give_up_s = monotonic_s() + _STOP_WITHIN_S
+    for process in living:
+        try:
+            process.wait(max(0.0, give_up_s - monotonic_s()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def _woken(signals: list[int]) -> Iterator[Callable[[float], None]]:
+    """A wait that SIGTERM and the end of a copy cut short, with no moment in which one of them is missed."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, selectors.DefaultSelector() as selector:
+        ours.settimeout(0)
+        theirs.settimeout(0)  # as set_wakeup_fd demands
+        selector.register(ours, selectors.EVENT_READ)
+        for number in (signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, lambda came, _frame: signals.append(came) if came == signal.SIGTERM else None)
+        signal.set_wakeup_fd(theirs.fileno())
+
+        def wait(seconds: float) -> None:
+            if selector.select(seconds):
+                ours.recv(4096)
+
+        try:
+            yield wait
+        finally:
+            signal.set_wakeup_fd(-1)
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="run copies of a command")
+    parser.add_argument("--copies", required=True, help="JSON: a list of commands, each a list of words")
+    parser.add_argument("--restarts", type=int, default=0)
+    parser.add_argument("--repeat", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""The pipelines that are not Spark, on real brokers: what they write, what they keep to themselves, and when they give way."""
+
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from chaos import clock
+from chaos.history import History
+from chaos.subjects import Subject
+from chaos.system.addresses import joined
+from chaos.system.system import System
+from pipelines.base import Endpoints, Topics
+from pipelines.command import CommandPipeline
+from pipelines.consume_transform_produce import ConsumeTransformProduce
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(90)]
+
+COPIER = (
+    *("{java}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "{kafka_tools}"),
+    *("org.apache.kafka.tools.TransactionalMessageCopier", "--broker-list", "{bootstrap}", "--transaction-size", "50"),
+    *("--input-topic", "{source}", "--input-partition", "{partition}", "--output-topic", "{sink}"),
+    *("--consumer-group", "copier-{suffix}", "--transactional-id", "copier-{suffix}-{partition}"),
+)
+
+
+@dataclass
+class Play:
+    """Two topics, and the processes between them."""
+
+    system: System
+    folder: Path
+    history: History
+    topics: Topics
+    filled: int = 0
+    subjects: list[Subject] = field(default_factory=list)
+
+    @property
+    def endpoints(self):
+        """Through the links of the group ``spark``."""
+        links = [self.system.addresses.client("spark", number) for number in self.system.kafka.numbers]
+        return Endpoints(kafka=joined(links), audit=self.system.kafka.bootstrap)
+
+    def fill(self, records):
+        """So many more ids, id i in partition i mod 3."""
+        producer = Producer({"bootstrap.servers": self.system.kafka.bootstrap, "linger.ms": 5})
+        for number in range(self.filled, self.filled + records):
+            producer.produce(self.topics.source, key=str(number), value=str(number), partition=number % 3)
+        assert producer.flush(20) == 0
+        self.filled += records
+
+    def start(self, pipeline, name="pipeline"):
+        """Start one and wait until it says that it has."""
+        command = pipeline.command(self.endpoints, self.topics, self.folder)
+        subject = Subject(self.system.runtime, self.history, name, command, self.folder)
+        self.subjects.append(subject)
+        subject.wait_for("started")
+        return subject
+
+    def wait_for_end(self, pipeline):
+        """Until the committed positions are the end of the source."""
+        end = {number: len(range(number, self.filled, 3)) for number in range(3)}
+        clock.wait_until(
+            lambda: self.positions(pipeline) == end,
+            within_s=40,
+            reason="the end of the source",
+            seen=lambda: self.positions(pipeline),
+        )
+
+    def positions(self, pipeline):
+        """As the runner asks for them."""
+        return pipeline.positions(self.endpoints, self.topics, self.folder)
+
+    def said(self, event, name="pipeline"):
+        """What a process said so far."""
+        for subject in self.subjects:
+            subject.listen()
+        return [one.value for one in self.history.events() if (one.process, one.f) == (name, event)]
+
+    def sink(self, level="read_committed"):
+        """Rows by partition, in order: (id, value)."""
+        rows = {number: [] for number in range(3)}
+        for message in read(self.system.kafka.bootstrap, self.topics.sink, level):
+            rows[message.partition()].append((int(message.key()), int(message.value())))
+        return rows
+
+
+@pytest.fixture
+def play(system, tmp_path, request):
+    """A fresh pair of topics; afterwards all processes are gone, and the topics too."""
+    suffix = "".join(letter for letter in request.node.name if letter.isalnum())[-40:]
+    topics = Topics(f"datasource-{suffix}", f"datasink-{suffix}", 3)
+    system.kafka.create([topics.source, topics.sink], 3)
+    with History(tmp_path / "history.jsonl") as history:
+        played = Play(system, tmp_path, history, topics)
+        yield played
+        for subject in played.subjects:
+            subject.process.kill()
+    system.kafka.delete([topics.source, topics.sink])
+
+
+def read(bootstrap, topic, level):
+    """Everything up to the end that a reader of this level sees."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "isolation.level": level, "enable.partition.eof": True}
+    with closing(Consumer(settings | {"enable.auto.commit": False})) as consumer:
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(3)])
+        ended = 0
+        while ended < 3:
+            for message in consumer.consume(1000, 0.1):
+                if message.error() is None:
+                    yield message
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    ended += 1
+
+
+def squares(records):
+    """What the sink must hold."""
+    return {number: [(one, one * one) for one in range(number, records, 3)] for number in range(3)}
+
+
+def written(rows):
+    """All ids, however often."""
+    return [one for partition in rows.values() for one, _ in partition]
+
+
+def test_a_transaction_that_fails_is_done_again_and_seen_by_no_committed_reader(play):
+    """Nearly a third of all transactions are aborted when they are complete, by two workers."""
+    pipeline = ConsumeTransformProduce(workers=2, batch_records=50, transaction_failure_probability=0.3, seed=7)
+    pipeline.prepare(play.endpoints, play.topics)
+    play.fill(1500)
+
+    play.start(pipeline)
+    play.wait_for_end(pipeline)
+
+    assert play.sink() == squares(1500)
+    aborted = sum(one["records"] for one in play.said("aborted"))
+    assert aborted > 100
+    assert len(written(play.sink("read_uncommitted"))) == 1500 + aborted
+
+
+def test_the_first_workers_have_the_first_partitions(play):
+    """A fault that aims at the coordinator of a partition relies on `transactional_ids`."""
+    pipeline = ConsumeTransformProduce(workers=2)
+    pipeline.prepare(play.endpoints, play.topics)
+    play.start(pipeline)
+
+    def owners():
+        return {one["worker"]: one["partitions"] for one in play.said("assigned")}
+
+    clock.wait_until(lambda: owners() == {0: [0, 1], 1: [2]}, within_s=20, reason="both to have theirs", seen=owners)
+    ids = pipeline.transactional_ids(play.topics)
+    assert [name.rpartition("-")[2] for name in ids] == ["0", "0", "1"]
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "at_most_once"])
+def test_a_crash_shows_which_of_the_two_comes_first(play, delivery):
+    """Killed while the answer to the first of two steps is on its way: one writes twice, the other never."""
+    pipeline = ConsumeTransformProduce(delivery, workers=1, batch_records=100)
+    pipeline.prepare(play.endpoints, play.topics)
+    first = play.start(pipeline)
+    with slow(play, latency_ms=400):
+        play.fill(900)
+        clock.wait_until(lambda: play.said("committed"), within_s=20, reason="a first batch")
+        first.process.kill()
+    play.start(pipeline, "heir")
+    play.wait_for_end(pipeline)
+
+    rows = written(play.sink())
+    if delivery == "at_least_once":
+        assert set(rows) == set(range(900))
+        assert len(rows) > 900
+    else:
+        assert len(rows) == len(set(rows)) < 900
+
+
+def test_the_younger_of_two_with_the_same_transactional_id_wins(play):
+    """The elder is refused at its next transaction, says so and ends; nothing of it is seen."""
+    pipeline = ConsumeTransformProduce(workers=1, batch_records=50)
+    pipeline.prepare(play.endpoints, play.topics)
+    elder = play.start(pipeline, "elder")
+    play.fill(300)
+    play.wait_for_end(pipeline)
+    play.start(pipeline, "younger")
+    clock.wait_until(
+        lambda: sorted(play.said("assigned", "elder")[-1]["partitions"]) != [0, 1, 2], within_s=20, reason="a share"
+    )
+    play.fill(600)
+
+    clock.wait_until(lambda: not elder.process.alive(), within_s=20, reason="the elder to end")
+    play.wait_for_end(pipeline)
+
+    assert [one["worker"] for one in play.said("fenced", "elder")] == [0]
+    assert (elder.process.exit_code(), play.said("fenced", "younger")) == (1, [])
+    assert play.sink() == squares(900)
+
+
+@pytest.mark.parametrize(("producer_per", "renewals"), [("unanswered", True), ("process", False)])
+def test_a_commit_that_is_not_answered_at_once_costs_the_producer_its_epoch(play, producer_per, renewals):
+    """It takes longer than the client waits before it sends a request again, so a second one may be on its way."""
+    pipeline = ConsumeTransformProduce(producer_per=producer_per, workers=1, retry_backoff_ms=250)
+    pipeline.prepare(play.endpoints, play.topics)
+    play.start(pipeline)
+    play.fill(60)
+    play.wait_for_end(pipeline)
+    before = play.said("renewed")
+
+    with slow(play, latency_ms=250):
+        play.fill(60)
+        play.wait_for_end(pipeline)
+    play.fill(60)
+    play.wait_for_end(pipeline)
+
+    assert before == []
+    assert bool(play.said("renewed")) == renewals
+    assert play.sink() == squares(180)
+
+
+def test_kafkas_own_copier_is_a_pipeline_as_it_is(play):
+    """Three copies, one for each partition, unchanged: every row arrives once, and the supervisor outlives their end."""
+    tools = {"java": str(play.system.parts.java), "kafka_tools": play.system.parts.tools_class_path}
+    pipeline = CommandPipeline(COPIER, "copier-{suffix}", ids=("copier-{suffix}-{partition}",), **tools)
+    pipeline.prepare(play.endpoints, play.topics)
+    play.fill(600)
+
+    supervisor = play.start(pipeline)
+    play.wait_for_end(pipeline)
+    clock.wait_until(lambda: len(play.said("ended")) == 3, within_s=20, reason="all three to end")
+
+    assert play.sink() == {number: [(one, one) for one in range(number, 600, 3)] for number in range(3)}
+    assert [one["code"] for one in play.said("ended")] == [0, 0, 0]
+    supervisor.must_live()
+    supervisor.stop()
+    assert supervisor.process.exit_code() == 0
+
+
+@contextmanager
+def slow(play, latency_ms):
+    """Every broker's answers to the pipeline come late."""
+    links = [link for link in play.system.links if link.source == "spark"]
+    for link in links:
+        link.add("slow", "latency", "down", {"latency": latency_ms})
+    try:
+        yield
+    finally:
+        for link in links:
+            link.remove("slow", "down")

@@ -1,0 +1,241 @@
+from dataclasses import replace
+
+import pytest
+
+from tests.planted.log import BEGAN_MS, Batch, Judge, Log, Record, clean
+from verifiers.base import Bounds, Example, Finding, Verdict
+
+WRONG = ("torn", "aborted read", "early read", "withheld", "split view", "unaccounted")
+NONE = dict.fromkeys((*WRONG, "aborted", "open", "hanging"), 0)
+
+
+def shown(log: Log, *ids: int) -> Log:
+    """A read_committed reader is given rows of aborted transactions."""
+    rows = tuple(row for row in log.hidden if row.key in {str(id_) for id_ in ids})
+    return replace(log, batches=log.all_batches(), uncommitted=log.all_rows()).plus(*rows)
+
+
+def fixed(log: Log) -> Log:
+    """Views and batches stay what they are, whatever is done to the committed view."""
+    return replace(log, batches=log.all_batches(), uncommitted=log.all_rows())
+
+
+def markers(*marked: tuple[int, int, int, int, str], written_under: int) -> Log:
+    """Transactions that each wrote one row: partition, number in it, producer, epoch of the marker, its kind."""
+    rows, batches, ends = [], [], dict.fromkeys(range(3), 0)
+    for partition, number, producer, epoch, control in marked:
+        at = 2 * number
+        row = Record(partition, at, BEGAN_MS, str(at), "x")
+        rows.append((row, control))
+        batches.append(Batch(partition, at, at, producer, written_under, transactional=True, control=None))
+        batches.append(Batch(partition, at + 1, at + 1, producer, epoch, transactional=True, control=control))
+        ends[partition] = max(ends[partition], at + 2)
+    return Log(
+        expected=(),
+        observed=tuple(row for row, control in rows if control == "COMMIT"),
+        bounds={home: Bounds(0, end, end) for home, end in ends.items()},
+        positions={},
+        hidden=tuple(row for row, control in rows if control == "ABORT"),
+        batches=tuple(batches),
+    )
+
+
+def test_an_aborted_row_that_is_read(judge: Judge) -> None:
+    """The reader is given one of three rows whose transaction was aborted."""
+    log = shown(clean().with_aborted(0, 24, 27, 30), 27)
+
+    example = Example("aborted read", 0, 11, 27, BEGAN_MS + 27, "its transaction was aborted")
+    counts = NONE | {"aborted read": 1, "aborted": 2}
+    assert judge("atomicity", log) == Finding("atomicity", "sink", Verdict.INVALID, 1, 27, counts, (example,))
+
+
+def test_first_and_last_of_an_aborted_block_and_beside_markers(judge: Judge) -> None:
+    """Blocks at the end of two partitions; each row of one that borders on a marker."""
+    log = shown(clean().with_aborted(0, 24, 27, 30).with_aborted(0, 33).with_aborted(2, 26, 29), 24, 30, 33, 26, 29)
+
+    finding = judge("atomicity", log)
+
+    assert (finding.count, finding.counts) == (5, NONE | {"aborted read": 5, "aborted": 1})
+    assert [(one.partition, one.offset) for one in finding.examples] == [(0, 10), (0, 12), (0, 14), (2, 210), (2, 211)]
+
+
+def test_aborted_rows_that_nobody_sees(judge: Judge) -> None:
+    """As it should be; they are counted."""
+    log = clean().with_aborted(0, 3, 6, 24).with_aborted(1, 25)
+
+    assert judge("atomicity", log) == Finding("atomicity", "sink", Verdict.VALID, 0, 28, NONE | {"aborted": 4})
+
+
+def test_a_transaction_that_is_not_ended(judge: Judge) -> None:
+    """It hides the end, so nothing is decided; one that hangs in two partitions is two."""
+    finding = judge("atomicity", clean().with_open_transaction(0).with_open_transaction(2))
+
+    assert (finding.verdict, finding.checked, finding.counts) == (Verdict.UNKNOWN, 24, NONE | {"open": 2, "hanging": 2})
+
+
+def test_an_open_row_that_is_read(judge: Judge) -> None:
+    """The last stable offset is beyond it, though nothing ended its transaction."""
+    log = fixed(clean().with_open_transaction(1))
+    row = next(row for row in log.all_rows() if row.key == "open")
+    log = replace(log.plus(row), bounds=clean().bounds)
+
+    finding = judge("atomicity", log)
+
+    assert (finding.verdict, finding.counts) == (Verdict.INVALID, NONE | {"early read": 1, "hanging": 1})
+    assert finding.examples == (Example("early read", 1, 109, None, BEGAN_MS, "its transaction is not ended"),)
+
+
+def test_committed_rows_behind_an_open_transaction_are_not_decided(judge: Judge) -> None:
+    """What was written above the last stable offset is open, whoever wrote it."""
+    log = fixed(clean()).without(16, 19, 22)
+    log = replace(log, bounds={**log.bounds, 1: replace(log.bounds[1], lso=106)})
+
+    finding = judge("atomicity", log)
+
+    assert (finding.verdict, finding.checked, finding.counts) == (Verdict.UNKNOWN, 21, NONE | {"open": 3})
+
+
+def test_a_committed_row_that_is_withheld(judge: Judge) -> None:
+    """First and last row of a log, and one at the last stable offset but one."""
+    finding = judge("atomicity", fixed(clean()).without(0, 23))
+
+    assert finding.counts == NONE | {"withheld": 2}
+    assert [(one.partition, one.offset, one.id) for one in finding.examples] == [(0, 0, 0), (2, 208, 23)]
+    assert finding.examples[0].detail == "nothing hides it, but a read_committed reader is not given it"
+
+
+def test_the_two_views_differ(judge: Judge) -> None:
+    """In key, value or time, or in being there; null is equal to null."""
+    log = clean().changed(0, key=None, value=None)
+    log = fixed(log).changed(9, value="82").changed(11, timestamp_ms=0).changed(10, key="11")
+    log = log.plus(Record(1, 104, BEGAN_MS, "1", "1"))
+
+    finding = judge("atomicity", log)
+
+    assert (finding.checked, finding.counts) == (25, NONE | {"split view": 4})
+    assert [(one.partition, one.offset, one.detail) for one in finding.examples] == [
+        (0, 3, "read_uncommitted shows another record here"),
+        (1, 103, "read_uncommitted shows another record here"),
+        (1, 104, "only read_committed shows it"),
+        (2, 203, "read_uncommitted shows another record here"),
+    ]
+
+
+def test_offsets_that_are_neither_row_nor_marker(judge: Judge) -> None:
+    """At the begin, in the middle with a marker between, and at the end; each stretch is one example."""
+    log = fixed(clean())
+    gone = {(0, 0), (1, 103), (1, 104), (1, 105)}
+    log = replace(
+        log,
+        observed=tuple(row for row in log.observed if (row.partition, row.offset) not in gone),
+        uncommitted=tuple(row for row in log.all_rows() if (row.partition, row.offset) not in gone),
+        batches=tuple(batch for batch in log.all_batches() if (batch.partition, batch.first_offset) not in gone),
+        bounds={**log.bounds, 2: replace(log.bounds[2], lso=212, hw=212)},
+    )
+
+    finding = judge("atomicity", log)
+
+    assert (finding.count, finding.counts) == (6, NONE | {"unaccounted": 6})
+    assert [(one.partition, one.offset, one.detail[:6]) for one in finding.examples] == [
+        (0, 0, "1 from"),
+        (1, 103, "3 from"),
+        (2, 210, "2 from"),
+    ]
+
+
+def test_a_partition_that_is_gone(judge: Judge) -> None:
+    """Its offsets are unaccounted though nothing of it was read at all."""
+    log = clean(1)
+    log = replace(log, bounds={**log.bounds, 7: Bounds(40, 50, 50)}, batches=log.all_batches())
+
+    finding = judge("atomicity", log)
+
+    assert [(one.partition, one.offset, one.detail[:7]) for one in finding.examples] == [(7, 40, "10 from")]
+
+
+def test_a_torn_transaction(judge: Judge) -> None:
+    """Its epoch was raised to end it, so both markers are of one transaction: one half of it was committed."""
+    log = markers((0, 0, 7, 5, "COMMIT"), (2, 0, 7, 5, "ABORT"), written_under=4)
+
+    detail = "producer 7 epoch 5: aborted here, committed at partition 0 offset 1"
+    example = Example("torn", 2, 1, None, None, detail)
+    counts = NONE | {"torn": 1, "aborted": 1}
+    assert judge("atomicity", log) == Finding("atomicity", "sink", Verdict.INVALID, 1, 2, counts, (example,))
+
+
+@pytest.mark.parametrize("second", [(2, 0, 8, 5, "ABORT"), (2, 0, 7, 6, "ABORT"), (2, 0, 7, 5, "COMMIT")])
+def test_two_transactions_are_not_a_torn_one(judge: Judge, second: tuple[int, int, int, int, str]) -> None:
+    """Of another producer, of the next epoch, or ended alike."""
+    log = markers((0, 0, 7, 5, "COMMIT"), second, written_under=4)
+
+    finding = judge("atomicity", log)
+
+    assert (finding.verdict, finding.counts["torn"], finding.note) == (Verdict.VALID, 0, "")
+
+
+def test_a_producer_that_kept_its_epoch_cannot_be_judged(judge: Judge) -> None:
+    """It may have committed one transaction and aborted the next: nothing is claimed, and that is said."""
+    log = markers((0, 0, 7, 4, "COMMIT"), (2, 0, 7, 4, "ABORT"), written_under=4)
+
+    finding = judge("atomicity", log)
+
+    assert (finding.verdict, finding.counts["torn"]) == (Verdict.VALID, 0)
+    assert finding.note == "whether one was torn cannot be told of 1 producers that kept their epoch"
+
+
+def test_in_one_partition_nothing_can_be_torn(judge: Judge) -> None:
+    """A producer that kept its epoch committed and aborted there: two transactions, and nothing to note."""
+    log = markers((0, 0, 7, 4, "COMMIT"), (0, 1, 7, 4, "ABORT"), written_under=4)
+
+    finding = judge("atomicity", log)
+
+    assert (finding.verdict, finding.counts, finding.note) == (Verdict.VALID, NONE | {"aborted": 1}, "")
+
+
+def test_two_producers_take_turns(judge: Judge) -> None:
+    """Their rows alternate in one partition; a marker ends the rows of its own producer only."""
+    rows = tuple(Record(0, place, BEGAN_MS, str(place), "x") for place in range(4))
+    written = tuple(Batch(0, place, place, 7 + place % 2, 0, transactional=True, control=None) for place in range(4))
+    ended = tuple(
+        Batch(0, 4 + place, 4 + place, 7 + place, 0, transactional=True, control=control)
+        for place, control in enumerate(["ABORT", "COMMIT"])
+    )
+    log = Log((), rows[1::2], {0: Bounds(0, 6, 6)}, {}, hidden=rows[::2], batches=written + ended)
+
+    assert judge("atomicity", log).counts == NONE | {"aborted": 2}
+    assert judge("atomicity", shown(log, 2)).counts == NONE | {"aborted": 1, "aborted read": 1}
+    assert judge("atomicity", fixed(log).without(3)).counts == NONE | {"aborted": 2, "withheld": 1}
+
+
+def test_a_block_longer_than_a_bucket(judge: Judge) -> None:
+    """An aborted batch of ten thousand offsets hides all of its rows, whichever bucket they fall in."""
+    places = (4094, 4095, 4096, 8191, 8192, 9999)
+    rows = tuple(Record(0, place, BEGAN_MS, str(place), "x") for place in places)
+    batches = (
+        Batch(0, 0, 9999, 7, 0, transactional=True, control=None),
+        Batch(0, 10_000, 10_000, 7, 0, transactional=True, control="ABORT"),
+    )
+    log = Log((), rows, {0: Bounds(0, 10_001, 10_001)}, {}, uncommitted=rows, batches=batches)
+
+    finding = judge("atomicity", log)
+
+    assert (finding.counts["aborted read"], finding.counts["unaccounted"]) == (6, 9994)
+
+
+def test_a_log_without_transactions(judge: Judge) -> None:
+    """Rows that are in no transaction are committed at once."""
+    log = clean()
+    plain = (batch._replace(transactional=False) for batch in log.all_batches() if batch.control is None)
+    marked = (batch for batch in log.all_batches() if batch.control is not None)
+
+    finding = judge("atomicity", replace(log, batches=(*plain, *marked)))
+
+    assert (finding.verdict, finding.counts) == (Verdict.VALID, NONE)
+
+
+def test_more_than_can_be_shown(judge: Judge) -> None:
+    """All are counted, the first 32 by place are shown."""
+    finding = judge("atomicity", fixed(clean(120)).without(*range(120)))
+
+    places = [(one.partition, one.offset) for one in finding.examples]
+    assert (finding.count, len(places), places) == (120, 32, sorted(places))

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"math/rand"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+)
+
+// stuck is a link whose client takes nothing, until a toxic of this type is blocked on its output.
+func stuck(t *testing.T, toxic string) (*toxiproxy.Proxy, net.Conn) {
+	t.Helper()
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	_, proxy := metered(t, upstream)
+	addToxic(t, proxy, toxic)
+	client := dial(t, proxy)
+	server, err := upstream.Accept()
+	must(t, err)
+	t.Cleanup(func() { server.Close() })
+	fill(t, server)
+	return proxy, client
+}
+
+// remove removes a toxic, and is closed when that is done.
+func remove(t *testing.T, proxy *toxiproxy.Proxy, name string) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		proxy.Toxics.RemoveToxic(t.Context(), name)
+	}()
+	return done
+}
+
+// die ends a connection with a reset, as a killed process that had not read everything does.
+func die(t *testing.T, client net.Conn) {
+	t.Helper()
+	must(t, client.(*net.TCPConn).SetLinger(0))
+	client.Close()
+}
+
+// The stock `latency` does not heed an interrupt while its receiver takes nothing. When the receiver dies meanwhile, its removal
+// never ends, and it has the lock that every other request for this proxy needs. This is why there is a `delay`; should this test
+// fail with a later Toxiproxy, `delay` may go.
+func TestStockLatencyBlocksTheApiForEver(t *testing.T) {
+	proxy, client := stuck(t, `{"name":"slow","type":"latency","stream":"downstream","attributes":{"latency":1}}`)
+	removed := remove(t, proxy, "slow")
+	time.Sleep(100 * time.Millisecond) // the removal has the lock now
+	die(t, client)
+	asked := make(chan struct{})
+	go func() { defer close(asked); proxy.Toxics.GetToxicArray() }()
+	select {
+	case <-removed:
+		t.Error("it was removed")
+	case <-asked:
+		t.Error("the API answered")
+	case <-time.After(time.Second):
+	}
+}
+
+// Ours is removed at any moment of its receiver's death, and the API answers.
+func TestDelayIsRemovedFromADeadLink(t *testing.T) {
+	for name, death := range map[string]func(*testing.T, net.Conn){"paused": func(*testing.T, net.Conn) {}, "dies": die} {
+		t.Run(name, func(t *testing.T) {
+			proxy, client := stuck(t, `{"name":"slow","type":"delay","stream":"downstream","attributes":{"latency":1}}`)
+			removed := remove(t, proxy, "slow")
+			time.Sleep(100 * time.Millisecond)
+			death(t, client)
+			select {
+			case <-removed:
+			case <-time.After(deadline):
+				t.Fatal("it cannot be removed")
+			}
+			proxy.Toxics.GetToxicArray()
+		})
+	}
+}
+
+// Clients die all the time while a delay comes and goes: the API goes on answering, and no goroutine stays.
+func TestDelayComesAndGoesUnderDyingClients(t *testing.T) {
+	_, proxy := proxied(t)
+	dial(t, proxy).Close()
+	before := runtime.NumGoroutine()
+	for range 40 {
+		var clients []net.Conn
+		for range 3 {
+			client := dial(t, proxy)
+			client.Write(make([]byte, 200_000))
+			clients = append(clients, client)
+		}
+		for _, stream := range []string{"upstream", "downstream"} {
+			addToxic(t, proxy, `{"name":"slow_`+stream+`","type":"delay","stream":"`+stream+`","attributes":{"latency":2,"jitter":2}}`)
+		}
+		removed := remove(t, proxy, "slow_downstream")
+		for _, client := range clients {
+			die(t, client)
+		}
+		select {
+		case <-removed:
+		case <-time.After(deadline):
+			t.Fatal("it cannot be removed")
+		}
+		must(t, proxy.Toxics.RemoveToxic(t.Context(), "slow_upstream"))
+	}
+	eventually(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= before+2 })
+}
+
+// Bytes come later by the latency, in order and whole, and a change of it is heeded.
+func TestDelays(t *testing.T) {
+	_, proxy := proxied(t)
+	server := httptest.NewServer(toxiproxyServer().Routes())
+	defer server.Close()
+	addToxic(t, proxy, `{"name":"slow","type":"delay","stream":"upstream","attributes":{"latency":60,"jitter":10}}`)
+	client := dial(t, proxy)
+	ping := func() time.Duration {
+		begun := time.Now()
+		_, err := client.Write([]byte("x"))
+		must(t, err)
+		_, err = io.ReadFull(client, make([]byte, 1))
+		must(t, err)
+		return time.Since(begun)
+	}
+	if took := ping(); took < 50*time.Millisecond || took > 2*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	_, err := proxy.Toxics.UpdateToxicJson("slow", bytes.NewBufferString(`{"attributes":{"latency":150}}`))
+	must(t, err)
+	if took := ping(); took < 140*time.Millisecond {
+		t.Errorf("after the change it took %v", took)
+	}
+	_, err = proxy.Toxics.UpdateToxicJson("slow", bytes.NewBufferString(`{"attributes":{"latency":-1}}`))
+	if refused, ok := err.(*toxiproxy.ApiError); !ok || refused.StatusCode != http.StatusBadRequest {
+		t.Errorf("a latency of -1: %v", err)
+	}
+}
+
+// A stream is not slowed down, only moved in time: all chunks are under way at once, and arrive in order.
+func TestDelayKeepsTheThroughput(t *testing.T) {
+	_, proxy := proxied(t)
+	addToxic(t, proxy, `{"name":"slow","type":"delay","stream":"upstream","attributes":{"latency":100,"jitter":50}}`)
+	client := dial(t, proxy)
+	sent := make([]byte, 8<<20)
+	rand.New(rand.NewSource(5)).Read(sent)
+	begun := time.Now()
+	go client.Write(sent)
+	received := make([]byte, len(sent))
+	_, err := io.ReadFull(client, received)
+	must(t, err)
+	if !bytes.Equal(sent, received) {
+		t.Error("the bytes that came back are not those that were sent")
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// What is kept when it is removed, or updated, or when its sender closes, is not lost.
+func TestDelayLosesNothing(t *testing.T) {
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	_, proxy := metered(t, upstream)
+	addToxic(t, proxy, `{"name":"slow","type":"delay","stream":"upstream","attributes":{"latency":300}}`)
+	client := dial(t, proxy)
+	server, err := upstream.Accept()
+	must(t, err)
+	defer server.Close()
+	sent := make([]byte, 1<<20)
+	rand.New(rand.NewSource(6)).Read(sent)
+	client.Write(sent[:500_000])
+	_, err = proxy.Toxics.UpdateToxicJson("slow", bytes.NewBufferString(`{"attributes":{"jitter":1}}`))
+	must(t, err)
+	client.Write(sent[500_000:])
+	must(t, proxy.Toxics.RemoveToxic(t.Context(), "slow"))
+	addToxic(t, proxy, `{"name":"slow","type":"delay","stream":"upstream","attributes":{"latency":300}}`)
+	client.Write([]byte("last"))
+	client.Close()
+	server.SetDeadline(time.Now().Add(deadline))
+	received, err := io.ReadAll(server)
+	must(t, err)
+	if !bytes.Equal(received, append(sent, "last"...)) {
+		t.Errorf("%d bytes arrived of %d, or others", len(received), len(sent)+4)
+	}
+}

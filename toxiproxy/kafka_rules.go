@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"sync/atomic"
+)
+
+// What a rule does to the frame that it hits.
+const (
+	actionCount = "count" // nothing, but it is recorded
+	actionHold  = "hold"  // parked with all that is behind it, until released; it dies with its client
+	actionLate  = "late"  // held, but delivered although its sender has gone
+	actionDrop  = "drop"  // swallowed
+	actionDelay = "delay" // delivered later, and all that is behind it
+	actionClose = "close" // swallowed, and the connection ends
+)
+
+const dayMs = 24 * 60 * 60 * 1000
+
+const (
+	atRequest  = "request"
+	atResponse = "response"
+)
+
+// What is done with the frames that a rule holds.
+const (
+	releaseNot     = ""
+	releaseDeliver = "deliver"
+	releaseDrop    = "drop"
+	releaseClose   = "close"
+)
+
+// Spec is a rule as it is declared; the empty pattern is any, and no links are all.
+type Spec struct {
+	Links           []string  `json:"links"`
+	API             apiNumber `json:"api"`
+	At              string    `json:"at"`
+	Nth             int64     `json:"nth"`
+	Times           int64     `json:"times"` // 0: all from the nth on
+	ClientID        string    `json:"client_id"`
+	TransactionalID string    `json:"transactional_id"`
+	Action          string    `json:"action"`
+	DelayMs         int64     `json:"delay_ms"`
+	MaxHoldMs       int64     `json:"max_hold_ms"`
+	Release         string    `json:"release"`
+}
+
+// Rule is a rule as it is shown.
+type Rule struct {
+	Spec
+	Matched int64 `json:"matched"`
+}
+
+// rule is a rule in force. What it counts stays when it is changed.
+type rule struct {
+	id      string
+	matched atomic.Int64
+	now     atomic.Pointer[version]
+}
+
+// version is a rule between two changes. Who waits for a release waits for its end.
+type version struct {
+	Spec
+	ended chan struct{}
+}
+
+func newRule(id string, spec Spec) *rule {
+	r := &rule{id: id}
+	r.now.Store(&version{spec, make(chan struct{})})
+	return r
+}
+
+func (r *rule) change(spec Spec) {
+	old := r.now.Swap(&version{spec, make(chan struct{})})
+	close(old.ended)
+}
+
+// hits counts a frame that the rule is about; there is an action when it is the rule's turn.
+func (r *rule) hits(link, client, transactional string) (n int64, action string) {
+	spec := r.now.Load()
+	if !spec.about(link, client, transactional) {
+		return 0, ""
+	}
+	n = r.matched.Add(1)
+	due := n >= spec.Nth && (spec.Times == 0 || n-spec.Nth < spec.Times)
+	if !due || (parks(spec.Action) && spec.Release != releaseNot) {
+		return n, ""
+	}
+	return n, spec.Action
+}
+
+func (s *Spec) about(link, client, transactional string) bool {
+	return (s.Links == nil || slices.Contains(s.Links, link)) && like(s.ClientID, client) && like(s.TransactionalID, transactional)
+}
+
+// parks is whether a frame waits.
+func parks(action string) bool {
+	return action == actionHold || action == actionLate || action == actionDelay
+}
+
+func like(pattern, text string) bool {
+	if pattern == "" {
+		return true
+	}
+	matched, _ := path.Match(pattern, text) // the pattern was tried when the rule was armed
+	return matched
+}
+
+// patched is what a merge patch (RFC 7396) makes of a rule; old is nil for a new one.
+func patched(old *Spec, patch json.RawMessage) (Spec, error) {
+	fields, err := fieldsOf(old)
+	if err != nil {
+		return Spec{}, err
+	}
+	changes := make(map[string]json.RawMessage)
+	if err := json.Unmarshal(patch, &changes); err != nil {
+		return Spec{}, errors.New(": a rule is an object, or null")
+	}
+	for field, value := range changes {
+		if isNull(value) {
+			delete(fields, field)
+		} else {
+			fields[field] = value
+		}
+	}
+	return specOf(fields)
+}
+
+func isNull(value json.RawMessage) bool {
+	return bytes.Equal(bytes.TrimSpace(value), []byte("null"))
+}
+
+func fieldsOf(old *Spec) (map[string]json.RawMessage, error) {
+	fields := make(map[string]json.RawMessage)
+	if old == nil {
+		return fields, nil
+	}
+	data, err := json.Marshal(old)
+	if err != nil {
+		return nil, err
+	}
+	return fields, json.Unmarshal(data, &fields)
+}
+
+// specOf reads a rule's fields; those that are not there have their defaults.
+func specOf(fields map[string]json.RawMessage) (Spec, error) {
+	spec := Spec{API: -1, At: atRequest, Nth: 1, Times: 1, MaxHoldMs: 60000}
+	var matched int64 // is shown, and not set
+	places := map[string]any{
+		"links": &spec.Links, "api": &spec.API, "at": &spec.At, "nth": &spec.Nth, "times": &spec.Times,
+		"client_id": &spec.ClientID, "transactional_id": &spec.TransactionalID, "action": &spec.Action,
+		"delay_ms": &spec.DelayMs, "max_hold_ms": &spec.MaxHoldMs, "release": &spec.Release, "matched": &matched,
+	}
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		place, known := places[field]
+		if !known {
+			return Spec{}, fmt.Errorf(".%s: a rule has no such field", field)
+		}
+		if err := json.Unmarshal(fields[field], place); err != nil {
+			return Spec{}, fmt.Errorf(".%s: %w", field, err)
+		}
+	}
+	return spec, spec.check()
+}
+
+// check says what is wrong, beginning with the field.
+func (s *Spec) check() error {
+	parking := []string{actionHold, actionLate, actionDelay}
+	wrongs := []struct {
+		field, what string
+		wrong       bool
+	}{
+		{"api", "is missing", s.API < 0},
+		{"links", "is empty; leave it out for all links", s.Links != nil && len(s.Links) == 0},
+		{"at", "is request or response", !slices.Contains([]string{atRequest, atResponse}, s.At)},
+		{"nth", "is 1 or more", s.Nth < 1},
+		{"times", "is 0 or more; 0 is all", s.Times < 0},
+		{"action", "is count, hold, late, drop, delay or close", !slices.Contains(append(parking, actionCount, actionDrop, actionClose), s.Action)},
+		{"delay_ms", "is 1 or more for a delay", s.Action == actionDelay && s.DelayMs < 1},
+		{"delay_ms", "is 0 to 86400000", s.DelayMs < 0 || s.DelayMs > dayMs},
+		{"max_hold_ms", "is 1 to 86400000", s.MaxHoldMs < 1 || s.MaxHoldMs > dayMs},
+		{"release", `is "", deliver, drop or close`, !slices.Contains([]string{releaseNot, releaseDeliver, releaseDrop, releaseClose}, s.Release)},
+		{"client_id", "is no pattern of path.Match", !isPattern(s.ClientID)},
+		{"transactional_id", "is no pattern of path.Match", !isPattern(s.TransactionalID)},
+	}
+	for _, w := range wrongs {
+		if w.wrong {
+			return fmt.Errorf(".%s: %s", w.field, w.what)
+		}
+	}
+	return nil
+}
+
+func isPattern(text string) bool {
+	_, err := path.Match(text, "")
+	return err == nil
+}

@@ -1,0 +1,197 @@
+"""Atomicity: a transaction is there as a whole or not at all, and readers see the committed ones only.
+
+    torn           a transaction that was committed in one partition and aborted in another
+    aborted read   a row that a read_committed reader is given, of a transaction that was aborted
+    early read     the same of a transaction that is not ended: no marker of it is in the partition
+    withheld       a row below the last stable offset that is committed, or in no transaction, but is not given to such a reader
+    split view     a row that the two views show differently, or that only the committed one shows
+    unaccounted    an offset between low and high watermark that is neither a row nor a marker, so that not
+                   HW - low = committed + aborted + open rows + markers
+
+    aborted        rows that were rightly hidden: of aborted transactions
+    open           rows above the last stable offset: of a transaction that is not ended, or behind one (not decided yet)
+    hanging        transactions that are not ended; the evidence is then UNKNOWN, for they may still be
+
+What a marker ends is known exactly: in one partition, the rows of its producer id since that producer's last marker. Which
+markers of different partitions belong to one transaction is known only where the epoch says so, that is where it was raised
+to end the transaction (transactions v2, KIP-890; or a new instance fenced the old one): then all markers of a producer id and
+epoch are of one transaction. A producer that keeps its epoch (transactions v1) may commit one transaction and abort the next;
+if it wrote to several partitions the log cannot tell this from a torn transaction. That is not counted, only noted.
+
+Easily confused with a torn one: output that is committed without the input's position, which is one whole transaction where two
+belong together (`verifiers.offsets`). Easily confused with unaccounted offsets: what compaction removed. The log must not be
+a compacted one.
+
+Sources: KIP-98 (markers, LSO), KIP-890; Kafka's `ProducerStateManager`.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from verifiers.base import ANY_LOG, Evidence, Example, Finding
+from verifiers.findings import EXAMPLES, absent, by_partition, decoded, example, first, rule
+
+_WRONG_ROWS = ("aborted read", "early read", "withheld", "split view")
+_RIGHT_ROWS = ("aborted", "open")
+_BUCKET = 4096  # offsets; a row meets only the hidden stretches of its bucket
+_BY_PRODUCER = "PARTITION BY partition, producer_id ORDER BY first_offset ROWS BETWEEN"
+
+
+@dataclass(frozen=True, slots=True)
+class Atomicity:
+    """Compares both views with the transactions of the log; ``checked`` are the rows of either, but for what is open."""
+
+    name: str = "atomicity"
+    subjects: frozenset[str] = ANY_LOG
+    views: frozenset[str] = frozenset({"uncommitted", "batches"})
+
+    def check(self, evidence: Evidence) -> Finding:
+        """Judge one log."""
+        if evidence.uncommitted is None or evidence.batches is None:
+            return absent(self.name, evidence, "the uncommitted view and the record batches")
+        batches = _ended(evidence.batches)
+        rows, holes = _judged(evidence, evidence.uncommitted, batches), _holes(evidence, evidence.uncommitted)
+        torn, undecided = _torn(batches)
+        found = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
+        hidden = holes.selectExpr("coalesce(sum(hole), 0)").collect()[0][0]
+        counts = {"torn": len(torn)} | {kind: found.get(kind, 0) for kind in _WRONG_ROWS} | {"unaccounted": hidden}
+        count, checked = sum(counts.values()), sum(found.values()) - found.get("open", 0)
+        examples = [*torn, *_wrong_rows(rows, sum(counts[kind] for kind in _WRONG_ROWS)), *_wrong_offsets(holes, hidden)]
+        examples.sort(key=lambda one: (one.partition, -1 if one.offset is None else one.offset))
+        verdict, doubts = rule(evidence, count, checked)
+        counts |= {kind: found.get(kind, 0) for kind in _RIGHT_ROWS} | {"hanging": _hanging(batches)}
+        note = "; ".join(text for text in (doubts, undecided) if text)
+        return Finding(self.name, evidence.subject, verdict, count, checked, counts, tuple(examples[:EXAMPLES]), note)
+
+
+def _ended(batches: DataFrame) -> DataFrame:
+    """Every batch; columns added: number (of the producer's transaction in this partition), ending (its marker, or null)."""
+    return batches.selectExpr(
+        "*",
+        f"count_if(control IS NOT NULL) OVER ({_BY_PRODUCER} UNBOUNDED PRECEDING AND 1 PRECEDING) AS number",
+        f"first_value(control, true) OVER ({_BY_PRODUCER} CURRENT ROW AND UNBOUNDED FOLLOWING) AS ending",
+    )
+
+
+def _judged(evidence: Evidence, uncommitted: DataFrame, batches: DataFrame) -> DataFrame:
+    """Every row of either view: partition, offset, timestamp_ms, key, value, id, and its kind (``committed`` when right)."""
+    both = _in_both(evidence.observed, uncommitted)
+    within = f"bucket = offset DIV {_BUCKET} AND offset BETWEEN first_offset AND last_offset"
+    same_place = F.expr(f"row.partition = hidden.partition AND {within}")
+    joined = both.alias("row").join(_hidden(batches).alias("hidden"), same_place, "left")
+    stable = by_partition({partition: ends.lso for partition, ends in evidence.bounds.items()})
+    kind = f"""CASE WHEN NOT in_all OR in_committed AND NOT same THEN 'split view'
+                    WHEN in_committed AND ending = 'ABORT' THEN 'aborted read'
+                    WHEN in_committed AND ending = 'none' THEN 'early read'
+                    WHEN in_committed THEN 'committed'
+                    WHEN ending = 'ABORT' THEN 'aborted'
+                    WHEN ending IS NULL AND offset < {stable} THEN 'withheld'
+                    ELSE 'open' END AS kind"""
+    return decoded(joined.selectExpr("row.*", "ending")).selectExpr("*", kind)
+
+
+def _in_both(committed: DataFrame, uncommitted: DataFrame) -> DataFrame:
+    """A row for each place that either view shows, as the committed one shows it if it does; in_committed, in_all, same."""
+    content = "timestamp_ms, key, value"
+    return (
+        committed.selectExpr("partition", "offset", f"struct({content}) AS read")
+        .join(uncommitted.selectExpr("partition", "offset", f"struct({content}) AS there"), ["partition", "offset"], "full")
+        .selectExpr(
+            "partition",
+            "offset",
+            "coalesce(read, there) AS shown",
+            "read IS NOT NULL AS in_committed",
+            "there IS NOT NULL AS in_all",
+            "read <=> there AS same",
+        )
+        .selectExpr("*", "shown.*")
+    )
+
+
+def _hidden(batches: DataFrame) -> DataFrame:
+    """Stretches of offsets that are not committed: partition, first_offset, last_offset, ending (ABORT, none), bucket."""
+    return batches.where("transactional AND control IS NULL AND NOT ending <=> 'COMMIT'").selectExpr(
+        "partition",
+        "first_offset",
+        "last_offset",
+        "coalesce(ending, 'none') AS ending",
+        f"explode(sequence(first_offset DIV {_BUCKET}, last_offset DIV {_BUCKET})) AS bucket",
+    )
+
+
+def _holes(evidence: Evidence, uncommitted: DataFrame) -> DataFrame:
+    """Stretches of offsets that are neither row nor marker: partition, begin (the first of them), hole (how many)."""
+    assert evidence.batches is not None  # noqa: S101 - asked before
+    markers = evidence.batches.where("control IS NOT NULL").select("partition", "first_offset", "last_offset")
+    ends = [(partition, place, place) for partition, bound in evidence.bounds.items() for place in (bound.low - 1, bound.hw)]
+    fixed = uncommitted.sparkSession.createDataFrame(ends, "partition int, first_offset long, last_offset long")
+    rows = uncommitted.selectExpr("partition", "offset AS first_offset", "offset AS last_offset")
+    before = """max(last_offset) OVER (PARTITION BY partition ORDER BY first_offset
+                                       ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"""
+    return (
+        rows.unionAll(markers)
+        .unionAll(fixed)
+        .selectExpr("partition", "first_offset", f"{before} + 1 AS begin")
+        .selectExpr("partition", "begin", "first_offset - begin AS hole")
+        .where("hole > 0")
+    )
+
+
+def _torn(batches: DataFrame) -> tuple[list[Example], str]:
+    """Transactions with both kinds of marker where the epoch identifies them; and what it cannot decide, in words."""
+    of_one = "PARTITION BY partition, producer_id, number"
+    written_under = f"max(IF(control IS NULL, producer_epoch, NULL)) OVER ({of_one}) AS written_under"
+    mixed = (
+        batches.selectExpr("*", written_under)
+        .where("control IS NOT NULL")
+        .groupBy("producer_id", "producer_epoch")
+        .agg(
+            F.expr("count_if(written_under < producer_epoch) = count(*) AS single"),
+            F.expr("array_sort(collect_list(struct(control, partition, first_offset))) AS markers"),
+        )
+        .where("markers[0].control <> markers[size(markers) - 1].control")
+        .collect()
+    )
+    undecided = sum(not row["single"] and len({marker["partition"] for marker in row["markers"]}) > 1 for row in mixed)
+    note = f"whether one was torn cannot be told of {undecided} producers that kept their epoch" if undecided else ""
+    return [_torn_example(row) for row in mixed if row["single"]], note
+
+
+def _torn_example(row: Row) -> Example:
+    """The place is that of its first ABORT."""
+    aborted, *others = row["markers"]
+    committed = next(marker for marker in others if marker["control"] == "COMMIT")
+    detail = (
+        f"producer {row['producer_id']} epoch {row['producer_epoch']}: aborted here, "
+        f"committed at partition {committed['partition']} offset {committed['first_offset']}"
+    )
+    return Example("torn", aborted["partition"], aborted["first_offset"], None, None, detail)
+
+
+def _hanging(batches: DataFrame) -> int:
+    begun = batches.where("transactional AND control IS NULL AND ending IS NULL")
+    return begun.select("partition", "producer_id").distinct().count()
+
+
+def _wrong_rows(rows: DataFrame, count: int) -> list[Example]:
+    wrong = rows.where(F.col("kind").isin(*_WRONG_ROWS))
+    return [example(row["kind"], row, _detail(row)) for row in first(wrong, count)]
+
+
+def _detail(row: Row) -> str:
+    details = {
+        "aborted read": "its transaction was aborted",
+        "early read": "its transaction is not ended",
+        "withheld": "nothing hides it, but a read_committed reader is not given it",
+        "split view": "read_uncommitted shows another record here" if row["in_all"] else "only read_committed shows it",
+    }
+    return details[row["kind"]]
+
+
+def _wrong_offsets(holes: DataFrame, count: int) -> list[Example]:
+    return [
+        Example("unaccounted", row["partition"], row["begin"], None, None, f"{row['hole']} from here: no row and no marker")
+        for row in first(holes, count, by=("partition", "begin"))
+    ]

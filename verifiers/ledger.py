@@ -1,0 +1,101 @@
+"""Ledger: what the writer was told of a record is true of the log.
+
+    not written  acknowledged, and nowhere in the log
+    elsewhere    acknowledged at an offset, and the log has it, but not there: another record has that offset, or none
+    refused      refused for good, and in the log all the same
+
+    recovered    the writer never learned the outcome, and the record is there: allowed
+    absent       the writer never learned the outcome, and the record is not there: allowed
+    unplaced     acknowledged without an offset (the broker had it already), and there: allowed, and not compared by its place
+
+An acknowledgement is a promise at once, so nothing is pending here. How often a record is there is not asked
+(`verifiers.duplicates`): one copy must be where the acknowledgement says.
+
+Easily confused with a record not written: one that was never acknowledged. What is unknown stays unknown (Jepsen's ``info``).
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from verifiers.base import Evidence, Example, Finding
+from verifiers.findings import absent, decoded, first, rule
+
+_WRONG = ("not written", "elsewhere", "refused")
+_ALLOWED = ("recovered", "absent", "unplaced")
+_NOT_COMPARED = ("recovered", "absent")
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Looks for each record where it was acknowledged; ``checked`` are those whose outcome is known."""
+
+    name: str = "ledger"
+    subjects: frozenset[str] = frozenset({"source"})
+    views: frozenset[str] = frozenset({"ledger"})
+
+    def check(self, evidence: Evidence) -> Finding:
+        """Judge one log."""
+        if evidence.ledger is None:
+            return absent(self.name, evidence, "the writer's ledger")
+        judged = _judged(evidence, evidence.ledger)
+        found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
+        counts = {kind: found.get(kind, 0) for kind in (*_WRONG, *_ALLOWED)}
+        count = sum(counts[kind] for kind in _WRONG)
+        checked = sum(found.values()) - sum(counts[kind] for kind in _NOT_COMPARED)
+        examples = tuple(map(_example, first(_wrong(judged, evidence), count, by=("partition", "offset", "id"))))
+        verdict, note = rule(evidence, count, checked, _undecided(found))
+        return Finding(self.name, evidence.subject, verdict, count, checked, counts, examples, note)
+
+
+def _judged(evidence: Evidence, ledger: DataFrame) -> DataFrame:
+    """Every line of the ledger: id, outcome, partition, offset (as acknowledged), place (in the log, null if absent), kind.
+
+    Of several copies the one at the acknowledged place is taken, else the first.
+    """
+    records = decoded(evidence.observed).where("id IS NOT NULL").alias("record")
+    lines = ledger.alias("line")
+    right = "line.partition <=> record.partition AND line.offset <=> record.offset"
+    best = f"""IF(record.offset IS NULL, NULL,
+                  struct(NOT ({right}) AS moved, record.partition, record.offset, record.timestamp_ms)) AS place"""
+    placed = lines.join(records, F.expr("line.id = record.id"), "left").selectExpr("line.*", best)
+    kind = """CASE WHEN outcome = 'unknown' THEN IF(place IS NULL, 'absent', 'recovered')
+                   WHEN outcome = 'fail' THEN IF(place IS NULL, 'kept out', 'refused')
+                   WHEN place IS NULL THEN 'not written'
+                   WHEN offset IS NULL THEN 'unplaced'
+                   WHEN place.moved THEN 'elsewhere'
+                   ELSE 'placed' END AS kind"""
+    return placed.groupBy("id", "outcome", "partition", "offset").agg(F.expr("min(place) AS place")).selectExpr("*", kind)
+
+
+def _wrong(judged: DataFrame, evidence: Evidence) -> DataFrame:
+    """The wrong ones; column added: holds (the key at the acknowledged place, null if none)."""
+    keys = evidence.observed.selectExpr("partition", "offset", "struct(key) AS holds")
+    return judged.where(F.col("kind").isin(*_WRONG)).join(keys, ["partition", "offset"], "left")
+
+
+def _example(row: Row) -> Example:
+    """Its place is where it is; if it is nowhere, the partition that acknowledged it."""
+    if row["place"] is None:
+        return Example(row["kind"], _partition(row), None, row["id"], None, _acknowledged(row))
+    place = row["place"]
+    detail = "its write was refused for good" if row["kind"] == "refused" else _acknowledged(row)
+    return Example(row["kind"], place["partition"], place["offset"], row["id"], place["timestamp_ms"], detail)
+
+
+def _partition(row: Row) -> int:
+    return -1 if row["partition"] is None else int(row["partition"])
+
+
+def _acknowledged(row: Row) -> str:
+    if row["offset"] is None:
+        return "acknowledged without an offset"
+    holds = f"holds key {row['holds']['key']!r}" if row["holds"] is not None else "holds no record"
+    return f"acknowledged at partition {row['partition']} offset {row['offset']}, which {holds}"
+
+
+def _undecided(found: dict[str, int]) -> str:
+    """Acknowledgements without any offset say nothing of where a record must be."""
+    with_offset = found.get("placed", 0) + found.get("elsewhere", 0)
+    return "no acknowledgement says an offset" if found.get("unplaced") and not with_offset else ""

@@ -1,0 +1,67 @@
+"""Offsets: output and the pipeline's committed position say the same of every input record.
+
+    behind   the position is past the input, and what the input demands is not there: a restart will not write it
+    ahead    the position is not past the input, and what it demands is there: a restart will write it again
+
+Where position and output are committed in one transaction neither can be, at any moment. A pipeline that stores its position
+apart (a checkpoint) is ahead between its write and its commit: ask this of it only when it has come to rest.
+
+A position is the next offset that will be read. A partition without one stands at its begin, as in `verifiers.gaps`; without
+any position at all nothing can be said. What is behind is also lost (`verifiers.gaps`): there it is missing, here it is one
+half of a commit. Nothing else sees what is ahead: such a log is right, until the pipeline starts again.
+
+Easily confused with being ahead: an id that is in the source twice. Its first record demands the row.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from verifiers.base import NO_VIEW, Evidence, Example, Finding
+from verifiers.findings import absent, by_partition, decoded, first, rule
+
+_KINDS = ("behind", "ahead")
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """Compares each demanded row with the position of its input; ``checked`` are the rows with an input."""
+
+    name: str = "offsets"
+    subjects: frozenset[str] = frozenset({"sink"})
+    views: frozenset[str] = NO_VIEW
+
+    def check(self, evidence: Evidence) -> Finding:
+        """Judge one log."""
+        if not evidence.positions:
+            return absent(self.name, evidence, "a committed position of the pipeline")
+        judged = _judged(evidence)
+        found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
+        counts = {kind: found.get(kind, 0) for kind in _KINDS}
+        count, checked = sum(counts.values()), sum(found.values())
+        wrong = first(judged.where("kind <> 'right'"), count, by=("partition", "position", "id"))
+        examples = tuple(_example(row, evidence) for row in wrong)
+        verdict, note = rule(evidence, count, checked)
+        return Finding(self.name, evidence.subject, verdict, count, checked, counts, examples, note)
+
+
+def _judged(evidence: Evidence) -> DataFrame:
+    """Every row that an input demands: id, partition, position, place (of its first copy, null if absent), and its kind."""
+    seen = decoded(evidence.observed).where("id IS NOT NULL")
+    places = seen.groupBy("id").agg(F.expr("min(struct(partition, offset, timestamp_ms)) AS place"))
+    position = by_partition(evidence.positions)
+    kind = f"""CASE WHEN place IS NULL AND required AND position < {position} THEN 'behind'
+                    WHEN place IS NOT NULL AND position >= {position} THEN 'ahead'
+                    ELSE 'right' END AS kind"""
+    demanded = evidence.expected.where("position IS NOT NULL").join(places, "id", "left")
+    return demanded.selectExpr("id", "partition", "position", "place", kind)
+
+
+def _example(row: Row, evidence: Evidence) -> Example:
+    position = evidence.positions.get(row["partition"], 0)
+    detail = f"its input is at source partition {row['partition']} offset {row['position']}, the position is {position}"
+    if row["place"] is None:
+        return Example(row["kind"], row["partition"], None, row["id"], None, detail)
+    place = row["place"]
+    return Example(row["kind"], place["partition"], place["offset"], row["id"], place["timestamp_ms"], detail)
