@@ -78,27 +78,33 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     positions: Mapping[int, int] | None = None,
     verify: Collection[str] = (),
     ledger: Path | None = None,
+    isolation: str = "read_committed",
 ) -> None:
     """Write one topic, up to its fixed offsets, and what it must hold; of the costly views those that a verifier needs.
 
     Args:
         verify: names of the verifiers that will judge it.
         ledger: the writer's, CSV ``id,outcome,partition,offset``; None when there is none.
+        isolation: of the reader whose view is judged; a read_uncommitted one reads up to HW.
 
     Raises:
         InconclusiveError: its record batches cannot be read.
     """
     bounds = {partition: Bounds(ends.low, ends.lso, ends.hw) for partition, ends in offsets.items()}
+    up_to = {"read_committed": bounds, "read_uncommitted": _up_to_hw(bounds)}
+
+    def read(level: str, *, fail_on_loss: bool = True) -> DataFrame:
+        return _read(spark, bootstrap, topic, up_to[level], isolation=level, fail_on_loss=fail_on_loss)
+
     makers: Mapping[str, Callable[[], DataFrame]] = {
-        "uncommitted": lambda: _read(spark, bootstrap, topic, _up_to_hw(bounds), isolation="read_uncommitted"),
-        "again": lambda: _read(spark, bootstrap, topic, bounds, fail_on_loss=False),
+        "uncommitted": lambda: read("read_uncommitted"),
+        "again": lambda: read(isolation, fail_on_loss=False),
         "batches": lambda: _batches(spark, bootstrap, topic, bounds),
         "ledger": lambda: spark.read.csv(str(ledger), header=True, schema=_schema(evidence.LEDGER)),
     }
     wanted = needed(verify, subject) - ({"ledger"} if ledger is None else set())
     views = {name: makers[name]() for name in sorted(wanted)}
-    observed = _read(spark, bootstrap, topic, bounds)
-    evidence.write(folder, Evidence(subject, expected, observed, bounds, positions or {}, **views))
+    evidence.write(folder, Evidence(subject, expected, read(isolation), bounds, positions or {}, **views))
 
 
 def needed(verify: Collection[str], subject: str) -> frozenset[str]:
@@ -132,8 +138,8 @@ def _read(
     topic: str,
     bounds: Mapping[int, Bounds],
     *,
-    isolation: str = "read_committed",
-    fail_on_loss: bool = True,
+    isolation: str,
+    fail_on_loss: bool,
 ) -> DataFrame:
     """From low to LSO.
 

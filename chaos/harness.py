@@ -3,6 +3,7 @@
 The system is used again from scenario to scenario as long as it is healthy, and rebuilt when it is not.
 """
 
+import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +18,7 @@ from chaos import auditor, clock
 from chaos.errors import ChaosError, DeadlineError, InconclusiveError, RuntimeUnavailableError, ViolationError
 from chaos.history import Event, History, load
 from chaos.judge import load_findings
+from chaos.report import coverage
 from chaos.report.build import build
 from chaos.report.failures import explain
 from chaos.report.report import Report
@@ -131,6 +133,12 @@ class Harness:
         """What was logged during a run: by its own processes, and by the system."""
         own = sorted((folder / "logs").glob("*.log"))
         return own + sorted(self._system.folder.glob("**/*.log")) if self._system else own
+
+    def write_coverage(self) -> Path:
+        """What the cases of matrices came to, as JSON; returns the file."""
+        path = self.runs / f"{_stamp()}-coverage.json"
+        path.write_text(json.dumps(coverage.to_json(self.reports), indent=1) + "\n", encoding="utf-8")
+        return path
 
     def total_s(self) -> float:
         """Seconds since the harness was made."""

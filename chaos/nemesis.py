@@ -20,8 +20,8 @@ from chaos.faults.base import Injection, Scene
 from chaos.faults.catalogue import approach, prepare
 from chaos.faults.frames import Snare, set_snare
 from chaos.history import History
-from chaos.scenario.faults import Fault, FrameFault, LateRequest
-from chaos.scenario.moments import OnRequest
+from chaos.scenario.faults import DelayRequest, Fault, FrameFault, LateRequest
+from chaos.scenario.moments import AfterFault, OnRequest
 from chaos.scenario.plan import Schedule, Step
 from chaos.triggers import Watch
 
@@ -102,8 +102,11 @@ class Nemesis:
         when = step.fault.when
         if not isinstance(when, OnRequest):
             return triggers.wait_for(when, watch)
+        if when.since is not None:
+            triggers.wait_for(AfterFault(fault=when.since), watch)
         rng = Random(step.draw)  # noqa: S311 - a schedule, no secret
-        snare = set_snare(step.name, when, self._scene, rng, late=isinstance(step.fault, LateRequest))
+        late, hold_s = isinstance(step.fault, LateRequest), _holds_s(step.fault)
+        snare = set_snare(step.name, when, self._scene, rng, late=late, hold_s=hold_s)
         self._snares[step.name] = snare
         try:
             triggers.until(lambda: snare.trip() is not None, watch, f"{when}", over=lambda: triggers.all_through(watch))
@@ -169,6 +172,11 @@ class Nemesis:
             return False
         self._history.record("nemesis", "ok", f, fault=name, **outcome)
         return True
+
+
+def _holds_s(fault: Fault) -> float:
+    """How long a fault holds the frame of its trigger by itself."""
+    return fault.for_s if isinstance(fault, DelayRequest | LateRequest) else 0.0
 
 
 def _let_go_of(snare: Snare | None, fault: Fault) -> Mapping[str, Any]:

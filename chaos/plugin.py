@@ -3,6 +3,7 @@
     pytest -m chaos                                   every scenario; plain `pytest` runs none
     pytest -m "chaos and smoke" --chaos-seed 7        tags are marks
     pytest "scenarios.yaml::test_scenario[NAME]"      one
+    pytest -m chaos --chaos-repeat 20                 each twenty times
 
 It serves this project and any repository that installs the package and has a `scenarios.yaml` of its own.
 """
@@ -20,7 +21,7 @@ import pytest
 from chaos import interrupts, scenario_test
 from chaos.errors import ScenarioError
 from chaos.harness import Harness
-from chaos.report import summary, terminal
+from chaos.report import coverage, summary, terminal
 from chaos.scenario.load import ScenarioFile, load
 from chaos.stage import Stage, uncaptured
 
@@ -32,6 +33,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run."""
     group = parser.getgroup("chaos", "chaos scenarios")
     group.addoption("--chaos-seed", type=int, help="seed of every random choice; drawn and printed when not given")
+    group.addoption(
+        "--chaos-repeat", type=int, default=1, metavar="N", help="run every scenario N times, with the same schedule"
+    )
     group.addoption(
         "--chaos-runs", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are made (default: runs)"
     )
@@ -74,13 +78,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each scenario, by name: Allure's history hangs on it."""
     module = metafunc.definition.getparent(ScenarioModule)
     if module is not None:
+        times = metafunc.config.getoption("--chaos-repeat")
         cases = [
             pytest.param(
                 scenario.name,
-                id=scenario.name,
+                id=scenario.name if times == 1 else f"{scenario.name}#{number}",
                 marks=[pytest.mark.chaos, *(getattr(pytest.mark, tag) for tag in scenario.tags)],
             )
             for scenario in module.file.scenarios
+            for number in range(1, times + 1)
         ]
         metafunc.parametrize("scenario", cases)
 
@@ -104,7 +110,8 @@ def chaos_harness(pytestconfig: pytest.Config) -> Iterator[Harness]:
 def chaos_stage(request: pytest.FixtureRequest, chaos_harness: Harness) -> Stage:
     """Where one scenario is played."""
     module = request.node.getparent(ScenarioModule)
-    return Stage(chaos_harness, module.file, request.node.nodeid, request.config)
+    is_last = request.session.items[-1] is request.node
+    return Stage(chaos_harness, module.file, request.node.nodeid, request.config, is_last)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -116,7 +123,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     width, colour = shutil.get_terminal_size((120, 24)).columns, terminalreporter.hasmarkup
     table = summary.summary_table(harness.reports, width)
     costs = summary.costs(harness.reports, harness.ups_s, harness.total_s())
-    terminalreporter.write(summary.as_text(table, costs, width=width, colour=colour))
+    crossed = coverage.tables(harness.reports, width)
+    terminalreporter.write(summary.as_text(table, *crossed, costs, width=width, colour=colour))
+    if crossed:
+        terminalreporter.write_line(f"coverage: {harness.write_coverage()}")
 
 
 def _say(config: pytest.Config, text: str) -> None:

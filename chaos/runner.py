@@ -34,6 +34,7 @@ from chaos.nemesis import Nemesis
 from chaos.runtime import artifacts
 from chaos.sampler import Sampler
 from chaos.scenario.model import PARTITIONS, Scenario
+from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
 from chaos.scenario.pipelines import ConsumeTransformProducePipeline, FillSourcePipeline, SparkSquarePipeline
 from chaos.scenario.plan import Schedule, to_json
 from chaos.subjects import Driver, Subject
@@ -41,6 +42,7 @@ from chaos.system.addresses import CLIENTS, joined
 from chaos.system.system import System
 from chaos.triggers import Watch
 from pipelines.base import Endpoints, Pipeline, Topics
+from pipelines.command import CommandPipeline
 from pipelines.consume_transform_produce import ConsumeTransformProduce
 from pipelines.fill_source import LEDGER, FillSource
 
@@ -49,7 +51,7 @@ _DRAINS_WITHIN_S = 60.0
 _RECOVERS_WITHIN_S = 60.0
 _TRIGGER_SLACK_S = 60.0
 _PIPELINE = "pipeline"
-_GROUPS = {"spark_square": "spark", "consume_transform_produce": "app", "fill_source": "loader"}
+_GROUPS = {"spark_square": "spark", "consume_transform_produce": "app", "command": "app", "fill_source": "loader"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ class Run:
             ids,
             Driver(history, _PIPELINE),
             client=self._client,
-            group=self._pipeline.group(self._topics) if self._pipeline else "",
+            group=self._pipeline.consumer_group(self._topics) if self._pipeline else "",
             pipeline=self._crashable,
         )
         self._nemesis = Nemesis(schedule, scene, history, self._stop)
@@ -164,7 +166,8 @@ class Run:
     def _grew(self, before: int) -> bool:
         self._check()
         now = triggers.committed(self._history)
-        return now > before or now >= self._total
+        alone = self._pipeline is None and not self._subjects[-1].process.alive()
+        return now > before or now >= self._total or alone
 
     def _drain(self) -> None:
         loader = self._subjects[-1]
@@ -188,7 +191,8 @@ class Run:
         if self._pipeline:
             positions = self._pipeline.positions(self._endpoints(self._client), self._topics, self._folder)
             expected = self._pipeline.expected(auditor.landed(spark, folder, "source"))
-            land(self._topics.sink, offsets[self._topics.sink], expected, "sink", folder, positions)
+            isolation = self.scenario.isolation
+            land(self._topics.sink, offsets[self._topics.sink], expected, "sink", folder, positions, isolation=isolation)
 
     def _judge(self) -> None:
         judge(self._session.spark(), self.scenario, self._folder)
@@ -213,8 +217,23 @@ class Run:
                 return self._session.square(declared.delivery, declared.batch_records)
             case ConsumeTransformProducePipeline() as declared:
                 return _application(declared)
+            case DeclaredCommand() as declared:
+                return self._command(declared)
             case FillSourcePipeline():
                 return None
+
+    def _command(self, declared: DeclaredCommand) -> Pipeline:
+        parts = self._system.parts
+        return CommandPipeline(
+            run=declared.run,
+            group=declared.group,
+            model=declared.model,
+            ids=declared.transactional_ids,
+            java=str(parts.java),
+            kafka_tools=parts.tools_class_path,
+            restarts=declared.restarts,
+            repeat=declared.repeat,
+        )
 
     @property
     def _client(self) -> str:
@@ -309,7 +328,7 @@ class Run:
         finally:
             with interrupts.deferred():
                 for subject in self._subjects:
-                    subject.process.kill()
+                    subject.kill()
                 self._system.kafka.delete(self._names())
                 shutil.rmtree(self._folder / "tmp", ignore_errors=True)
 

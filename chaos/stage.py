@@ -11,9 +11,11 @@ import pytest
 
 from chaos.harness import Harness, Outcome
 from chaos.history import load
-from chaos.report import allure, allure_files, codec
+from chaos.report import allure, allure_files, codec, coverage, summary
 from chaos.report.terminal import Live
 from chaos.scenario.load import ScenarioFile
+
+_WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +24,14 @@ class Stage:
 
     Attributes:
         node: id of the test, for the line that repeats it.
+        is_last: of the session: its report carries the table of a matrix.
     """
 
     harness: Harness
     file: ScenarioFile
     node: str
     config: pytest.Config
+    is_last: bool = False
 
     def play(self, name: str) -> Outcome:
         """Run one scenario and report it, whatever comes of it."""
@@ -45,6 +49,9 @@ class Stage:
 
         timeline.draw(report, events, report.run_dir)
         allure.render(report, events, self.harness.logs(report.run_dir))
+        crossed = coverage.tables(self.harness.reports, _WIDTH)
+        if self.is_last and crossed:
+            allure.attach_text("coverage", summary.as_text(*crossed, width=_WIDTH, colour=False))
         write_beside_results(self.config, report.run_dir)
 
 

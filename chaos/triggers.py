@@ -12,6 +12,7 @@ from chaos.scenario.moments import After, AfterFault, Progress
 
 _EVERY_S = 0.005
 _QUIET_S = 3.0
+_EVENTS = {"injected": "inject", "proved": "prove"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ def wait_for(when: After | Progress | AfterFault, watch: Watch) -> Mapping[str, 
             left_s = watch.began_s + after_s - clock.monotonic_s()
             _pass(left_s, watch)
             return {"elapsed_s": round(clock.monotonic_s() - watch.began_s, 3)}
-        case AfterFault(fault=fault, after_s=after_s):
-            until(lambda: _proved(watch.history, fault), watch, f"{fault} to be proved")
+        case AfterFault(fault=fault, once=once, after_s=after_s):
+            until(lambda: _did(watch.history, _EVENTS[once], fault), watch, f"{fault} to be {once}")
             _pass(after_s, watch)
             return {"after": fault}
         case Progress(percent=percent):
@@ -92,6 +93,6 @@ def _pass(left_s: float, watch: Watch) -> None:
         raise InconclusiveError("the run ended before the trigger came")
 
 
-def _proved(history: History, fault: str) -> bool:
-    proofs = (event for event in history.events() if (event.process, event.type, event.f) == ("nemesis", "ok", "prove"))
-    return any(event.value["fault"] == fault for event in proofs)
+def _did(history: History, f: str, fault: str) -> bool:
+    done = (event for event in history.events() if (event.process, event.type, event.f) == ("nemesis", "ok", f))
+    return any(event.value["fault"] == fault for event in done)

@@ -75,7 +75,7 @@ class Pipeline(Protocol):
         """
         ...
 
-    def group(self, topics: Topics) -> str:
+    def consumer_group(self, topics: Topics) -> str:
         """Its consumer group; empty when it has none."""
         ...
 

@@ -12,7 +12,6 @@ A brace that belongs to no such word is left as it is; ``{{sink}}`` is written `
 """
 
 import json
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,11 +22,10 @@ from pyspark.sql.functions import expr
 
 from pipelines import group
 from pipelines.base import Command, Endpoints, Topics
+from pipelines.placeholders import check, placeholders, substituted
 from pipelines.square import SparkSquare
 
-PLACEHOLDERS = ("bootstrap", "source", "sink", "folder", "suffix", "java", "kafka_tools", "partition")
 MODELS = ("identity", "square")
-_WORD = re.compile(r"\{\{(?P<literal>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +79,11 @@ class CommandPipeline:
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """Seed the group."""
-        group.seed(endpoints, self._group(topics), topics)
+        group.seed(endpoints, self.consumer_group(topics), topics)
 
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:  # noqa: ARG002
         """Of the group."""
-        return group.positions(endpoints, self._group(topics), topics)
+        return group.positions(endpoints, self.consumer_group(topics), topics)
 
     def expected(self, source: DataFrame) -> DataFrame:
         """Each id once, in its own partition, as the model says."""
@@ -94,6 +92,10 @@ class CommandPipeline:
         rows = source.selectExpr("CAST(key AS BIGINT) AS id", "struct(partition, offset) AS place", "value")
         firsts = rows.groupBy("id").agg(expr("min(place) AS place"), expr("min_by(value, place) AS value"))
         return firsts.selectExpr("id", "place.partition", "value", "true AS required", "place.offset AS position")
+
+    def consumer_group(self, topics: Topics) -> str:
+        """Its consumer group."""
+        return substituted(self.group, self._known(topics))
 
     def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
         """By source partition."""
@@ -106,9 +108,6 @@ class CommandPipeline:
         names = {name for word in self.run for name in placeholders(word)}
         return topics.partitions if "partition" in names else 1
 
-    def _group(self, topics: Topics) -> str:
-        return substituted(self.group, self._known(topics))
-
     def _known(self, topics: Topics) -> dict[str, str]:
         return {
             "source": topics.source,
@@ -117,39 +116,3 @@ class CommandPipeline:
             "java": self.java,
             "kafka_tools": self.kafka_tools,
         }
-
-
-def placeholders(text: str) -> tuple[str, ...]:
-    """The names in a text, in order."""
-    return tuple(match["name"] for match in _WORD.finditer(text) if match["name"])
-
-
-def check(text: str) -> None:
-    """Look at every placeholder.
-
-    Raises:
-        ValueError: one is unknown; the message names it and those that there are.
-    """
-    unknown = [name for name in placeholders(text) if name not in PLACEHOLDERS]
-    if unknown:
-        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-        raise ValueError(
-            f"{{{unknown[0]}}} in {text!r} is no placeholder; there are {known}, and {{{{word}}}} for a literal one"
-        )
-
-
-def substituted(text: str, values: Mapping[str, str]) -> str:
-    """The text with its placeholders replaced.
-
-    Raises:
-        ValueError: one of them has no value here.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        if match["literal"]:
-            return f"{{{match['literal']}}}"
-        if match["name"] not in values:
-            raise ValueError(f"{{{match['name']}}} in {text!r} has no value here")
-        return values[match["name"]]
-
-    return _WORD.sub(value, text)

@@ -105,7 +105,7 @@ class ConsumeTransformProduce:
         """What any square pipeline must write."""
         return SparkSquare().expected(source)
 
-    def group(self, topics: Topics) -> str:
+    def consumer_group(self, topics: Topics) -> str:
         """Its consumer group."""
         return application(topics.source)
 

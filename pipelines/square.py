@@ -93,7 +93,7 @@ class SparkSquare:
         firsts = rows.groupBy("id").agg(expr("min_by(struct(partition, value, offset), struct(partition, offset)) AS first"))
         return firsts.selectExpr("id", "first.partition", "first.value", "true AS required", "first.offset AS position")
 
-    def group(self, topics: Topics) -> str:
+    def consumer_group(self, topics: Topics) -> str:
         """Its consumer group; empty when its position is in the checkpoint."""
         return application(topics) if self.delivery == "exactly_once" else ""
 

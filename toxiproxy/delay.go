@@ -22,6 +22,7 @@ type Delay struct {
 
 const (
 	delayedBytes = 32 << 20         // on one connection; then no more is taken, as with a full TCP window
+	noProgress   = 2 * time.Second  // when it is removed: a receiver that takes nothing for so long is dead, or paused
 	lastFlush    = 30 * time.Second // for a receiver that takes nothing, once the sender has gone
 )
 
@@ -58,8 +59,8 @@ func (d *Delay) Cleanup(stub *toxics.ToxicStub) {
 	state := stub.State.(*delayed)
 	until := time.Now().Add(cleanupWithin)
 	for _, next := range state.queue {
-		if stub.WriteOutput(next.chunk, time.Until(until)) != nil {
-			stub.Close() // a gap in the stream would be worse
+		if stub.WriteOutput(next.chunk, min(time.Until(until), noProgress)) != nil {
+			stub.Close() // the connection ends: a gap in its bytes would be worse
 			if !state.ended {
 				go drain(stub.Input)
 			}

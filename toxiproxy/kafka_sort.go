@@ -12,8 +12,10 @@ type framer struct {
 	need   int    // the head is worth another look when it has so many bytes
 	left   int    // bytes to come, once the head is known
 	gate   *gate
-	leaked bool     // some of it has passed already: no rule is asked
-	reply  *request // that it answers, once that is known
+	leaked bool // some of it has passed already: no rule is asked
+
+	paired bool // with the request that it answers, though more of its beginning is wanted
+	answer request
 
 	client, transactional string // of the frame before: they are nearly always the same
 }
@@ -85,7 +87,7 @@ func (s *sorting) begin() bool {
 	}
 	s.decide(seen)
 	f.left = seen.total - len(f.head)
-	f.head, f.leaked, f.reply = f.head[:0], false, nil
+	f.head, f.leaked, f.paired = f.head[:0], false, false
 	return true
 }
 
@@ -208,29 +210,28 @@ func (h *half) response(data []byte, arrived time.Time) found {
 	if !ok || need > 0 {
 		return seen
 	}
-	if h.frame.reply == nil {
-		r, known := h.answers(correlation)
-		if !known {
+	r := h.frame.answer
+	if !h.frame.paired {
+		known := false
+		if r, known = h.answers(correlation); !known {
 			h.link.rawBytes.Add(int64(total))
 			return seen
 		}
-		h.frame.reply = &r
 	}
-	r := h.frame.reply
 	code, need, known := errorOf(data, r.api, r.version)
 	if need > 0 {
-		seen.need = need
+		seen.need, h.frame.paired, h.frame.answer = need, true, r
 		return seen
 	}
 	if total > maxFrame+lengthPrefix {
 		h.link.oversized.Add(1)
 		return seen
 	}
-	h.count(r, total, arrived)
+	h.count(&r, total, arrived)
 	trips := r.trips
 	if rules := theBook.table.Load(); rules != nil && len(rules.responses[r.api]) > 0 && !h.frame.leaked {
 		var all []*trip
-		seen.trips, all = theBook.tripped(rules.responses[r.api], h.connection.frame(r, atResponse))
+		seen.trips, all = theBook.tripped(rules.responses[r.api], h.connection.frame(&r, atResponse))
 		trips = append(trips, all...)
 	}
 	h.answer(trips, code, known)

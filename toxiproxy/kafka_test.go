@@ -100,9 +100,12 @@ func (b *broker) serve(connection net.Conn) {
 			b.mu.Unlock()
 			return
 		}
-		b.got = append(b.got, frame)
+		parsed, _, _, ok := parseRequest(frame)
+		if parsed.api != apiVersions {
+			b.got = append(b.got, frame)
+		}
 		b.mu.Unlock()
-		if parsed, _, _, ok := parseRequest(frame); ok && !parsed.silent {
+		if ok && !parsed.silent {
 			connection.Write(response(parsed.api, parsed.version, parsed.correlation, b.code))
 		}
 	}
@@ -182,7 +185,19 @@ func response(number, version int16, correlation int32, code int16) []byte {
 	return framed(append(binary.BigEndian.AppendUint16(data, uint16(code)), "rest"...))
 }
 
+// dial connects and asks for the versions, as clients do. After that the toxics run: the stock server reads their toxicity when
+// they begin to, and writes it in an update, without a lock.
 func (b *testbed) dial(link string) *client {
+	b.t.Helper()
+	c := b.dialOnly(link)
+	c.send(b.t, requestFrame(apiVersions, 2, -1, "a", func(data []byte) []byte { return data }))
+	if got := c.answer(b.t); got != -1 {
+		b.t.Fatalf("%d was answered", got)
+	}
+	return c
+}
+
+func (b *testbed) dialOnly(link string) *client {
 	b.t.Helper()
 	return &client{dial(b.t, b.proxies[link])}
 }
@@ -502,7 +517,7 @@ func TestHeldRequestDiesWithItsBroker(t *testing.T) {
 			bed := newTestbed(t)
 			bed.add(toxiproxyServer(), "dead", listener.Addr().String())
 			bed.armDirectly(fmt.Sprintf(`{"h": {"api": "EndTxn", "action": %q}}`, action))
-			c := bed.dial("dead")
+			c := bed.dialOnly("dead")
 			c.send(t, endTxnFrame(1, "a", "t"))
 			server, err := listener.Accept()
 			must(t, err)
@@ -747,7 +762,7 @@ func TestPassesWhatIsNotKafka(t *testing.T) {
 				bed := newTestbed(t)
 				bed.add(toxiproxyServer(), "tls", upstream.Addr().String())
 				bed.armDirectly(rules)
-				c := bed.dial("tls")
+				c := bed.dialOnly("tls")
 				c.send(t, sent)
 				got := make([]byte, len(sent))
 				_, err = io.ReadFull(c, got)

@@ -54,7 +54,7 @@ def _no_application() -> SparkApp:
     raise LookupError("this pipeline runs on no Spark: there is no executor to crash")
 
 
-def _no_pipeline() -> "Crashable":
+def _no_pipeline() -> "PipelineUnderTest":
     raise LookupError("this scenario has no pipeline to crash")
 
 
@@ -79,7 +79,7 @@ class Frame(Protocol):
         ...
 
 
-class Crashable(Protocol):
+class PipelineUnderTest(Protocol):
     """The pipeline under test, as a fault sees it."""
 
     def crash(self) -> Mapping[str, int]:
@@ -88,6 +88,22 @@ class Crashable(Protocol):
 
     def restart(self) -> None:
         """Start it again, and return when it runs."""
+        ...
+
+    def pause(self) -> Mapping[str, int]:
+        """SIGSTOP to all of its processes; name -> pid of those that are stopped."""
+        ...
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        ...
+
+    def take_over(self) -> None:
+        """Start a second instance beside the paused one, and return when it runs; from now on it is the pipeline."""
+        ...
+
+    def fenced(self) -> bool:
+        """Whether the first instance has ended, or said that it was fenced, after it was resumed."""
         ...
 
 
@@ -111,7 +127,7 @@ class Scene:
     spark_app: Callable[[], SparkApp] = _no_application
     client: str = "spark"
     group: str = ""
-    pipeline: Callable[[], Crashable] = _no_pipeline
+    pipeline: Callable[[], PipelineUnderTest] = _no_pipeline
     held: Frame | None = None
 
 

@@ -20,6 +20,8 @@ from chaos.scenario.faults import (
     LoseRequest,
     LoseResponse,
     PauseBroker,
+    PausePipeline,
+    ZombiePipeline,
 )
 
 CATALOGUE: Mapping[type, Prepare] = {
@@ -30,6 +32,8 @@ CATALOGUE: Mapping[type, Prepare] = {
     PauseBroker: broker.prepare_pause,
     CrashExecutor: executor.prepare_crash,
     CrashPipeline: client.prepare_crash,
+    PausePipeline: client.prepare_pause,
+    ZombiePipeline: client.prepare_zombie,
     LoseRequest: protocol.prepare_loss,
     LoseResponse: protocol.prepare_loss,
     DelayRequest: protocol.prepare_delay,

@@ -15,6 +15,7 @@ from chaos.system.rules import Rule, RuleBook, Trip
 
 _PEERS = LinkPattern("broker-*", "broker-*")
 _PIPELINE = LinkPattern("pipeline", "*")
+_MAX_HOLD_MS = 120_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class Snare:
     """A rule that waits for its frame.
 
     Attributes:
-        name: of the rule, which is the name of the fault.
+        name: of the rule.
         links: their names.
         sent_before: requests of this kind that the links had carried when the rule was armed.
     """
@@ -60,11 +61,12 @@ class Snare:
         self.rules.disarm(self.name)
 
 
-def set_snare(name: str, when: OnRequest, scene: Scene, rng: Random, *, late: bool) -> Snare:
+def set_snare(name: str, when: OnRequest, scene: Scene, rng: Random, *, late: bool, hold_s: float = 0.0) -> Snare:
     """Arm a rule for the frame that a trigger declares.
 
     Args:
         late: the frame outlives its client.
+        hold_s: how long the fault will hold it; the toxic must not deliver it by itself before.
 
     Raises:
         InjectionError: no link fits.
@@ -81,9 +83,9 @@ def set_snare(name: str, when: OnRequest, scene: Scene, rng: Random, *, late: bo
         nth=when.nth,
         client_id=when.client_id or "",
         transactional_id=when.transactional_id or "",
+        max_hold_ms=_MAX_HOLD_MS + round(2000 * hold_s),
     )
-    rules.arm(name, rule)
-    return Snare(name, when, links, before, rules)
+    return Snare(rules.arm(name, rule), when, links, before, rules)
 
 
 def held(scene: Scene) -> Frame:

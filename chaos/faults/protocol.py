@@ -20,7 +20,6 @@ from chaos.faults.targets import resolve_links
 from chaos.scenario.faults import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
 from chaos.system.rules import Rule, RuleBook, Trip
 
-_HOLDS = "hold_requests"
 _WITHIN_S = 5.0
 _NS_PER_MS = 1_000_000
 _GONE = ("dropped", "closed")
@@ -35,20 +34,21 @@ def prepare_loss(fault: LoseRequest | LoseResponse, scene: Scene, _rng: Random) 
 def prepare_delay(fault: DelayRequest, scene: Scene, _rng: Random) -> Injection:
     """Aim a `DelayRequest`."""
     frame = held(scene)
-    return HeldFrame(_target(frame), fault.for_s, frame, outlives_client=False)
+    return HeldFrame(_target(frame), fault.for_s, frame)
 
 
 def prepare_late(fault: LateRequest, scene: Scene, _rng: Random) -> Injection:
     """Aim a `LateRequest`."""
     frame = held(scene)
-    return HeldFrame(_target(frame), fault.for_s, frame, outlives_client=True)
+    lasts_s = fault.for_s if fault.until else 0.0
+    return HeldFrame(_target(frame), lasts_s, frame, patience_s=fault.for_s)
 
 
 def prepare_hold(fault: HoldRequests, scene: Scene, rng: Random) -> Injection:
     """Aim a `HoldRequests`."""
     links, target = resolve_links(fault.link, scene, rng)
     rule = Rule(fault.request, fault.at, [link.name for link in links], times=0, max_hold_ms=round(2000 * fault.for_s) + 60_000)
-    return HeldRequests(target, fault.for_s, scene.system.rules, f"{_HOLDS}-{fault.name}", rule)
+    return HeldRequests(target, fault.for_s, scene.system.rules, fault.name, rule)
 
 
 @dataclass(slots=True)
@@ -75,22 +75,26 @@ class LostFrame:
 
 @dataclass(slots=True)
 class HeldFrame:
-    """A frame that waits on the wire until the heal."""
+    """A frame that waits on the wire until the heal.
+
+    Attributes:
+        patience_s: how long its client may take to give up on it; 0 for a frame that does not outlive its client.
+    """
 
     target: str
     hold_s: float
     frame: Frame
-    outlives_client: bool
+    patience_s: float = 0.0
 
     def inject(self) -> None:
         """It is held already."""
 
     def proof(self) -> Proof:
         """It is held now; one that outlives its client: the client has gone."""
-        if not self.outlives_client:
+        if not self.patience_s:
             trip = self.frame.trip()
             return Proof(trip is not None and trip.outcome == "held", _known(trip))
-        trip = _wait(self.frame, _client_gone, self.hold_s, "the client to give up on its request")
+        trip = _wait(self.frame, _client_gone, self.patience_s, "the client to give up on its request")
         if trip is None:
             return Proof(bit=False, facts={**_known(self.frame.trip()), "problem": "its client never gave up on it"})
         patience_ms = (trip.client_gone_ns - trip.tripped_ns) // _NS_PER_MS
@@ -99,7 +103,7 @@ class HeldFrame:
     def heal(self) -> Mapping[str, Any]:
         """Deliver it, and say what the broker answered."""
         self.frame.let_go("deliver")
-        trip = _wait(self.frame, _answered, _WITHIN_S, "the broker's answer")
+        trip = _wait(self.frame, _settled, _WITHIN_S, "the broker's answer")
         return {**_known(trip), "error_code": trip.error_code} if trip else _known(self.frame.trip())
 
 
@@ -115,7 +119,7 @@ class HeldRequests:
 
     def inject(self) -> None:
         """Hold from now on."""
-        self.rules.arm(self.name, self.rule)
+        self.name = self.rules.arm(self.name, self.rule)
 
     def proof(self) -> Proof:
         """On each link at least one is held."""
@@ -162,8 +166,9 @@ def _client_gone(trip: Trip) -> bool:
     return trip.client_gone_ns > 0
 
 
-def _answered(trip: Trip) -> bool:
-    return trip.answered_ns > 0
+def _settled(trip: Trip) -> bool:
+    """Answered, or gone with its connection: then there is no answer to wait for."""
+    return trip.answered_ns > 0 or trip.outcome == "client gone"
 
 
 def _known(trip: Trip | None) -> Mapping[str, Any]:

@@ -54,6 +54,12 @@ def render(report: Report, events: Sequence[Event], logs: Sequence[Path]) -> Non
         _mark_interrupted(test)
 
 
+def attach_text(name: str, text: str) -> None:
+    """Attach a text to the test that is running now."""
+    if _current_test() is not None:
+        _attached(text, name=name, attachment_type=AttachmentType.TEXT)
+
+
 def _current_test() -> TestResult | None:
     """The result under construction. Public API adds steps with the present time only, hence this (allure-pytest 2.16)."""
     for plugin in plugin_manager.get_plugins():

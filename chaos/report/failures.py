@@ -6,7 +6,21 @@ It becomes the message of `ViolationError` and `InconclusiveError`, so it is pla
 from collections.abc import Iterable, Iterator, Sequence
 
 from chaos.report.report import FaultRecord, Report
-from chaos.report.wording import aimed, day, expected, facts, moment, number, one_line, outcome, phrases, seconds, wall_s
+from chaos.report.wording import (
+    aimed,
+    day,
+    expected,
+    facts,
+    moment,
+    number,
+    one_line,
+    outcome,
+    phrases,
+    predicted,
+    seconds,
+    tally,
+    wall_s,
+)
 from verifiers.base import Example, Finding, Verdict
 
 _FINDINGS = 3
@@ -21,6 +35,8 @@ _GUARANTEES = {
     "values": "every record is one that the model of the pipeline demands",
     "atomicity": "a transaction is there as a whole or not at all",
     "offsets": "output and progress are committed together",
+    "ledger": "what was acknowledged is in the log, where it was acknowledged",
+    "stability": "what was once read is read again",
     "progress": "the pipeline goes on after a fault",
 }
 
@@ -101,6 +117,9 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
     checked = f"{number(finding.count)} of {number(finding.checked)} records"
     if finding.verdict is Verdict.UNKNOWN:
         yield f"Not proved: {name} ({_guarantee(finding)})"
+    elif finding.verdict is expected(report, finding) is Verdict.INVALID:
+        exactly = tally(predicted(report, finding))
+        yield f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected exactly {exactly}"
     elif expected(report, finding) is Verdict.INVALID:
         yield f"Not caught: {name}, {checked}; expected INVALID: this control shows that the fault or the verifier is blind"
     else:
@@ -116,8 +135,7 @@ def _guarantee(finding: Finding) -> str:
 
 
 def _kinds(finding: Finding) -> str:
-    kinds = [f"{name} {number(count)}" for name, count in finding.counts.items() if count]
-    return f": {', '.join(kinds)}" if len(finding.counts) > 1 else ""
+    return f": {tally(finding.counts)}" if len(finding.counts) > 1 and any(finding.counts.values()) else ""
 
 
 def _fault(fault: FaultRecord) -> str:

@@ -68,8 +68,19 @@ def outcome(report: Report, finding: Finding) -> Verdict:
     """What a finding means for its run: VALID when it is as predicted."""
     if finding.verdict is Verdict.UNKNOWN:
         return Verdict.UNKNOWN
-    as_predicted = finding.verdict is expected(report, finding) and _counts(finding) == _predicted(report, finding)
+    as_predicted = finding.verdict is expected(report, finding) and _counts(finding) == predicted(report, finding)
     return Verdict.VALID if as_predicted else Verdict.INVALID
+
+
+def predicted(report: Report, finding: Finding) -> Mapping[str, int]:
+    """The counts that the scenario predicts, or whatever was found where it predicts none."""
+    is_output = finding.subject == report.findings[-1].subject
+    return report.exactly.get(finding.verifier, _counts(finding)) if is_output else _counts(finding)
+
+
+def tally(counts: Mapping[str, int]) -> str:
+    """``lost 5, pending 2``; what is not there is not mentioned."""
+    return ", ".join(f"{anomaly} {number(count)}" for anomaly, count in counts.items() if count)
 
 
 def phrase(report: Report, finding: Finding) -> str:
@@ -94,17 +105,8 @@ def _counts(finding: Finding) -> Mapping[str, int]:
     return {anomaly: count for anomaly, count in finding.counts.items() if count}
 
 
-def _predicted(report: Report, finding: Finding) -> Mapping[str, int]:
-    """The counts that the scenario predicts, or whatever was found where it predicts none."""
-    is_output = finding.subject == report.findings[-1].subject
-    return report.exactly.get(finding.verifier, _counts(finding)) if is_output else _counts(finding)
-
-
 def _wanted(report: Report, finding: Finding) -> str:
-    exactly = report.exactly.get(finding.verifier)
-    if exactly is None:
-        return "INVALID expected"
-    return f"{', '.join(f'{anomaly} {number(count)}' for anomaly, count in exactly.items())} expected"
+    return f"{tally(predicted(report, finding))} expected" if finding.verifier in report.exactly else "INVALID expected"
 
 
 def _plain(value: Any) -> str:

@@ -59,6 +59,14 @@ class Process(Protocol):
         """SIGKILL to it and to everything it started; name -> pid of those that were there."""
         ...
 
+    def pause_tree(self) -> dict[str, int]:
+        """SIGSTOP to it and to everything it started; name -> pid."""
+        ...
+
+    def resume_tree(self) -> None:
+        """SIGCONT to it and to everything it started."""
+        ...
+
     def stop(self, within_s: float = 10) -> None:
         """SIGTERM, then SIGKILL."""
         ...

@@ -52,16 +52,34 @@ class LocalProcess:
 
     def kill_tree(self) -> dict[str, int]:
         """SIGKILL to it and to everything it started; name -> pid of those that were there."""
+        family = self._family()
+        for process in family.values():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(list(family.values()), timeout=10)
+        if family:
+            self._popen.wait(timeout=10)
+        return {name: process.pid for name, process in family.items()}
+
+    def pause_tree(self) -> dict[str, int]:
+        """SIGSTOP to it and to everything it started; name -> pid."""
+        family = self._family()
+        for process in family.values():
+            process.suspend()
+        return {name: process.pid for name, process in family.items()}
+
+    def resume_tree(self) -> None:
+        """SIGCONT to it and to everything it started; nothing to do for what is gone."""
+        for process in self._family().values():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
+
+    def _family(self) -> dict[str, psutil.Process]:
+        """It and what it started, by name; empty when it is gone."""
         if not self.alive():
             return {}
         family = [self._popen, *self._popen.children(recursive=True)]
-        killed = {f"{self.spec.name}{f'-{number}' if number else ''}": process.pid for number, process in enumerate(family)}
-        for process in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        psutil.wait_procs(family, timeout=10)
-        self._popen.wait(timeout=10)
-        return killed
+        return {f"{self.spec.name}{f'-{number}' if number else ''}": process for number, process in enumerate(family)}
 
     def stop(self, within_s: float = 10) -> None:
         """SIGTERM, then SIGKILL when it takes too long."""

@@ -22,7 +22,7 @@ _BOTH = "Fetch ApiVersions AddPartitionsToTxn OffsetForLeaderEpoch"
 
 OF_CLIENTS = frozenset(_CLIENTS.split())
 OF_BROKERS = frozenset(_BROKERS.split())
-TRANSACTIONAL = frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn"})
+TRANSACTIONAL = frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "WriteTxnMarkers"})
 NAMES = (*_CLIENTS.split(), *_BROKERS.split(), *_BOTH.split())
 
 

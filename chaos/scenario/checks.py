@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from chaos.scenario.faults import Fault
 from chaos.scenario.model import Scenario
-from chaos.scenario.moments import After
+from chaos.scenario.moments import After, OnRequest
 from chaos.scenario.reach import unreachable
 from chaos.scenario.units import spoken_seconds
 from chaos.scenario.words import did_you_mean
@@ -63,6 +63,8 @@ def _verifiers(scenario: Scenario) -> Iterator[Wrong]:
     for number, name in enumerate(scenario.verify):
         if name in scenario.verify[:number]:
             yield ("verify", number), f"{name!r} is here twice; keep one"
+    if scenario.expect == "not_sent" and not any(isinstance(fault.when, OnRequest) for fault in scenario.faults):
+        yield ("expect",), "no fault waits for a request: which one is not sent? Write when: {request: EndTxn}"
     for name in scenario.expect if isinstance(scenario.expect, Mapping) else ():
         if name not in scenario.verify:
             yield ("expect", name), f"{name!r} is expected to say something but is not in `verify`; add it there"
@@ -79,7 +81,11 @@ def _fault_names(scenario: Scenario) -> Iterator[Wrong]:
 def _others(scenario: Scenario, fault: Fault) -> Iterator[tuple[tuple[str, ...], str]]:
     """Other faults of the scenario that this one names."""
     names = [other.name for other in scenario.faults if other is not fault]
-    wanted = {("until",): getattr(fault, "until", None), ("when", "fault"): getattr(fault.when, "fault", None)}
+    wanted = {
+        ("until",): getattr(fault, "until", None),
+        ("when", "fault"): getattr(fault.when, "fault", None),
+        ("when", "since"): getattr(fault.when, "since", None),
+    }
     for place, name in wanted.items():
         if name is not None and name not in names:
             yield place, f"there is no other fault {name!r} in this scenario{did_you_mean(name, names)}"

@@ -134,9 +134,35 @@ class CrashPipeline(FaultBase):
         return f"crash_pipeline, restarted after {spoken_seconds(self.restart_after_s)}"
 
 
+class PausePipeline(FaultBase):
+    """The pipeline's processes are frozen by SIGSTOP, past its session and transaction timeouts or not, and wake up again."""
+
+    kind: Literal["pause_pipeline"]
+    for_s: SomeSeconds = Field(alias="for")
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        return f"pause_pipeline for {spoken_seconds(self.for_s)}"
+
+
+class ZombiePipeline(FaultBase):
+    """The pipeline is frozen, a second instance with the same names takes over, and the first wakes up as a zombie."""
+
+    kind: Literal["zombie_pipeline"]
+    for_s: SomeSeconds = Field(alias="for")
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        return f"zombie_pipeline, woken up after {spoken_seconds(self.for_s)}"
+
+
 def _on_request(when: Any) -> Any:
     if isinstance(when, Mapping) and "request" not in when:
         raise ValueError("this fault is done to a request: write when: {request: EndTxn, nth: 20}")
+    if isinstance(when, Mapping) and when.get("then") == "lose":
+        raise ValueError("this fault itself decides what becomes of the request: leave out `then`")
     return when
 
 
@@ -203,7 +229,10 @@ class DelayRequest(FrameFault, LastingFault):
 
 
 class LateRequest(FrameFault, LastingFault):
-    """A request is held past its client's patience, and delivered although the client has gone (KIP-890 is about this)."""
+    """A request is held past its client's patience, and delivered although the client has gone (KIP-890 is about this).
+
+    ``for`` is how long the client may take to give up on it. It is delivered then, or when the fault in ``until`` is proved.
+    """
 
     kind: Literal["late_request"]
 
@@ -211,6 +240,12 @@ class LateRequest(FrameFault, LastingFault):
     def what(self) -> str:
         """The fault in words, without its trigger."""
         return f"late_request {self.frame} {self.lasts}"
+
+    @model_validator(mode="after")
+    def _is_request(self) -> Self:
+        if self.when.at == "response":
+            raise ValueError("no answer outlives its client; write at: request, or kind: delay_request")
+        return self
 
 
 class HoldRequests(LinkFault):
@@ -235,6 +270,8 @@ Fault = Annotated[
     | PauseBroker
     | CrashExecutor
     | CrashPipeline
+    | PausePipeline
+    | ZombiePipeline
     | LoseRequest
     | LoseResponse
     | DelayRequest

@@ -11,14 +11,16 @@
       overrides:
         - {at: {request: InitProducerId}, set: {tags: [quick]}}
 
-``${axis}`` alone is replaced by what the word stands for, within a text by the word itself. Every case keeps its coordinates in
-`matrix`. The places of the file are kept, so that errors lead to where it was written.
+``${axis}`` alone is replaced by what the word stands for (in a list, a list is put in element by element), ``${axis.key}`` by a
+part of it, ``${axis.word}`` and ``${axis}`` within a text by the word itself. Every case keeps its coordinates in `matrix`. The
+places of the file are kept, so that errors lead to where it was written.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from itertools import product
+from math import prod
 from typing import Any
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
@@ -26,7 +28,7 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from chaos.scenario.sentences import Mistake
 from chaos.scenario.words import did_you_mean, shown
 
-_HOLE = re.compile(r"\$\{([^}]*)\}")
+_HOLE = re.compile(r"\$\{([^}.]*)\.?([^}]*)\}")
 _MOST = 1000
 _KEYS = ("at", "set")
 
@@ -69,10 +71,9 @@ def _crossed(raw: Any) -> bool:
 def _cases(raw: CommentedMap, here: tuple[str | int, ...]) -> Iterator[CommentedMap]:
     axes = {str(axis): _axis(values, (*here, "matrix", str(axis))) for axis, values in _axes(raw["matrix"], here).items()}
     overrides = list(_overrides(raw.get("overrides", []), axes, (*here, "overrides")))
-    combinations = list(product(*(values.items() for values in axes.values())))
-    if len(combinations) > _MOST:
-        raise MatrixProblem((*here, "matrix"), f"this makes {len(combinations)} scenarios; {_MOST} are the most")
-    for combination in combinations:
+    if (cases := prod(len(values) for values in axes.values())) > _MOST:
+        raise MatrixProblem((*here, "matrix"), f"this makes {cases} scenarios; {_MOST} are the most")
+    for combination in product(*(values.items() for values in axes.values())):
         words = {axis: word for axis, (word, _) in zip(axes, combination, strict=True)}
         yield _case(raw, words, {axis: value for axis, (_, value) in zip(axes, combination, strict=True)}, overrides, here)
 
@@ -86,10 +87,19 @@ def _axes(matrix: Any, here: tuple[str | int, ...]) -> Mapping[Any, Any]:
 def _axis(values: Any, here: tuple[str | int, ...]) -> Mapping[str, Any]:
     """Word -> what it stands for."""
     if isinstance(values, Mapping) and values:
-        return {str(word): value for word, value in values.items()}
-    if isinstance(values, list) and values and all(isinstance(value, str | int) for value in values):
-        return {str(value): value for value in values}
-    raise MatrixProblem(here, f"{shown(values)} is no axis; write a list of words, or names with what they stand for")
+        return {_word(word): value for word, value in values.items()}
+    if not isinstance(values, list) or not values or not all(isinstance(value, str | int | float) for value in values):
+        raise MatrixProblem(here, f"{shown(values)} is no axis; write a list of words, or names with what they stand for")
+    words = [_word(value) for value in values]
+    for number, word in enumerate(words):
+        if word in words[:number]:
+            raise MatrixProblem((*here, number), f"{shown(word)} is here twice; keep one")
+    return dict(zip(words, values, strict=True))
+
+
+def _word(value: Any) -> str:
+    """As it is written in YAML."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _overrides(listed: Any, axes: Mapping[str, Mapping[str, Any]], here: tuple[str | int, ...]) -> Iterator[Mapping[str, Any]]:
@@ -99,11 +109,19 @@ def _overrides(listed: Any, axes: Mapping[str, Mapping[str, Any]], here: tuple[s
         place = (*here, number)
         if not isinstance(override, Mapping) or sorted(map(str, override)) != sorted(_KEYS):
             raise MatrixProblem(place, "an override has `at`, the coordinates of its cases, and `set`, what is different there")
+        for key in _KEYS:
+            if not isinstance(override[key], CommentedMap):
+                raise MatrixProblem((*place, key), f"{shown(override[key])} is no mapping; write {key}: {{…}}")
         for axis, words in override["at"].items():
             _must_be_known(str(axis), axes, (*place, "at"), "axis")
-            for word in words if isinstance(words, list) else [words]:
-                _must_be_known(str(word), axes[str(axis)], (*place, "at", str(axis)), f"value of {axis}")
+            for word in _listed(words):
+                _must_be_known(word, axes[str(axis)], (*place, "at", str(axis)), f"value of {axis}")
         yield override
+
+
+def _listed(words: Any) -> list[str]:
+    """One word, or a list of them."""
+    return [_word(word) for word in (words if isinstance(words, list) else [words])]
 
 
 def _must_be_known(word: str, known: Mapping[str, Any], here: tuple[str | int, ...], what: str) -> None:
@@ -121,10 +139,11 @@ def _case(
     case = deepcopy(raw)
     case.pop("overrides", None)
     del case["matrix"]
-    case["name"] = _name(str(case.get("name", "")), words)
+    if isinstance(case.get("name"), str):
+        case["name"] = _name(case["name"], words, (*here, "name"))
     for override in overrides:
         if _meant(override["at"], words):
-            case.update(deepcopy(override["set"]))
+            _put(override["set"], case)
     for key in list(case):
         case[key] = _filled(case[key], words, values, (*here, str(key)))
     case["matrix"] = dict(words)
@@ -132,15 +151,22 @@ def _case(
 
 
 def _meant(at: Mapping[Any, Any], words: Mapping[str, str]) -> bool:
-    return all(
-        words[str(axis)] in (map(str, wanted) if isinstance(wanted, list) else [str(wanted)]) for axis, wanted in at.items()
-    )
+    return all(words[str(axis)] in _listed(wanted) for axis, wanted in at.items())
 
 
-def _name(name: str, words: Mapping[str, str]) -> str:
+def _put(changes: CommentedMap, case: CommentedMap) -> None:
+    """What is put in stands where it was written."""
+    for key, value in deepcopy(changes).items():
+        case[key] = value
+        case.lc.add_kv_line_col(key, changes.lc.data[key])
+
+
+def _name(name: str, words: Mapping[str, str], here: tuple[str | int, ...]) -> str:
     """The words of all axes, unless the name says where they belong."""
     template = name if _HOLE.search(name) else "-".join([name, *(f"${{{axis}}}" for axis in words)])
-    return _HOLE.sub(lambda hole: _slug(words.get(hole[1], hole[0])), template)
+    for axis, _ in _HOLE.findall(template):
+        _must_be_known(axis, words, here, "axis")
+    return _HOLE.sub(lambda hole: _slug(words[hole[1]]), template)
 
 
 def _slug(word: str) -> str:
@@ -155,16 +181,46 @@ def _filled(node: Any, words: Mapping[str, str], values: Mapping[str, Any], here
         for key in list(node):
             node[key] = _filled(node[key], words, values, (*here, str(key)))
     elif isinstance(node, CommentedSeq):
-        for number, inner in enumerate(node):
-            node[number] = _filled(inner, words, values, (*here, number))
+        return _spliced(node, [_filled(inner, words, values, (*here, number)) for number, inner in enumerate(node)])
     return node
 
 
+def _spliced(node: CommentedSeq, filled: list[Any]) -> CommentedSeq:
+    """The list with what stands in it; a list that took the place of a hole is put in element by element."""
+    whole = CommentedSeq()
+    for number, value in enumerate(filled):
+        many = isinstance(value, list) and isinstance(node[number], str)
+        for inner in value if many else [value]:
+            whole.append(inner)
+            whole.lc.add_idx_line_col(len(whole) - 1, node.lc.data[number])
+    return whole
+
+
 def _text(text: str, words: Mapping[str, str], values: Mapping[str, Any], here: tuple[str | int, ...]) -> Any:
-    for axis in _HOLE.findall(text):
+    for axis, _ in _HOLE.findall(text):
         _must_be_known(axis, words, here, "axis")
     whole = _HOLE.fullmatch(text)
-    if whole and not isinstance(values[whole[1]], str):
-        rest = {axis: value for axis, value in values.items() if axis != whole[1]}  # no value may stand for itself
-        return _filled(deepcopy(values[whole[1]]), {axis: words[axis] for axis in rest}, rest, here)
-    return _HOLE.sub(lambda hole: words[hole[1]], text)
+    if not whole:
+        return _HOLE.sub(lambda hole: _within(values[hole[1]], hole[2], words[hole[1]], here), text)
+    value = _part(values[whole[1]], whole[2], words[whole[1]], here)
+    rest = {axis: value for axis, value in values.items() if axis != whole[1]}  # no value may stand for itself
+    return _filled(deepcopy(value), {axis: words[axis] for axis in rest}, rest, here)
+
+
+def _within(value: Any, key: str, word: str, here: tuple[str | int, ...]) -> str:
+    """The word, or the key that is asked for, as a part of a text."""
+    part = _part(value, key or "word", word, here)
+    if isinstance(part, Mapping | list):
+        raise MatrixProblem(here, f"{shown(part)} cannot stand within a text; write `${{…}}` alone here")
+    return _word(part)
+
+
+def _part(value: Any, key: str, word: str, here: tuple[str | int, ...]) -> Any:
+    """What ``${axis}`` stands for, or one of its keys, or its word."""
+    if key == "word":
+        return word
+    if not key:
+        return value
+    known = value if isinstance(value, Mapping) else {}
+    _must_be_known(key, known, here, f"key of {word}")
+    return known[key]

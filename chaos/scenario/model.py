@@ -21,7 +21,7 @@ PARTITIONS = 3
 MOST_BROKERS = 5
 _MAX_LOADING_S = 600.0
 
-VerifierName = Literal["duplicates", "gaps", "ordering", "values"]
+VerifierName = Literal["duplicates", "gaps", "ordering", "values", "atomicity", "offsets", "ledger", "stability"]
 Expectation = Literal["valid", "invalid"]
 Outcome = Literal["valid", "not_sent"]
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -68,7 +68,8 @@ def _prediction(value: Any) -> Any:
 
 
 Count = Annotated[int, Field(strict=True, ge=1)]
-Prediction = Annotated[Expectation | dict[str, Count], BeforeValidator(_prediction)]
+Counts = Annotated[dict[str, Count], Field(min_length=1)]
+Prediction = Annotated[Expectation | Counts, BeforeValidator(_prediction)]
 Expected = Annotated[Outcome | dict[VerifierName, Prediction], BeforeValidator(_expectation)]
 
 

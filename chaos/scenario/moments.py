@@ -43,7 +43,8 @@ class OnRequest(Declared):
 
     ``nth`` counts, over all links meant, from the moment when faults may begin (output flows). Without ``link`` the links of
     the pipeline are meant, or those between brokers for what only brokers send. Ids are globs; without one, any will do.
-    ``then: lose`` closes the connection instead of letting the frame go on.
+    ``since`` begins to count when another fault was proved. ``then: lose`` closes the connection instead of letting the frame
+    go on.
     """
 
     request: Api
@@ -52,24 +53,26 @@ class OnRequest(Declared):
     link: Links | None = None
     transactional_id: Annotated[str, StringConstraints(min_length=1)] | None = None
     client_id: Annotated[str, StringConstraints(min_length=1)] | None = None
+    since: FaultName | None = None
     then: Literal["deliver", "lose"] = "deliver"
 
     def __str__(self) -> str:
         what = f"{self.request} {self.nth}" if self.at == "request" else f"the response to {self.request} {self.nth}"
         of = f" of {self.transactional_id}" if self.transactional_id else ""
-        return f"while {what}{of} is on the wire"
+        since = f" since {self.since}" if self.since else ""
+        return f"while {what}{of}{since} is on the wire"
 
 
 class AfterFault(Declared):
-    """`fault: cut-1`: when another fault of the scenario was proved, or some time after that."""
+    """`fault: cut-1`: once another fault of the scenario was proved (or just injected), or some time after that."""
 
     fault: FaultName
+    once: Literal["injected", "proved"] = "proved"
     after_s: Seconds = Field(alias="after", default=0.0)
 
     def __str__(self) -> str:
-        return (
-            f"{spoken_seconds(self.after_s)} after {self.fault} is proved" if self.after_s else f"once {self.fault} is proved"
-        )
+        later = f"{spoken_seconds(self.after_s)} after" if self.after_s else "once"
+        return f"{later} {self.fault} is {self.once}"
 
 
 Moment = After | Progress | OnRequest | AfterFault
@@ -87,16 +90,13 @@ def _one_trigger(value: Any) -> Any:
     """Tell them apart by their key, so that errors speak of one of them."""
     if isinstance(value, Moment):
         return value
-    keys = list(value) if isinstance(value, Mapping) else []
-    known = {
-        key for moment in _MOMENTS.values() for key in (field.alias or name for name, field in moment.model_fields.items())
-    }
-    unknown = [key for key in keys if key not in known]
-    if unknown:
-        raise ValueError(f"there is no trigger {shown(unknown[0])}{did_you_mean(unknown[0], sorted(known))}; {_HELP}")
-    found = [key for key in _MOMENTS if key in keys]
-    if not found:
+    if not isinstance(value, Mapping) or not value:
         raise ValueError(f"this is no trigger; {_HELP}")
+    found = [key for key in _MOMENTS if key in value]
+    if not found:
+        raise ValueError(f"there is no trigger {shown(next(iter(value)))}{did_you_mean(next(iter(value)), _MOMENTS)}; {_HELP}")
+    if len(found) > 1 and found != ["fault", "after"]:
+        raise ValueError(f"{' and '.join(found)} are triggers of different kinds; {_HELP}")
     return _MOMENTS[found[0]].model_validate(value)
 
 

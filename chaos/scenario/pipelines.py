@@ -52,4 +52,34 @@ class ConsumeTransformProducePipeline(Declared):
     session_timeout_s: SomeSeconds = Field(alias="session_timeout", default=6.0)
 
 
-Pipeline = Annotated[SparkSquarePipeline | FillSourcePipeline | ConsumeTransformProducePipeline, Field(discriminator="kind")]
+def _placed(text: Any) -> Any:
+    if isinstance(text, str):
+        check(text)
+    return text
+
+
+Word = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_placed)]
+
+
+class CommandPipeline(Declared):
+    """Any command that copies topic to topic: `pipelines.command` says what the fields mean, and the placeholders."""
+
+    kind: Literal["command"]
+    run: Annotated[tuple[Word, ...], Field(min_length=1)]
+    group: Word
+    model: Literal["identity", "square"] = "identity"
+    transactional_ids: tuple[Word, ...] = ()
+    restarts: Annotated[int, Field(strict=True, ge=0, le=100)] = 3
+    repeat: Annotated[bool, Field(strict=True)] = False
+
+    @field_validator("group")
+    @classmethod
+    def _one_group(cls, group: str) -> str:
+        if "partition" in placeholders(group):
+            raise ValueError("the group must not hold {partition}: its positions in all partitions are asked for at once")
+        return group
+
+
+Pipeline = Annotated[
+    SparkSquarePipeline | FillSourcePipeline | ConsumeTransformProducePipeline | CommandPipeline, Field(discriminator="kind")
+]

@@ -3,11 +3,21 @@
 from collections.abc import Iterator
 
 from chaos.scenario.apis import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL
-from chaos.scenario.faults import CrashExecutor, CrashPipeline, Fault, HoldRequests, LinkFault, broker_targets, ends_of
+from chaos.scenario.faults import (
+    CrashExecutor,
+    CrashPipeline,
+    Fault,
+    HoldRequests,
+    LinkFault,
+    PausePipeline,
+    ZombiePipeline,
+    broker_targets,
+    ends_of,
+)
 from chaos.scenario.model import Scenario
-from chaos.scenario.moments import OnRequest
+from chaos.scenario.moments import Moment, OnRequest
 from chaos.scenario.pipelines import FillSourcePipeline, SparkSquarePipeline
-from chaos.scenario.targets import BrokerTarget, LinkPattern
+from chaos.scenario.targets import CLIENTS, BrokerTarget, LinkPattern
 
 Wrong = tuple[tuple[str, ...], str]
 _OF_HELD = ("receiver", "sender")
@@ -22,7 +32,8 @@ def unreachable(scenario: Scenario, fault: Fault, brokers: int) -> Iterator[Wron
         brokers: how many there are.
     """
     aim = ("link",) if isinstance(fault, LinkFault) else ("target",)
-    for message in (*_brokers(scenario, broker_targets(fault), brokers), *_held(fault), *_process(scenario, fault)):
+    targets = broker_targets(fault)
+    for message in (*_brokers(scenario, targets, brokers), *_held(fault.when, targets), *_process(scenario, fault)):
         yield aim if hasattr(fault, aim[0]) else ("kind",), message
     if isinstance(fault, LinkFault):
         yield from (((*aim,), message) for message in _client(scenario, fault.link))
@@ -53,17 +64,26 @@ def _brokers(scenario: Scenario, targets: list[BrokerTarget], brokers: int) -> I
         yield "this pipeline writes to datasource only"
 
 
-def _held(fault: Fault) -> Iterator[str]:
-    roles = [target.role for target in broker_targets(fault) if target.role in _OF_HELD]
-    if roles and not isinstance(fault.when, OnRequest):
+def _held(when: Moment, targets: list[BrokerTarget]) -> Iterator[str]:
+    """The ends of a request that nothing holds, and a sender that is a client."""
+    roles = [target.role for target in targets if target.role in _OF_HELD]
+    if roles and not isinstance(when, OnRequest):
         yield f"the {roles[0]} of which request? Write when: {{request: EndTxn, nth: 20}}"
+    if "sender" in roles and isinstance(when, OnRequest) and _sent_by_client(when):
+        yield f"a client sends {when.request}, and that is no broker; to crash it, write kind: crash_pipeline"
+
+
+def _sent_by_client(when: OnRequest) -> bool:
+    if when.link is not None and when.link.left != "*":
+        return when.link.left in CLIENTS
+    return when.request not in OF_BROKERS and (when.link is None or when.request in OF_CLIENTS)
 
 
 def _process(scenario: Scenario, fault: Fault) -> Iterator[str]:
     if isinstance(fault, CrashExecutor) and not _spark(scenario):
         yield "this pipeline runs on no Spark: there is no executor to crash"
-    if isinstance(fault, CrashPipeline) and _alone(scenario):
-        yield "there is no pipeline to crash: the loader alone is under test, and it keeps the ledger"
+    if isinstance(fault, CrashPipeline | PausePipeline | ZombiePipeline) and _alone(scenario):
+        yield "there is no pipeline to break: the loader alone is under test, and it keeps the ledger"
 
 
 def _client(scenario: Scenario, link: LinkPattern) -> Iterator[str]:
@@ -82,7 +102,7 @@ def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator
     if of_a_client and api in OF_BROKERS:
         yield f"clients send no {api}: this would never come; name a link between brokers, e.g. broker-*->broker-*"
     if api in TRANSACTIONAL and _known_without_transactions(scenario) and scenario.expect != "not_sent":
-        yield f"this pipeline uses no transactions: it sends no {api}"
+        yield f"this pipeline uses no transactions: nobody sends {api}"
 
 
 def _alone(scenario: Scenario) -> bool:

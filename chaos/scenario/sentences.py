@@ -35,7 +35,7 @@ def _mistake(detail: ErrorDetails) -> Mistake | None:
     kind, location, value = detail["type"], tuple(detail["loc"]), detail["input"]
     match kind:
         case "extra_forbidden":
-            hint = did_you_mean(location[-1], known_keys(location[:-1]))
+            hint = did_you_mean(location[-1], (key for key in known_keys(location[:-1]) if key != location[-1]))
             return Mistake(location, f"{str(location[-1])!r} is not known here{hint}", at_key=True)
         case "invalid_key":
             return Mistake(location, f"{str(location[-1])!r} is no key; keys are words", at_key=True)

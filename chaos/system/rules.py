@@ -6,6 +6,7 @@ them. ``nth`` counts the frames that fit, over all links of the rule, from the a
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 from chaos.system.toxiproxy import Toxiproxy
@@ -83,11 +84,18 @@ class RuleBook:
         """
         self._toxiproxy = toxiproxy
         self._proxies = proxies
+        self._serial = count(1)
         self._any = next(name for names in proxies.values() for name in names)
 
-    def arm(self, name: str, rule: Rule) -> None:
-        """Put a rule in force, in place of one of the same name."""
-        self._change({name: {field: getattr(rule, field) for field in Rule.__slots__} | {"links": list(rule.links)}})
+    def arm(self, name: str, rule: Rule) -> str:
+        """Put a rule in force.
+
+        Returns:
+            Its own name: the book keeps the trips of rules that are gone, also those of another run with a fault of this name.
+        """
+        own = f"{name}#{next(self._serial)}"
+        self._change({own: {field: getattr(rule, field) for field in Rule.__slots__} | {"links": list(rule.links)}})
+        return own
 
     def release(self, name: str, how: str) -> None:
         """Let go what a rule holds: ``deliver``, ``drop`` or ``close``; what fits later passes."""
@@ -115,7 +123,7 @@ class RuleBook:
         """Requests of a kind that these links have carried since the system is up."""
         names = [name for link in links for name in self._proxies[link]]
         counts = (self._toxiproxy.read(name, TOXIC)["counts"] for name in names)
-        return sum(int(count.get(api, {}).get("requests", 0)) for count in counts)
+        return sum(int(one.get(api, {}).get("requests", 0)) for one in counts)
 
     def unparsed(self, links: Sequence[str]) -> int:
         """Connections on these links whose bytes are not Kafka's protocol: no rule can see into them."""

@@ -13,11 +13,14 @@ one and what is hidden; each offset that holds no row is a marker, of the rows b
 where it is; a second read sees what the first saw.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from verifiers.base import Bounds, Evidence, Finding
 
@@ -163,15 +166,15 @@ class Log:
     def evidence(self, spark: SparkSession, views: Collection[str] = ()) -> Evidence:
         """As the verifiers are given it, the records in no particular order."""
         made = {
-            "uncommitted": lambda: spark.createDataFrame(self.all_rows()[::-1], OBSERVED),
-            "again": lambda: spark.createDataFrame(self.observed if self.again_read is None else self.again_read, OBSERVED),
-            "batches": lambda: spark.createDataFrame(self.all_batches()[::-1], BATCHES),
-            "ledger": lambda: spark.createDataFrame(self.all_lines()[::-1], LEDGER),
+            "uncommitted": lambda: _frame(spark, self.all_rows(), OBSERVED),
+            "again": lambda: _frame(spark, self.observed if self.again_read is None else self.again_read, OBSERVED),
+            "batches": lambda: _frame(spark, self.all_batches(), BATCHES),
+            "ledger": lambda: _frame(spark, self.all_lines(), LEDGER),
         }
         return Evidence(
             "sink",
-            spark.createDataFrame(self.expected, EXPECTED),
-            spark.createDataFrame(self.observed[::-1], OBSERVED),
+            _frame(spark, self.expected, EXPECTED),
+            _frame(spark, self.observed, OBSERVED),
             self.bounds,
             self.positions,
             **{view: made[view]() for view in views},
@@ -216,6 +219,14 @@ def ledger(records: int = 24) -> Log:
     """A source, expected by its loader's ledger: no positions."""
     log = clean(records)
     return log.demanding(*range(records), position=None).with_positions({})
+
+
+def _frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
+    """The rows, the last first; by way of Arrow, which needs no job of its own."""
+    fields = to_arrow_schema(StructType.fromDDL(schema))
+    columns = list(zip(*rows[::-1], strict=True)) or [()] * len(fields)
+    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, fields, strict=True)]
+    return spark.createDataFrame(pa.table(arrays, schema=fields))
 
 
 def _bounds(low: int, length: int) -> Bounds:

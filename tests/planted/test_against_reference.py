@@ -1,15 +1,16 @@
 """Random damage, judged twice: by Spark, and by plain Python that follows the definitions word by word."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from tests.planted.log import BEGAN_MS, Expected, Log, Record, clean
+from tests.planted.log import BEGAN_MS, Batch, Expected, Line, Log, Record, clean
 from verifiers import VERIFIERS
+from verifiers.base import Bounds
 
 PARTITIONS = 3
 KEYS = st.one_of(st.integers(0, 35).map(str), st.sampled_from([None, "", "007", "-1", "x"]))
@@ -29,7 +30,58 @@ def damaged(draw: st.DrawFn) -> Log:
     observed = tuple(Record(home, step * place, BEGAN_MS, key, value) for place, (home, key, value) in enumerate(writes))
     unknown = draw(st.sets(st.integers(0, 29), max_size=6))
     positions = {home: draw(st.integers(0, 10)) for home in range(PARTITIONS)}
-    return replace(log.demanding(*unknown, required=False), observed=observed, positions=positions)
+    log = replace(log.demanding(*unknown, required=False), observed=observed, positions=positions)
+    lines = tuple(_line(draw, id_, log) for id_ in range(0, 36, 2))
+    return replace(log, lines=lines, again_read=tuple(_read_again(draw, observed)))
+
+
+def _line(draw: st.DrawFn, id_: int, log: Log) -> Line:
+    """Where it is, where another is, or nowhere."""
+    places = [(row.partition, row.offset) for row in log.observed if row.key == str(id_)]
+    place = draw(st.sampled_from([*places, *places, (id_ % PARTITIONS, 7), (id_ % PARTITIONS, None), (None, None)]))
+    return Line(id_, draw(st.sampled_from(["ok", "ok", "ok", "unknown", "fail"])), *place)
+
+
+def _read_again(draw: st.DrawFn, rows: tuple[Record, ...]) -> Iterator[Record]:
+    """Some are gone, some are others, some are new, and some ends are cut off."""
+    cut = draw(st.integers(len(rows) // 2, 2 * len(rows)))
+    for place, row in enumerate(rows):
+        fate = draw(st.sampled_from(["same"] * 20 + ["gone", "other", "new"]))
+        if fate != "gone" and place < cut:
+            yield row._replace(value="other") if fate == "other" else row
+        if fate == "new":
+            yield row._replace(partition=(row.partition + 1) % PARTITIONS)
+
+
+@st.composite
+def transactions(draw: st.DrawFn) -> Log:
+    """Batches of two producers and of one without transactions, their markers, holes, and two views of the rows."""
+    batches, rows, bounds = [], [], {}
+    for home in range(PARTITIONS):
+        begin = end = draw(st.integers(0, 3))
+        for _ in range(draw(st.integers(0, 8))):
+            first = end + draw(st.sampled_from([0, 0, 0, 0, 1, 3]))
+            control = draw(st.sampled_from([None, None, "COMMIT", "ABORT"]))
+            end = first + (1 if control else draw(st.integers(1, 3)))
+            producer = draw(st.sampled_from([7, 8] if control else [7, 7, 8, -1]))
+            epoch = draw(st.integers(0, 2)) if producer > 0 else -1
+            batches.append(Batch(home, first, end - 1, producer, epoch, transactional=producer > 0, control=control))
+            offsets = () if control else range(first, end)
+            rows += [Record(home, offset, BEGAN_MS, str(len(rows)), "x") for offset in offsets]
+        hw = end + draw(st.integers(0, 1))
+        bounds[home] = Bounds(begin, draw(st.integers(begin, hw)), hw)
+    seen = draw(st.lists(st.sampled_from(["both", "both", "both", "later", "only", "other", "none"]), min_size=len(rows)))
+    fates = list(zip(rows, seen, strict=False))
+    return Log(
+        expected=(),
+        observed=tuple(row for row, fate in fates if fate in {"both", "only", "other"}),
+        bounds=bounds,
+        positions={},
+        uncommitted=tuple(
+            row._replace(value="y") if fate == "other" else row for row, fate in fates if fate in {"both", "later", "other"}
+        ),
+        batches=tuple(batches),
+    )
 
 
 def reference(log: Log) -> Mapping[str, Mapping[str, int]]:
@@ -50,6 +102,9 @@ def reference(log: Log) -> Mapping[str, Mapping[str, int]]:
         "duplicates": {"duplicate": sum(ids.values()) - len(ids)},
         "gaps": {kind: gaps[kind] for kind in ("lost", "pending", "recovered", "absent")},
         "ordering": {"inversion": inversions},
+        "offsets": _offsets(log, ids),
+        "ledger": _ledger(log),
+        "stability": _stability(log),
         "values": {kind: values[kind] for kind in ("wrong value", "phantom", "misrouted", "undecodable")},
     }
 
@@ -63,9 +118,23 @@ def reference(log: Log) -> Mapping[str, Mapping[str, int]]:
 @given(log=damaged())
 def test_counts_are_those_of_the_definitions(spark: SparkSession, log: Log) -> None:
     """Whatever the damage, each anomaly is counted as often as its definition says."""
-    evidence = log.evidence(spark)
+    evidence = log.evidence(spark, {"ledger", "again"})
 
-    assert {name: dict(verifier.check(evidence).counts) for name, verifier in VERIFIERS.items()} == reference(log)
+    assert {name: dict(VERIFIERS[name].check(evidence).counts) for name in reference(log)} == reference(log)
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+@given(log=transactions())
+def test_transactions_are_judged_as_their_definitions_say(spark: SparkSession, log: Log) -> None:
+    """Whatever was written and whichever rows a reader was given."""
+    finding = VERIFIERS["atomicity"].check(log.evidence(spark, {"uncommitted", "batches"}))
+
+    assert dict(finding.counts) == _atomicity(log)
 
 
 def _id(key: str | None) -> int | None:
@@ -86,3 +155,91 @@ def _value(record: Record, id_: int | None, expected: Mapping[int, Expected]) ->
     if record.value != expected[id_].value:
         return "wrong value"
     return "right" if record.partition == expected[id_].partition else "misrouted"
+
+
+def _offsets(log: Log, ids: Mapping[int, int]) -> Mapping[str, int]:
+    past = {row.id: row.position < log.positions[row.partition] for row in log.expected}
+    behind = sum(row.required and past[row.id] and row.id not in ids for row in log.expected)
+    return {"behind": behind, "ahead": sum(not past[row.id] and row.id in ids for row in log.expected)}
+
+
+def _ledger(log: Log) -> Mapping[str, int]:
+    kinds = Counter[str]()
+    for line in log.lines or ():
+        places = [(row.partition, row.offset) for row in log.observed if row.key == str(line.id)]
+        if line.outcome == "unknown":
+            kinds["recovered" if places else "absent"] += 1
+        elif line.outcome == "fail":
+            kinds["refused"] += bool(places)
+        elif not places:
+            kinds["not written"] += 1
+        elif line.offset is None:
+            kinds["unplaced"] += 1
+        else:
+            kinds["elsewhere"] += (line.partition, line.offset) not in places
+    return {kind: kinds[kind] for kind in ("not written", "elsewhere", "refused", "recovered", "absent", "unplaced")}
+
+
+def _stability(log: Log) -> Mapping[str, int]:
+    once, again = ({(row.partition, row.offset): row for row in rows} for rows in (log.observed, log.again_read or ()))
+    ends = {home: max((offset for at, offset in again if at == home), default=-1) for home in range(PARTITIONS)}
+    gone = [offset > ends[home] for home, offset in once if (home, offset) not in again]
+    changed = sum(place in again and again[place] != row for place, row in once.items())
+    appeared = sum(place not in once for place in again)
+    return {"truncated": sum(gone), "vanished": len(gone) - sum(gone), "changed": changed, "appeared": appeared}
+
+
+def _atomicity(log: Log) -> Mapping[str, int]:
+    batches = sorted(log.batches or ())
+    read, there = ({(row.partition, row.offset): row for row in rows} for rows in (log.observed, log.uncommitted or ()))
+    fates = {(batch.partition, offset): _fate(batch, batches) for batch in batches for offset in _span(batch)}
+    kinds = Counter(_seen(read.get(place), there.get(place), fates[place], log.bounds[place[0]]) for place in {*read, *there})
+    marked = {(batch.partition, offset) for batch in batches if batch.control for offset in _span(batch)}
+    taken = {*there, *marked}
+    kinds["unaccounted"] = sum(
+        (home, offset) not in taken for home, ends in log.bounds.items() for offset in range(ends.low, ends.hw)
+    )
+    kinds["hanging"] = len(
+        {(batch.partition, batch.producer_id) for batch in batches if not batch.control and _fate(batch, batches) == "open"}
+    )
+    kinds["torn"] = _torn(batches)
+    named = ("torn", "aborted read", "early read", "withheld", "split view", "unaccounted", "aborted", "open", "hanging")
+    return {kind: kinds[kind] for kind in named}
+
+
+def _span(batch: Batch) -> range:
+    return range(batch.first_offset, batch.last_offset + 1)
+
+
+def _fate(batch: Batch, batches: list[Batch]) -> str:
+    """COMMIT, ABORT or open: what the next marker of its producer in its partition says."""
+    if not batch.transactional:
+        return "COMMIT"
+    later = (one for one in batches if one[:1] == batch[:1] and one.first_offset > batch.first_offset)
+    return next((one.control for one in later if one.producer_id == batch.producer_id and one.control), "open")
+
+
+def _seen(read: Record | None, there: Record | None, fate: str, ends: Bounds) -> str:
+    if there is None or (read is not None and read != there):
+        return "split view"
+    if read is not None:
+        return {"COMMIT": "committed", "ABORT": "aborted read", "open": "early read"}[fate]
+    if fate == "ABORT":
+        return "aborted"
+    return "withheld" if fate == "COMMIT" and there.offset < ends.lso else "open"
+
+
+def _torn(batches: list[Batch]) -> int:
+    """Producers and epochs with both kinds of marker, each of which raised the epoch of what it ended."""
+    endings = defaultdict(set)
+    kept = set()
+    written: dict[tuple[int, int], int] = {}
+    for batch in batches:
+        line, transaction = (batch.partition, batch.producer_id), (batch.producer_id, batch.producer_epoch)
+        if batch.control is None:
+            written[line] = max(batch.producer_epoch, written.get(line, -1))
+            continue
+        endings[transaction].add(batch.control)
+        if written.pop(line, batch.producer_epoch) >= batch.producer_epoch:
+            kept.add(transaction)
+    return sum(len(kinds) > 1 and transaction not in kept for transaction, kinds in endings.items())

@@ -1,11 +1,13 @@
+import json
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.planted.log import EXPECTED, OBSERVED, clean, ledger
+from tests.planted.log import BATCHES, EXPECTED, LEDGER, OBSERVED, clean, ledger
 from verifiers import evidence
 from verifiers.evidence import EvidenceError
 
@@ -39,6 +41,51 @@ def test_nulls_survive(spark: SparkSession, tmp_path: Path) -> None:
 
     assert (found.positions, found.expected.collect()[0]["position"]) == ({}, None)
     assert found.observed.collect()[0][3:] == (None, None)
+
+
+def test_views_are_landed_when_they_are_there(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows, nulls and types of each; a view that was not asked for is absent, not empty."""
+    log = clean().with_aborted(0, 24).told(3, "unknown", None, None)
+    evidence.write(tmp_path, log.evidence(spark, evidence.VIEWS))
+
+    found = evidence.load(spark, tmp_path, "sink")
+
+    assert sorted(map(tuple, found.uncommitted.collect())) == sorted(log.observed + log.hidden)
+    assert sorted(map(tuple, found.again.collect())) == sorted(log.observed)
+    assert sorted(map(tuple, found.batches.collect()), key=str) == sorted(map(tuple, log.all_batches()), key=str)
+    assert sorted(map(tuple, found.ledger.collect())) == sorted(log.all_lines())
+    assert {name: dict(getattr(found, name).dtypes) for name in evidence.VIEWS} == evidence.VIEWS
+
+
+def test_views_of_an_earlier_run_are_not_taken_for_this_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Their rows still lie beside the new ones; the bounds say which views are there."""
+    evidence.write(tmp_path, clean().evidence(spark, {"again", "batches"}))
+    evidence.write(tmp_path, clean().evidence(spark, {"again"}))
+
+    found = evidence.load(spark, tmp_path, "sink")
+
+    assert (found.again is None, found.batches, found.uncommitted, found.ledger) == (False, None, None, None)
+
+
+def test_evidence_of_before_there_were_views_is_read(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+    """A run that was landed by an earlier version can still be judged."""
+    copytree(landed, tmp_path, dirs_exist_ok=True)
+    bounds = json.loads((tmp_path / "sink" / "bounds.json").read_text(encoding="utf-8"))
+    del bounds["views"]
+    (tmp_path / "sink" / "bounds.json").write_text(json.dumps(bounds), encoding="utf-8")
+
+    assert evidence.load(spark, tmp_path, "sink").again is None
+
+
+def test_the_second_read_begins_when_the_first_is_complete(spark: SparkSession, tmp_path: Path) -> None:
+    """What was read beside the first proves nothing: when the first fails, there is no second."""
+    planted = clean().evidence(spark, {"again"})
+    breaking = planted.observed.withColumn("value", planted.observed.value.cast("boolean").cast("string"))
+
+    with pytest.raises(PySparkException):
+        evidence.write(tmp_path, replace(planted, observed=breaking))
+
+    assert not (tmp_path / "sink" / "again").exists()
 
 
 def test_writing_again_replaces(spark: SparkSession, tmp_path: Path) -> None:
@@ -146,6 +193,8 @@ def test_a_column_of_another_type(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_contract_is_the_one_of_the_planted_logs() -> None:
     """Verifiers are tested on frames of the types that are landed."""
     spoken = {"bigint": "long"}
-    contract = {name: spoken.get(kind, kind) for name, kind in (evidence.EXPECTED | evidence.OBSERVED).items()}
+    contracts = (evidence.EXPECTED, evidence.OBSERVED, evidence.BATCHES, evidence.LEDGER)
+    planted = (EXPECTED, OBSERVED, BATCHES, LEDGER)
 
-    assert contract == dict(column.split(" ") for column in f"{EXPECTED}, {OBSERVED}".split(", "))
+    for contract, columns in zip(contracts, planted, strict=True):
+        assert ", ".join(f"{name} {spoken.get(kind, kind)}" for name, kind in contract.items()) == columns

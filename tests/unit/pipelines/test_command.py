@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.base import Endpoints, Topics
-from pipelines.command import CommandPipeline, substituted
+from pipelines.command import CommandPipeline
+from pipelines.placeholders import substituted
 
 TOPICS = Topics("datasource-7", "datasink-7", 3)
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")

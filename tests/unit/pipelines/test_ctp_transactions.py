@@ -25,6 +25,7 @@ class Broker:
     errors: dict[str, list[KafkaError]] = field(default_factory=dict)
     takes_s: dict[str, float] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    words: dict[str, tuple[Any, ...]] = field(default_factory=dict)
     now_s: float = 0.0
     producers: int = 0
 
@@ -44,9 +45,10 @@ class Producer:
     number: int
 
     def __getattr__(self, name: str) -> Any:
-        def call(*_words: object, **_options: object) -> None:
+        def call(*words: object, **_options: object) -> None:
             broker = self.broker
             broker.calls.append(f"{name}-{self.number}")
+            broker.words[name] = words
             broker.now_s += broker.takes_s.get(name, 0.001)
             if broker.errors.get(name):
                 raise KafkaException(broker.errors[name].pop(0))
@@ -69,6 +71,16 @@ def deliver(broker, stopped=lambda: False, **options):
     transactions = Transactions(0, chosen, Place("link", "source", "sink"), Voice(), stopped)
     transactions.prepare()
     return transactions.deliver(BATCH, broker)
+
+
+def test_rows_and_positions_are_one_transaction(broker):
+    """And the group can refuse it: the member's generation is in it."""
+    assert deliver(broker) == ""
+
+    order = "begin_transaction produce flush send_offsets_to_transaction commit_transaction"
+    assert broker.calls[-5:] == [f"{name}-1" for name in order.split()]
+    [position], metadata, _within_s = broker.words["send_offsets_to_transaction"]
+    assert (position.topic, position.partition, position.offset, metadata) == ("source", 0, 1, "metadata")
 
 
 @pytest.mark.parametrize("call", ["commit_transaction", "send_offsets_to_transaction"])

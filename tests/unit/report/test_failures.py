@@ -3,6 +3,7 @@ import pytest
 from chaos.report.failures import during, explain
 from chaos.report.report import Report
 from tests.unit.report.conftest import Fabricated
+from verifiers import VERIFIERS
 from verifiers.base import Verdict
 
 
@@ -77,6 +78,16 @@ def test_the_anomalies_are_told_apart(run: Fabricated) -> None:
     gaps = run.finding("gaps", Verdict.INVALID, count=5, counts={"lost": 5, "pending": 0})
 
     assert any("5 of 30 000 records: lost 5 (no record is missing)" in line for line in explained(run.report(findings=(gaps,))))
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS)
+def test_every_verifier_stands_for_a_guarantee(run: Fabricated, verifier: str) -> None:
+    """A reader is told what was promised, not only which verifier complains."""
+    broken = run.finding(verifier, Verdict.INVALID, count=1)
+
+    (line,) = (line for line in explained(run.report(findings=(broken,))) if line.startswith("Broken: "))
+
+    assert not line.endswith("(as declared in the scenario)")
 
 
 def test_it_never_exceeds_forty_lines(run: Fabricated) -> None:

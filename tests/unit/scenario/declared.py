@@ -1,6 +1,7 @@
 """Small scenarios files, and what is said of them."""
 
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
@@ -31,6 +32,12 @@ def errors_of(text: str) -> list[str]:
 def errors_in(*lines: str) -> list[str]:
     """The same for one right scenario with these lines added from line 6 on."""
     return errors_of(HEAD + "".join(f"    {line}\n" for line in lines))
+
+
+def kinds(union: Any) -> str:
+    """All kinds of faults or pipelines, as an error lists them."""
+    members = get_args(get_args(union)[0])
+    return f"there are: {', '.join(get_args(model.model_fields['kind'].annotation)[0] for model in members)}"
 
 
 def errors_in_fault(fault: str) -> list[str]:

@@ -94,7 +94,7 @@ def test_a_broker_that_is_there_because_the_system_is_larger() -> None:
         (
             "{kind: fill_source}",
             "{kind: cut_link, link: 'spark->broker-1', for: 1s, when: {after: 1s}}",
-            "6:37: this pipeline runs on no Spark: nothing would pass this link",
+            "6:37: this pipeline runs on no Spark: nothing would pass this link; write pipeline->…",
         ),
     ],
 )

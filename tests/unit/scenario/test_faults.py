@@ -1,10 +1,11 @@
 import pytest
 
-from chaos.scenario.faults import BlackholeLink, CrashExecutor, CutLink, DelayLink, KillBroker, PauseBroker
+from chaos.scenario.faults import BlackholeLink, CrashExecutor, CutLink, DelayLink, Fault, KillBroker, PauseBroker
 from chaos.scenario.moments import After, Progress
-from tests.unit.scenario.declared import errors_in_fault, read
+from tests.unit.scenario.declared import errors_in_fault, kinds, read
 
-KINDS = "there are: cut_link, blackhole_link, delay_link, kill_broker, pause_broker, crash_executor"
+KINDS = kinds(Fault)
+TRIGGERS = "write {after: 5s}, {progress: 40%}, {request: EndTxn, nth: 20} or {fault: NAME}"
 EXECUTORS = "write executor(busiest), executor(any) or executor(all)"
 DECLARED = """\
 faults:
@@ -47,16 +48,20 @@ def test_every_kind_of_fault_is_read_into_a_value_of_its_own() -> None:
         ),
         (
             "{kind: kill_broker, target: any, when: {after: 5s, progress: 4%}}",
-            "6:53: a trigger has exactly one key; write {after: 5s} or {progress: 40%}",
+            "6:53: progress and after are triggers of different kinds; " + TRIGGERS,
         ),
         (
-            "{kind: kill_broker, target: any, when: 5s}",
-            "6:53: a trigger has exactly one key; write {after: 5s} or {progress: 40%}",
+            "{kind: kill_broker, target: any, when: {after: 5s, request: EndTxn}}",
+            "6:53: request and after are triggers of different kinds; " + TRIGGERS,
         ),
+        ("{kind: kill_broker, target: any, when: 5s}", "6:53: this is no trigger; " + TRIGGERS),
+        ("{kind: kill_broker, target: any, when: {}}", "6:53: this is no trigger; " + TRIGGERS),
         (
             "{kind: kill_broker, target: any, when: {aftr: 5s}}",
-            "6:53: there is no trigger 'aftr' (did you mean after?); write {after: 5s} or {progress: 40%}",
+            "6:53: there is no trigger 'aftr' (did you mean after?); " + TRIGGERS,
         ),
+        ("{kind: kill_broker, target: any, when: {nth: 2}}", "6:53: there is no trigger 'nth'; " + TRIGGERS),
+        ("{kind: kill_broker, target: any, when: {after: 5s, nth: 2}}", "6:65: 'nth' is not known here"),
         (
             "{kind: kill_broker, target: any, when: {after: 5}}",
             "6:61: 5 is no duration; write a number with a unit, e.g. 400ms, 5s or 2m",

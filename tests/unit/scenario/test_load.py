@@ -4,13 +4,16 @@ import pytest
 
 from chaos.errors import ScenarioError
 from chaos.scenario.load import load
-from tests.unit.scenario.declared import HEAD, errors_in, errors_of, read
+from chaos.scenario.pipelines import Pipeline
+from tests.unit.scenario.declared import HEAD, errors_in, errors_of, kinds, read
 
 NAME = "lower-case letters and digits, with single hyphens between them"
 TAG = "a lower-case letter, then letters, digits and underscores, as in pytest marks"
-KINDS = "there are: spark_square, fill_source"
+KINDS = kinds(Pipeline)
+PREDICTION = "write valid or invalid, or the exact anomaly: {duplicate: 1}"
+ISOLATION = "write read_committed or read_uncommitted"
 EXPECT = "write valid, or what a control must say: {duplicates: invalid}"
-VERIFIERS = "write duplicates, gaps, ordering or values"
+VERIFIERS = "write duplicates, gaps, ordering, values, atomicity, offsets, ledger or stability"
 
 
 def test_what_is_not_declared_has_a_default() -> None:
@@ -149,7 +152,17 @@ def test_only_version_1_is_known(version: str) -> None:
             "expect: invalid",
             ["6:13: 'invalid' is no expectation; " + EXPECT],
         ),
-        ("expect: {gaps: invald}", ["6:20: 'invald' is not known here (did you mean invalid?); write valid or invalid"]),
+        ("expect: {gaps: invald}", ["6:20: 'invald' is not known here (did you mean invalid?); " + PREDICTION]),
+        ("expect: {gaps: 1}", ["6:20: 1 is not known here; " + PREDICTION]),
+        ("expect: {gaps: {lost: 0}}", ["6:27: 0 is too small; the least is 1"]),
+        ("expect: {gaps: {lost: few}}", ["6:27: 'few' is no whole number"]),
+        ("expect: {gaps: {}}", ["6:20: at least one is wanted here"]),
+        (
+            "expect: not-sent",
+            ["6:13: 'not-sent' is no expectation (did you mean not_sent?); " + EXPECT],
+        ),
+        ("expect: not_sent", ["6:13: no fault waits for a request: which one is not sent? Write when: {request: EndTxn}"]),
+        ("isolation: committed", ["6:16: 'committed' is not known here (did you mean read_committed?); " + ISOLATION]),
         (
             "expect: {gap: valid}",
             ["6:14: 'gap' is not known here (did you mean gaps?); " + VERIFIERS],

@@ -37,12 +37,13 @@ def test_the_schema_knows_what_is_written_not_what_becomes_of_it() -> None:
         ("version: 1", "version: 2", "$.version: const"),
         ("title: A", "titel: A", "$.scenarios[0].titel: unknown"),
         ("name: a", "name: A", "$.scenarios[0].name: pattern"),
-        ("{after: 5s}", "{after: 5}", "$.scenarios[0].faults[0]: none of 6"),
-        ("for: 2m", "for: 2h", "$.scenarios[0].faults[0]: none of 6"),
-        ("delay_link", "delay_lnk", "$.scenarios[0].faults[0]: none of 6"),
-        ("faults:", "expect: {gap: valid}\n    faults:", "$.scenarios[0].expect: none of 2"),
+        ("{after: 5s}", "{after: 5}", "$.scenarios[0].faults[0]: none of"),
+        ("for: 2m", "for: 2h", "$.scenarios[0].faults[0]: none of"),
+        ("delay_link", "delay_lnk", "$.scenarios[0].faults[0]: none of"),
+        ("faults:", "expect: {gap: valid}\n    faults:", "$.scenarios[0].expect: none of"),
     ],
 )
 def test_an_editor_sees_mistakes_while_they_are_typed(right: str, wrong: str, complaint: str) -> None:
     """The schema refuses what `load` refuses, as far as a schema can."""
-    assert complaint in underlined((HEAD + FAULT).replace(right, wrong))
+    (found,) = underlined((HEAD + FAULT).replace(right, wrong))
+    assert found.startswith(complaint)

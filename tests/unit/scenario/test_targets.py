@@ -16,7 +16,10 @@ BROKERS = [
     ),
     "transaction_coordinator",
     "transaction_coordinator(1)",
+    "group_coordinator",
     "controller",
+    "receiver",
+    "sender",
     "any",
     "all",
     "broker-1",
@@ -24,7 +27,7 @@ BROKERS = [
 ]
 HELP = (
     "a broker is leader(TOPIC, P), follower(TOPIC, P), transaction_coordinator, transaction_coordinator(P), "
-    "controller, any, all or broker-N"
+    "group_coordinator, controller, receiver or sender (of the held request), any, all or broker-N"
 )
 
 
@@ -65,6 +68,8 @@ def test_every_partition_can_be_aimed_at_and_no_other() -> None:
         ("zookeeper!", f"'zookeeper!' is no broker; {HELP}"),
         ("leader", f"'leader' has the wrong arguments; {HELP}"),
         ("controller(1)", f"'controller(1)' has the wrong arguments; {HELP}"),
+        ("receiver(0)", f"'receiver(0)' has the wrong arguments; {HELP}"),
+        ("reciever", f"'reciever' is no broker (did you mean receiver?); {HELP}"),
         ("leader(datasnk, 0)", "'datasnk' is no topic (did you mean datasink?); the topics are datasource and datasink"),
         ("leader(datasink, -1)", "'-1' is no partition; the partitions are 0, 1, 2"),
         ("leader(datasink", "'leader(datasink' lacks its `)`; within {…} a comma needs quotes: \"leader(datasink, 0)\""),
@@ -94,6 +99,8 @@ def test_executors_are_busiest_any_or_all() -> None:
     [
         "spark->leader(datasink, 0)",
         "loader->broker-1",
+        "app->receiver",
+        "pipeline->*",
         "*->*",
         "*->broker-*",
         "broker-*<->controller",
@@ -125,11 +132,18 @@ def test_a_link_pattern_holds_both_ends_and_whether_it_goes_both_ways() -> None:
             "nobody opens connections to a client: write loader->broker-1, and choose the direction of the bytes with `stream`",
         ),
         ("spark->loader", "nobody opens connections to a client"),
+        (
+            "receiver->pipeline",
+            "nobody opens connections to a client: write pipeline->receiver, "
+            "and choose the direction of the bytes with `stream`",
+        ),
+        ("receiver->receiver", "receiver has no link to itself; name two different ends"),
+        ("group_coordinator->group_coordinator", "group_coordinator has no link to itself; name two different ends"),
         ("broker-2->broker-2", "broker-2 has no link to itself; name two different ends"),
         ("controller<->controller", "controller has no link to itself; name two different ends"),
         (
             "sprk->broker-1",
-            f"'sprk' is no broker (did you mean spark?); {HELP}, or one of spark, loader, broker-*, *",
+            f"'sprk' is no broker (did you mean spark?); {HELP}, or one of spark, app, loader, pipeline, broker-*, *",
         ),
         (
             "spark",

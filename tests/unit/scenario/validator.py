@@ -5,8 +5,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 Schema = dict[str, Any]
-_NOTES = {"type", "$defs", "$schema", "title", "description", "default", "examples", "discriminator"}
-_TYPES = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool, "null": type(None)}
+_NOTES = {"type", "$defs", "$schema", "title", "description", "default", "examples", "discriminator", "then", "else"}
+_TYPES = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "integer": int,
+    "number": int | float,
+    "boolean": bool,
+    "null": type(None),
+}
 
 
 def problems(value: Any, schema: Schema, root: Schema, path: str = "$") -> Iterator[str]:
@@ -51,6 +59,11 @@ def _alternatives(value: Any, wanted: list[Schema], _schema: Schema, root: Schem
         yield f"{path}: none of {len(wanted)}"
 
 
+def _choice(value: Any, wanted: Schema, schema: Schema, root: Schema, path: str) -> Iterator[str]:
+    holds = not list(problems(value, wanted, root, path))
+    return problems(value, schema["then" if holds else "else"], root, path)
+
+
 def _plain(name: str, holds: Callable[[Any, Any], bool]) -> Callable[..., Iterator[str]]:
     def check(value: Any, wanted: Any, _schema: Schema, _root: Schema, path: str) -> Iterator[str]:
         if not holds(value, wanted):
@@ -67,6 +80,7 @@ _KEYWORDS: dict[str, Callable[..., Iterator[str]]] = {
     "items": _items,
     "anyOf": _alternatives,
     "oneOf": _alternatives,
+    "if": _choice,
     "const": _plain("const", lambda value, wanted: value == wanted),
     "enum": _plain("enum", lambda value, wanted: value in wanted),
     "pattern": _plain("pattern", lambda value, wanted: bool(re.search(wanted, value))),
@@ -74,5 +88,6 @@ _KEYWORDS: dict[str, Callable[..., Iterator[str]]] = {
     "minimum": _plain("minimum", lambda value, wanted: value >= wanted),
     "maximum": _plain("maximum", lambda value, wanted: value <= wanted),
     "minItems": _plain("minItems", lambda value, wanted: len(value) >= wanted),
+    "minProperties": _plain("minProperties", lambda value, wanted: len(value) >= wanted),
     "minLength": _plain("minLength", lambda value, wanted: len(value) >= wanted),
 }

@@ -1,0 +1,36 @@
+"""Which verifier is asked of which log, and which views are landed for it."""
+
+import pytest
+
+from chaos import auditor
+from chaos.judge import _applies
+
+
+@pytest.mark.parametrize(
+    ("name", "subjects", "asked"),
+    [
+        ("duplicates", ["source", "sink"], ["source", "sink"]),
+        ("offsets", ["source", "sink"], ["sink"]),
+        ("ledger", ["source", "sink"], ["source"]),
+        ("ledger", ["source"], ["source"]),
+        ("offsets", ["source"], ["source"]),
+    ],
+)
+def test_a_verifier_is_asked_of_its_own_logs(name, subjects, asked):
+    """One that has no log of its own in this run is asked all the same: it says UNKNOWN, and is not silently left out."""
+    assert [subject for subject in subjects if _applies(name, subject, subjects)] == asked
+
+
+@pytest.mark.parametrize(
+    ("verify", "subject", "views"),
+    [
+        (("duplicates", "gaps", "ordering", "values", "offsets"), "sink", set()),
+        (("atomicity",), "sink", {"uncommitted", "batches"}),
+        (("gaps", "stability"), "source", {"again"}),
+        (("ledger",), "source", {"ledger"}),
+        (("ledger",), "sink", set()),
+    ],
+)
+def test_only_what_a_verifier_needs_is_landed(verify, subject, views):
+    """An ordinary scenario reads each topic once."""
+    assert auditor.needed(verify, subject) == views
