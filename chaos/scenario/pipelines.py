@@ -1,11 +1,12 @@
 """Pipelines under test, as they are declared; what they do is in the package `pipelines`."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from chaos.scenario.declared import Declared
 from chaos.scenario.units import SomeSeconds
+from pipelines.placeholders import check, placeholders
 
 Records = Annotated[int, Field(strict=True, ge=1)]
 

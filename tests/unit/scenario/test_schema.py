@@ -45,5 +45,50 @@ def test_the_schema_knows_what_is_written_not_what_becomes_of_it() -> None:
 )
 def test_an_editor_sees_mistakes_while_they_are_typed(right: str, wrong: str, complaint: str) -> None:
     """The schema refuses what `load` refuses, as far as a schema can."""
-    (found,) = underlined((HEAD + FAULT).replace(right, wrong))
-    assert found.startswith(complaint)
+    found = underlined((HEAD + FAULT).replace(right, wrong))
+    assert [one for one in found if one.startswith(complaint)]
+
+
+CROSSED = """\
+version: 1
+scenarios:
+  - name: sweep-${request}-${fault}
+    title: "${request} under ${fault.word}"
+    tags: "${fault.tags}"
+    matrix:
+      request: [Produce, EndTxn]
+      once: [true, 0.5, 2]
+      fault:
+        lost: {tags: [quick], do: {kind: lose_request, when: {request: "${request}"}}}
+    pipeline: {kind: spark_square}
+    faults: ["${fault.do}"]
+    overrides:
+      - {at: {request: [Produce]}, set: {expect: not_sent}}
+"""
+
+
+def test_an_editor_does_not_complain_of_a_matrix() -> None:
+    """What stands in a hole is known when the cases are made; until then every place may have one."""
+    assert underlined(CROSSED) == []
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        ("    title:", "    titel:", "$.scenarios[0].titel: unknown"),
+        ("[Produce, EndTxn]", "[]", "$.scenarios[0].matrix.request: none of 2"),
+        ("[Produce, EndTxn]", "Produce", "$.scenarios[0].matrix.request: none of 2"),
+        ("[Produce, EndTxn]", "[Produce, null]", "$.scenarios[0].matrix.request: none of 2"),
+        ("set: {", "put: {", "$.scenarios[0].overrides[0].put: unknown"),
+        ("at: {request: [Produce]}", "at: {}", "$.scenarios[0].overrides[0].at: minProperties"),
+        ("    overrides:", "    override:", "$.scenarios[0].override: unknown"),
+    ],
+)
+def test_an_editor_sees_mistakes_in_a_matrix(right: str, wrong: str, complaint: str) -> None:
+    """The keys of a scenario are known with holes in it too, and so is what a matrix is made of."""
+    assert complaint in underlined(CROSSED.replace(right, wrong))
+
+
+def test_overrides_belong_to_a_matrix() -> None:
+    """Without one they would do nothing."""
+    assert underlined(HEAD + "    overrides: []\n") == ["$.scenarios[0].overrides: unknown"]

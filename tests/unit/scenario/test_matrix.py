@@ -1,0 +1,307 @@
+"""`matrix:`: the cases, their names and coordinates, and errors that lead to where something was written."""
+
+from pathlib import Path
+
+import pytest
+
+from chaos.scenario.faults import CrashPipeline, CutLink, LoseRequest
+from chaos.scenario.load import load_text
+from chaos.scenario.matrix import expand
+from chaos.scenario.model import Scenario
+from chaos.scenario.moments import OnRequest
+from chaos.scenario.places import parse, place_of
+from tests.unit.scenario.declared import HEAD, errors_of
+
+SWEEP = """\
+version: 1
+scenarios:
+  - name: sweep
+    title: "${request} under ${fault}"
+    matrix:
+      request: [InitProducerId, EndTxn]
+      fault:
+        request-lost: [{kind: lose_request, when: {request: "${request}", nth: 2}}]
+        sender-killed: [{kind: crash_pipeline, when: {request: "${request}"}}]
+    pipeline: {kind: consume_transform_produce}
+    faults: "${fault}"
+"""
+LAST = "".join(f"    {line}\n" for line in ("pipeline: {kind: spark_square}", "title: B"))
+
+
+def cases(text: str) -> tuple[Scenario, ...]:
+    """The scenarios that a text makes."""
+    return load_text(text, Path("scenarios.yaml")).scenarios
+
+
+def crossed(*lines: str) -> str:
+    """One scenario with these lines from line 6 on."""
+    return HEAD + "".join(f"    {line}\n" for line in lines)
+
+
+def test_every_word_of_an_axis_meets_every_word_of_the_others() -> None:
+    """The names say which is which, in the order of the file: the last axis changes fastest."""
+    assert [case.name for case in cases(SWEEP)] == [
+        "sweep-initproducerid-request-lost",
+        "sweep-initproducerid-sender-killed",
+        "sweep-endtxn-request-lost",
+        "sweep-endtxn-sender-killed",
+    ]
+
+
+def test_a_case_keeps_its_coordinates() -> None:
+    """The table of a sweep is made from them, not from names."""
+    last = cases(SWEEP)[-1]
+
+    assert last.matrix == {"request": "EndTxn", "fault": "sender-killed"}
+    assert last.title == "EndTxn under sender-killed"
+    assert list(last.matrix) == ["request", "fault"]
+
+
+def test_a_hole_is_filled_with_what_its_word_stands_for_holes_and_all() -> None:
+    """A fault is written once, and aimed by the other axis."""
+    lost, killed = cases(SWEEP)[2].faults + cases(SWEEP)[3].faults
+
+    assert isinstance(lost, LoseRequest)
+    assert isinstance(killed, CrashPipeline)
+    assert isinstance(killed.when, OnRequest)
+    assert (lost.when.request, lost.when.nth, killed.when.request, killed.when.nth) == ("EndTxn", 2, "EndTxn", 1)
+
+
+def test_cases_do_not_share_what_was_put_into_them() -> None:
+    """Each is filled for itself: a word of one case in another would run the wrong experiment."""
+    first, second = cases(SWEEP)[0].faults[0].when, cases(SWEEP)[2].faults[0].when
+
+    assert (first.request, second.request) == ("InitProducerId", "EndTxn")
+
+
+def test_a_file_without_a_matrix_stays_the_very_same() -> None:
+    """Nothing is copied, nothing loses its place."""
+    for text in (HEAD, "a: 1\n", "scenarios: 5\n", "- a\n"):
+        tree = parse(text)
+        assert expand(tree) is tree
+
+
+def test_a_matrix_in_one_of_several_scenarios() -> None:
+    """The others stay between which they stood, and errors in them lead to their own lines."""
+    text = HEAD + SWEEP.split("scenarios:\n")[1] + "  - name: b\n" + LAST
+
+    names = [case.name for case in cases(text)]
+    assert (names[0], len(names), names[-1]) == ("a", 6, "b")
+    assert errors_of(text.replace("title: B", "titel: B")) == [
+        "scenarios.yaml:15:5: 'title' is missing",
+        "scenarios.yaml:17:5: 'titel' is not known here (did you mean title?)",
+    ]
+
+
+def test_a_name_can_say_where_the_words_belong() -> None:
+    """What is no letter or digit becomes a hyphen."""
+    text = crossed("matrix: {records: [10, 20], when: [1.5s]}").replace("name: a", "name: first-${records}-after-${when}-x")
+
+    assert [case.name for case in cases(text)] == ["first-10-after-1-5s-x", "first-20-after-1-5s-x"]
+
+
+def test_words_keep_their_kind_when_they_stand_alone() -> None:
+    """A number is put in as a number, true as true; within a text they are what was written."""
+    text = crossed(
+        "matrix: {idempotence: [true, false], records: [10], chance: [0.5]}",
+        "workload: {records: '${records}'}",
+    ).replace("title: A", "title: ${idempotence} ${records} ${chance}")
+    text = text.replace("{kind: spark_square}", "{kind: fill_source, idempotence: '${idempotence}'}")
+
+    first, second = cases(text)
+    assert (first.workload.records, first.title, second.title) == (10, "true 10 0.5", "false 10 0.5")
+    assert (first.name, first.matrix) == ("a-true-10-0-5", {"idempotence": "true", "records": "10", "chance": "0.5"})
+    assert [case.pipeline.idempotence for case in (first, second)] == [True, False]
+
+
+def test_a_word_can_stand_for_a_text_and_the_text_may_have_holes() -> None:
+    """`${link}` alone is the link; in the title it is its name."""
+    (case,) = cases(
+        crossed(
+            "matrix: {topic: [datasink], link: {to-leader: 'spark->leader(${topic}, 1)'}}",
+            "faults: [{kind: cut_link, link: '${link}', when: {after: 1s}, for: 1s}]",
+        ).replace("title: A", "title: cut ${link}")
+    )
+
+    (cut,) = case.faults
+    assert isinstance(cut, CutLink)
+    assert (str(cut.link), case.title) == ("spark->leader(datasink, 1)", "cut to-leader")
+
+
+def test_a_word_can_stand_for_several_things_by_their_keys() -> None:
+    """A list that takes the place of an element is put in element by element."""
+    (case,) = cases(
+        crossed(
+            "matrix:",
+            "  fault:",
+            "    both:",
+            "      tags: [slow, deep]",
+            "      title: Two",
+            "      faults:",
+            "        - {kind: kill_broker, target: any, when: {after: 1s}}",
+            "        - {kind: pause_broker, target: any, when: {after: 1s}, for: 1s}",
+            "tags: [quick, '${fault.tags}']",
+            "faults: ['${fault.faults}', {kind: crash_executor, when: {after: 1s}}]",
+        ).replace("title: A", "title: ${fault.title} of ${fault.word}")
+    )
+
+    assert [fault.kind for fault in case.faults] == ["kill_broker", "pause_broker", "crash_executor"]
+    assert (case.tags, case.title) == (("quick", "slow", "deep"), "Two of both")
+
+
+def test_overrides_change_the_cases_at_their_coordinates_and_no_other() -> None:
+    """One word or a list of them; what is set may have holes; the last one that fits wins."""
+    text = SWEEP + "".join(
+        f"      {line}\n" if line[0] == "-" else f"    {line}\n"
+        for line in (
+            "overrides:",
+            "- {at: {request: [EndTxn, InitProducerId]}, set: {tags: [all]}}",
+            "- {at: {request: EndTxn, fault: sender-killed}, set: {tags: [one], title: '${request} alone'}}",
+        )
+    )
+
+    assert [(case.tags, case.title) for case in cases(text)[1:]] == [
+        (("all",), "InitProducerId under sender-killed"),
+        (("all",), "EndTxn under request-lost"),
+        (("one",), "EndTxn alone"),
+    ]
+
+
+def test_overrides_find_numbers_and_truths_as_they_are_written() -> None:
+    """`true` in `at` is the `true` of the axis."""
+    text = crossed(
+        "matrix: {slow: [true, false], n: [1, 2]}", "overrides: [{at: {slow: true, n: 2}, set: {tags: [yes_two]}}]"
+    )
+
+    assert [case.tags for case in cases(text)] == [(), ("yes_two",), (), ()]
+
+
+def test_what_is_shared_by_anchors_is_filled_for_each_case() -> None:
+    """An alias is the same object as its anchor until the cases are made."""
+    text = crossed(
+        "matrix: {n: [1, 2]}",
+        "workload: &w {records: '${n}'}",
+    ) + "  - {<<: {title: T, matrix: {n: [3]}}, name: b, pipeline: {kind: spark_square}, workload: *w}\n"
+
+    assert [(case.name, case.workload.records) for case in cases(text)] == [("a-1", 1), ("a-2", 2), ("b-3", 3)]
+
+
+def test_an_error_within_an_axis_is_shown_where_the_axis_has_it() -> None:
+    """Once, however many cases share it."""
+    wrong = SWEEP.replace("nth: 2", "nth: 0")
+
+    assert errors_of(wrong) == ["scenarios.yaml:8:77: 0 is too small; the least is 1"]
+
+
+def test_an_error_within_an_override_is_shown_where_the_override_has_it() -> None:
+    """Whether the case had such a key before or not."""
+    text = SWEEP + "    overrides:\n      - {at: {request: EndTxn}, set: {tags: [Slow], workload: {records: 0}, isolation: any}}\n"
+
+    assert [error.split(": ")[0] for error in errors_of(text)] == [
+        "scenarios.yaml:13:48",
+        "scenarios.yaml:13:75",
+        "scenarios.yaml:13:90",
+    ]
+
+
+def test_an_error_of_meaning_leads_into_the_matrix_too() -> None:
+    """A request that can never come is shown where it is spelt for this case, or at the hole that spells it."""
+    text = SWEEP.replace("consume_transform_produce}", "spark_square, delivery: at_least_once}")
+
+    assert errors_of(text) == [
+        "scenarios.yaml:8:60: this pipeline uses no transactions: nobody sends EndTxn",
+        "scenarios.yaml:9:63: this pipeline uses no transactions: nobody sends EndTxn",
+    ]
+
+
+def test_what_was_put_in_by_hand_has_its_place() -> None:
+    """Asked of the tree itself: line and column of an axis' value, at the place of the hole."""
+    tree = expand(parse(SWEEP))
+
+    place = place_of(tree, ("scenarios", 0, "faults", 0, "when", "nth"))
+    assert (place.line, place.column) == (8, 77)
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        (["matrix:"], "6:5: nothing is no matrix; write matrix: {request: [Produce, EndTxn]}"),
+        (["matrix: [a]"], "6:13: a list is no matrix; write matrix: {request: [Produce, EndTxn]}"),
+        (["matrix: {}"], "6:13: a mapping is no matrix; write matrix: {request: [Produce, EndTxn]}"),
+        (["matrix: {n: 1}"], "6:17: 1 is no axis; write a list of words, or names with what they stand for"),
+        (["matrix: {n: []}"], "6:17: a list is no axis; write a list of words, or names with what they stand for"),
+        (["matrix: {n: [[a]]}"], "6:17: a list is no axis; write a list of words, or names with what they stand for"),
+        (["matrix: {n: {}}"], "6:17: a mapping is no axis; write a list of words, or names with what they stand for"),
+        (["matrix: {n: [a, b, a]}"], "6:24: 'a' is here twice; keep one"),
+        (["matrix: {n: [1, '1']}"], "6:21: '1' is here twice; keep one"),
+        (
+            ["matrix: {request: [a]}", "tags: ['${requst}']"],
+            "7:12: 'requst' is no axis (did you mean request?); there are: request",
+        ),
+        (["matrix: {n: [a]}", "tags: ['${}']"], "7:12: '' is no axis; there are: n"),
+        (["matrix: {n: {a: {x: 1}}}", "tags: ['${n.y}']"], "7:12: 'y' is no key of a; there are: x"),
+        (["matrix: {n: {a: {x: [1]}}}", "tags: ['b${n.x}']"], "7:12: a list cannot stand within a text; write `${…}` alone here"),
+        (["matrix: {n: {a: [b]}}", "overrides: {}"], "7:16: a mapping is no list; write [{at: {…}, set: {…}}]"),
+        (["matrix: {n: [a]}", "overrides: [a]"], "7:17: " + "an override has `at`, the coordinates of its cases, and `set`, what is different there"),
+        (
+            ["matrix: {n: [a]}", "overrides: [{at: {n: a}}]"],
+            "7:17: an override has `at`, the coordinates of its cases, and `set`, what is different there",
+        ),
+        (["matrix: {n: [a]}", "overrides: [{at: n, set: {}}]"], "7:22: 'n' is no mapping; write at: {…}"),
+        (["matrix: {n: [a]}", "overrides: [{at: {n: a}, set: [b]}]"], "7:35: a list is no mapping; write set: {…}"),
+        (
+            ["matrix: {nn: [a]}", "overrides: [{at: {n: a}, set: {}}]"],
+            "7:22: 'n' is no axis (did you mean nn?); there are: nn",
+        ),
+        (
+            ["matrix: {n: [one, two]}", "overrides: [{at: {n: [one, tow]}, set: {}}]"],
+            "7:26: 'tow' is no value of n (did you mean two?); there are: one, two",
+        ),
+    ],
+)
+def test_a_mistake_in_a_matrix_is_shown_where_it_is(lines: list[str], error: str) -> None:
+    """What is wrong, and what could have been written."""
+    assert errors_of(crossed(*lines)) == [f"scenarios.yaml:{error}"]
+
+
+def test_a_name_with_a_hole_that_is_no_axis() -> None:
+    """It would be the same name for all cases."""
+    assert errors_of(crossed("matrix: {n: [a]}").replace("name: a", "name: x-${m}")) == [
+        "scenarios.yaml:3:11: 'm' is no axis (did you mean n?); there are: n"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("    title: A\n", "3:5: 'name' is missing"),
+        ("    name: 5\n    title: A\n", "3:11: 5 is no text; write it in quotes"),
+        ("    name:\n    title: A\n", "3:5: nothing is no text; write it in quotes"),
+    ],
+)
+def test_a_matrix_without_a_name(name: str, error: str) -> None:
+    """The same as without a matrix."""
+    text = crossed("matrix: {n: [1, 2]}").replace("  - name: a\n    title: A\n", f"  -{name[3:]}")
+
+    assert errors_of(text) == [f"scenarios.yaml:{error}"]
+
+
+def test_names_that_do_not_tell_the_cases_apart() -> None:
+    """A template that leaves an axis out."""
+    text = crossed("matrix: {n: [1], m: [2, 3]}").replace("name: a", "name: x-${n}")
+
+    assert errors_of(text) == ["scenarios.yaml:3:11: 'x-1' is the name of scenario 1 already; names are unique"]
+
+
+def test_a_matrix_has_an_end() -> None:
+    """It is counted before it is crossed: a slip of the hand must not fill the memory."""
+    axes = ", ".join(f"a{number}: [{', '.join(map(str, range(100)))}]" for number in range(9))
+
+    assert errors_of(crossed(f"matrix: {{{axes}}}")) == [
+        f"scenarios.yaml:6:13: this makes {100**9} scenarios; 1000 are the most"
+    ]
+
+
+def test_overrides_without_a_matrix() -> None:
+    """They would do nothing."""
+    assert errors_of(crossed("overrides: []")) == ["scenarios.yaml:6:5: 'overrides' is not known here"]
