@@ -20,7 +20,8 @@ from chaos.faults.base import Injection, Scene
 from chaos.faults.catalogue import approach, prepare
 from chaos.faults.frames import Snare, set_snare
 from chaos.history import History
-from chaos.scenario.faults import DelayRequest, Fault, FrameFault, LateRequest
+from chaos.scenario.faults import Fault
+from chaos.scenario.faults.protocol import DelayRequest, FrameFault, LateRequest
 from chaos.scenario.moments import AfterFault, OnRequest
 from chaos.scenario.plan import Schedule, Step
 from chaos.triggers import Watch

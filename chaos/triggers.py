@@ -45,7 +45,8 @@ def wait_for(when: After | Progress | AfterFault, watch: Watch) -> Mapping[str, 
             _pass(left_s, watch)
             return {"elapsed_s": round(clock.monotonic_s() - watch.began_s, 3)}
         case AfterFault(fault=fault, once=once, after_s=after_s):
-            until(lambda: _did(watch.history, _EVENTS[once], fault), watch, f"{fault} to be {once}")
+            done, failed = (lambda: _did(watch.history, "ok", fault, _EVENTS[once])), (lambda: _failure(watch.history, fault))
+            until(done, watch, f"{fault} to be {once}", over=failed)
             _pass(after_s, watch)
             return {"after": fault}
         case Progress(percent=percent):
@@ -60,32 +61,32 @@ def committed(history: History) -> int:
     return int(sample.value["committed"]) if sample else 0
 
 
-def all_through(watch: Watch) -> bool:
-    """Whether all of the workload is committed and nothing has grown for a while: no request will come any more."""
+def all_through(watch: Watch) -> str:
+    """Says so once all of the workload is committed and nothing has grown for a while: no request will come any more."""
     sample = watch.history.latest("sampler", "progress")
-    return sample is not None and committed(watch.history) >= watch.total and watch.history.age_s(sample) > _QUIET_S
+    through = sample is not None and committed(watch.history) >= watch.total and watch.history.age_s(sample) > _QUIET_S
+    return "all of the workload had passed" if through else ""
 
 
-def until(condition: Callable[[], bool], watch: Watch, reason: str, over: Callable[[], bool] = lambda: False) -> None:
+def until(condition: Callable[[], bool], watch: Watch, reason: str, over: Callable[[], str] = lambda: "") -> None:
     """Return when the condition holds.
 
     Args:
-        over: whether it cannot come true any more.
+        over: why it cannot come true any more, or nothing.
 
     Raises:
         InconclusiveError: the run was stopped first, or it is over.
         DeadlineError: it never came true.
     """
     clock.wait_until(
-        lambda: condition() or watch.stop.is_set() or over(),
+        lambda: condition() or watch.stop.is_set() or bool(over()),
         within_s=watch.deadline_s,
         reason=f"the trigger: {reason}",
         every_s=_EVERY_S,
         seen=lambda: f"{committed(watch.history)} of {watch.total}",
     )
     if not condition():
-        why = "the run ended" if watch.stop.is_set() else "all of the workload had passed"
-        raise InconclusiveError(f"{why} before the trigger came: {reason}")
+        raise InconclusiveError(f"{over() or 'the run ended'} before the trigger came: {reason}")
 
 
 def _pass(left_s: float, watch: Watch) -> None:
@@ -93,6 +94,10 @@ def _pass(left_s: float, watch: Watch) -> None:
         raise InconclusiveError("the run ended before the trigger came")
 
 
-def _did(history: History, f: str, fault: str) -> bool:
-    done = (event for event in history.events() if (event.process, event.type, event.f) == ("nemesis", "ok", f))
-    return any(event.value["fault"] == fault for event in done)
+def _did(history: History, type_: str, fault: str, *steps: str) -> bool:
+    own = (event for event in history.events() if event.process == "nemesis" and event.value.get("fault") == fault)
+    return any(event.type == type_ and event.f in steps for event in own)
+
+
+def _failure(history: History, fault: str) -> str:
+    return f"{fault} failed" if _did(history, "fail", fault, "trigger", "inject", "prove") else ""

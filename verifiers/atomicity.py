@@ -61,8 +61,10 @@ class Atomicity:
         examples = [*torn, *_wrong_rows(rows, sum(counts[kind] for kind in _WRONG_ROWS)), *_wrong_offsets(holes, hidden)]
         examples.sort(key=lambda one: (one.partition, -1 if one.offset is None else one.offset))
         verdict, doubts = rule(evidence, count, checked)
-        counts |= {kind: found.get(kind, 0) for kind in _RIGHT_ROWS} | {"hanging": _hanging(batches)}
-        note = "; ".join(text for text in (doubts, undecided) if text)
+        transactional, hanging = _transactions(batches)
+        counts |= {kind: found.get(kind, 0) for kind in _RIGHT_ROWS} | {"hanging": hanging}
+        plain = "" if transactional or not checked else "there is no transaction in this log"
+        note = "; ".join(text for text in (doubts, undecided, plain) if text)
         return Finding(self.name, evidence.subject, verdict, count, checked, counts, tuple(examples[:EXAMPLES]), note)
 
 
@@ -170,9 +172,11 @@ def _torn_example(row: Row) -> Example:
     return Example("torn", aborted["partition"], aborted["first_offset"], None, None, detail)
 
 
-def _hanging(batches: DataFrame) -> int:
-    begun = batches.where("transactional AND control IS NULL AND ending IS NULL")
-    return begun.select("partition", "producer_id").distinct().count()
+def _transactions(batches: DataFrame) -> tuple[int, int]:
+    """How many batches are in a transaction, and how many transactions are not ended (one for each partition they are in)."""
+    begun = "IF(transactional AND control IS NULL AND ending IS NULL, struct(partition, producer_id), NULL)"
+    transactional, hanging = batches.selectExpr("count_if(transactional)", f"count(DISTINCT {begun})").collect()[0]
+    return transactional, hanging
 
 
 def _wrong_rows(rows: DataFrame, count: int) -> list[Example]:

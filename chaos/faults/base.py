@@ -1,6 +1,6 @@
 """What a fault is made of. To add one, see docs/adding-a-fault.md.
 
-declared (scenario/faults.py)  ──prepare──▶  Injection  ──inject──▶ in force ──proof──▶ did it bite? ──heal──▶ undone
+declared (scenario/faults/)  ──prepare──▶  Injection  ──inject──▶ in force ──proof──▶ did it bite? ──heal──▶ undone
 """
 
 from collections.abc import Callable, Mapping
@@ -132,3 +132,4 @@ class Scene:
 
 
 Prepare = Callable[[Any, Scene, Random], Injection]
+Approach = Callable[[Any, Scene], None]

@@ -1,5 +1,6 @@
 """Faults of brokers: killed (no last words, no flush, no leadership handed over) or frozen (a zombie that wakes up later)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -8,10 +9,10 @@ import psutil
 
 from chaos import clock
 from chaos.errors import DeadlineError
-from chaos.faults.base import Injection, Proof, Scene
+from chaos.faults.base import Injection, Prepare, Proof, Scene
 from chaos.faults.targets import resolve_brokers
 from chaos.runtime.base import Process
-from chaos.scenario.faults import KillBroker, PauseBroker
+from chaos.scenario.faults.broker import KillBroker, PauseBroker
 from chaos.system import wire
 from chaos.system.system import System
 
@@ -107,3 +108,9 @@ def _wait_until_serving(system: System, numbers: list[int]) -> None:
     for number in numbers:
         address = system.kafka.address(number)
         clock.wait_until(partial(wire.answers, address), within_s=_SERVES_WITHIN_S, reason=f"broker-{number} to serve again")
+
+
+CATALOGUE: Mapping[type, Prepare] = {
+    KillBroker: prepare_kill,
+    PauseBroker: prepare_pause,
+}

@@ -1,47 +1,16 @@
-"""Every fault there is: what is declared -> how it is aimed."""
+"""Every fault there is: what is declared -> how it is aimed. Each family keeps its own list."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
-from typing import Any
 
-from chaos.faults import broker, client, executor, network, protocol
-from chaos.faults.base import Injection, Prepare, Scene
-from chaos.scenario.faults import (
-    BlackholeLink,
-    CrashExecutor,
-    CrashPipeline,
-    CutLink,
-    DelayLink,
-    DelayRequest,
-    Fault,
-    HoldRequests,
-    KillBroker,
-    LateRequest,
-    LoseRequest,
-    LoseResponse,
-    PauseBroker,
-    PausePipeline,
-    ZombiePipeline,
-)
+from chaos.faults import broker, client, network, protocol, spark
+from chaos.faults.base import Approach, Injection, Prepare, Scene
+from chaos.scenario.faults import Fault
 
-CATALOGUE: Mapping[type, Prepare] = {
-    CutLink: network.prepare_cut,
-    BlackholeLink: network.prepare_blackhole,
-    DelayLink: network.prepare_delay,
-    KillBroker: broker.prepare_kill,
-    PauseBroker: broker.prepare_pause,
-    CrashExecutor: executor.prepare_crash,
-    CrashPipeline: client.prepare_crash,
-    PausePipeline: client.prepare_pause,
-    ZombiePipeline: client.prepare_zombie,
-    LoseRequest: protocol.prepare_loss,
-    LoseResponse: protocol.prepare_loss,
-    DelayRequest: protocol.prepare_delay,
-    LateRequest: protocol.prepare_late,
-    HoldRequests: protocol.prepare_hold,
-}
+_FAMILIES = (broker, client, network, protocol, spark)
 
-APPROACHES: Mapping[type, Callable[[Any, Scene], None]] = {CrashExecutor: executor.approach_crash}
+CATALOGUE: Mapping[type, Prepare] = {fault: prepare for family in _FAMILIES for fault, prepare in family.CATALOGUE.items()}
+APPROACHES: Mapping[type, Approach] = spark.APPROACHES
 
 
 def approach(fault: Fault, scene: Scene) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import psutil
 
 from chaos import clock
-from chaos.faults.base import Injection, PipelineUnderTest, Proof, Scene
-from chaos.scenario.faults import CrashPipeline, PausePipeline, ZombiePipeline
+from chaos.faults.base import Injection, PipelineUnderTest, Prepare, Proof, Scene
+from chaos.scenario.faults.client import CrashPipeline, PausePipeline, ZombiePipeline
 
 _STOPS_WITHIN_S = 2.0
 _FENCED_WITHIN_S = 30.0
@@ -115,3 +115,10 @@ def _stopped(pids: Mapping[str, int]) -> Proof:
 
     clock.wait_until(all_stopped, within_s=_STOPS_WITHIN_S, reason="the pipeline to stand still")
     return Proof(bool(pids), {"pids": pids})
+
+
+CATALOGUE: Mapping[type, Prepare] = {
+    CrashPipeline: prepare_crash,
+    PausePipeline: prepare_pause,
+    ZombiePipeline: prepare_zombie,
+}

@@ -7,15 +7,15 @@
 The first two are both worth testing: retries are born of the second.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
 from chaos import clock
 from chaos.errors import DeadlineError, InjectionError
-from chaos.faults.base import Injection, Proof, Scene
+from chaos.faults.base import Injection, Prepare, Proof, Scene
 from chaos.faults.targets import resolve_links
-from chaos.scenario.faults import BlackholeLink, CutLink, DelayLink
+from chaos.scenario.faults.network import BlackholeLink, CutLink, DelayLink
 from chaos.system import wire
 from chaos.system.links import Link
 
@@ -169,3 +169,10 @@ def _ping_s(link: Link) -> float:
         return wire.ping(link.proxies[0].listen, within_s=30)
     except OSError:
         return 0.0
+
+
+CATALOGUE: Mapping[type, Prepare] = {
+    CutLink: prepare_cut,
+    BlackholeLink: prepare_blackhole,
+    DelayLink: prepare_delay,
+}

@@ -14,10 +14,10 @@ from typing import Any
 
 from chaos import clock
 from chaos.errors import DeadlineError
-from chaos.faults.base import Frame, Injection, Proof, Scene
+from chaos.faults.base import Frame, Injection, Prepare, Proof, Scene
 from chaos.faults.frames import held
 from chaos.faults.targets import resolve_links
-from chaos.scenario.faults import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
+from chaos.scenario.faults.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
 from chaos.system.rules import Rule, RuleBook, Trip
 
 _WITHIN_S = 5.0
@@ -94,8 +94,8 @@ class HeldFrame:
         if not self.patience_s:
             trip = self.frame.trip()
             return Proof(trip is not None and trip.outcome == "held", _known(trip))
-        trip = _wait(self.frame, _client_gone, self.patience_s, "the client to give up on its request")
-        if trip is None:
+        trip = _wait(self.frame, _client_gone_or_settled, self.patience_s, "the client to give up on its request")
+        if trip is None or not trip.client_gone_ns:
             return Proof(bit=False, facts={**_known(self.frame.trip()), "problem": "its client never gave up on it"})
         patience_ms = (trip.client_gone_ns - trip.tripped_ns) // _NS_PER_MS
         return Proof(bit=True, facts={**trip.facts, "client_gone_after_ms": patience_ms})
@@ -162,8 +162,9 @@ def _lost(trip: Trip) -> bool:
     return trip.outcome in _GONE
 
 
-def _client_gone(trip: Trip) -> bool:
-    return trip.client_gone_ns > 0
+def _client_gone_or_settled(trip: Trip) -> bool:
+    """A frame that was let go meanwhile, because the run ended, will not outlive its client any more."""
+    return trip.client_gone_ns > 0 or trip.outcome != "held"
 
 
 def _settled(trip: Trip) -> bool:
@@ -173,3 +174,12 @@ def _settled(trip: Trip) -> bool:
 
 def _known(trip: Trip | None) -> Mapping[str, Any]:
     return {**trip.facts, "outcome": trip.outcome} if trip else {}
+
+
+CATALOGUE: Mapping[type, Prepare] = {
+    LoseRequest: prepare_loss,
+    LoseResponse: prepare_loss,
+    DelayRequest: prepare_delay,
+    LateRequest: prepare_late,
+    HoldRequests: prepare_hold,
+}

@@ -3,17 +3,11 @@
 from collections.abc import Iterator
 
 from chaos.scenario.apis import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL
-from chaos.scenario.faults import (
-    CrashExecutor,
-    CrashPipeline,
-    Fault,
-    HoldRequests,
-    LinkFault,
-    PausePipeline,
-    ZombiePipeline,
-    broker_targets,
-    ends_of,
-)
+from chaos.scenario.faults import Fault, broker_targets
+from chaos.scenario.faults.base import LinkFault, ends_of
+from chaos.scenario.faults.client import CrashPipeline, PausePipeline, ZombiePipeline
+from chaos.scenario.faults.protocol import HoldRequests
+from chaos.scenario.faults.spark import CrashExecutor
 from chaos.scenario.model import Scenario
 from chaos.scenario.moments import Moment, OnRequest
 from chaos.scenario.pipelines import FillSourcePipeline, SparkSquarePipeline

@@ -34,10 +34,11 @@ def _crossed(scenario: dict[str, Any]) -> dict[str, Any]:
     """The same keys, and those of a matrix."""
     matrix = {**_NAMES, "additionalProperties": _AXIS}
     overrides = {"type": "array", "items": _OVERRIDE}
+    keys: dict[str, Any] = {key: {} for key in scenario["properties"]}
     return {
         "type": "object",
         "description": "One declaration, crossed into many scenarios.",
-        "properties": {**dict.fromkeys(scenario["properties"], {}), "matrix": matrix, "overrides": overrides},
+        "properties": {**keys, "matrix": matrix, "overrides": overrides},
         "required": ["name", "matrix"],
         "additionalProperties": False,
     }

@@ -95,8 +95,18 @@ def test_committed_rows_behind_an_open_transaction_are_not_decided(judge: Judge)
     assert (finding.verdict, finding.checked, finding.counts) == (Verdict.UNKNOWN, 21, NONE | {"open": 3})
 
 
+def test_the_last_row_below_the_last_stable_offset_is_decided(judge: Judge) -> None:
+    """Id 13 is at 105, the last stable offset is 106: nothing hides it."""
+    log = fixed(clean()).without(13, 16, 19, 22)
+    log = replace(log, bounds={**log.bounds, 1: replace(log.bounds[1], lso=106)})
+
+    finding = judge("atomicity", log)
+
+    assert (finding.verdict, finding.counts) == (Verdict.INVALID, NONE | {"withheld": 1, "open": 3})
+
+
 def test_a_committed_row_that_is_withheld(judge: Judge) -> None:
-    """First and last row of a log, and one at the last stable offset but one."""
+    """The first and the last row of a log."""
     finding = judge("atomicity", fixed(clean()).without(0, 23))
 
     assert finding.counts == NONE | {"withheld": 2}
@@ -223,14 +233,15 @@ def test_a_block_longer_than_a_bucket(judge: Judge) -> None:
 
 
 def test_a_log_without_transactions(judge: Judge) -> None:
-    """Rows that are in no transaction are committed at once."""
-    log = clean()
-    plain = (batch._replace(transactional=False) for batch in log.all_batches() if batch.control is None)
-    marked = (batch for batch in log.all_batches() if batch.control is not None)
+    """Rows that are in no transaction are committed at once: nothing could be torn, and that is said."""
+    rows = tuple(Record(0, place, BEGAN_MS, str(place), "x") for place in range(4))
+    batches = tuple(Batch(0, place, place, -1, -1, transactional=False, control=None) for place in range(4))
+    log = Log((), rows, {0: Bounds(0, 4, 4)}, {}, batches=batches)
 
-    finding = judge("atomicity", replace(log, batches=(*plain, *marked)))
+    finding = judge("atomicity", log)
 
-    assert (finding.verdict, finding.counts) == (Verdict.VALID, NONE)
+    assert (finding.verdict, finding.counts, finding.note) == (Verdict.VALID, NONE, "there is no transaction in this log")
+    assert judge("atomicity", fixed(log).without(2)).counts == NONE | {"withheld": 1}
 
 
 def test_more_than_can_be_shown(judge: Judge) -> None:

@@ -25,7 +25,13 @@ def test_every_ordered_pair_has_a_link_of_its_own():
     links = every_link(Addresses(), 3, Toxiproxy(("127.0.0.1", 1)))
 
     assert len(links) == 3 * 3 + 3 * 3
-    assert {link.name for link in links} >= {"spark->broker-1", "app->broker-2", "loader->broker-3", "broker-1->broker-2", "broker-2->broker-1"}
+    assert {link.name for link in links} >= {
+        "spark->broker-1",
+        "app->broker-2",
+        "loader->broker-3",
+        "broker-1->broker-2",
+        "broker-2->broker-1",
+    }
 
 
 def test_no_two_listeners_share_an_address():

@@ -1,6 +1,9 @@
 import pytest
 
-from chaos.scenario.faults import BlackholeLink, CrashExecutor, CutLink, DelayLink, Fault, KillBroker, PauseBroker
+from chaos.scenario.faults import Fault
+from chaos.scenario.faults.broker import KillBroker, PauseBroker
+from chaos.scenario.faults.network import BlackholeLink, CutLink, DelayLink
+from chaos.scenario.faults.spark import CrashExecutor
 from chaos.scenario.moments import After, Progress
 from tests.unit.scenario.declared import errors_in_fault, kinds, read
 

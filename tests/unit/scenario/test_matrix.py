@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos.scenario.faults import CrashPipeline, CutLink, LoseRequest
+from chaos.scenario.faults.client import CrashPipeline
+from chaos.scenario.faults.network import CutLink
+from chaos.scenario.faults.protocol import LoseRequest
 from chaos.scenario.load import load_text
 from chaos.scenario.matrix import expand
 from chaos.scenario.model import Scenario
@@ -169,19 +171,20 @@ def test_overrides_change_the_cases_at_their_coordinates_and_no_other() -> None:
 
 def test_overrides_find_numbers_and_truths_as_they_are_written() -> None:
     """`true` in `at` is the `true` of the axis."""
-    text = crossed(
-        "matrix: {slow: [true, false], n: [1, 2]}", "overrides: [{at: {slow: true, n: 2}, set: {tags: [yes_two]}}]"
-    )
+    text = crossed("matrix: {slow: [true, false], n: [1, 2]}", "overrides: [{at: {slow: true, n: 2}, set: {tags: [yes_two]}}]")
 
     assert [case.tags for case in cases(text)] == [(), ("yes_two",), (), ()]
 
 
 def test_what_is_shared_by_anchors_is_filled_for_each_case() -> None:
     """An alias is the same object as its anchor until the cases are made."""
-    text = crossed(
-        "matrix: {n: [1, 2]}",
-        "workload: &w {records: '${n}'}",
-    ) + "  - {<<: {title: T, matrix: {n: [3]}}, name: b, pipeline: {kind: spark_square}, workload: *w}\n"
+    text = (
+        crossed(
+            "matrix: {n: [1, 2]}",
+            "workload: &w {records: '${n}'}",
+        )
+        + "  - {<<: {title: T, matrix: {n: [3]}}, name: b, pipeline: {kind: spark_square}, workload: *w}\n"
+    )
 
     assert [(case.name, case.workload.records) for case in cases(text)] == [("a-1", 1), ("a-2", 2), ("b-3", 3)]
 
@@ -190,17 +193,19 @@ def test_an_error_within_an_axis_is_shown_where_the_axis_has_it() -> None:
     """Once, however many cases share it."""
     wrong = SWEEP.replace("nth: 2", "nth: 0")
 
-    assert errors_of(wrong) == ["scenarios.yaml:8:77: 0 is too small; the least is 1"]
+    assert errors_of(wrong) == ["scenarios.yaml:8:80: 0 is too small; the least is 1"]
 
 
 def test_an_error_within_an_override_is_shown_where_the_override_has_it() -> None:
     """Whether the case had such a key before or not."""
-    text = SWEEP + "    overrides:\n      - {at: {request: EndTxn}, set: {tags: [Slow], workload: {records: 0}, isolation: any}}\n"
+    text = (
+        SWEEP + "    overrides:\n      - {at: {request: EndTxn}, set: {tags: [Slow], workload: {records: 0}, isolation: any}}\n"
+    )
 
     assert [error.split(": ")[0] for error in errors_of(text)] == [
-        "scenarios.yaml:13:48",
-        "scenarios.yaml:13:75",
-        "scenarios.yaml:13:90",
+        "scenarios.yaml:13:46",
+        "scenarios.yaml:13:73",
+        "scenarios.yaml:13:88",
     ]
 
 
@@ -209,17 +214,17 @@ def test_an_error_of_meaning_leads_into_the_matrix_too() -> None:
     text = SWEEP.replace("consume_transform_produce}", "spark_square, delivery: at_least_once}")
 
     assert errors_of(text) == [
-        "scenarios.yaml:8:60: this pipeline uses no transactions: nobody sends EndTxn",
-        "scenarios.yaml:9:63: this pipeline uses no transactions: nobody sends EndTxn",
+        "scenarios.yaml:8:61: this pipeline uses no transactions: nobody sends EndTxn",
+        "scenarios.yaml:9:64: this pipeline uses no transactions: nobody sends EndTxn",
     ]
 
 
-def test_what_was_put_in_by_hand_has_its_place() -> None:
+def test_the_tree_itself_knows_the_place_of_what_was_put_in() -> None:
     """Asked of the tree itself: line and column of an axis' value, at the place of the hole."""
     tree = expand(parse(SWEEP))
 
     place = place_of(tree, ("scenarios", 0, "faults", 0, "when", "nth"))
-    assert (place.line, place.column) == (8, 77)
+    assert (place.line, place.column) == (8, 80)
 
 
 @pytest.mark.parametrize(
@@ -240,9 +245,15 @@ def test_what_was_put_in_by_hand_has_its_place() -> None:
         ),
         (["matrix: {n: [a]}", "tags: ['${}']"], "7:12: '' is no axis; there are: n"),
         (["matrix: {n: {a: {x: 1}}}", "tags: ['${n.y}']"], "7:12: 'y' is no key of a; there are: x"),
-        (["matrix: {n: {a: {x: [1]}}}", "tags: ['b${n.x}']"], "7:12: a list cannot stand within a text; write `${…}` alone here"),
+        (
+            ["matrix: {n: {a: {x: [1]}}}", "tags: ['b${n.x}']"],
+            "7:12: a list cannot stand within a text; write `${…}` alone here",
+        ),
         (["matrix: {n: {a: [b]}}", "overrides: {}"], "7:16: a mapping is no list; write [{at: {…}, set: {…}}]"),
-        (["matrix: {n: [a]}", "overrides: [a]"], "7:17: " + "an override has `at`, the coordinates of its cases, and `set`, what is different there"),
+        (
+            ["matrix: {n: [a]}", "overrides: [a]"],
+            "7:17: an override has `at`, the coordinates of its cases, and `set`, what is different there",
+        ),
         (
             ["matrix: {n: [a]}", "overrides: [{at: {n: a}}]"],
             "7:17: an override has `at`, the coordinates of its cases, and `set`, what is different there",
@@ -266,8 +277,8 @@ def test_a_mistake_in_a_matrix_is_shown_where_it_is(lines: list[str], error: str
 
 def test_a_name_with_a_hole_that_is_no_axis() -> None:
     """It would be the same name for all cases."""
-    assert errors_of(crossed("matrix: {n: [a]}").replace("name: a", "name: x-${m}")) == [
-        "scenarios.yaml:3:11: 'm' is no axis (did you mean n?); there are: n"
+    assert errors_of(crossed("matrix: {nums: [a]}").replace("name: a", "name: x-${num}")) == [
+        "scenarios.yaml:3:11: 'num' is no axis (did you mean nums?); there are: nums"
     ]
 
 

@@ -30,6 +30,8 @@ HELP = (
     "group_coordinator, controller, receiver or sender (of the held request), any, all or broker-N"
 )
 
+STREAM = "and choose the direction of the bytes with `stream`"
+
 
 def refusal(read: Callable[[object], object], text: object) -> str:
     """What a reader says of a text that it refuses."""
@@ -134,8 +136,7 @@ def test_a_link_pattern_holds_both_ends_and_whether_it_goes_both_ways() -> None:
         ("spark->loader", "nobody opens connections to a client"),
         (
             "receiver->pipeline",
-            "nobody opens connections to a client: write pipeline->receiver, "
-            "and choose the direction of the bytes with `stream`",
+            f"nobody opens connections to a client: write pipeline->receiver, {STREAM}",
         ),
         ("receiver->receiver", "receiver has no link to itself; name two different ends"),
         ("group_coordinator->group_coordinator", "group_coordinator has no link to itself; name two different ends"),

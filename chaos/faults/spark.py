@@ -1,5 +1,6 @@
 """Faults of Spark's executors: the JVM dies by SIGKILL, and its tasks with it; the worker starts another one by itself."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
@@ -8,8 +9,8 @@ import requests
 
 from chaos import clock
 from chaos.errors import DeadlineError, InjectionError
-from chaos.faults.base import Injection, Proof, Scene
-from chaos.scenario.faults import CrashExecutor
+from chaos.faults.base import Approach, Injection, Prepare, Proof, Scene
+from chaos.scenario.faults.spark import CrashExecutor
 from chaos.system.spark import Executor
 from chaos.system.spark_app import SparkApp
 from chaos.system.system import System
@@ -108,3 +109,9 @@ def _lives(executor: Executor) -> bool:
         return executor.process.is_running() and executor.process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
+
+
+CATALOGUE: Mapping[type, Prepare] = {
+    CrashExecutor: prepare_crash,
+}
+APPROACHES: Mapping[type, Approach] = {CrashExecutor: approach_crash}

@@ -1,0 +1,43 @@
+"""What all faults have."""
+
+from pydantic import Field
+
+from chaos.scenario.declared import Declared, FaultName
+from chaos.scenario.moments import When
+from chaos.scenario.targets import BrokerTarget, LinkPattern, Links
+from chaos.scenario.units import SomeSeconds, spoken_seconds
+
+
+class FaultBase(Declared):
+    """What all faults have."""
+
+    name: FaultName = ""
+    when: When
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        raise NotImplementedError
+
+
+class LastingFault(FaultBase):
+    """A fault for a declared time, or until another fault of the scenario was proved, if that comes first."""
+
+    for_s: SomeSeconds = Field(alias="for")
+    until: FaultName | None = None
+
+    @property
+    def lasts(self) -> str:
+        """How long, in words."""
+        return f"for {spoken_seconds(self.for_s)}" + (f" or until {self.until} is proved" if self.until else "")
+
+
+class LinkFault(LastingFault):
+    """A fault of links."""
+
+    link: Links
+
+
+def ends_of(link: LinkPattern) -> list[BrokerTarget]:
+    """The broker targets at the ends of a link."""
+    return [end for end in (link.left, link.right) if isinstance(end, BrokerTarget)]
