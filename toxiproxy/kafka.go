@@ -32,7 +32,7 @@ type Kafka struct {
 	stream string
 }
 
-// Reading is what the API shows: the counters of the link, in both directions, and the whole book.
+// kafkaReading is what the API shows: the counters of the link, in both directions, and the whole book.
 type kafkaReading struct {
 	Link      string            `json:"link"`
 	Stream    string            `json:"stream"`
@@ -56,7 +56,8 @@ var links = struct {
 	has    map[string]bool // name + stream
 }{byName: make(map[string]*link), has: make(map[string]bool)}
 
-// linkOf is the link of a new toxic: its partner's, or a new one.
+// linkOf is the link of a new toxic: its partner's, or a new one. Two proxies may be on one link: they have a *link each, as the
+// toxics of a proxy are made one after the other.
 func linkOf(name, stream string) *link {
 	links.Lock()
 	defer links.Unlock()

@@ -151,10 +151,10 @@ func (b *book) index() {
 }
 
 // tripped is what the rules that are asked say to a frame: the trips that make it wait or end, in the order of their rules.
-// The others are recorded and done with.
-func (b *book) tripped(rules []*rule, frame Trip) (acting, all []*trip) {
+// The others are recorded and done with. sent is when the request came.
+func (b *book) tripped(rules []*rule, frame Trip, sent time.Time) (acting, all []*trip) {
 	for _, r := range rules {
-		n, action := r.hits(frame.Link, frame.ClientID, frame.TransactionalID)
+		n, action := r.hits(frame.Link, frame.ClientID, frame.TransactionalID, sent)
 		if action == "" {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"sync/atomic"
+	"time"
 )
 
 // What a rule does to the frame that it hits.
@@ -60,6 +61,7 @@ type Rule struct {
 // rule is a rule in force. What it counts stays when it is changed.
 type rule struct {
 	id      string
+	armed   time.Time
 	matched atomic.Int64
 	now     atomic.Pointer[version]
 }
@@ -71,7 +73,7 @@ type version struct {
 }
 
 func newRule(id string, spec Spec) *rule {
-	r := &rule{id: id}
+	r := &rule{id: id, armed: time.Now()}
 	r.now.Store(&version{spec, make(chan struct{})})
 	return r
 }
@@ -81,10 +83,11 @@ func (r *rule) change(spec Spec) {
 	close(old.ended)
 }
 
-// hits counts a frame that the rule is about; there is an action when it is the rule's turn.
-func (r *rule) hits(link, client, transactional string) (n int64, action string) {
+// hits counts a frame that the rule is about; there is an action when it is the rule's turn. A response counts when its request
+// came after the arming, so that "the response to the nth request" is what it says; a rule for all of them has no first one.
+func (r *rule) hits(link, client, transactional string, sent time.Time) (n int64, action string) {
 	spec := r.now.Load()
-	if !spec.about(link, client, transactional) {
+	if !spec.about(link, client, transactional) || (sent.Before(r.armed) && !spec.all()) {
 		return 0, ""
 	}
 	n = r.matched.Add(1)
@@ -93,6 +96,10 @@ func (r *rule) hits(link, client, transactional string) (n int64, action string)
 		return n, ""
 	}
 	return n, spec.Action
+}
+
+func (s *Spec) all() bool {
+	return s.Nth == 1 && s.Times == 0
 }
 
 func (s *Spec) about(link, client, transactional string) bool {

@@ -183,7 +183,7 @@ func (h *half) request(data []byte, arrived time.Time) found {
 		arrived:       arrived,
 	}
 	if rules := theBook.table.Load(); rules != nil && len(rules.requests[r.api]) > 0 && !h.frame.leaked {
-		seen.trips, r.trips = theBook.tripped(rules.requests[r.api], h.connection.frame(&r, atRequest))
+		seen.trips, r.trips = theBook.tripped(rules.requests[r.api], h.connection.frame(&r, atRequest), r.arrived)
 	}
 	if !header.silent && !neverArrives(seen.trips) {
 		h.sent(r)
@@ -231,7 +231,7 @@ func (h *half) response(data []byte, arrived time.Time) found {
 	trips := r.trips
 	if rules := theBook.table.Load(); rules != nil && len(rules.responses[r.api]) > 0 && !h.frame.leaked {
 		var all []*trip
-		seen.trips, all = theBook.tripped(rules.responses[r.api], h.connection.frame(&r, atResponse))
+		seen.trips, all = theBook.tripped(rules.responses[r.api], h.connection.frame(&r, atResponse), r.arrived)
 		trips = append(trips, all...)
 	}
 	h.answer(trips, code, known)

@@ -69,8 +69,8 @@ def _either(known: list[str]) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """What pydantic lists: ``'up', 'down' or 'both'``."""
-    return re.findall(r"'([^']*)'", text)
+    """What pydantic lists: ``'up', 'down' or 'both'``, ``'all' or 1``."""
+    return [word or number for word, number in re.findall(r"'([^']*)'|(\d+)", text)]
 
 
 def _plain(detail: ErrorDetails) -> str:

@@ -185,9 +185,14 @@ class Kafka:
     # topics ------------------------------------------------------------------------------------------------------------
 
     def create(self, topics: Iterable[str], partitions: int) -> None:
-        """Create topics, three replicas each, and return when every replica is in sync."""
-        names = list(topics)
-        wanted = [NewTopic(name, num_partitions=partitions, replication_factor=3) for name in names]
+        """Create topics, three replicas each, and return when every replica is in sync.
+
+        Partition p is led by broker p + 1 (from the first again when there are fewer): Kafka's own choice is a random one.
+        """
+        placed = [
+            [self.numbers[(number + replica) % len(self.numbers)] for replica in range(3)] for number in range(partitions)
+        ]
+        wanted = [NewTopic(name, num_partitions=partitions, replica_assignment=placed) for name in topics]
         _settle(self.admin.create_topics(wanted, operation_timeout=10))
         self.wait_until_healthy()
 

@@ -147,3 +147,101 @@ def test_a_control_must_be_caught_for_its_anomaly_and_no_other(verdicts, expecte
 def test_recovery_is_counted_from_the_injection_to_the_end_of_the_longest_standstill():
     """Injected at second 2; the output grew at second 6 for the first time, and a second later again."""
     assert report().recovery_s == 4.0
+
+
+SWEEP = {
+    "faults": [{"name": FAULT, "kind": "lose_request", "when": {"request": "EndTxn"}}],
+    "expect": "not_sent",
+    "matrix": {"request": "EndTxn"},
+}
+PHASES = GOOD[0], GOOD[-1]
+LATE = nemesis("fail", "trigger", error="InconclusiveError: all of the workload had passed")
+NOT_SENT = "it was expected that this request is never sent, and "
+
+
+def missed(**value):
+    """What passed instead of the frame."""
+    links = {"request": "EndTxn", "links": ["app->broker-1"]}
+    return nemesis("info", "missed", **links, **{"sent": 0, "unparsed": 0, **value})
+
+
+def test_a_request_that_is_never_sent_as_predicted_is_valid():
+    """The cell cannot happen for this client; it is told apart from one that did not trip."""
+    outcome = report((*PHASES, missed(), LATE), **SWEEP)
+
+    assert (outcome.verdict, outcome.not_sent, outcome.problems) == (Verdict.VALID, True, ())
+    assert outcome.matrix == {"request": "EndTxn"}
+
+
+def test_without_the_prediction_it_is_unknown():
+    """A fault that never came proves nothing, whatever the reason."""
+    outcome = report((*PHASES, missed(), LATE), **SWEEP | {"expect": "valid"})
+
+    assert (outcome.verdict, outcome.not_sent) == (Verdict.UNKNOWN, False)
+    assert "its trigger never came" in outcome.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ((missed(sent=3), LATE), "it was sent"),
+        ((missed(unparsed=1), LATE), "nobody knows: there is traffic on its links that is not Kafka's protocol"),
+        ((LATE,), "nobody knows: no trigger waited for it to the end"),
+        ((), "nobody knows: no trigger waited for it to the end"),
+        ((nemesis("ok", "trigger", api="EndTxn", link="app->broker-1"), *GOOD[2:4], GOOD[8]), "it was sent"),
+    ],
+)
+def test_a_request_that_was_sent_or_may_have_been_disappoints_the_prediction(lines, why):
+    """Too few to trip, hidden from the toxic, not waited for, or injected after all."""
+    outcome = report((*PHASES, *lines), **SWEEP)
+
+    assert (outcome.verdict, outcome.not_sent) == (Verdict.UNKNOWN, False)
+    assert NOT_SENT + why in outcome.problems
+
+
+def test_a_prediction_that_a_request_is_not_sent_excuses_no_other_fault():
+    """One that waits for the fault that never came is excused with it, one that came and did not bite is not."""
+    other = {"name": "other", "kind": "kill_broker", "target": "any"}
+    did_not_bite = [
+        ("nemesis", "ok", f, {"fault": "other", **value})
+        for f, value in {"trigger": {}, "inject": {"target": "broker-1"}, "prove": {"bit": False}, "heal": {}}.items()
+    ]
+    waits = ("nemesis", "fail", "trigger", {"fault": "other", "error": f"{FAULT} failed"})
+
+    def both(when, *lines):
+        return report((*PHASES, missed(), LATE, *lines), **SWEEP | {"faults": [*SWEEP["faults"], other | {"when": when}]})
+
+    assert both({"fault": FAULT}, waits).verdict is Verdict.VALID
+    assert both({"progress": "40%"}, *did_not_bite).problems == ("other: it did not bite",)
+
+
+def test_a_prediction_that_a_request_is_not_sent_excuses_no_record():
+    """The pipeline must be well without the fault too."""
+    lines = (*PHASES, missed(), LATE)
+
+    assert report(lines, findings(sink_gaps=Verdict.INVALID), **SWEEP).verdict is Verdict.INVALID
+    assert report((*lines, ("runner", "fail", "phase", {"phase": "drain", "error": "late"})), **SWEEP).problems == (
+        "drain: late",
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"duplicate": 1, "other": 0}, Verdict.VALID),
+        ({"duplicate": 2}, Verdict.INVALID),
+        ({"duplicate": 1, "other": 1}, Verdict.INVALID),
+        ({"other": 1}, Verdict.INVALID),
+    ],
+)
+def test_an_exact_control_must_be_caught_with_that_anomaly_and_that_count(counts, expected):
+    """Deterministic faults leave the same record each time; two of them are another story than one."""
+    found = findings()
+    found[2] = Finding("duplicates", "sink", Verdict.INVALID, sum(counts.values()), 100, counts)
+
+    assert report(found=found, expect={"duplicates": {"duplicate": 1}}).verdict is expected
+
+
+def test_an_exact_control_that_finds_nothing_is_invalid():
+    """Not caught is not caught, however exactly it was predicted."""
+    assert report(expect={"duplicates": {"duplicate": 1}}).verdict is Verdict.INVALID

@@ -5,6 +5,7 @@ import pytest
 
 from pipelines.base import Endpoints, Topics
 from pipelines.fill_source import FillSource, _parsed
+from pipelines.loader import settings
 
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 TOPICS = Topics("source", "sink", 3)
@@ -25,4 +26,19 @@ def test_the_process_understands_its_command(monkeypatch: pytest.MonkeyPatch, id
         "rate": 2500.5,
         "ledger": Path("/run/ledger.csv"),
         "no_idempotence": not idempotence,
+        "acks": "all",
+        "batch_records": None,
+        "in_flight": 5,
     }
+
+
+def test_exact_counts_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One record in a request, one request under way, one broker that has it: what a lost answer or a dead leader costs is exact."""
+    command = FillSource(20, 100.0, False, "1", 1, 1).command(ENDPOINTS, TOPICS, Path("/run"))  # noqa: FBT003
+
+    monkeypatch.setattr(sys, "argv", list(command.argv[2:]))
+    parsed = _parsed()
+    assert (parsed.acks, parsed.batch_records, parsed.in_flight) == ("1", 1, 1)
+    exact = settings("link:9092", idempotence=False, acks="1", batch_records=1, in_flight=1)
+    assert exact["batch.num.messages"] == exact["max.in.flight.requests.per.connection"] == 1
+    assert (exact["acks"], exact["linger.ms"]) == ("1", 0)

@@ -10,13 +10,27 @@ from verifiers.base import Verdict
 def test_a_report_survives_the_way_through_a_file(run: Fabricated) -> None:
     """What `chaos judge` reads back is what the run wrote, field by field and type by type."""
     report = run.report(
-        problems=("drain: it never ended",), recovery_s=None, faults=(run.fault(healed_ms=None, problem="lost"),)
+        problems=("drain: it never ended",),
+        recovery_s=None,
+        faults=(run.fault(healed_ms=None, problem="lost"),),
+        exactly={"duplicates": {"duplicate": 1}},
+        matrix={"request": "EndTxn", "fault": "request-lost"},
+        not_sent=True,
     )
 
     again = from_json(json.loads(json.dumps(to_json(report))))
 
     assert again == report
     assert isinstance(again.findings[0].verdict, Verdict)
+
+
+def test_a_report_from_before_there_were_matrices_is_read(run: Fabricated) -> None:
+    """`chaos judge` takes old run directories too."""
+    written = to_json(run.report())
+    for field in ("exactly", "matrix", "not_sent"):
+        del written[field]
+
+    assert from_json(written) == run.report()
 
 
 def test_verdicts_are_written_by_name(run: Fabricated) -> None:

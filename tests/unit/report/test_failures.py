@@ -73,6 +73,30 @@ def test_a_control_that_came_back_valid_is_blamed_on_fault_or_verifier(run: Fabr
     assert any(line.startswith("Not caught: duplicates in sink, 0 of 30 000 records; expected INVALID") for line in lines)
 
 
+def test_a_control_that_found_something_else_is_not_called_blind(run: Fabricated) -> None:
+    """It was caught, but not with what was predicted: found and predicted stand side by side."""
+    finding = run.finding("gaps", Verdict.INVALID, count=3, counts={"lost": 2, "pending": 1})
+    report = run.control(
+        verdict=Verdict.INVALID, findings=(finding,), expect={"gaps": Verdict.INVALID}, exactly={"gaps": {"lost": 2}}
+    )
+
+    lines = explained(report)
+
+    assert lines[0] == "INVALID: gaps 3: lost 2 expected"
+    assert "Not as predicted: gaps in sink, 3 of 30 000 records: lost 2, pending 1; expected exactly lost 2" in lines
+    assert not [line for line in lines if "blind" in line]
+
+
+def test_an_exact_control_that_found_nothing_is_not_caught(run: Fabricated) -> None:
+    """That one is blind indeed."""
+    finding = run.finding("gaps", counts={"lost": 0, "pending": 0})
+    report = run.control(
+        verdict=Verdict.INVALID, findings=(finding,), expect={"gaps": Verdict.INVALID}, exactly={"gaps": {"lost": 2}}
+    )
+
+    assert any(line.startswith("Not caught: gaps in sink, 0 of 30 000 records") for line in explained(report))
+
+
 def test_the_anomalies_are_told_apart(run: Fabricated) -> None:
     """Lost and pending are different news: one is gone, the other late."""
     gaps = run.finding("gaps", Verdict.INVALID, count=5, counts={"lost": 5, "pending": 0})

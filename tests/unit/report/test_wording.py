@@ -37,6 +37,41 @@ def test_a_control_is_fulfilled_by_an_anomaly_in_the_output_alone(run: Fabricate
     ]
 
 
+@pytest.mark.parametrize(
+    ("counts", "text", "verdict"),
+    [
+        ({"duplicate": 1, "other": 0}, "duplicates 1: INVALID as expected", Verdict.VALID),
+        ({"duplicate": 2, "other": 0}, "duplicates 2: duplicate 1 expected", Verdict.INVALID),
+        ({"duplicate": 0, "other": 1}, "duplicates 1: duplicate 1 expected", Verdict.INVALID),
+        ({"duplicate": 1, "other": 1}, "duplicates 2: duplicate 1 expected", Verdict.INVALID),
+    ],
+)
+def test_an_exact_control_says_what_was_predicted(run: Fabricated, counts: dict[str, int], text: str, verdict: Verdict) -> None:
+    """Too many, too few, or another anomaly: the number that was found, and the one that was wanted."""
+    finding = run.duplicates(count=sum(counts.values()), counts=counts)
+    report = run.control(findings=(finding,), exactly={"duplicates": {"duplicate": 1}})
+
+    assert wording.outcome(report, finding) is verdict
+    assert plain(wording.phrase(report, finding)) == text
+
+
+def test_an_exact_control_that_finds_nothing_is_not_fulfilled(run: Fabricated) -> None:
+    """Nothing is less than one."""
+    finding = run.finding("duplicates", counts={"duplicate": 0})
+    report = run.control(findings=(finding,), exactly={"duplicates": {"duplicate": 1000}})
+
+    assert wording.outcome(report, finding) is Verdict.INVALID
+    assert plain(wording.phrase(report, finding)) == "duplicates 0: duplicate 1 000 expected"
+
+
+def test_exact_counts_are_predicted_for_the_output_alone(run: Fabricated) -> None:
+    """The source must be well, whatever the control says of the sink."""
+    source, sink = run.duplicates(subject="source", count=1, counts={"duplicate": 1}), run.duplicates(counts={"duplicate": 1})
+    report = run.control(findings=(source, sink), exactly={"duplicates": {"duplicate": 1}})
+
+    assert (wording.outcome(report, source), wording.outcome(report, sink)) == (Verdict.INVALID, Verdict.VALID)
+
+
 def test_unknown_is_never_as_expected(run: Fabricated) -> None:
     """A control that compared nothing proved nothing."""
     finding = run.duplicates(verdict=Verdict.UNKNOWN, count=0, checked=0)

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Rules can be changed, and toxics added and removed, while frames are held; the API answers and the frames stay held.
+func TestIsUpdatedWhileItHolds(t *testing.T) {
+	for _, at := range []string{"request", "response"} {
+		bed := newTestbed(t, "update")
+		bed.arm("update", "h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
+		c := bed.dial("update")
+		c.send(t, endTxnFrame(1, "a", "t"), produceFrame(2, 1, 50_000))
+		bed.trip(1, "held")
+		for i := range 20 {
+			bed.arm("update", "other", fmt.Sprintf(`{"api": "Fetch", "action": "hold", "nth": %d}`, i+1))
+			addToxic(t, bed.proxies["update"], `{"name":"late","type":"delay","stream":"upstream","attributes":{"latency":1}}`)
+			must(t, bed.proxies["update"].Toxics.RemoveToxic(t.Context(), "late"))
+			must(t, bed.proxies["update"].Toxics.RemoveToxic(t.Context(), "meter_downstream"))
+			addToxic(t, bed.proxies["update"], `{"name":"meter_downstream","type":"meter","stream":"downstream"}`)
+		}
+		c.isSilent(t)
+		bed.arm("update", "h", `{"release": "deliver"}`)
+		if first, second := c.answer(t), c.answer(t); first != 1 || second != 2 {
+			t.Errorf("%d and %d were answered", first, second)
+		}
+		must(t, theBook.patch(json.RawMessage("null")))
+		theBook.trips = nil
+	}
+}
+
+// The rule that holds, or the toxic, is removed: what was held is delivered, and the connection goes on.
+func TestIsRemovedWhileItHolds(t *testing.T) {
+	for _, removed := range []string{"rule", "upstream", "downstream"} {
+		t.Run(removed, func(t *testing.T) {
+			bed := newTestbed(t, "remove")
+			at := map[string]string{"rule": "request", "upstream": "request", "downstream": "response"}[removed]
+			bed.arm("remove", "h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
+			c := bed.dial("remove")
+			c.send(t, endTxnFrame(1, "a", "t"), produceFrame(2, 1, 50_000))
+			bed.trip(1, "held")
+			if removed == "rule" {
+				bed.arm("remove", "h", "null")
+			} else {
+				must(t, bed.proxies["remove"].Toxics.RemoveToxic(t.Context(), "kafka_"+removed))
+			}
+			c.send(t, produceFrame(3, 1, 50_000))
+			for want := range int32(3) {
+				if got := c.answer(t); got != want+1 {
+					t.Errorf("%d was answered, want %d", got, want+1)
+				}
+			}
+			if _, trips, _ := theBook.read(); trips[0].Outcome != "delivered" {
+				t.Errorf("got %+v", trips[0])
+			}
+		})
+	}
+}
+
+// The broker takes nothing, so a chunk is stuck in the toxic: rules change and toxics come and go all the same.
+func TestKafkaIsNoObstacleWhenTheReaderIsPaused(t *testing.T) {
+	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer upstream.Close()
+	bed := newTestbed(t)
+	bed.add(toxiproxyServer(), "paused", upstream.Addr().String())
+	c := bed.dialOnly("paused")
+	server, err := upstream.Accept()
+	must(t, err)
+	defer server.Close()
+	sent := fill(t, c.Conn)
+	changed := make(chan error)
+	go func() {
+		_, err := bed.proxies["paused"].Toxics.UpdateToxicJson("kafka_upstream", strings.NewReader(`{"attributes": {"rules": {"r": {"api": "EndTxn", "action": "count"}}}}`))
+		addToxic(t, bed.proxies["paused"], `{"name":"slow","type":"delay","stream":"upstream","attributes":{"latency":1}}`)
+		changed <- err
+	}()
+	select {
+	case err := <-changed:
+		must(t, err)
+	case <-time.After(deadline):
+		t.Fatal("the API waits for the broker")
+	}
+	c.Close()
+	server.SetDeadline(time.Now().Add(deadline))
+	received, err := io.ReadAll(server)
+	must(t, err)
+	if !bytes.Equal(received, sent) {
+		t.Errorf("%d bytes arrived of %d, or others", len(received), len(sent))
+	}
+}
+
+// Clients die while their frames are held and released, and toxics come and go: the API answers every time.
+func TestApiAnswersUnderDyingClients(t *testing.T) {
+	bed := newTestbed(t, "dying")
+	for i := range 30 {
+		at := []string{"request", "response"}[i%2]
+		bed.arm("dying", "h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold", "times": 0}`, at))
+		var clients []*client
+		for range 4 {
+			c := bed.dial("dying")
+			c.send(t, endTxnFrame(1, "a", "t"), produceFrame(2, 1, 100_000))
+			clients = append(clients, c)
+		}
+		dead := make(chan struct{})
+		go func() {
+			defer close(dead)
+			for _, c := range clients {
+				die(t, c.Conn)
+			}
+		}()
+		bed.arm("dying", "h", `{"release": "deliver"}`)
+		addToxic(t, bed.proxies["dying"], `{"name":"slow","type":"delay","stream":"upstream","attributes":{"latency":1}}`)
+		<-dead
+		bed.arm("dying", "h", "null")
+		must(t, bed.proxies["dying"].Toxics.RemoveToxic(t.Context(), "slow"))
+	}
+}
+
+// Whatever ends a connection, none of its goroutines stays.
+func TestKafkaLeavesNothingRunning(t *testing.T) {
+	bed := newTestbed(t, "leak")
+	c := bed.dial("leak")
+	c.send(t, endTxnFrame(1, "a", "t"))
+	c.answer(t)
+	c.Close()
+	eventually(t, "the first to end", func() bool { return bed.brokers["leak"].hasEnded() == 1 })
+	before := runtime.NumGoroutine()
+	for _, at := range []string{"request", "response"} {
+		for _, action := range []string{"close", "drop", "hold", "late", "delay"} {
+			bed.armDirectly(fmt.Sprintf(`{"r": {"api": "EndTxn", "at": %q, "action": %q, "times": 0, "delay_ms": 50, "max_hold_ms": 300}}`, at, action))
+			for range 5 {
+				c := bed.dial("leak")
+				go c.Write(bytes.Join([][]byte{endTxnFrame(1, "a", "t"), produceFrame(2, 1, 1_000_000)}, nil))
+				c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+				c.Read(make([]byte, 1))
+				c.Close()
+			}
+			bed.armDirectly(`{"r": null}`)
+		}
+	}
+	eventually(t, "their goroutines to end", func() bool { return runtime.NumGoroutine() <= before+2 })
+}
