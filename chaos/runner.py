@@ -15,14 +15,14 @@ what can still be observed is observed and judged, for a duplicate is a duplicat
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 
-from confluent_kafka import KafkaException
+from confluent_kafka import IsolationLevel, KafkaException
 from pyspark.sql import SparkSession
 
 from chaos import auditor, clock, interrupts, triggers
@@ -45,6 +45,7 @@ from pipelines.base import Endpoints, Pipeline, Topics
 from pipelines.command import CommandPipeline
 from pipelines.consume_transform_produce import ConsumeTransformProduce
 from pipelines.fill_source import LEDGER, FillSource
+from pipelines.square import CHECKPOINT
 
 _FLOWS_WITHIN_S = 60.0
 _DRAINS_WITHIN_S = 60.0
@@ -100,6 +101,9 @@ class Run:
             client=self._client,
             group=self._pipeline.consumer_group(self._topics) if self._pipeline else "",
             pipeline=self._crashable,
+            readable=self._readable,
+            checkpoint=folder / CHECKPOINT if scenario.pipeline.kind == "spark_square" else None,
+            positions=self._positions,
         )
         self._nemesis = Nemesis(schedule, scene, history, self._stop)
 
@@ -180,7 +184,12 @@ class Run:
             subject.stop()
 
     def _observe(self) -> None:
-        """Source first: what the sink must hold is the model of the source as it was landed."""
+        """Source first: what the sink must hold is the model of the source as it was landed.
+
+        Nothing runs any more, also after a drain that failed: a pipeline that goes on would be ahead of what is read of it.
+        """
+        for subject in self._subjects:
+            subject.stop()
         kafka, folder = self._system.kafka, self._folder / "evidence"
         spark = self._session.spark()
         offsets = {topic: kafka.settled_offsets(topic, PARTITIONS) for topic in self._names()}
@@ -189,7 +198,7 @@ class Run:
         ledger = self._folder / LEDGER
         land(self._topics.source, offsets[self._topics.source], acknowledged, "source", folder, ledger=ledger)
         if self._pipeline:
-            positions = self._pipeline.positions(self._endpoints(self._client), self._topics, self._folder)
+            positions = self._positions()
             expected = self._pipeline.expected(auditor.landed(spark, folder, "source"))
             isolation = self.scenario.isolation
             land(self._topics.sink, offsets[self._topics.sink], expected, "sink", folder, positions, isolation=isolation)
@@ -214,7 +223,8 @@ class Run:
     def _make_pipeline(self) -> Pipeline | None:
         match self.scenario.pipeline:
             case SparkSquarePipeline() as declared:
-                return self._session.square(declared.delivery, declared.batch_records)
+                extra = {"speculation": True} if declared.speculation else {}
+                return self._session.square(declared.delivery, declared.batch_records, **extra)
             case ConsumeTransformProducePipeline() as declared:
                 return _application(declared)
             case DeclaredCommand() as declared:
@@ -239,6 +249,12 @@ class Run:
     def _client(self) -> str:
         """The client group of what is under test."""
         return _GROUPS[self.scenario.pipeline.kind]
+
+    def _readable(self) -> int:
+        try:
+            return self._system.kafka.end(self._output, PARTITIONS, IsolationLevel.READ_COMMITTED)
+        except KafkaException:
+            return 0
 
     def _crashable(self) -> Subject:
         if not self._pipeline or not self._subjects:
@@ -301,9 +317,15 @@ class Run:
         }
         if not self._pipeline:
             return open_
-        positions = self._pipeline.positions(self._endpoints(self._client), self._topics, self._folder)
+        positions = self._positions()
         behind = {number: ends.lso - positions.get(number, 0) for number, ends in source.items()}
         return open_ | {f"behind in {self._topics.source}-{number}": lag for number, lag in behind.items() if lag > 0}
+
+    def _positions(self) -> Mapping[int, int]:
+        """Where the pipeline is in each source partition, by its own account."""
+        if not self._pipeline:
+            raise LookupError("this scenario has no pipeline: it has no positions")
+        return self._pipeline.positions(self._endpoints(self._client), self._topics, self._folder)
 
     def _phase(self, name: str, action: Callable[[], None]) -> None:
         self._history.record("runner", "invoke", "phase", phase=name)

@@ -33,11 +33,13 @@ class SparkSquare:
         delivery: ``exactly_once`` or ``at_least_once``.
         batch_records: ``maxOffsetsPerTrigger``, over all partitions.
         home: the folder that holds the package `pipelines`, for driver and executors.
+        speculation: a task that takes much longer than the others gets a copy.
     """
 
     delivery: str = "exactly_once"
     batch_records: int = 3000
     home: Path = _HOME
+    speculation: bool = False
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
         """The driver."""
@@ -61,7 +63,8 @@ class SparkSquare:
             "SPARK_LOCAL_IP": endpoints.host,
             "SPARK_SCALA_VERSION": "2.13",
         }
-        argv = (sys.executable, "-m", "pipelines.square_driver", *words, f"--java-options={endpoints.java_options}")
+        flags = ("--speculation",) if self.speculation else ()
+        argv = (sys.executable, "-m", "pipelines.square_driver", *words, f"--java-options={endpoints.java_options}", *flags)
         return Command(argv, env)
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:

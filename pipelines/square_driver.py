@@ -50,6 +50,13 @@ _SETTINGS = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.streaming.stopTimeout": "5s",
 }
+_SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "3",
+    "spark.speculation.quantile": "0.3",  # one of three tasks has ended
+    "spark.speculation.minTaskRuntime": "1s",
+}
 _SOURCE = {
     "startingOffsets": "earliest",
     "kafka.isolation.level": "read_committed",
@@ -150,7 +157,8 @@ class _FinishedBatches(StreamingQueryListener):
 
 def _session(arguments: argparse.Namespace) -> SparkSession:
     builder = SparkSession.builder.master(arguments.master).appName(arguments.application)
-    settings = _SETTINGS | {
+    settings = _SETTINGS | (_SPECULATION if arguments.speculation else {})
+    settings |= {
         "spark.driver.extraClassPath": arguments.jars,
         "spark.executor.extraClassPath": arguments.jars,
         "spark.driver.host": arguments.host,
@@ -169,6 +177,7 @@ def _parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="datasource -> square -> datasink")
     for name in _OPTIONS.split():
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--speculation", action="store_true")
     return parser.parse_args()
 
 

@@ -76,6 +76,9 @@ func TestKafkaIsNoObstacleWhenTheReaderIsPaused(t *testing.T) {
 	server, err := upstream.Accept()
 	must(t, err)
 	defer server.Close()
+	c.send(t, []byte("x"))
+	_, err = io.ReadFull(server, make([]byte, 1)) // the toxic runs; see dial
+	must(t, err)
 	sent := fill(t, c.Conn)
 	changed := make(chan error)
 	go func() {

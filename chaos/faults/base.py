@@ -5,6 +5,7 @@ declared (scenario/faults/)  ──prepare──▶  Injection  ──inject─�
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
@@ -56,6 +57,14 @@ def _no_application() -> SparkApp:
 
 def _no_pipeline() -> "PipelineUnderTest":
     raise LookupError("this scenario has no pipeline to crash")
+
+
+def _no_positions() -> Mapping[int, int]:
+    raise LookupError("this scenario has no pipeline: it has no positions")
+
+
+def _nothing_readable() -> int:
+    return 0
 
 
 class Frame(Protocol):
@@ -118,7 +127,11 @@ class Scene:
         client: the client group of what is under test: ``spark``, ``app`` or ``loader``.
         group: consumer group of the pipeline, "" when it has none.
         pipeline: what can be crashed; raises LookupError when there is none.
+        readable: the read_committed end of the pipeline's output, over all partitions; 0 when it cannot be had now.
         held: the frame that this fault's trigger holds.
+        checkpoint: of the pipeline's query; None when it runs on no Spark.
+        positions: where the pipeline is: source partition -> committed position, exclusive; raises KafkaException while its
+            coordinator does not answer.
     """
 
     system: System
@@ -128,7 +141,10 @@ class Scene:
     client: str = "spark"
     group: str = ""
     pipeline: Callable[[], PipelineUnderTest] = _no_pipeline
+    readable: Callable[[], int] = _nothing_readable
     held: Frame | None = None
+    checkpoint: Path | None = None
+    positions: Callable[[], Mapping[int, int]] = _no_positions
 
 
 Prepare = Callable[[Any, Scene, Random], Injection]

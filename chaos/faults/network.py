@@ -1,46 +1,54 @@
-"""Faults of links: cut, blackhole, delay.
+"""Faults of links: cut, blackhole, delay. What goes wrong within connections is in `chaos.faults.traffic`.
 
     cut        the listener closes and every connection with it: a client learns at once
     blackhole  connections stay open and nothing arrives (Toxiproxy ``timeout``, 0): a client learns by its own timeout
-    delay      everything arrives, later (Toxiproxy ``latency``)
+    delay      everything arrives, later (``delay``, toxiproxy/delay.go)
 
 The first two are both worth testing: retries are born of the second.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from random import Random
+from typing import TypeVar
 
 from chaos import clock
 from chaos.errors import DeadlineError, InjectionError
 from chaos.faults.base import Injection, Prepare, Proof, Scene
 from chaos.faults.targets import resolve_links
+from chaos.scenario.faults.base import FaultBase
 from chaos.scenario.faults.network import BlackholeLink, CutLink, DelayLink
 from chaos.system import wire
 from chaos.system.links import Link
 
-_TOXIC = "chaos"
-_SETTLE_S = 0.3
+T = TypeVar("T")
+Way = tuple[Link, str]
+_SILENT_S = 0.5
 
 
 def prepare_cut(fault: CutLink, scene: Scene, rng: Random) -> Injection:
     """Aim a `CutLink`."""
     links, target = resolve_links(fault.link, scene, rng)
-    return CutLinks(target, fault.for_s, links)
+    return CutLinks(target, fault.for_s, name_of(fault), links)
 
 
 def prepare_blackhole(fault: BlackholeLink, scene: Scene, rng: Random) -> Injection:
     """Aim a `BlackholeLink`."""
     links, target = resolve_links(fault.link, scene, rng)
-    return BlackholedLinks(f"{target}, {fault.stream}", fault.for_s, links, fault.stream)
+    return BlackholedLinks(f"{target}, {fault.stream}", fault.for_s, name_of(fault), [(link, fault.stream) for link in links])
 
 
 def prepare_delay(fault: DelayLink, scene: Scene, rng: Random) -> Injection:
     """Aim a `DelayLink`."""
     links, target = resolve_links(fault.link, scene, rng)
-    return DelayedLinks(
-        f"{target}, {fault.stream}", fault.for_s, links, fault.stream, 1000 * fault.latency_s, 1000 * fault.jitter_s
-    )
+    late_ms = 1000 * fault.latency_s, 1000 * fault.jitter_s
+    return DelayedLinks(f"{target}, {fault.stream}", fault.for_s, name_of(fault), links, fault.stream, *late_ms)
+
+
+def name_of(fault: FaultBase) -> str:
+    """The name of its toxics: two faults may break one link at once."""
+    return fault.name or str(getattr(fault, "kind", "chaos"))
 
 
 @dataclass(slots=True)
@@ -49,6 +57,7 @@ class CutLinks:
 
     target: str
     hold_s: float
+    name: str
     links: list[Link]
     bytes_before: int = 0
 
@@ -56,34 +65,38 @@ class CutLinks:
         """Close them all."""
         self.bytes_before = sum(link.bytes_seen() for link in self.links)
         for link in self.links:
-            link.enable(enabled=False)
+            link.cut(self.name)
 
     def proof(self) -> Proof:
         """Somebody used these links, and nobody can connect any more."""
-        refused = [proxy.name for link in self.links for proxy in link.proxies if wire.refused(proxy.listen)]
+        refused = refused_by(self.links)
         cut = len(refused) == sum(len(link.proxies) for link in self.links)
         return Proof(cut and self.bytes_before > 0, {"refused": refused, "bytes_before": self.bytes_before})
 
     def heal(self) -> None:
         """Open them all."""
-        _heal_each(self.links, lambda link: link.enable(enabled=True))
+        heal_each(self.links, lambda link: link.mend(self.name))
 
 
 @dataclass(slots=True)
 class BlackholedLinks:
-    """Links that swallow what enters them."""
+    """Links that swallow what enters them.
+
+    Attributes:
+        ways: which links, and which stream of each.
+    """
 
     target: str
     hold_s: float
-    links: list[Link]
-    stream: str
+    name: str
+    ways: list[Way]
     bytes_before: dict[str, int] = field(default_factory=dict)
 
     def inject(self) -> None:
         """Swallow from now on."""
-        for link in self.links:
-            link.add(_TOXIC, "timeout", self.stream, {"timeout": 0})
-        self.bytes_before = {link.name: link.bytes_seen(self.stream) for link in self.links}
+        for link, stream in self.ways:
+            link.add(self.name, "timeout", stream, {"timeout": 0})
+        self.bytes_before = {link.name: link.bytes_seen(stream) for link, stream in self.ways}
 
     def proof(self) -> Proof:
         """Bytes went in while nothing comes out: those after the toxic was there are withheld."""
@@ -94,15 +107,17 @@ class BlackholedLinks:
         except DeadlineError:
             return Proof(bit=False, facts={"bytes_withheld": 0})
         withheld = self._withheld()
-        silent = [link.name for link in self.links if not wire.answers(link.proxies[0].listen, within_s=0.5)]
-        return Proof(len(silent) == len(self.links), {"bytes_withheld": withheld, "unanswered": silent})
+        answered = for_each([link for link, _ in self.ways], lambda link: _ping_s(link, _SILENT_S))
+        silent = [name for name, took_s in answered.items() if took_s is None]
+        return Proof(len(silent) == len(self.ways), {"bytes_withheld": withheld, "unanswered": silent})
 
     def heal(self) -> None:
         """Let bytes pass; Toxiproxy closes the connections that lost some."""
-        _heal_each(self.links, lambda link: link.remove(_TOXIC, self.stream))
+        streams = {link.name: stream for link, stream in self.ways}
+        heal_each([link for link, _ in self.ways], lambda link: link.remove(self.name, streams[link.name]))
 
     def _withheld(self) -> dict[str, int]:
-        return {link.name: link.bytes_seen(self.stream) - self.bytes_before[link.name] for link in self.links}
+        return {link.name: link.bytes_seen(stream) - self.bytes_before[link.name] for link, stream in self.ways}
 
 
 @dataclass(slots=True)
@@ -111,6 +126,7 @@ class DelayedLinks:
 
     target: str
     hold_s: float
+    name: str
     links: list[Link]
     stream: str
     latency_ms: float
@@ -120,34 +136,51 @@ class DelayedLinks:
     def inject(self) -> None:
         """Delay from now on."""
         for link in self.links:
-            link.add(_TOXIC, "latency", self.stream, {"latency": round(self.latency_ms), "jitter": round(self.jitter_ms)})
+            link.add(self.name, "delay", self.stream, {"latency": round(self.latency_ms), "jitter": round(self.jitter_ms)})
         self.bytes_before = sum(link.bytes_seen() for link in self.links)
 
     def proof(self) -> Proof:
         """The pipeline's own traffic passes, and a ping over each link takes at least as long as declared."""
         try:
-            clock.wait_until(lambda: self._passed() > 0, within_s=self.hold_s, reason="traffic to delay", every_s=0.1)
+            passed = passing(self.links, self.bytes_before, self.hold_s)
         except DeadlineError:
             return Proof(bit=False, facts={"bytes_delayed": 0})
-        passed = self._passed()
-        times_ms = {link.name: round(1000 * _ping_s(link), 1) for link in self.links}
+        pings = for_each(self.links, lambda link: _ping_s(link, 30))
+        times_ms = {name: round(1000 * took_s, 1) for name, took_s in pings.items() if took_s is not None}
         slow = all(time_ms >= self.latency_ms - self.jitter_ms for time_ms in times_ms.values())
-        return Proof(slow, {"bytes_delayed": passed, "round_trip_ms": times_ms})
+        return Proof(slow and len(times_ms) == len(self.links), {"bytes_delayed": passed, "round_trip_ms": times_ms})
 
     def heal(self) -> None:
-        """Let everything pass at once.
-
-        Not before what is delayed now has arrived: a client that has just died leaves answers in the delay, and Toxiproxy waits
-        for ever, its lock in hand, when the toxic is removed under them (``latency.go`` writes to a writer that has ended).
-        """
-        clock.pause((self.latency_ms + self.jitter_ms) / 1000 + _SETTLE_S)
-        _heal_each(self.links, lambda link: link.remove(_TOXIC, self.stream))
-
-    def _passed(self) -> int:
-        return sum(link.bytes_seen() for link in self.links) - self.bytes_before
+        """Let everything pass at once, what is delayed now included."""
+        heal_each(self.links, lambda link: link.remove(self.name, self.stream))
 
 
-def _heal_each(links: list[Link], heal: Callable[[Link], None]) -> None:
+def passing(links: list[Link], bytes_before: int, within_s: float) -> int:
+    """Bytes that entered links since then, once there are some.
+
+    Raises:
+        DeadlineError: nobody uses them.
+    """
+    return clock.wait_until(
+        lambda: sum(link.bytes_seen() for link in links) - bytes_before,
+        within_s=within_s,
+        reason="traffic on the links",
+        every_s=0.1,
+    )
+
+
+def refused_by(links: Iterable[Link]) -> list[str]:
+    """The proxies of these links to which nobody can connect."""
+    return [proxy.name for link in links for proxy in link.proxies if wire.refused(proxy.listen)]
+
+
+def for_each(links: list[Link], ask: Callable[[Link], T]) -> dict[str, T]:
+    """Ask all links at once: a link that does not answer costs its time, ten of them must not cost ten times as much."""
+    with ThreadPoolExecutor(max_workers=len(links), thread_name_prefix="probe") as pool:
+        return dict(zip((link.name for link in links), pool.map(ask, links), strict=True))
+
+
+def heal_each(links: list[Link], heal: Callable[[Link], None]) -> None:
     """Heal all links, even when one of them refuses.
 
     Raises:
@@ -163,12 +196,12 @@ def _heal_each(links: list[Link], heal: Callable[[Link], None]) -> None:
         raise refused[0]
 
 
-def _ping_s(link: Link) -> float:
-    """Seconds, 0 when there is no answer."""
+def _ping_s(link: Link, within_s: float) -> float | None:
+    """Seconds, None when there is no answer."""
     try:
-        return wire.ping(link.proxies[0].listen, within_s=30)
+        return wire.ping(link.proxies[0].listen, within_s)
     except OSError:
-        return 0.0
+        return None
 
 
 CATALOGUE: Mapping[type, Prepare] = {

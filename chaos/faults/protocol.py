@@ -21,6 +21,7 @@ from chaos.scenario.faults.protocol import DelayRequest, HoldRequests, LateReque
 from chaos.system.rules import Rule, RuleBook, Trip
 
 _WITHIN_S = 5.0
+_SEEN_WITHIN_S = 1.0
 _NS_PER_MS = 1_000_000
 _GONE = ("dropped", "closed")
 
@@ -41,14 +42,14 @@ def prepare_late(fault: LateRequest, scene: Scene, _rng: Random) -> Injection:
     """Aim a `LateRequest`."""
     frame = held(scene)
     lasts_s = fault.for_s if fault.until else 0.0
-    return HeldFrame(_target(frame), lasts_s, frame, patience_s=fault.for_s)
+    return HeldFrame(_target(frame), lasts_s, frame, patience_s=fault.for_s, readable=scene.readable)
 
 
 def prepare_hold(fault: HoldRequests, scene: Scene, rng: Random) -> Injection:
     """Aim a `HoldRequests`."""
     links, target = resolve_links(fault.link, scene, rng)
     rule = Rule(fault.request, fault.at, [link.name for link in links], times=0, max_hold_ms=round(2000 * fault.for_s) + 60_000)
-    return HeldRequests(target, fault.for_s, scene.system.rules, fault.name, rule)
+    return HeldRequests(target, fault.for_s, scene.system.rules, fault.name, rule, fault.then)
 
 
 @dataclass(slots=True)
@@ -78,6 +79,7 @@ class HeldFrame:
     """A frame that waits on the wire until the heal.
 
     Attributes:
+        readable: the read_committed end of the output.
         patience_s: how long its client may take to give up on it; 0 for a frame that does not outlive its client.
     """
 
@@ -85,6 +87,7 @@ class HeldFrame:
     hold_s: float
     frame: Frame
     patience_s: float = 0.0
+    readable: Callable[[], int] | None = None
 
     def inject(self) -> None:
         """It is held already."""
@@ -101,10 +104,14 @@ class HeldFrame:
         return Proof(bit=True, facts={**trip.facts, "client_gone_after_ms": patience_ms})
 
     def heal(self) -> Mapping[str, Any]:
-        """Deliver it, and say what the broker answered."""
+        """Deliver it, and say what the broker answered, and what a read_committed reader saw before and after."""
+        before = self.readable() if self.readable else 0
         self.frame.let_go("deliver")
         trip = _wait(self.frame, _settled, _WITHIN_S, "the broker's answer")
-        return {**_known(trip), "error_code": trip.error_code} if trip else _known(self.frame.trip())
+        if trip is None:
+            return _known(self.frame.trip())
+        seen = _seen(self.readable, before) if self.readable and before else {}
+        return {**_known(trip), "error_code": trip.error_code, **seen}
 
 
 @dataclass(slots=True)
@@ -116,6 +123,7 @@ class HeldRequests:
     rules: RuleBook
     name: str
     rule: Rule
+    then: str
 
     def inject(self) -> None:
         """Hold from now on."""
@@ -130,7 +138,9 @@ class HeldRequests:
         return Proof(bit=True, facts={"held": sorted(self._links())})
 
     def heal(self) -> None:
-        """Let all of them go."""
+        """Let all of them go, or their connections end."""
+        if self.then == "lose":
+            self.rules.release(self.name, "close")
         self.rules.disarm(self.name)
 
     def _all(self) -> bool:
@@ -138,6 +148,20 @@ class HeldRequests:
 
     def _links(self) -> set[str]:
         return {trip.link for trip in self.rules.trips(self.name)}
+
+
+def _seen(readable: Callable[[], int], before: int) -> Mapping[str, Any]:
+    """Rows that can be read now and could not before belong to a transaction that nobody has decided (KIP-890)."""
+
+    def more() -> int:
+        now = readable()
+        return now if now > before else 0
+
+    try:
+        after = clock.wait_until(more, within_s=_SEEN_WITHIN_S, reason="rows of an undecided transaction")
+    except DeadlineError:
+        return {"readable_before": before, "readable_after": before}
+    return {"readable_before": before, "readable_after": after, "see": "KIP-890"}
 
 
 def _target(frame: Frame) -> str:

@@ -96,7 +96,12 @@ def _fault(name: str, kind: str, events: Iterable[Event]) -> FaultRecord:
         bit=bit,
         proof=proved.get("proof", {}),
         problem=_fault_problem(own, bit=bit),
+        aftermath=_without(own["heal", "ok"].value, "fault", "target") if ("heal", "ok") in own else {},
     )
+
+
+def _without(value: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    return {key: inner for key, inner in value.items() if key not in keys}
 
 
 def _fault_problem(own: Mapping[tuple[str, str], Event], *, bit: bool) -> str:

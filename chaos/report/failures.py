@@ -144,7 +144,8 @@ def _fault(fault: FaultRecord) -> str:
     held_s = None if fault.healed_ms is None else (fault.healed_ms - fault.injected_ms) / 1000
     healed = "never healed" if held_s is None else f"healed after {seconds(held_s)}"
     proof = f"proved by {facts(fault.proof)}" if fault.bit else f"did not bite: {facts(fault.proof) or 'no proof'}"
-    return f"{aimed(fault)}: injected {moment(fault.injected_ms)}, {healed}; {proof}"
+    aftermath = f"; came of it: {facts(fault.aftermath)}" if fault.aftermath else ""
+    return f"{aimed(fault)}: injected {moment(fault.injected_ms)}, {healed}; {proof}{aftermath}"
 
 
 def _section(head: str, lines: Sequence[str], limit: int) -> Iterator[str]:

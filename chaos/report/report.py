@@ -25,6 +25,7 @@ class FaultRecord:
     Attributes:
         name: unique in the scenario; kind: as in the catalogue; target: resolved, e.g. ``broker-2 (leader of datasink-0)``.
         bit: whether its proof held; proof: the numbers that say so.
+        aftermath: what its heal said came of it.
         problem: why it was not injected, did not bite or could not be healed; "" when all went well.
     """
 
@@ -38,6 +39,7 @@ class FaultRecord:
     bit: bool
     proof: Mapping[str, Any]
     problem: str = ""
+    aftermath: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

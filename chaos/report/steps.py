@@ -78,7 +78,8 @@ def _faults(report: Report, actions: Sequence[_Action]) -> Iterator[Step]:
 def _fault(fault: FaultRecord, actions: Sequence[_Action]) -> Step:
     inner = tuple(_action(action) for action in actions)
     said = {key: str(action.begin.value[key]) for action in actions for key in ("when", "draw") if key in action.begin.value}
-    parameters = {"kind": fault.kind, "target": fault.target, "proof": facts(fault.proof, 400)} | said
+    came = {"came of it": facts(fault.aftermath, 400)} if fault.aftermath else {}
+    parameters = {"kind": fault.kind, "target": fault.target, "proof": facts(fault.proof, 400)} | came | said
     status = "broken" if fault.problem else _worst(inner)
     shown = {name: value for name, value in parameters.items() if value}
     stop_ms = max(step.stop_ms for step in inner)

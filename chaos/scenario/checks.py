@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from chaos.scenario import limits
 from chaos.scenario.faults import Fault
 from chaos.scenario.model import Scenario
 from chaos.scenario.moments import After, OnRequest
@@ -20,12 +21,12 @@ _OPERATORS = ("and", "or", "not")
 _TAKEN_TAGS = frozenset((*_SPECIAL_MARKS, *_MISSPELT_MARKS, *_OTHER_TESTS, *_OPERATORS))
 
 
-def check(scenarios: Mapping[int, Scenario], brokers: int) -> Iterator[Wrong]:
+def check(scenarios: Mapping[int, Scenario], brokers: int, workers: int) -> Iterator[Wrong]:
     """Every mistake, with its place.
 
     Args:
         scenarios: place in the file -> what is declared there; those that break the grammar are left out.
-        brokers: how many there are.
+        brokers, workers: how many there are.
     """
     first: dict[str, int] = {}
     for number, scenario in scenarios.items():
@@ -36,20 +37,21 @@ def check(scenarios: Mapping[int, Scenario], brokers: int) -> Iterator[Wrong]:
                 f"{scenario.name!r} is the name of scenario {first[scenario.name] + 1} already; names are unique",
             )
         first.setdefault(scenario.name, number)
-        for location, message in _scenario(scenario, brokers):
+        for location, message in _scenario(scenario, brokers, workers):
             yield (*here, *location), message
 
 
-def _scenario(scenario: Scenario, brokers: int) -> Iterator[Wrong]:
+def _scenario(scenario: Scenario, brokers: int, workers: int) -> Iterator[Wrong]:
     yield from _tags(scenario)
     yield from _verifiers(scenario)
     yield from _fault_names(scenario)
+    yield from limits.beyond(scenario, brokers)
     for number, fault in enumerate(scenario.faults):
         here = ("faults", number)
         if isinstance(fault.when, After) and fault.when.after_s > scenario.workload.loading_s + _LATE_S:
             takes = spoken_seconds(round(scenario.workload.loading_s, 1))
             yield (*here, "when", "after"), f"the workload takes {takes}: this moment would never come"
-        for place, message in (*_others(scenario, fault), *unreachable(scenario, fault, brokers)):
+        for place, message in (*_others(scenario, fault), *unreachable(scenario, fault, brokers, workers)):
             yield (*here, *place), message
 
 

@@ -10,7 +10,15 @@ from pydantic import ValidationError
 from chaos.errors import ScenarioError
 from chaos.scenario import checks
 from chaos.scenario.matrix import MatrixProblem, expand
-from chaos.scenario.model import MOST_BROKERS, Scenario, ScenarioFileModel, SystemSpec
+from chaos.scenario.model import (
+    MOST_BROKERS,
+    MOST_WORKERS,
+    KafkaSpec,
+    Scenario,
+    ScenarioFileModel,
+    SparkSpec,
+    SystemSpec,
+)
 from chaos.scenario.places import SyntaxProblem, parse, place_of
 from chaos.scenario.sentences import Mistake, mistakes
 from chaos.scenario.words import did_you_mean
@@ -73,15 +81,16 @@ def load_text(text: str, path: Path) -> ScenarioFile:
     try:
         model = ScenarioFileModel.model_validate(tree)
     except ValidationError as error:
-        raise _error((*mistakes(error), *_checked(_sound(tree), _brokers(tree))), tree, path) from None
-    wrong = tuple(_checked(dict(enumerate(model.scenarios)), model.system.kafka.brokers))
+        raise _error((*mistakes(error), *_checked(_sound(tree), _system(tree))), tree, path) from None
+    wrong = tuple(_checked(dict(enumerate(model.scenarios)), model.system))
     if wrong:
         raise _error(wrong, tree, path)
     return ScenarioFile(path, model.system, model.scenarios)
 
 
-def _checked(scenarios: Mapping[int, Scenario], brokers: int) -> Iterator[Mistake]:
-    return (Mistake(location, message) for location, message in checks.check(scenarios, brokers))
+def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec) -> Iterator[Mistake]:
+    wrong = checks.check(scenarios, system.kafka.brokers, system.spark.workers)
+    return (Mistake(location, message) for location, message in wrong)
 
 
 def _sound(tree: Mapping[str, Any]) -> dict[int, Scenario]:
@@ -98,12 +107,12 @@ def _read(raw: Any) -> Scenario | None:
         return None
 
 
-def _brokers(tree: Mapping[str, Any]) -> int:
-    """How many are declared; the most there can be if that is not readable."""
+def _system(tree: Mapping[str, Any]) -> SystemSpec:
+    """What is declared; the most there can be if that is not readable."""
     try:
-        return SystemSpec.model_validate(tree.get("system", {})).kafka.brokers
+        return SystemSpec.model_validate(tree.get("system", {}))
     except ValidationError:
-        return MOST_BROKERS
+        return SystemSpec(kafka=KafkaSpec(brokers=MOST_BROKERS), spark=SparkSpec(workers=MOST_WORKERS))
 
 
 def _error(wrong: Iterable[Mistake], tree: Any, path: Path) -> ScenarioError:

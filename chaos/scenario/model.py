@@ -19,6 +19,7 @@ from chaos.scenario.words import did_you_mean, shown
 
 PARTITIONS = 3
 MOST_BROKERS = 5
+MOST_WORKERS = 4
 _MAX_LOADING_S = 600.0
 
 VerifierName = Literal["duplicates", "gaps", "ordering", "values", "atomicity", "offsets", "ledger", "stability"]
@@ -131,7 +132,7 @@ class KafkaSpec(Declared):
 class SparkSpec(Declared):
     """The Spark cluster."""
 
-    workers: Annotated[int, Field(strict=True, ge=1, le=4)] = 2
+    workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 2
 
 
 class SystemSpec(Declared):

@@ -12,11 +12,15 @@ Records = Annotated[int, Field(strict=True, ge=1)]
 
 
 class SparkSquarePipeline(Declared):
-    """Spark Structured Streaming: datasource -> square -> datasink."""
+    """Spark Structured Streaming: datasource -> square -> datasink.
+
+    With ``speculation`` a task that takes much longer than the others is started a second time, on another worker.
+    """
 
     kind: Literal["spark_square"]
     delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
     batch_records: Records = 3000
+    speculation: Annotated[bool, Field(strict=True)] = False
 
 
 class FillSourcePipeline(Declared):

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from chaos.scenario.apis import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL
 from chaos.scenario.faults import Fault, broker_targets
 from chaos.scenario.faults.base import LinkFault, ends_of
-from chaos.scenario.faults.client import CrashPipeline, PausePipeline, ZombiePipeline
+from chaos.scenario.faults.client import OF_GROUP, OF_PIPELINE
 from chaos.scenario.faults.protocol import HoldRequests
-from chaos.scenario.faults.spark import CrashExecutor
+from chaos.scenario.faults.spark import OF_SPARK, PythonFault
+from chaos.scenario.faults.storage import CheckpointFault, CrashBeforeCommit
 from chaos.scenario.model import Scenario
 from chaos.scenario.moments import Moment, OnRequest
 from chaos.scenario.pipelines import FillSourcePipeline, SparkSquarePipeline
-from chaos.scenario.targets import CLIENTS, BrokerTarget, LinkPattern
+from chaos.scenario.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, WorkerTarget
 
 Wrong = tuple[tuple[str, ...], str]
 _OF_HELD = ("receiver", "sender")
@@ -19,16 +20,17 @@ _ON_SPARK = ("spark",)
 _NOT_ON_SPARK = ("app",)
 
 
-def unreachable(scenario: Scenario, fault: Fault, brokers: int) -> Iterator[Wrong]:
+def unreachable(scenario: Scenario, fault: Fault, brokers: int, workers: int) -> Iterator[Wrong]:
     """Every mistake in what a fault is aimed at, with its place in the fault.
 
     Args:
-        brokers: how many there are.
+        brokers, workers: how many there are.
     """
     aim = ("link",) if isinstance(fault, LinkFault) else ("target",)
     targets = broker_targets(fault)
     for message in (*_brokers(scenario, targets, brokers), *_held(fault.when, targets), *_process(scenario, fault)):
         yield aim if hasattr(fault, aim[0]) else ("kind",), message
+    yield from ((("target",), message) for message in _workers(getattr(fault, "target", None), workers))
     if isinstance(fault, LinkFault):
         yield from (((*aim,), message) for message in _client(scenario, fault.link))
     if isinstance(fault, HoldRequests):
@@ -74,10 +76,27 @@ def _sent_by_client(when: OnRequest) -> bool:
 
 
 def _process(scenario: Scenario, fault: Fault) -> Iterator[str]:
-    if isinstance(fault, CrashExecutor) and not _spark(scenario):
-        yield "this pipeline runs on no Spark: there is no executor to crash"
-    if isinstance(fault, CrashPipeline | PausePipeline | ZombiePipeline) and _alone(scenario):
+    if isinstance(fault, OF_PIPELINE) and _alone(scenario):
         yield "there is no pipeline to break: the loader alone is under test, and it keeps the ledger"
+    elif isinstance(fault, OF_GROUP) and not _grouped(scenario):
+        yield "this pipeline keeps its position in no consumer group: there is no group to break"
+    yield from _of_spark(scenario, fault)
+
+
+def _of_spark(scenario: Scenario, fault: Fault) -> Iterator[str]:
+    if isinstance(fault, OF_SPARK) and not _spark(scenario):
+        yield "this pipeline runs on no Spark: there is no executor to crash"
+    elif isinstance(fault, CheckpointFault) and not _spark(scenario):
+        yield "this pipeline runs on no Spark: it has no checkpoint"
+    elif isinstance(fault, PythonFault) and not _grouped(scenario):
+        yield "Spark's stock sink runs in the JVM: there is no Python worker"
+    elif isinstance(fault, CrashBeforeCommit) and not _grouped(scenario):
+        yield "the stock sink commits nothing; write kind: damage_checkpoint, what: commit_deleted"
+
+
+def _workers(target: object, workers: int) -> Iterator[str]:
+    if isinstance(target, ExecutorTarget | WorkerTarget) and target.number > workers:
+        yield f"there is no worker-{target.number}; the workers are worker-1 to worker-{workers}"
 
 
 def _client(scenario: Scenario, link: LinkPattern) -> Iterator[str]:

@@ -4,7 +4,8 @@
 brokers     leader(datasink, 0) · follower(datasource, 2) · transaction_coordinator ·
             transaction_coordinator(1) · group_coordinator · controller · any · all · broker-2 ·
             receiver · sender (of the request that the trigger holds)
-executors   executor(busiest) · executor(any) · executor(all)
+executors   executor(busiest) · executor(any) · executor(all) · executor(2): the one on worker-2
+workers     worker(any) · worker(all) · worker-2
 links       spark->leader(datasink, 0) · ``*->broker-2`` · ``broker-*<->controller`` ·
             ``pipeline->*``: of whatever is under test (``spark``, or ``app`` for other clients)
 ==========  ==========================================================================================
@@ -40,7 +41,11 @@ _BROKERS_HELP = (
     "a broker is leader(TOPIC, P), follower(TOPIC, P), transaction_coordinator, transaction_coordinator(P), "
     "group_coordinator, controller, receiver or sender (of the held request), any, all or broker-N"
 )
-_EXECUTORS_HELP = "write executor(busiest), executor(any) or executor(all)"
+_WORKERS = ("worker(any)", "worker(all)", "worker-1")
+_WORKER = re.compile(r"worker-([1-9])")
+_EXECUTOR = re.compile(r"executor\(([1-9])\)")
+_EXECUTORS_HELP = "write executor(busiest), executor(any), executor(all), or executor(2) for the one on worker-2"
+_WORKERS_HELP = "write worker(any), worker(all) or worker-2"
 _LINKS_HELP = "write FROM->TO, e.g. spark->broker-1, *->leader(datasink, 0) or broker-1<->broker-2"
 
 Role = Literal[
@@ -87,12 +92,32 @@ class BrokerTarget:
 
 @dataclass(frozen=True, slots=True)
 class ExecutorTarget:
-    """One or more executors of the pipeline."""
+    """One or more executors of the pipeline.
 
-    which: Literal["busiest", "any", "all"]
+    Attributes:
+        number: of the worker, where ``which`` says that it is the executor on a worker.
+    """
+
+    which: Literal["busiest", "any", "all", "on"]
+    number: int = 0
 
     def __str__(self) -> str:
-        return f"executor({self.which})"
+        return f"executor({self.number or self.which})"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTarget:
+    """One or more of Spark's workers.
+
+    Attributes:
+        number: of ``worker-2``, where ``which`` says that it is the one with this number.
+    """
+
+    which: Literal["any", "all", "number"]
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"worker-{self.number}" if self.number else f"worker({self.which})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +153,10 @@ def executor_target(text: Any) -> ExecutorTarget:
     """
     if isinstance(text, ExecutorTarget):
         return text
-    match _text(text, "executor", _EXECUTORS_HELP):
+    text = _text(text, "executor", _EXECUTORS_HELP)
+    if number := _EXECUTOR.fullmatch(text):
+        return ExecutorTarget("on", int(number[1]))
+    match text:
         case "executor(busiest)":
             return ExecutorTarget("busiest")
         case "executor(any)":
@@ -137,6 +165,26 @@ def executor_target(text: Any) -> ExecutorTarget:
             return ExecutorTarget("all")
         case other:
             raise ValueError(f"{shown(other)} is no executor{did_you_mean(other, _EXECUTORS)}; {_EXECUTORS_HELP}")
+
+
+def worker_target(text: Any) -> WorkerTarget:
+    """Read a worker target.
+
+    Raises:
+        ValueError: it is none; the message says what there is.
+    """
+    if isinstance(text, WorkerTarget):
+        return text
+    text = _text(text, "worker", _WORKERS_HELP)
+    if number := _WORKER.fullmatch(text):
+        return WorkerTarget("number", int(number[1]))
+    match text:
+        case "worker(any)":
+            return WorkerTarget("any")
+        case "worker(all)":
+            return WorkerTarget("all")
+        case other:
+            raise ValueError(f"{shown(other)} is no worker{did_you_mean(other, _WORKERS)}; {_WORKERS_HELP}")
 
 
 def link_pattern(text: Any) -> LinkPattern:
@@ -228,4 +276,5 @@ def _as_text(*examples: str) -> tuple[PlainSerializer, WithJsonSchema]:
 
 Broker = Annotated[BrokerTarget, BeforeValidator(broker_target), *_as_text("leader(datasink, 0)", "transaction_coordinator")]
 Executors = Annotated[ExecutorTarget, BeforeValidator(executor_target), *_as_text(*_EXECUTORS)]
+Workers = Annotated[WorkerTarget, BeforeValidator(worker_target), *_as_text(*_WORKERS)]
 Links = Annotated[LinkPattern, BeforeValidator(link_pattern), *_as_text("spark->leader(datasink, 0)", "broker-*<->controller")]

@@ -7,13 +7,22 @@ A link between brokers is two proxies, INTERNAL (replication, transaction marker
 what is cut is the cable, not a port.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from threading import Lock
 
 from chaos.system.addresses import CLIENTS, CONTROLLER_PORT, INTERNAL_PORT, Addresses
 from chaos.system.toxiproxy import ProxySpec, Toxic, Toxiproxy
 
 STREAMS = {"up": ("upstream",), "down": ("downstream",), "both": ("upstream", "downstream")}
+
+
+@dataclass(slots=True)
+class Pulled:
+    """Who has pulled a cable: it is plugged in when nobody keeps it pulled any more."""
+
+    by: set[str] = field(default_factory=set)
+    lock: Lock = field(default_factory=Lock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +33,14 @@ class Link:
         source: ``spark``, ``loader`` or ``broker-1``; who opens the connections.
         broker: number of the broker at the other end.
         proxies: the proxies that make up the link.
+        pulled: the faults that keep it cut now.
     """
 
     source: str
     broker: int
     proxies: tuple[ProxySpec, ...]
     toxiproxy: Toxiproxy
+    pulled: Pulled = field(default_factory=Pulled, compare=False)
 
     @property
     def name(self) -> str:
@@ -44,7 +55,7 @@ class Link:
             for direction in STREAMS[stream]
         )
 
-    def add(self, name: str, toxic: str, stream: str, attributes: dict[str, int]) -> None:
+    def add(self, name: str, toxic: str, stream: str, attributes: Mapping[str, int]) -> None:
         """Put a toxic behind the meters, in one or both directions."""
         for proxy in self.proxies:
             for direction in STREAMS[stream]:
@@ -56,8 +67,20 @@ class Link:
             for direction in STREAMS[stream]:
                 self.toxiproxy.remove(proxy.name, f"{name}_{direction}")
 
-    def enable(self, *, enabled: bool) -> None:
-        """Plug the cable in, or pull it."""
+    def cut(self, by: str) -> None:
+        """Pull the cable, on behalf of a fault."""
+        with self.pulled.lock:
+            self.pulled.by.add(by)
+            self._enable(enabled=False)
+
+    def mend(self, by: str) -> None:
+        """Plug it in, unless another fault keeps it pulled. Idempotent."""
+        with self.pulled.lock:
+            self.pulled.by.discard(by)
+            if not self.pulled.by:
+                self._enable(enabled=True)
+
+    def _enable(self, *, enabled: bool) -> None:
         for proxy in self.proxies:
             self.toxiproxy.enable(proxy.name, enabled=enabled)
 

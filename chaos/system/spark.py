@@ -38,6 +38,8 @@ _OPENED = (
     "java.base/sun.security.action",
     "java.base/sun.util.calendar",
 )
+_PYTHON = "python"
+_MASTER = "master"
 _ASK_S = 3.0
 
 
@@ -49,11 +51,25 @@ class Executor:
         id: as Spark counts them within an application.
         app: the application's id.
         process: the JVM.
+        worker: number of the worker that started it.
     """
 
     id: str
     app: str
     process: psutil.Process
+    worker: int = 0
+
+    def lives(self) -> bool:
+        """Whether it runs, or is paused."""
+        return lives(self.process)
+
+    def daemons(self) -> list[psutil.Process]:
+        """Its ``pyspark.daemon``; none before the first Python task."""
+        return [child for child in _children(self.process) if _PYTHON in child.name()]
+
+    def python_workers(self) -> list[psutil.Process]:
+        """The Python workers below its daemon, in a task or waiting for one."""
+        return [worker for daemon in self.daemons() for worker in _children(daemon)]
 
 
 class Spark:
@@ -84,12 +100,30 @@ class Spark:
         """Where executors and daemons put their temporary files, killed or not."""
         return self._folder / "tmp"
 
+    @property
+    def _recovery(self) -> Path:
+        """What the master writes down of workers and applications."""
+        return self._folder / "recovery"
+
+    @property
+    def master_process(self) -> Process:
+        """The master."""
+        return self._daemons[_MASTER]
+
+    @property
+    def workers(self) -> dict[int, Process]:
+        """The workers, by number."""
+        return {number: self._daemons[f"worker-{number}"] for number in self.numbers}
+
     def start(self) -> None:
         """Start the master, and the workers when it answers; `wait_until_ready` says when they are registered."""
         host, port = self.addresses.master
         _, page = self.addresses.master_page
         main = ("org.apache.spark.deploy.master.Master", "--host", host, "--port", str(port), "--webui-port", str(page))
-        self._start("master", host, main)
+        # what it knows survives it, as with ZooKeeper in production; `forget` makes it a master as it comes
+        recovery = ("-Dspark.deploy.recoveryMode=FILESYSTEM", f"-Dspark.deploy.recoveryDirectory={self._recovery}")
+        self._recovery.mkdir(parents=True, exist_ok=True)
+        self._start(_MASTER, host, main, recovery)
         clock.wait_until(
             self._state, within_s=60, reason="Spark's master to answer", every_s=0.1, ignore=(requests.RequestException,)
         )
@@ -108,15 +142,37 @@ class Spark:
         if dead:
             return dead
         try:
-            alive = sum(worker["state"] == "ALIVE" for worker in self._state()["workers"])
+            state, alive = self._state(), self.registered()
         except requests.RequestException as error:
             return [f"Spark's master does not answer: {error}"]
+        if state["status"] != "ALIVE":
+            return [f"Spark's master is {state['status']}"]
         return [] if alive == len(self.numbers) else [f"{alive} of {len(self.numbers)} Spark workers are registered"]
+
+    def registered(self) -> int:
+        """How many workers the master knows to be alive.
+
+        Raises:
+            requests.RequestException: it does not answer.
+        """
+        return sum(worker["state"] == "ALIVE" for worker in self._state()["workers"])
+
+    def applications(self) -> list[str]:
+        """Ids of the applications that the master knows to run.
+
+        Raises:
+            requests.RequestException: it does not answer.
+        """
+        return [app["id"] for app in self._state()["activeapps"]]
+
+    def forget(self) -> None:
+        """Remove what the master has written down; it must not run."""
+        for path in self._recovery.iterdir():
+            path.unlink()
 
     def executors(self) -> list[Executor]:
         """Executors that run now, from the workers' process trees, ordered by application and id."""
-        workers = [process.pid for name, process in self._daemons.items() if name.startswith("worker")]
-        found = [executor for pid in workers for executor in _executors_below(pid)]
+        found = [executor for number, worker in self.workers.items() for executor in _executors_below(worker.pid, number)]
         return sorted(found, key=lambda executor: (executor.app, int(executor.id)))
 
     def _state(self) -> dict[str, Any]:
@@ -133,7 +189,7 @@ class Spark:
         main = ("org.apache.spark.deploy.worker.Worker", *place, "--work-dir", str(work), self.master)
         self._start(f"worker-{number}", host, main)
 
-    def _start(self, name: str, host: str, main: tuple[str, ...]) -> None:
+    def _start(self, name: str, host: str, main: tuple[str, ...], options: tuple[str, ...] = ()) -> None:
         jars = archives.spark_class_path(self._parts.spark_home, self._parts.connector_jars)
         opened = (f"--add-opens={module}=ALL-UNNAMED" for module in _OPENED)
         argv = (
@@ -142,6 +198,7 @@ class Spark:
             *archives.options(self._parts.spark_cds),
             f"-Djava.io.tmpdir={self._scratch}",
             *opened,
+            *options,
             "-cp",
             jars,
             *main,
@@ -161,7 +218,22 @@ class Spark:
         self._daemons[name] = process
 
 
-def _executors_below(worker: int) -> Iterator[Executor]:
+def lives(process: psutil.Process) -> bool:
+    """Whether it runs, or is paused; a dead one that nobody has waited for does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [child for child in process.children() if lives(child)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _executors_below(worker: int, number: int) -> Iterator[Executor]:
     try:
         children = psutil.Process(worker).children()
     except psutil.NoSuchProcess:
@@ -172,4 +244,4 @@ def _executors_below(worker: int) -> Iterator[Executor]:
         except psutil.Error:
             continue
         if _BACKEND in command:
-            yield Executor(command[command.index("--executor-id") + 1], command[command.index("--app-id") + 1], child)
+            yield Executor(command[command.index("--executor-id") + 1], command[command.index("--app-id") + 1], child, number)

@@ -7,6 +7,7 @@ from typing import Any
 import requests
 
 _LOST = "ExecutorLostFailure"
+_PYTHON_GONE = ("Python worker exited unexpectedly", "Python worker failed to connect back", "java.io.EOFException")
 _ASK_S = 15.0  # the first answer of a driver takes seconds
 
 
@@ -52,9 +53,38 @@ class SparkApp:
         Raises:
             requests.RequestException: the driver does not answer.
         """
-        stages = self._ask("stages?details=true&taskStatus=failed")
-        tasks = [task for stage in stages for task in (stage.get("tasks") or {}).values()]
-        return sum(task["executorId"] in executors and task.get("errorMessage", "").startswith(_LOST) for task in tasks)
+        return sum(error.startswith(_LOST) for error in self._errors(executors))
+
+    def failed_in_python(self, executors: Collection[str]) -> int:
+        """Tasks that failed in these executors because their Python worker was gone (``BasePythonRunner``).
+
+        Raises:
+            requests.RequestException: the driver does not answer.
+        """
+        return sum(any(sign in error for sign in _PYTHON_GONE) for error in self._errors(executors))
+
+    def speculates(self) -> bool:
+        """Whether slow tasks get a copy (``spark.speculation``).
+
+        Raises:
+            requests.RequestException: the driver does not answer.
+        """
+        return ["spark.speculation", "true"] in self._ask("environment")["sparkProperties"]
+
+    def speculative_tasks(self) -> int:
+        """Copies of slow tasks that were started.
+
+        Raises:
+            requests.RequestException: the driver does not answer.
+        """
+        return sum(task["speculative"] for task in self._tasks("stages?details=true"))
+
+    def _errors(self, executors: Collection[str]) -> list[str]:
+        failed = self._tasks("stages?details=true&taskStatus=failed")
+        return [task.get("errorMessage", "") for task in failed if task["executorId"] in executors]
+
+    def _tasks(self, what: str) -> list[Mapping[str, Any]]:
+        return [task for stage in self._ask(what) for task in (stage.get("tasks") or {}).values()]
 
     def _ask(self, what: str) -> Any:
         answer = requests.get(f"{self.url}/api/v1/applications/{self.id}/{what}", timeout=_ASK_S)

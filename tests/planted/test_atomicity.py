@@ -73,6 +73,32 @@ def test_a_transaction_that_is_not_ended(judge: Judge) -> None:
     assert (finding.verdict, finding.checked, finding.counts) == (Verdict.UNKNOWN, 24, NONE | {"open": 2, "hanging": 2})
 
 
+def test_a_producer_that_hangs_in_two_partitions_hangs_twice(judge: Judge) -> None:
+    """Two rows of it in one partition are one; each partition has a last stable offset of its own."""
+    places = ((0, 0), (0, 1), (1, 0))
+    rows = tuple(Record(*place, BEGAN_MS, "0", "x") for place in places)
+    batches = tuple(Batch(home, at, at, 7, 0, transactional=True, control=None) for home, at in places)
+    log = Log((), (), {0: Bounds(0, 0, 2), 1: Bounds(0, 0, 1)}, {}, uncommitted=rows, batches=batches)
+
+    assert judge("atomicity", log).counts == NONE | {"open": 3, "hanging": 2}
+
+
+def test_anomalies_of_all_kinds_are_shown_in_the_order_of_the_log(judge: Judge) -> None:
+    """Torn, unaccounted and wrong rows are found by different queries, and told together."""
+    log = markers((0, 0, 7, 5, "COMMIT"), (2, 0, 7, 5, "ABORT"), written_under=4)
+    log = fixed(log).plus(*log.hidden)
+    log = replace(log, bounds={0: Bounds(0, 2, 2), 1: Bounds(4, 5, 5), 2: Bounds(0, 3, 3)})
+
+    finding = judge("atomicity", log)
+
+    assert [(one.partition, one.offset, one.anomaly) for one in finding.examples] == [
+        (1, 4, "unaccounted"),
+        (2, 0, "aborted read"),
+        (2, 1, "torn"),
+        (2, 2, "unaccounted"),
+    ]
+
+
 def test_an_open_row_that_is_read(judge: Judge) -> None:
     """The last stable offset is beyond it, though nothing ended its transaction."""
     log = fixed(clean().with_open_transaction(1))

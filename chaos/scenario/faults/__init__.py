@@ -4,25 +4,51 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from chaos.scenario.faults import broker, client, network, protocol, spark
+from chaos.scenario.faults import broker, client, network, partition, protocol, spark, storage
 from chaos.scenario.faults.base import LinkFault, ends_of
 from chaos.scenario.targets import BrokerTarget
 
 Fault = Annotated[
-    broker.KillBroker
+    broker.ChaseLeader
+    | broker.KillBroker
+    | broker.LogDirFull
     | broker.PauseBroker
+    | broker.PowerLoss
+    | broker.PreferLeader
+    | broker.ReassignPartition
+    | broker.RollingRestart
+    | broker.TerminateBroker
+    | broker.UncleanElection
     | client.CrashPipeline
+    | client.DeleteGroupOffsets
+    | client.HangingTransaction
     | client.PausePipeline
+    | client.RebalanceStorm
     | client.ZombiePipeline
     | network.BlackholeLink
+    | network.CutAfterBytes
     | network.CutLink
     | network.DelayLink
+    | network.FlappingLink
+    | network.ResetLink
+    | network.SliceLink
+    | network.ThrottleLink
+    | partition.PartitionNetwork
     | protocol.DelayRequest
     | protocol.HoldRequests
     | protocol.LateRequest
     | protocol.LoseRequest
     | protocol.LoseResponse
-    | spark.CrashExecutor,
+    | spark.CrashExecutor
+    | spark.CrashMaster
+    | spark.CrashPythonDaemon
+    | spark.CrashPythonWorker
+    | spark.CrashWorker
+    | spark.PauseExecutor
+    | spark.PausePythonWorker
+    | spark.ZombieExecutor
+    | storage.CrashBeforeCommit
+    | storage.DamageCheckpoint,
     Field(discriminator="kind"),
 ]
 
@@ -31,5 +57,7 @@ def broker_targets(fault: Any) -> list[BrokerTarget]:
     """The broker targets that a fault names."""
     if isinstance(fault, LinkFault):
         return ends_of(fault.link)
+    if isinstance(fault, partition.PartitionNetwork):
+        return fault.members
     target = getattr(fault, "target", None)
     return [target] if isinstance(target, BrokerTarget) else []

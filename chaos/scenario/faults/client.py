@@ -1,10 +1,10 @@
-"""Faults of the pipeline itself."""
+"""Faults of the pipeline itself, of its consumer group, and of the company it keeps in the sink."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from chaos.scenario.faults.base import FaultBase
+from chaos.scenario.faults.base import FaultBase, LastingFault
 from chaos.scenario.units import Seconds, SomeSeconds, spoken_seconds
 
 
@@ -42,3 +42,54 @@ class ZombiePipeline(FaultBase):
     def what(self) -> str:
         """The fault in words, without its trigger."""
         return f"zombie_pipeline, woken up after {spoken_seconds(self.for_s)}"
+
+
+class RebalanceStorm(LastingFault):
+    """Members join the pipeline's consumer group and leave it again, over and over: each of them is a new generation."""
+
+    kind: Literal["rebalance_storm"]
+    every_s: SomeSeconds = Field(alias="every", default=1.0)
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        return f"rebalance_storm every {spoken_seconds(self.every_s)} {self.lasts}"
+
+
+class DeleteGroupOffsets(FaultBase):
+    """The pipeline dies, its consumer group's offsets are deleted, and it is started again.
+
+    With ``repair: seeded`` the positions are put back from outside before it starts, as from a backup.
+    """
+
+    kind: Literal["delete_group_offsets"]
+    repair: Literal["none", "seeded"] = "none"
+    restart_after_s: Seconds = Field(alias="restart_after", default=1.0)
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        repaired = ", then put back" if self.repair == "seeded" else ""
+        return f"delete_group_offsets{repaired}, restarted after {spoken_seconds(self.restart_after_s)}"
+
+
+class HangingTransaction(LastingFault):
+    """A stranger's transaction is open in the sink: nobody reads committed rows beyond it, until it ends.
+
+    It is aborted after ``for``, or left ``open``: then only the broker ends it, after ``transaction_timeout``.
+    """
+
+    kind: Literal["hanging_transaction"]
+    partition: Annotated[int, Field(strict=True, ge=0, le=2)] = 0
+    transaction_timeout_s: SomeSeconds = Field(alias="transaction_timeout", default=600.0)
+    end: Literal["aborted", "open"] = "aborted"
+
+    @property
+    def what(self) -> str:
+        """The fault in words, without its trigger."""
+        end = ", then aborted" if self.end == "aborted" else ", never ended"
+        return f"hanging_transaction in datasink-{self.partition} {self.lasts}{end}"
+
+
+OF_GROUP = (RebalanceStorm, DeleteGroupOffsets)
+OF_PIPELINE = (CrashPipeline, PausePipeline, ZombiePipeline, *OF_GROUP, HangingTransaction)

@@ -103,11 +103,12 @@ class LateRequest(FrameFault, LastingFault):
 
 
 class HoldRequests(LinkFault):
-    """All requests of one kind on some links, or all answers to them, are held."""
+    """All requests of one kind on some links, or all answers to them, are held; in the end they go on, or are lost."""
 
     kind: Literal["hold_requests"]
     request: Api
     at: Literal["request", "response"] = "request"
+    then: Literal["deliver", "lose"] = "deliver"
 
     @property
     def what(self) -> str:

@@ -7,7 +7,7 @@ import pytest
 from chaos import clock, triggers
 from chaos.errors import DeadlineError, InconclusiveError
 from chaos.history import History
-from chaos.scenario.moments import After, Progress
+from chaos.scenario.moments import After, AfterFault, Progress
 from chaos.triggers import Watch
 
 
@@ -40,3 +40,65 @@ def test_a_run_that_ends_ends_the_wait(watch):
     for when in (After(after="10s"), Progress(progress="40%")):
         with pytest.raises(InconclusiveError, match="ended before the trigger came"):
             triggers.wait_for(when, watch)
+
+
+def nemesis(watch, type_, f, fault="cut"):
+    """One line of the nemesis."""
+    watch.history.record("nemesis", type_, f, fault=fault)
+
+
+@pytest.mark.parametrize(("once", "f"), [("proved", "prove"), ("injected", "inject")])
+def test_a_moment_after_a_fault_comes_when_that_one_was_proved(watch, once, f):
+    """Begun is not proved, and neither is another fault."""
+    when = AfterFault(fault="cut", once=once)
+    nemesis(watch, "invoke", f)
+    nemesis(watch, "ok", f, fault="other")
+    nemesis(watch, "ok", "trigger")
+    with pytest.raises(DeadlineError, match=f"the trigger: cut to be {once}"):
+        triggers.wait_for(when, watch)
+
+    nemesis(watch, "ok", f)
+    assert triggers.wait_for(when, watch) == {"after": "cut"}
+
+
+def test_some_time_can_pass_after_the_other_fault(watch):
+    """Counted from its proof."""
+    nemesis(watch, "ok", "prove")
+    began_s = clock.monotonic_s()
+
+    triggers.wait_for(AfterFault(fault="cut", after="50ms"), watch)
+
+    assert clock.monotonic_s() - began_s >= 0.05
+
+
+@pytest.mark.parametrize("f", ["trigger", "inject", "prove"])
+def test_a_moment_after_a_fault_that_failed_is_not_waited_for(watch, f):
+    """It will never be proved: the deadline would be sat out for nothing."""
+    nemesis(watch, "fail", f)
+
+    with pytest.raises(InconclusiveError, match="cut failed before the trigger came: cut to be proved"):
+        triggers.wait_for(AfterFault(fault="cut"), watch)
+
+
+def test_a_moment_that_came_before_its_fault_failed_has_come(watch):
+    """A heal that fails later takes nothing back."""
+    nemesis(watch, "ok", "prove")
+    nemesis(watch, "fail", "heal")
+
+    assert triggers.wait_for(AfterFault(fault="cut"), watch) == {"after": "cut"}
+
+
+@pytest.mark.parametrize(("committed", "quiet_s", "over"), [(1000, 0.0, True), (999, 0.0, False), (1000, 60.0, False)])
+def test_all_is_through_when_everything_is_committed_and_nothing_has_moved_for_a_while(
+    watch, monkeypatch, committed, quiet_s, over
+):
+    """The last commit may still have requests behind it."""
+    monkeypatch.setattr(triggers, "_QUIET_S", quiet_s)
+    watch.history.record("sampler", "info", "progress", written=1000, committed=committed, total=1000)
+
+    assert triggers.all_through(watch) == ("all of the workload had passed" if over else "")
+
+
+def test_nothing_is_through_before_the_first_sample(watch):
+    """A run that just began is not over."""
+    assert triggers.all_through(watch) == ""

@@ -244,6 +244,7 @@ def test_the_tree_itself_knows_the_place_of_what_was_put_in() -> None:
             "7:12: 'requst' is no axis (did you mean request?); there are: request",
         ),
         (["matrix: {n: [a]}", "tags: ['${}']"], "7:12: '' is no axis; there are: n"),
+        (["matrix: {n: {a: ['${n}']}, m: [b]}", "tags: '${n}'"], "7:11: 'n' is no axis; there are: m"),
         (["matrix: {n: {a: {x: 1}}}", "tags: ['${n.y}']"], "7:12: 'y' is no key of a; there are: x"),
         (
             ["matrix: {n: {a: {x: [1]}}}", "tags: ['b${n.x}']"],

@@ -1,0 +1,319 @@
+"""The nemesis with a frame in its hand: armed before it waits, let go by whom it belongs to, gone at the end whatever fails."""
+
+from contextlib import ExitStack
+from threading import Event as Flag
+
+import pytest
+
+from chaos import clock, nemesis, triggers
+from chaos.errors import InjectionError
+from chaos.faults import protocol
+from chaos.faults.base import Proof
+from chaos.history import History
+from chaos.nemesis import Nemesis
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan
+from chaos.triggers import Watch
+from tests.unit.engine.wire import FakeRules, scene, trip
+
+REQUEST = {"request": "EndTxn", "nth": 2}
+KILL = {"kind": "kill_broker", "name": "fault", "target": "any", "when": REQUEST}
+
+
+class FakeInjection:
+    """A fault that writes what is done to it into the same list as the rule book."""
+
+    target = "broker-1"
+
+    def __init__(self, rules, *, hold_s=0.0, fails=None):
+        self.rules = rules
+        self.hold_s = hold_s
+        self.fails = fails or {}
+
+    def inject(self):
+        self._did("inject")
+
+    def proof(self):
+        self._did("proof")
+        return Proof(bit=True, facts={})
+
+    def heal(self):
+        self._did("heal")
+
+    def _did(self, what):
+        self.rules.done.append((what, "fault"))
+        if what in self.fails:
+            raise self.fails[what]
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    """Nothing comes to light late here."""
+    monkeypatch.setattr(protocol, "_SEEN_WITHIN_S", 0.01)
+
+
+@pytest.fixture
+def played(tmp_path, monkeypatch):
+    """Plays faults on a fake wire; with an injection, that one in the place of every fault."""
+    histories = ExitStack()
+
+    def play(rules, *faults, injection=None, deadline_s=0.05):
+        if injection:
+            monkeypatch.setattr(nemesis, "prepare", lambda *_: injection)
+        scenario = Scenario(name="fake", title="fake", pipeline={"kind": "consume_transform_produce"}, faults=faults)
+        history = histories.enter_context(History(tmp_path / "history.jsonl"))
+        watch = Watch(history, clock.monotonic_s(), 100, deadline_s, Flag())
+        return Nemesis(plan(scenario, 1), scene(rules), history, watch.stop), history, watch
+
+    with histories:
+        yield play
+
+
+def done(rules):
+    """What was done, in order."""
+    return [what for what, _ in rules.done]
+
+
+@pytest.mark.parametrize(("then", "released"), [("deliver", "deliver"), ("lose", "close")])
+def test_a_frame_is_held_until_its_fault_is_in_force_and_let_go_before_the_proof(played, then, released):
+    """The fault falls exactly between request and effect; what becomes of the frame is said by `then`."""
+    rules = FakeRules()
+    runner, history, watch = played(rules, KILL | {"when": REQUEST | {"then": then}}, injection=FakeInjection(rules))
+
+    runner.run(watch, lambda: None)
+
+    assert done(rules) == ["arm", "inject", released, "proof", "heal", "disarm"]
+    assert rules.armed == {}
+    trigger, inject = history.latest("nemesis", "trigger").value, history.latest("nemesis", "inject").value
+    assert (trigger["api"], trigger["link"], trigger["transactional_id"]) == ("EndTxn", "app->broker-1", "app-0")
+    assert inject["after_trip_ms"] > 0
+    assert history.latest("nemesis", "release").value["outcome"] == {"deliver": "delivered", "close": "closed"}[released]
+
+
+def test_the_rule_says_which_frame_of_whom_on_which_links(played):
+    """Ids and number go to the toxic as they were declared; without a link, all links of the pipeline are meant."""
+    rules = FakeRules(sends=None)
+    when = REQUEST | {"at": "response", "transactional_id": "app-*", "client_id": "a?"}
+    runner, _, watch = played(rules, KILL | {"when": when}, injection=FakeInjection(rules))
+    seen = []
+    rules.trips = lambda _name: seen.extend(rules.armed.values()) or []
+
+    runner.run(watch, lambda: None)
+
+    assert (seen[0].api, seen[0].at, seen[0].nth, seen[0].action) == ("EndTxn", "response", 2, "hold")
+    assert (seen[0].transactional_id, seen[0].client_id) == ("app-*", "a?")
+    assert seen[0].links == ["app->broker-1", "app->broker-2"]
+
+
+def test_what_only_brokers_send_is_waited_for_between_brokers(played):
+    """A broker's link to itself is no cable."""
+    rules = FakeRules(sends=None)
+    runner, history, watch = played(rules, KILL | {"when": {"request": "WriteTxnMarkers"}}, injection=FakeInjection(rules))
+
+    runner.run(watch, lambda: None)
+
+    assert history.latest("nemesis", "missed").value["links"] == ["broker-1->broker-2", "broker-2->broker-1"]
+
+
+@pytest.mark.parametrize(("passed", "unreadable"), [(0, 0), (7, 0), (0, 2)])
+def test_a_frame_that_never_comes_is_told_with_what_came_instead(played, passed, unreadable):
+    """Never sent, too few sent, or hidden from the toxic: three different reasons for UNKNOWN, or for `not_sent`."""
+    rules = FakeRules(sends=None, passed=passed, unreadable=unreadable)
+    runner, history, watch = played(rules, KILL, injection=FakeInjection(rules))
+
+    runner.run(watch, lambda: None)
+
+    assert done(rules) == ["arm", "disarm"]
+    links = ["app->broker-1", "app->broker-2"]
+    assert history.latest("nemesis", "missed").value == {
+        "fault": "fault",
+        "request": "EndTxn",
+        "links": links,
+        "sent": passed,
+        "unparsed": unreadable,
+    }
+    (failed,) = _failed(history)
+    assert failed.startswith("DeadlineError: waited 0.05 s for the trigger: while EndTxn 2 is on the wire")
+    assert failed.endswith(f"{passed} EndTxn were sent on {', '.join(links)} meanwhile")
+
+
+def test_nobody_waits_for_a_frame_when_all_of_the_workload_has_passed(played, monkeypatch):
+    """A cell that cannot happen costs seconds, not the whole deadline."""
+    monkeypatch.setattr(triggers, "_QUIET_S", 0.0)
+    rules = FakeRules(sends=None)
+    runner, history, watch = played(rules, KILL, injection=FakeInjection(rules), deadline_s=60.0)
+    history.record("sampler", "info", "progress", committed=100)
+
+    runner.run(watch, lambda: None)
+
+    assert "all of the workload had passed before the trigger came" in _failed(history)[0]
+    assert done(rules) == ["arm", "disarm"]
+
+
+def test_the_frame_of_a_fault_that_could_not_be_injected_goes_on(played):
+    """It must not stay on the wire because something else went wrong; half of an injection is healed first."""
+    rules = FakeRules()
+    injection = FakeInjection(rules, fails={"inject": InjectionError("refused")})
+    runner, _, watch = played(rules, KILL, injection=injection)
+
+    runner.run(watch, lambda: None)
+
+    assert done(rules) == ["arm", "inject", "heal", "disarm"]
+
+
+def test_the_frame_of_a_fault_that_cannot_be_aimed_goes_on(played, monkeypatch):
+    """No receiver, no such leader: nothing was injected, so nothing is healed, and the rule is taken away."""
+    rules = FakeRules()
+    runner, history, watch = played(rules, KILL)
+    monkeypatch.setattr(nemesis, "prepare", lambda *_: (_ for _ in ()).throw(InjectionError("no such leader")))
+
+    runner.run(watch, lambda: None)
+
+    assert done(rules) == ["arm", "disarm"]
+    assert "no such leader" in _failed(history)[0]
+
+
+def test_a_release_that_is_refused_keeps_neither_heal_nor_disarming_away(played):
+    """The toxic may be gone for a moment; the broker must come back all the same."""
+    rules = FakeRules(refuses={"deliver": InjectionError("Toxiproxy could not")})
+    runner, history, watch = played(rules, KILL, injection=FakeInjection(rules))
+
+    runner.run(watch, lambda: None)
+
+    assert done(rules) == ["arm", "inject", "deliver", "heal", "disarm"]
+    assert "Toxiproxy could not" in _failed(history)[0]
+
+
+def test_a_rule_that_cannot_be_taken_away_is_written_down(played):
+    """The next health check finds it armed."""
+    rules = FakeRules(refuses={"disarm": InjectionError("Toxiproxy could not")})
+    runner, history, watch = played(rules, KILL, injection=FakeInjection(rules))
+
+    runner.run(watch, lambda: None)
+
+    assert history.latest("nemesis", "release").type == "fail"
+
+
+@pytest.mark.parametrize("sends", [None, trip()])
+def test_no_rule_outlives_an_interrupted_run(played, sends):
+    """Ctrl-C while the frame is waited for, or while its fault is in force."""
+    rules = FakeRules(sends=sends)
+    runner, history, watch = played(rules, KILL, injection=FakeInjection(rules, hold_s=600), deadline_s=60.0)
+
+    def interrupt():
+        proved = history.latest("nemesis", "prove")
+        if proved.type == "ok" if proved else sends is None and rules.armed:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(watch, interrupt)
+    runner.heal_all()
+
+    assert rules.armed == {}
+    assert done(rules).count("disarm") == 1
+    assert done(rules).count("heal") == (1 if sends else 0)
+
+
+@pytest.mark.parametrize(("connection", "released"), [("closed", "close"), ("kept", "drop")])
+def test_a_lost_request_is_lost_by_its_fault_and_not_delivered_by_its_trigger(played, connection, released):
+    """Through the real fault: nothing but the loss is done to the frame."""
+    rules = FakeRules()
+    runner, history, watch = played(rules, {"kind": "lose_request", "name": "fault", "when": REQUEST, "connection": connection})
+
+    runner.run(watch, lambda: None)
+
+    assert done(rules) == ["arm", released, "disarm"]
+    proof = history.latest("nemesis", "prove").value
+    assert (proof["bit"], proof["proof"]["outcome"]) == (True, {"close": "closed", "drop": "dropped"}[released])
+    assert history.latest("nemesis", "inject").value["target"] == "EndTxn on app->broker-1"
+
+
+def test_a_delayed_request_is_delivered_by_its_heal(played):
+    """Held for its time, then let go once; the rule lets the toxic wait for longer than that."""
+    rules = FakeRules(sends=trip(answered_ns=1))
+    runner, history, watch = played(rules, {"kind": "delay_request", "name": "fault", "when": REQUEST, "for": "150ms"})
+    seen = []
+    arm = rules.arm
+    rules.arm = lambda name, rule: seen.append(rule) or arm(name, rule)
+
+    runner.run(watch, lambda: None)
+
+    assert done(rules) == ["arm", "deliver", "disarm"]
+    events = {(event.f, event.type): event.elapsed_s for event in history.events()}
+    assert events["heal", "invoke"] - events["inject", "ok"] >= 0.1
+    assert history.latest("nemesis", "heal").value["outcome"] == "delivered"
+    assert seen[0].max_hold_ms >= 120_300
+
+
+@pytest.mark.parametrize(("kind", "action"), [("late_request", "late"), ("delay_request", "hold")])
+def test_only_a_late_request_outlives_its_client(played, kind, action):
+    """The toxic keeps the broker's side open for it."""
+    rules = FakeRules(sends=trip(client_gone_ns=9_000_000, answered_ns=1))
+    runner, history, watch = played(rules, {"kind": kind, "name": "fault", "when": REQUEST, "for": "10m", "until": "none"})
+    seen = []
+    arm = rules.arm
+    rules.arm = lambda name, rule: seen.append(rule) or arm(name, rule)
+
+    def interrupt():
+        if history.latest("nemesis", "prove") and history.latest("nemesis", "prove").type == "ok":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(watch, interrupt)
+    runner.heal_all()
+
+    assert seen[0].action == action
+    assert seen[0].max_hold_ms > 600_000
+    assert done(rules) == ["arm", "deliver", "disarm"]
+
+
+def test_a_late_request_ends_when_the_fault_was_proved_that_it_lasts_until(played):
+    """`until` is for all faults that last: A's EndTxn goes on as soon as B is open."""
+    rules = FakeRules(sends=trip(client_gone_ns=9_000_000, answered_ns=1))
+    late = {"kind": "late_request", "name": "late", "when": REQUEST, "for": "10m", "until": "next"}
+    lost = {"kind": "lose_request", "name": "next", "when": {"request": "Produce", "since": "late"}}
+    runner, history, watch = played(rules, late, lost, deadline_s=5.0)
+
+    runner.run(watch, lambda: None)
+
+    told = [(event.f, event.value["fault"]) for event in history.events() if event.type == "ok"]
+    assert told.index(("prove", "late")) < told.index(("trigger", "next")) < told.index(("prove", "next"))
+    assert told.index(("prove", "next")) < told.index(("heal", "late"))
+
+
+def test_a_frame_is_not_waited_for_before_the_fault_that_it_comes_after_was_proved(played):
+    """`since` begins to count then: a rule armed before it would stop another frame."""
+    rules = FakeRules(refuses={"deliver": InjectionError("Toxiproxy could not")})
+    after = {"kind": "lose_request", "name": "after", "when": {"request": "Produce", "since": "fault"}}
+    runner, history, watch = played(rules, KILL, after, injection=FakeInjection(rules), deadline_s=60.0)
+
+    runner.run(watch, lambda: None)
+
+    assert ("arm", "after") not in rules.done
+    assert "fault failed before the trigger came: fault to be proved" in _failed(history)[-1]
+
+
+def test_the_rule_of_a_step_that_hangs_is_taken_away_at_the_end(played, monkeypatch):
+    """Whatever holds its thread up: nothing stays on the wire."""
+    monkeypatch.setattr(nemesis, "_END_S", 0.05)
+    rules, goes_on = FakeRules(), Flag()
+    injection = FakeInjection(rules)
+    injection.proof = goes_on.wait
+    runner, _, watch = played(rules, KILL, injection=injection)
+
+    def interrupt():
+        if "deliver" in done(rules):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(watch, interrupt)
+    runner.heal_all()
+    armed = dict(rules.armed)
+    goes_on.set()
+    runner.heal_all()
+
+    assert armed == {}
+
+
+def _failed(history):
+    return [event.value["error"] for event in history.events() if event.type == "fail"]
