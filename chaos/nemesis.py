@@ -114,9 +114,8 @@ class Nemesis:
         except (DeadlineError, InconclusiveError) as error:
             missed = snare.missed()
             self._history.record("nemesis", "info", "missed", fault=step.name, **missed)
-            raise type(error)(
-                f"{error}; {missed['sent']} {when.request} were sent on {', '.join(missed['links'])} meanwhile"
-            ) from error
+            said = f"{missed['sent']} {when.request} were sent on {', '.join(missed['links'])} in this run"
+            raise type(error)(f"{error}; {said}") from error
         trip = snare.trip()
         return dict(trip.facts) if trip else {}
 

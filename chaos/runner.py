@@ -137,6 +137,7 @@ class Run:
         self._write("schedule.json", json.dumps(to_json(self._schedule), indent=1))
         self._write("versions.json", json.dumps(artifacts.versions(self._system.parts), indent=1))
         self._system.wait_until_healthy()
+        self._system.rules.begin()
         self._system.kafka.create(self._names(), PARTITIONS)
         if self._pipeline:
             self._pipeline.prepare(self._endpoints(self._client), self._topics)

@@ -119,11 +119,11 @@ def checkpointed(checkpoint: Path, topic: str) -> Mapping[int, int]:
     as absent. Format: ``OffsetSeqLog``, a version, a line of metadata, then one line for each source.
     """
     done = sorted((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*") if path.name.isdigit()), reverse=True)
-    found = (_planned(checkpoint / "offsets" / str(batch), topic) for batch in done)
+    found = (planned(checkpoint / "offsets" / str(batch), topic) for batch in done)
     return next((ends for ends in found if ends), {})
 
 
-def _planned(log: Path, topic: str) -> Mapping[int, int]:
+def planned(log: Path, topic: str) -> Mapping[int, int]:
     """Partition -> end offset, exclusive; empty if the file does not say."""
     try:
         last = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])

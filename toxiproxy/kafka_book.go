@@ -124,7 +124,9 @@ func (b *book) apply(changes map[string]json.RawMessage, specs map[string]Spec) 
 		}
 		if !stays {
 			spec = old.now.Load().Spec
-			spec.Release = releaseDeliver
+			if spec.Release == releaseNot { // what was to be dropped or closed still is
+				spec.Release = releaseDeliver
+			}
 		}
 		old.change(spec)
 	}

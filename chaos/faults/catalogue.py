@@ -3,14 +3,50 @@
 from collections.abc import Mapping
 from random import Random
 
-from chaos.faults import broker, client, network, protocol, spark
+from chaos.faults import (
+    broker,
+    client,
+    disk,
+    elections,
+    flapping,
+    group,
+    network,
+    protocol,
+    reassignment,
+    rounds,
+    shapes,
+    spark,
+    spark_cluster,
+    spark_python,
+    storage,
+    traffic,
+    transaction,
+)
 from chaos.faults.base import Approach, Injection, Prepare, Scene
 from chaos.scenario.faults import Fault
 
-_FAMILIES = (broker, client, network, protocol, spark)
+_FAMILIES = (
+    broker,
+    client,
+    disk,
+    elections,
+    flapping,
+    group,
+    network,
+    protocol,
+    reassignment,
+    rounds,
+    shapes,
+    spark,
+    spark_cluster,
+    spark_python,
+    storage,
+    traffic,
+    transaction,
+)
 
 CATALOGUE: Mapping[type, Prepare] = {fault: prepare for family in _FAMILIES for fault, prepare in family.CATALOGUE.items()}
-APPROACHES: Mapping[type, Approach] = spark.APPROACHES
+APPROACHES: Mapping[type, Approach] = {**spark.APPROACHES, **spark_python.APPROACHES}
 
 
 def approach(fault: Fault, scene: Scene) -> None:

@@ -1,15 +1,16 @@
 """A fault that takes its course: several steps in a thread of its own, from its injection until it is through, or healed."""
 
 from collections.abc import Callable
-from threading import Event, Thread
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from threading import Event
 
+from confluent_kafka import KafkaException
+
+from chaos import clock
 from chaos.errors import DeadlineError
 
 _END_S = 60.0
-
-
-class Stopped(Exception):  # noqa: N818 - no error: the heal came first; it never leaves a course
-    """The course is to end before its end."""
+_NOT_YET = (KafkaException, LookupError, OSError)
 
 
 class Course:
@@ -19,16 +20,17 @@ class Course:
         """Prepare.
 
         Args:
-            steps: what is done; it returns, or raises `Stopped`, soon after the flag that it is given was set.
+            steps: what is done; it returns soon after the flag that it is given was set.
         """
         self._steps = steps
         self._stop = Event()
-        self._thread = Thread(target=self._run, name="course", daemon=True)
-        self._error: Exception | None = None
+        self._running: Future[None] | None = None
 
     def begin(self) -> None:
         """Take the first step, in the background."""
-        self._thread.start()
+        pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="course")
+        self._running = pool.submit(self._steps, self._stop)
+        pool.shutdown(wait=False)
 
     def through(self) -> bool:
         """Whether it has ended.
@@ -36,13 +38,17 @@ class Course:
         Raises:
             Exception: what one of its steps raised.
         """
-        self.check()
-        return not self._thread.is_alive()
+        if self._running is None or not self._running.done():
+            return False
+        self._running.result()
+        return True
 
-    def check(self) -> None:
-        """Raise what one of its steps has raised."""
-        if self._error is not None:
-            raise self._error
+    def wait(self, within_s: float, reason: str) -> bool:
+        """Whether it is through before this time is over; raises as `through` does."""
+        try:
+            return clock.wait_until(self.through, within_s=within_s, reason=reason)
+        except DeadlineError:
+            return False
 
     def end(self) -> None:
         """Stop it, and return when it does nothing any more. Idempotent, also before `begin`.
@@ -51,16 +57,15 @@ class Course:
             DeadlineError: it does not stop.
         """
         self._stop.set()
-        if self._thread.ident is None:
-            return
-        self._thread.join(_END_S)
-        if self._thread.is_alive():
+        if self._running is not None and wait([self._running], _END_S).not_done:
             raise DeadlineError(f"waited {_END_S:g} s for a fault to stop what it does step by step")
 
-    def _run(self) -> None:
-        try:
-            self._steps(self._stop)
-        except Stopped:
-            return
-        except Exception as error:  # noqa: BLE001 - carried to the thread of its fault, which raises it
-            self._error = error
+
+def until(condition: Callable[[], object], stop: Event, within_s: float, reason: str) -> bool:
+    """Wait for a condition between two steps; False: the course was told to stop. Who does not answer is asked again.
+
+    Raises:
+        DeadlineError: it did not become so in time.
+    """
+    clock.wait_until(lambda: stop.is_set() or condition(), within_s=within_s, reason=reason, every_s=0.1, ignore=_NOT_YET)
+    return not stop.is_set()

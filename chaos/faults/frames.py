@@ -25,13 +25,11 @@ class Snare:
     Attributes:
         name: of the rule.
         links: their names.
-        sent_before: requests of this kind that the links had carried when the rule was armed.
     """
 
     name: str
     when: OnRequest
     links: Sequence[str]
-    sent_before: int
     rules: RuleBook
 
     def trip(self) -> Trip | None:
@@ -42,13 +40,12 @@ class Snare:
         """What passed instead: a request that is never sent is told from one that did not come often enough.
 
         Returns:
-            request, links, sent (since it was armed), unparsed (connections that are not Kafka's protocol).
+            request, links, sent (in this run), unparsed (connections of this run that are not Kafka's protocol).
         """
-        sent = self.rules.sent(self.when.request, self.links) - self.sent_before
         return {
             "request": self.when.request,
             "links": list(self.links),
-            "sent": sent,
+            "sent": self.rules.sent(self.when.request, self.links),
             "unparsed": self.rules.unparsed(self.links),
         }
 
@@ -74,7 +71,6 @@ def set_snare(name: str, when: OnRequest, scene: Scene, rng: Random, *, late: bo
     pattern = when.link or (_PEERS if when.request in OF_BROKERS else _PIPELINE)
     links = [link.name for link in resolve_links(pattern, scene, rng)[0]]
     rules = scene.system.rules
-    before = rules.sent(when.request, links)
     rule = Rule(
         api=when.request,
         at=when.at,
@@ -85,7 +81,7 @@ def set_snare(name: str, when: OnRequest, scene: Scene, rng: Random, *, late: bo
         transactional_id=when.transactional_id or "",
         max_hold_ms=_MAX_HOLD_MS + round(2000 * hold_s),
     )
-    return Snare(rules.arm(name, rule), when, links, before, rules)
+    return Snare(rules.arm(name, rule), when, links, rules)
 
 
 def held(scene: Scene) -> Frame:

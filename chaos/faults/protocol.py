@@ -111,7 +111,8 @@ class HeldFrame:
         if trip is None:
             return _known(self.frame.trip())
         seen = _seen(self.readable, before) if self.readable and before else {}
-        return {**_known(trip), "error_code": trip.error_code, **seen}
+        accepted = {"see": "KIP-890"} if self.patience_s and trip.api == "EndTxn" and trip.error_code == 0 else {}
+        return {**_known(trip), "error_code": trip.error_code, **seen, **accepted}
 
 
 @dataclass(slots=True)
@@ -151,7 +152,7 @@ class HeldRequests:
 
 
 def _seen(readable: Callable[[], int], before: int) -> Mapping[str, Any]:
-    """Rows that can be read now and could not before belong to a transaction that nobody has decided (KIP-890)."""
+    """Rows that can be read now and could not before, when nobody else commits, are of a transaction that nobody has decided."""
 
     def more() -> int:
         now = readable()
@@ -161,7 +162,7 @@ def _seen(readable: Callable[[], int], before: int) -> Mapping[str, Any]:
         after = clock.wait_until(more, within_s=_SEEN_WITHIN_S, reason="rows of an undecided transaction")
     except DeadlineError:
         return {"readable_before": before, "readable_after": before}
-    return {"readable_before": before, "readable_after": after, "see": "KIP-890"}
+    return {"readable_before": before, "readable_after": after}
 
 
 def _target(frame: Frame) -> str:

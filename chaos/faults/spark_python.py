@@ -172,9 +172,9 @@ class PausedPythonWorkers:
 class ZombieExecutors:
     """Executors whose JVM is dead and whose Python workers sleep in the middle of a transaction.
 
-    The daemon dies first. A frozen process whose group loses its last parent gets SIGHUP and SIGCONT from the kernel
-    (`kill_orphaned_pgrp`): the workers must be orphans before they are frozen. And a daemon that sees its JVM end takes its
-    workers with it (``pyspark.daemon``, ``shutdown``).
+    The daemon dies first, and its JVM has waited for it. Frozen processes whose group loses its last outer parent get SIGHUP
+    and SIGCONT from the kernel (``kill_orphaned_pgrp``): the workers must be orphans before they are frozen. And a daemon that
+    sees its JVM end takes its workers with it (``pyspark.daemon``, ``shutdown``).
     """
 
     target: str
@@ -193,7 +193,7 @@ class ZombieExecutors:
         daemons = [daemon for executor in self.executors for daemon in executor.daemons()]
         for daemon in daemons:
             daemon.kill()
-        _gone(daemons)
+        _waited_for(daemons)
         for zombie in self.zombies:
             zombie.suspend()
         for executor in self.executors:
@@ -259,7 +259,8 @@ def _in_tasks(workers: list[psutil.Process], scene: Scene) -> list[int]:
 
 
 def _remote_ports(process: psutil.Process) -> set[int]:
-    return {connection.raddr.port for connection in process.net_connections("tcp") if connection.raddr}
+    connections = process.net_connections("tcp")
+    return {connection.raddr[1] for connection in connections if connection.status == psutil.CONN_ESTABLISHED}
 
 
 def _gone(processes: list[psutil.Process]) -> bool:
@@ -270,6 +271,20 @@ def _gone(processes: list[psutil.Process]) -> bool:
     except DeadlineError:
         return False
     return True
+
+
+def _waited_for(processes: list[psutil.Process]) -> None:
+    """Return when they are no longer even dead children of somebody.
+
+    Raises:
+        DeadlineError: their parent does not wait for them.
+    """
+    clock.wait_until(
+        lambda: not any(process.is_running() for process in processes),
+        within_s=_GONE_WITHIN_S,
+        reason="dead daemons to be waited for",
+        every_s=0.001,
+    )
 
 
 def _resume(processes: list[psutil.Process]) -> None:

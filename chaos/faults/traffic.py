@@ -5,9 +5,9 @@
     slice      bytes arrive in small pieces with time between them (``slicer``)
     cut after  a connection is closed once so many bytes have passed it (``limit_data``)
 
-These toxics write to their connection without heeding an interrupt. If one were taken away while its receiver has died, the API
-of the whole server would wait for ever (the same as toxiproxy/delay.go tells of ``latency``). So the heal breaks the connections
-first, lets them end, and takes the toxics away then: what was slow does not become fast, it connects anew.
+These toxics write to their connection without heeding an interrupt. If one were taken away while its receiver has died, the
+API of the whole server would wait for ever (the same as toxiproxy/delay.go tells of ``latency``). So the heal breaks the
+connections first, lets them end, and takes the toxics away then: what was slow does not become fast, it connects anew.
 """
 
 from collections.abc import Callable, Mapping

@@ -26,17 +26,33 @@ from chaos.scenario.units import spoken_seconds
 Wrong = tuple[tuple[str | int, ...], str]
 _PATIENCE_S = 45.0  # the shortest of pipelines' and drain's limits is 60 s (chaos.runner); recovery itself takes its share
 _FEWEST_IN_A_RING = 4
+_WAIT = f"clients wait for about {spoken_seconds(_PATIENCE_S)}"
+_RING = (
+    "in a ring of {brokers} brokers each sees both neighbours, so nothing would be cut: "
+    "write system: {{kafka: {{brokers: 5}}}}, or shape: split"
+)
+_UNCLEAN = (
+    "an unclean election throws away what was acknowledged: this cannot be valid; "
+    "say what must be found, e.g. expect: {gaps: invalid}"
+)
+_NO_POWER = (
+    "when all brokers lose power, what was acknowledged and not flushed is lost: this cannot be valid; "
+    "say what must be found, e.g. expect: {ledger: invalid}"
+)
+_ALL_DOWN = f"all brokers are down for {{down}}, and {_WAIT}: this cannot be valid; let them be down for a shorter time"
+_TWO_DOWN = (
+    f"{{name}} keeps {{other}} down at the same time, both for {{both}}, and {_WAIT}: min ISR 2 of 3 bears one broker less"
+)
 _Downing = KillBroker | TerminateBroker | PowerLoss | LogDirFull | PauseBroker
 
 
 def beyond(scenario: Scenario, brokers: int) -> Iterator[Wrong]:
     """Every fault, or pair of faults, that breaks more than can be borne, with its place in the scenario."""
     for number, fault in enumerate(scenario.faults):
-        here = ("faults", number)
         if isinstance(fault, PartitionNetwork) and fault.shape == "ring" and brokers < _FEWEST_IN_A_RING:
-            yield (*here, "shape"), _small_ring(brokers)
-        if _must_be_valid(scenario):
-            yield from (((*here, *place), message) for place, message in _alone(fault))
+            yield ("faults", number, "shape"), _RING.format(brokers=brokers)
+        for key, message in _alone(fault) if _must_be_valid(scenario) else ():
+            yield ("faults", number, key), message
     if _must_be_valid(scenario):
         yield from _together(scenario)
 
@@ -45,32 +61,13 @@ def _must_be_valid(scenario: Scenario) -> bool:
     return not isinstance(scenario.expect, Mapping) and scenario.expect == "valid"
 
 
-def _small_ring(brokers: int) -> str:
-    return (
-        f"in a ring of {brokers} brokers each sees both neighbours, so nothing would be cut: "
-        "write system: {kafka: {brokers: 5}}, or shape: split"
-    )
-
-
-def _alone(fault: Fault) -> Iterator[tuple[tuple[str, ...], str]]:
-    if isinstance(fault, PowerLoss) and fault.target.role == "all":
-        yield (
-            ("target",),
-            "when all brokers lose power, what was acknowledged and not flushed is lost: this cannot be valid; "
-            "say what must be found, e.g. expect: {ledger: invalid}",
-        )
-    elif isinstance(fault, _Downing) and fault.target.role == "all" and _down_s(fault) > _PATIENCE_S:
-        yield (
-            (_key(fault),),
-            f"all brokers are down for {spoken_seconds(_down_s(fault))}, clients wait for about "
-            f"{spoken_seconds(_PATIENCE_S)}: this cannot be valid; let them be down for a shorter time",
-        )
+def _alone(fault: Fault) -> Iterator[tuple[str, str]]:
     if isinstance(fault, UncleanElection):
-        yield (
-            ("kind",),
-            "an unclean election throws away what was acknowledged: this cannot be valid; "
-            "say what must be found, e.g. expect: {gaps: invalid}",
-        )
+        yield "kind", _UNCLEAN
+    if isinstance(fault, PowerLoss) and fault.target.role == "all":
+        yield "target", _NO_POWER
+    elif isinstance(fault, _Downing) and fault.target.role == "all" and _down_s(fault) > _PATIENCE_S:
+        yield _key(fault), _ALL_DOWN.format(down=spoken_seconds(_down_s(fault)))
 
 
 def _together(scenario: Scenario) -> Iterator[Wrong]:
@@ -78,11 +75,9 @@ def _together(scenario: Scenario) -> Iterator[Wrong]:
     for (_, first), (number, second) in combinations(named, 2):
         overlap_s = _overlap_s(first, second)
         if broker_targets(first) != broker_targets(second) and overlap_s > _PATIENCE_S:
-            yield (
-                ("faults", number, "target"),
-                f"{first.name} keeps {broker_targets(first)[0]} down at the same time, both for {spoken_seconds(overlap_s)}, "
-                f"and clients wait for about {spoken_seconds(_PATIENCE_S)}: min ISR 2 of 3 bears one broker less",
-            )
+            other = broker_targets(first)[0]
+            message = _TWO_DOWN.format(name=first.name, other=other, both=spoken_seconds(overlap_s))
+            yield ("faults", number, "target"), message
 
 
 def _is_named(fault: Fault) -> bool:

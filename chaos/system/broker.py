@@ -71,6 +71,11 @@ class Broker:
         """As in scenarios."""
         return f"broker-{self.number}"
 
+    @property
+    def data(self) -> Path:
+        """Its log directory."""
+        return self.folder / "data"
+
     def write_files(self) -> None:
         """Write the configuration, the hosts file and the logging configuration."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -127,7 +132,7 @@ class Broker:
                 f"listeners={','.join(f'{name}://{host}:{port}' for name, port in own.items())}",
                 f"advertised.listeners={','.join(f'{name}://{at}:{port}' for name, (at, port) in advertised.items())}",
                 f"listener.security.protocol.map={','.join(f'{name}:PLAINTEXT' for name in own)}",
-                f"log.dirs={self.folder / 'data'}",
+                f"log.dirs={self.data}",
                 "",
             ]
         )

@@ -153,9 +153,21 @@ class Kafka:
         metadata = self._partition(topic, partition)
         return sorted(replica for replica in metadata.replicas if replica != metadata.leader)
 
-    def _owner(self, topic: str, name: str) -> int:
+    def replicas(self, topic: str, partition: int) -> list[int]:
+        """All replicas of a partition; the first is its preferred leader."""
+        return list(self._partition(topic, partition).replicas)
+
+    def in_sync(self, topic: str, partition: int) -> list[int]:
+        """The replicas of a partition that are in sync."""
+        return sorted(self._partition(topic, partition).isrs)
+
+    def data(self, number: int) -> Path:
+        """Where a broker keeps its logs."""
+        return self._brokers[number - 1].data
+
+    def _owning(self, topic: str, name: str) -> tuple[str, int]:
         partitions = len(self.admin.list_topics(topic, timeout=_ASK_S).topics[topic].partitions)
-        return self.leader(topic, java_hash(name) % partitions)
+        return topic, java_hash(name) % partitions
 
     def _partition(self, topic: str, partition: int) -> Any:
         topics = self.admin.list_topics(topic, timeout=_ASK_S).topics
@@ -163,15 +175,27 @@ class Kafka:
             raise LookupError(f"there is no partition {topic}-{partition}")
         return topics[topic].partitions[partition]
 
-    def transaction_coordinator(self, transactional_id: str) -> int:
-        """The broker that coordinates a transactional.id: the leader of its partition of ``__transaction_state``."""
-        return self._owner(_TRANSACTION_STATE, transactional_id)
+    def transaction_partition(self, transactional_id: str) -> tuple[str, int]:
+        """The partition of ``__transaction_state`` that holds a transactional.id."""
+        return self._owning(_TRANSACTION_STATE, transactional_id)
 
-    def group_coordinator(self, group: str) -> int:
-        """The broker that coordinates a consumer group: the leader of its partition of ``__consumer_offsets``."""
+    def group_partition(self, group: str) -> tuple[str, int]:
+        """The partition of ``__consumer_offsets`` that holds a consumer group.
+
+        Raises:
+            LookupError: there is no group.
+        """
         if not group:
             raise LookupError("this pipeline has no consumer group")
-        return self._owner(_GROUP_OFFSETS, group)
+        return self._owning(_GROUP_OFFSETS, group)
+
+    def transaction_coordinator(self, transactional_id: str) -> int:
+        """The broker that coordinates a transactional.id: the leader of its partition."""
+        return self.leader(*self.transaction_partition(transactional_id))
+
+    def group_coordinator(self, group: str) -> int:
+        """The broker that coordinates a consumer group: the leader of its partition."""
+        return self.leader(*self.group_partition(group))
 
     def controller(self) -> int:
         """The active controller, asked of the first broker that knows."""

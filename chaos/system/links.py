@@ -8,7 +8,7 @@ what is cut is the cable, not a port.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from chaos.system.addresses import CLIENTS, CONTROLLER_PORT, INTERNAL_PORT, Addresses
@@ -46,6 +46,11 @@ class Link:
     def name(self) -> str:
         """As it is written in scenarios, e.g. ``spark->broker-2``."""
         return f"{self.source}->broker-{self.broker}"
+
+    @property
+    def replication(self) -> "Link":
+        """Of a link between brokers the part that followers fetch through; the controller quorum has its own."""
+        return replace(self, proxies=tuple(proxy for proxy in self.proxies if proxy.listen[1] == INTERNAL_PORT))
 
     def bytes_seen(self, stream: str = "both") -> int:
         """Bytes that entered the link so far, whether they came out or not."""

@@ -4,7 +4,7 @@ Every link carries the toxic in both directions from the start, and all share on
 them. ``nth`` counts the frames that fit, over all links of the rule, from the arming on.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -85,6 +85,7 @@ class RuleBook:
         self._toxiproxy = toxiproxy
         self._proxies = proxies
         self._serial = count(1)
+        self._before: Mapping[str, Mapping[str, Any]] = {}
         self._any = next(name for names in proxies.values() for name in names)
 
     def arm(self, name: str, rule: Rule) -> str:
@@ -119,16 +120,23 @@ class RuleBook:
         found = [trip for trip in self._read()["trips"] if trip["rule"] == name]
         return [Trip(**{field: trip[field] for field in Trip.__slots__}) for trip in found]
 
+    def begin(self) -> None:
+        """Count from now on, for `sent` and `unparsed`: a run begins."""
+        names = [name for names in self._proxies.values() for name in names]
+        self._before = {name: self._toxiproxy.read(name, TOXIC) for name in names}
+
     def sent(self, api: str, links: Sequence[str]) -> int:
-        """Requests of a kind that these links have carried since the system is up."""
-        names = [name for link in links for name in self._proxies[link]]
-        counts = (self._toxiproxy.read(name, TOXIC)["counts"] for name in names)
-        return sum(int(one.get(api, {}).get("requests", 0)) for one in counts)
+        """Requests of a kind that these links have carried since `begin`."""
+        return self._since(links, lambda read: int(read["counts"].get(api, {}).get("requests", 0)))
 
     def unparsed(self, links: Sequence[str]) -> int:
-        """Connections on these links whose bytes are not Kafka's protocol: no rule can see into them."""
+        """Connections on these links, since `begin`, whose bytes are not Kafka's protocol: no rule can see into them."""
+        return self._since(links, lambda read: int(read["unparsed"]["connections"]))
+
+    def _since(self, links: Sequence[str], number: Callable[[Mapping[str, Any]], int]) -> int:
         names = [name for link in links for name in self._proxies[link]]
-        return sum(int(self._toxiproxy.read(name, TOXIC)["unparsed"]["connections"]) for name in names)
+        now = sum(number(self._toxiproxy.read(name, TOXIC)) for name in names)
+        return now - sum(number(self._before[name]) for name in names if name in self._before)
 
     def _read(self) -> Mapping[str, Any]:
         return self._toxiproxy.read(self._any, TOXIC)

@@ -25,8 +25,8 @@ def ping(address: Address, within_s: float = 2.0) -> float:
     """
     with socket.create_connection(address, timeout=within_s) as connection:
         began_s = clock.monotonic_s()
-        _send(connection, _API_VERSIONS, b"")
-        _receive(connection)
+        send(connection, _API_VERSIONS, b"")
+        receive(connection)
         return clock.monotonic_s() - began_s
 
 
@@ -58,8 +58,8 @@ def quorum_leader(address: Address, within_s: float = 3.0) -> int:
     """
     topic = b"\x13__cluster_metadata\x02" + struct.pack(">i", 0) + b"\x00\x00"  # compact string, one partition, no tags
     with socket.create_connection(address, timeout=within_s) as connection:
-        _send(connection, _DESCRIBE_QUORUM, b"\x02" + topic + b"\x00", flexible=True)
-        return _leader(_receive(connection))
+        send(connection, _DESCRIBE_QUORUM, b"\x02" + topic + b"\x00", flexible=True)
+        return _leader(receive(connection))
 
 
 def _leader(answer: bytes) -> int:
@@ -75,12 +75,18 @@ def _leader(answer: bytes) -> int:
     return int(leader)
 
 
-def _send(connection: socket.socket, api: int, body: bytes, *, flexible: bool = False) -> None:
+def send(connection: socket.socket, api: int, body: bytes, *, flexible: bool = False) -> None:
+    """Write one request, version 0; a flexible one has tags in its header."""
     header = struct.pack(">hhih", api, 0, _CORRELATION, len(_CLIENT)) + _CLIENT + (b"\x00" if flexible else b"")
     connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
 
 
-def _receive(connection: socket.socket) -> bytes:
+def receive(connection: socket.socket) -> bytes:
+    """Read one answer, header included.
+
+    Raises:
+        OSError: it does not come, or not whole.
+    """
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     return _exactly(connection, size)
 

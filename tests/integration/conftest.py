@@ -12,7 +12,7 @@ from chaos.subjects import Driver, Subject
 from chaos.system.addresses import joined
 from pipelines.base import Endpoints, Topics
 from pipelines.fill_source import FillSource
-from pipelines.square import SparkSquare
+from pipelines.square import CHECKPOINT, SparkSquare
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,23 @@ def running(chaos_harness, tmp_path_factory):
             system.runtime, history, "pipeline", square.command(endpoints(system, "spark"), topics, folder), folder
         )
         pipeline.wait_for("started")
-        loading = FillSource(100_000, 200.0).command(endpoints(system, "loader"), topics, folder)
+        loading = FillSource(200_000, 200.0).command(endpoints(system, "loader"), topics, folder)
         loader = Subject(system.runtime, history, "loader", loading, folder)
         names = {"datasource": topics.source, "datasink": topics.sink}
-        scene = Scene(system, names, square.transactional_ids(topics), Driver(history, "pipeline"))
+        scene = Scene(
+            system,
+            names,
+            square.transactional_ids(topics),
+            Driver(history, "pipeline"),
+            group=square.consumer_group(topics),
+            pipeline=lambda: pipeline,
+            checkpoint=folder / CHECKPOINT,
+            positions=lambda: square.positions(endpoints(system, "spark"), topics, folder),
+        )
         clock.wait_until(pipeline.listen, within_s=60, reason="a first batch")
         yield Running(scene, history)
         for subject in (loader, pipeline):
-            subject.process.kill()
+            subject.kill()
     system.wait_until_healthy()
     system.kafka.delete([topics.source, topics.sink])
 

@@ -12,6 +12,7 @@ from chaos.scenario.faults import Fault
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
 NOW = {"after": "0s"}
+SLOWED = ("crash ", "executor", "python")
 FAULTS = {
     "cut one way": {"kind": "cut_link", "link": "broker-1->broker-2", "for": "2s"},
     "cut both ways": {"kind": "cut_link", "link": "broker-*<->controller", "for": "2s"},
@@ -19,12 +20,51 @@ FAULTS = {
     "blackhole up": {"kind": "blackhole_link", "link": "spark->leader(datasink, 0)", "stream": "up", "for": "10s"},
     "blackhole down": {"kind": "blackhole_link", "link": "loader->leader(datasource, 0)", "stream": "down", "for": "10s"},
     "delay": {"kind": "delay_link", "link": "spark->*", "stream": "down", "latency": "200ms", "for": "10s"},
+    "reset": {"kind": "reset_link", "link": "spark->leader(datasink, 0)", "for": "10s"},
+    "throttle": {"kind": "throttle_link", "link": "spark->*", "rate": "200KB/s", "for": "10s"},
+    "slice": {"kind": "slice_link", "link": "spark->*", "stream": "down", "size": "100B", "every": "5ms", "for": "10s"},
+    "cut after bytes": {"kind": "cut_after_bytes", "link": "loader->*", "bytes": "20KB", "stream": "up", "for": "10s"},
+    "cut after bytes down": {"kind": "cut_after_bytes", "link": "spark->*", "bytes": "4KB", "stream": "down", "for": "10s"},
+    "flapping": {"kind": "flapping_link", "link": "spark->leader(datasink, 0)", "period": "600ms", "for": "10s"},
+    "isolate": {"kind": "partition_network", "shape": "isolate", "target": "leader(datasink, 0)", "from": "all", "for": "5s"},
+    "split": {"kind": "partition_network", "shape": "split", "groups": [[1], [2, 3]], "how": "cut", "for": "2s"},
+    "bridge": {"kind": "partition_network", "shape": "bridge", "target": "controller", "for": "5s"},
+    "one way": {"kind": "partition_network", "shape": "one_way", "target": "broker-1", "loses": "outgoing", "for": "5s"},
     "kill follower": {"kind": "kill_broker", "target": "follower(datasink, 0)"},
     "kill coordinator": {"kind": "kill_broker", "target": "transaction_coordinator(1)"},
     "kill controller": {"kind": "kill_broker", "target": "controller"},
+    "terminate": {"kind": "terminate_broker", "target": "leader(datasink, 0)"},
+    "rolling restart": {"kind": "rolling_restart", "how": "terminate"},
+    "chase the leader": {"kind": "chase_leader", "target": "leader(datasink, 0)", "times": 2, "restart_after": "0s"},
+    "power loss": {"kind": "power_loss", "target": "leader(datasource, 0)"},
+    "full disk": {"kind": "log_dir_full", "target": "leader(datasink, 0)"},
+    "prefer leader": {"kind": "prefer_leader", "target": "leader(datasink, 0)"},
+    "reassign leader": {"kind": "reassign_partition", "target": "leader(datasink, 0)", "for": "2s"},
     "pause leader": {"kind": "pause_broker", "target": "leader(datasource, 0)", "for": "2s"},
     "crash any executor": {"kind": "crash_executor", "target": "executor(any)"},
     "crash the busiest executor": {"kind": "crash_executor", "target": "executor(busiest)"},
+    "crash all executors": {"kind": "crash_executor", "target": "executor(all)"},
+    "crash the executor of a worker": {"kind": "crash_executor", "target": "executor(2)"},
+    "crash python workers": {"kind": "crash_python_worker"},
+    "crash the python daemon": {"kind": "crash_python_daemon", "target": "executor(any)"},
+    "pause an executor past its heartbeat": {"kind": "pause_executor", "for": "14s"},
+    "pause python workers": {"kind": "pause_python_worker", "target": "executor(all)", "for": "2s"},
+    "zombie executor": {"kind": "zombie_executor", "for": "1s"},
+    "crash a worker": {"kind": "crash_worker", "target": "worker-1"},
+    "crash any worker": {"kind": "crash_worker"},
+    "crash the master": {"kind": "crash_master"},
+    "crash the master and what it knows": {"kind": "crash_master", "state": "lost"},
+    "pipeline crashed": {"kind": "crash_pipeline"},
+    "pipeline paused": {"kind": "pause_pipeline", "for": "1s"},
+    "driver killed before it commits": {"kind": "crash_before_commit"},
+    "commit deleted": {"kind": "damage_checkpoint", "what": "commit_deleted"},
+    "offsets torn": {"kind": "damage_checkpoint", "what": "offsets_torn", "repair": "batch_removed"},
+    "checkpoint lost": {"kind": "damage_checkpoint", "what": "lost"},
+    "older checkpoint": {"kind": "damage_checkpoint", "what": "older_copy", "restore_after": "1s"},
+    "rebalance storm": {"kind": "rebalance_storm", "for": "4s"},
+    "group offsets deleted": {"kind": "delete_group_offsets", "repair": "seeded"},
+    "hanging transaction": {"kind": "hanging_transaction", "partition": 1, "for": "1s"},
+    "unclean election": {"kind": "unclean_election", "target": "leader(datasource, 0)"},
 }
 
 
@@ -32,7 +72,7 @@ FAULTS = {
 def test_a_fault_bites_and_heals(running, name):
     """What it declares is seen on the wire or in the process table, and gone after the heal."""
     fault = declared(FAULTS[name])
-    with slowed(running.scene, slow="crash" in name):
+    with slowed(running.scene, slow=any(word in name for word in SLOWED)):
         approach(fault, running.scene)
         injection = prepare(fault, running.scene, Random(1))
         proof = bitten(injection)

@@ -2,10 +2,18 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from chaos.scenario.faults.base import FaultBase, LastingFault
 from chaos.scenario.units import Seconds, SomeSeconds, spoken_seconds
+
+_LONGEST_TRANSACTION_S = 900.0  # transaction.max.timeout.ms
+
+
+def _allowed(value: float) -> float:
+    if value > _LONGEST_TRANSACTION_S:
+        raise ValueError("brokers allow no transaction to be open for longer than 15m")
+    return value
 
 
 class CrashPipeline(FaultBase):
@@ -81,7 +89,7 @@ class HangingTransaction(LastingFault):
 
     kind: Literal["hanging_transaction"]
     partition: Annotated[int, Field(strict=True, ge=0, le=2)] = 0
-    transaction_timeout_s: SomeSeconds = Field(alias="transaction_timeout", default=600.0)
+    transaction_timeout_s: Annotated[SomeSeconds, AfterValidator(_allowed)] = Field(alias="transaction_timeout", default=600.0)
     end: Literal["aborted", "open"] = "aborted"
 
     @property

@@ -20,7 +20,7 @@ from chaos.scenario.targets import Broker, BrokerTarget
 
 Shape = Literal["isolate", "split", "ring", "bridge", "one_way"]
 From = Literal["peers", "clients", "all"]
-_TARGETED = ("isolate", "bridge", "one_way")
+_TARGETED: tuple[Shape, ...] = ("isolate", "bridge", "one_way")
 _KEYS: dict[str, tuple[Shape, ...]] = {
     "target": _TARGETED,
     "groups": ("split",),

@@ -62,7 +62,7 @@ class CrashPythonWorker(PythonFault):
 
 
 class CrashPythonDaemon(PythonFault):
-    """``pyspark.daemon`` of executors dies by SIGKILL; its workers live on without it, their JVM makes another when it needs one."""
+    """``pyspark.daemon`` of executors dies by SIGKILL; its workers live on, their JVM makes another one when it needs it."""
 
     kind: Literal["crash_python_daemon"]
 
@@ -85,7 +85,7 @@ class PausePythonWorker(PythonFault):
 
 
 class ZombieExecutor(PythonFault):
-    """Python workers are frozen, their JVM dies, the retried tasks commit, and the workers wake up as producers of an old epoch."""
+    """Python workers are frozen, their JVM dies, retried tasks commit, and the workers wake up: producers of an old epoch."""
 
     kind: Literal["zombie_executor"]
     for_s: SomeSeconds = Field(alias="for")

@@ -23,7 +23,10 @@ def _impatient(monkeypatch):
 def aimed(prepare, fault, frame, ends=(0,)):
     """An injection of this fault at this frame."""
     left = list(ends)
-    readable = lambda: left.pop(0) if len(left) > 1 else left[0]
+
+    def readable():
+        return left.pop(0) if len(left) > 1 else left[0]
+
     return prepare(fault, scene(FakeRules(), held=frame, readable=readable), Random(1))
 
 

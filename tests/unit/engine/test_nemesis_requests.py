@@ -134,7 +134,7 @@ def test_a_frame_that_never_comes_is_told_with_what_came_instead(played, passed,
     }
     (failed,) = _failed(history)
     assert failed.startswith("DeadlineError: waited 0.05 s for the trigger: while EndTxn 2 is on the wire")
-    assert failed.endswith(f"{passed} EndTxn were sent on {', '.join(links)} meanwhile")
+    assert failed.endswith(f"{passed} EndTxn were sent on {', '.join(links)} in this run")
 
 
 def test_nobody_waits_for_a_frame_when_all_of_the_workload_has_passed(played, monkeypatch):

@@ -77,7 +77,7 @@ class FakeRules:
         return list(self.tripped.get(name, []))
 
     def sent(self, _api, _links):
-        return 100 + (self.passed if self.armed else 0)
+        return self.passed
 
     def unparsed(self, _links):
         return self.unreadable

@@ -64,6 +64,14 @@ def test_an_exact_control_that_finds_nothing_is_not_fulfilled(run: Fabricated) -
     assert plain(wording.phrase(report, finding)) == "duplicates 0: duplicate 1 000 expected"
 
 
+def test_what_a_verifier_counts_beside_its_anomalies_is_not_predicted(run: Fabricated) -> None:
+    """Aborted rows, say: no record went wrong with them."""
+    finding = run.duplicates(count=1, counts={"duplicate": 1, "aborted": 500})
+    report = run.control(findings=(finding,), exactly={"duplicates": {"duplicate": 1}})
+
+    assert wording.outcome(report, finding) is Verdict.VALID
+
+
 def test_exact_counts_are_predicted_for_the_output_alone(run: Fabricated) -> None:
     """The source must be well, whatever the control says of the sink."""
     source, sink = run.duplicates(subject="source", count=1, counts={"duplicate": 1}), run.duplicates(counts={"duplicate": 1})

@@ -9,7 +9,7 @@ from tests.unit.scenario.declared import errors_in_fault, kinds, read
 
 KINDS = kinds(Fault)
 TRIGGERS = "write {after: 5s}, {progress: 40%}, {request: EndTxn, nth: 20} or {fault: NAME}"
-EXECUTORS = "write executor(busiest), executor(any) or executor(all)"
+EXECUTORS = "write executor(busiest), executor(any), executor(all), or executor(2) for the one on worker-2"
 DECLARED = """\
 faults:
       - {kind: cut_link, link: "broker-*<->controller", when: {after: 400ms}, for: 6s}
@@ -90,8 +90,8 @@ def test_every_kind_of_fault_is_read_into_a_value_of_its_own() -> None:
             "6:72: zero is no time for a fault to bite; write e.g. 400ms, 5s or 2m",
         ),
         (
-            "{kind: crash_executor, target: executor(1), when: {after: 1s}}",
-            "6:45: 'executor(1)' is no executor (did you mean executor(any)?); " + EXECUTORS,
+            "{kind: crash_executor, target: executor(an), when: {after: 1s}}",
+            "6:45: 'executor(an)' is no executor (did you mean executor(any)?); " + EXECUTORS,
         ),
     ],
 )

@@ -92,7 +92,7 @@ def test_executors_are_busiest_any_or_all() -> None:
     assert executor_target(" executor(all) ") == ExecutorTarget("all")
     assert refusal(executor_target, "executor(busy)") == (
         "'executor(busy)' is no executor (did you mean executor(busiest)?); "
-        "write executor(busiest), executor(any) or executor(all)"
+        "write executor(busiest), executor(any), executor(all), or executor(2) for the one on worker-2"
     )
 
 

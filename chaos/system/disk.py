@@ -1,0 +1,131 @@
+"""What a broker has on its disk: the ends of its logs, and what would be left of them if the power failed now.
+
+Kafka does not wait for the disk when it acknowledges: a log is flushed when a segment is full, and its recovery point, the
+first offset that may not be flushed, is written down from time to time (``recovery-point-offset-checkpoint``, one
+``topic partition offset`` a line; OffsetCheckpointFile.scala). After a power failure nothing beyond it can be counted on. The
+log of the controller quorum is another matter: it is flushed before it is acknowledged (KIP-595), and is left as it is.
+
+Segments are walked batch by batch (v2: ``int64 base offset, int32 length``, and at byte 23 ``int32 last offset delta``).
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+_CLEAN = ".kafka_cleanshutdown"
+_QUORUM = "__cluster_metadata-0"
+_OF_SEGMENT = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+_HEAD = struct.Struct(">qi")
+_LAST_OFFSET_DELTA_AT = 23
+_HEAD_OF_BATCH = 27
+_HEADER_LINES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ThrownAway:
+    """What one partition lost: offsets from its recovery point on, ``until`` exclusive."""
+
+    since: int
+    until: int
+    bytes: int
+
+    @property
+    def facts(self) -> Mapping[str, int]:
+        """As JSON values."""
+        return {"since": self.since, "until": self.until, "bytes": self.bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch of records: its offsets, ``end`` exclusive, and its bytes in the file."""
+
+    base: int
+    end: int
+    at: int
+    size: int
+
+
+def was_clean(data: Path) -> bool:
+    """Whether a broker that has ended left the mark of a controlled shutdown."""
+    return (data / _CLEAN).exists()
+
+
+def log_end(data: Path, topic: str, partition: int) -> int:
+    """The offset after the last record that a broker has of a partition.
+
+    Args:
+        data: the broker's log directory; the broker may run, then this is the end of a moment ago.
+
+    Raises:
+        FileNotFoundError: it has none of it.
+    """
+    segments = _segments(data / f"{topic}-{partition}")
+    if not segments:
+        raise FileNotFoundError(f"{data} holds nothing of {topic}-{partition}")
+    *_, last = [int(segments[-1].stem), *(batch.end for batch in batches(segments[-1]))]
+    return last
+
+
+def lose_power(data: Path) -> dict[str, ThrownAway]:
+    """Leave of every log what was flushed for certain; partition -> what was thrown away, without those that lost nothing.
+
+    Args:
+        data: the log directory of a broker that does not run.
+    """
+    (data / _CLEAN).unlink(missing_ok=True)
+    flushed = _recovery_points(data)
+    partitions = [path for path in sorted(data.iterdir()) if path.is_dir() and path.name != _QUORUM and _segments(path)]
+    lost = {path.name: _cut(path, flushed.get(path.name, int(_segments(path)[0].stem))) for path in partitions}
+    return {name: thrown for name, thrown in lost.items() if thrown.until > thrown.since}
+
+
+def batches(segment: Path) -> Iterator[Batch]:
+    """The whole batches of a segment; a torn one at the end is none."""
+    size = segment.stat().st_size
+    with segment.open("rb") as file:
+        at = 0
+        while at + _HEAD_OF_BATCH <= size:
+            file.seek(at)
+            head = file.read(_HEAD_OF_BATCH)
+            base, length = _HEAD.unpack_from(head)
+            (last_delta,) = struct.unpack_from(">i", head, _LAST_OFFSET_DELTA_AT)
+            end = at + _HEAD.size + length
+            if length <= 0 or end > size:
+                return
+            yield Batch(base, base + last_delta + 1, at, end - at)
+            at = end
+
+
+def _recovery_points(data: Path) -> dict[str, int]:
+    """Partition -> first offset that may not be flushed."""
+    path = data / _RECOVERY_POINTS
+    lines = path.read_text(encoding="utf-8").splitlines()[_HEADER_LINES:] if path.exists() else []
+    fields = [line.rsplit(" ", 2) for line in lines]
+    return {f"{topic}-{partition}": int(offset) for topic, partition, offset in fields}
+
+
+def _cut(partition: Path, flushed: int) -> ThrownAway:
+    """End a log at the first batch that is not flushed wholly; segments that begin later go, with their indexes."""
+    lost = [(segment, batch) for segment in _segments(partition) for batch in batches(segment) if batch.end > flushed]
+    if not lost:
+        return ThrownAway(flushed, flushed, 0)
+    first_segment, first = lost[0]
+    for path in partition.iterdir():
+        if path.suffix in _OF_SEGMENT and path.stem.isdigit() and int(path.stem) > int(first_segment.stem):
+            path.unlink()
+    for suffix in (".index", ".timeindex", ".txnindex"):
+        first_segment.with_suffix(suffix).unlink(missing_ok=True)  # the broker builds them anew
+    with first_segment.open("r+b") as file:
+        file.truncate(first.at)
+    return ThrownAway(first.base, lost[-1][1].end, sum(batch.size for _, batch in lost))
+
+
+def _segments(partition: Path) -> list[Path]:
+    """In the order of their offsets."""
+    return sorted(_named_by_offset(partition.glob("*.log")), key=lambda path: int(path.stem))
+
+
+def _named_by_offset(paths: Iterable[Path]) -> Iterator[Path]:
+    return (path for path in paths if path.stem.isdigit())
