@@ -21,6 +21,7 @@ from chaos.faults import (
     storage,
     traffic,
     transaction,
+    zombies,
 )
 from chaos.faults.base import Approach, Injection, Prepare, Scene
 from chaos.scenario.faults import Fault
@@ -43,10 +44,11 @@ _FAMILIES = (
     storage,
     traffic,
     transaction,
+    zombies,
 )
 
 CATALOGUE: Mapping[type, Prepare] = {fault: prepare for family in _FAMILIES for fault, prepare in family.CATALOGUE.items()}
-APPROACHES: Mapping[type, Approach] = {**spark.APPROACHES, **spark_python.APPROACHES}
+APPROACHES: Mapping[type, Approach] = {**spark.APPROACHES, **spark_python.APPROACHES, **zombies.APPROACHES}
 
 
 def approach(fault: Fault, scene: Scene) -> None:

@@ -1,7 +1,9 @@
 """From declared executors to real ones, at the moment of injection: which run now, and which of them has the most to do."""
 
+from collections.abc import Callable
 from random import Random
 
+import psutil
 import requests
 
 from chaos import clock
@@ -36,7 +38,32 @@ def resolve_executors(target: ExecutorTarget, scene: Scene, rng: Random) -> tupl
         )
     except DeadlineError as error:
         raise InjectionError(f"{app.id} has no {target} now: {error}") from error
-    return chosen, f"{', '.join(f'executor-{executor.id}' for executor in chosen)} ({target})"
+    return chosen, _in_words(chosen, target)
+
+
+def resolve_working(
+    target: ExecutorTarget, scene: Scene, rng: Random, work: Callable[[Executor], int]
+) -> tuple[list[Executor], str]:
+    """The same for a fault of what runs below an executor: those meant that have some of it now, when one of them has.
+
+    Args:
+        work: how much of it an executor has.
+
+    Raises:
+        InjectionError: none of them has any, not even after a while.
+    """
+    app = scene.spark_app()
+    try:
+        chosen = clock.wait_until(
+            lambda: _working(target, running(scene, app), rng, work),
+            within_s=_THERE_WITHIN_S,
+            reason=f"Python of {target} to be in a task",
+            every_s=0.01,
+            ignore=(psutil.NoSuchProcess,),
+        )
+    except DeadlineError as error:
+        raise InjectionError(f"{app.id}: {error}") from error
+    return chosen, _in_words(chosen, target)
 
 
 def running(scene: Scene, app: SparkApp) -> list[Executor]:
@@ -73,6 +100,23 @@ def _meant(target: ExecutorTarget, scene: Scene, app: SparkApp, rng: Random) -> 
             return [executor for executor in found if executor.worker == target.number]
         case "busiest":
             return [_busiest(found, app)] if found else []
+
+
+def _working(target: ExecutorTarget, found: list[Executor], rng: Random, work: Callable[[Executor], int]) -> list[Executor]:
+    amounts = {executor: amount for executor in found if (amount := work(executor))}
+    match target.which:
+        case "all":
+            return list(amounts)
+        case "any":
+            return [rng.choice(list(amounts))] if amounts else []
+        case "on":
+            return [executor for executor in amounts if executor.worker == target.number]
+        case "busiest":
+            return [max(amounts, key=amounts.__getitem__)] if amounts else []
+
+
+def _in_words(chosen: list[Executor], target: ExecutorTarget) -> str:
+    return f"{', '.join(f'executor-{executor.id}' for executor in chosen)} ({target})"
 
 
 def _busiest(found: list[Executor], app: SparkApp) -> Executor:

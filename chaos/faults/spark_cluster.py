@@ -66,6 +66,7 @@ class CrashedWorkers:
                 within_s=_MISSED_WITHIN_S,
                 reason="the master to miss the workers, and their executors to end",
                 ignore=(requests.RequestException,),
+                seen=self._left,
             )
         except DeadlineError as error:
             return Proof(bit=False, facts=facts | {"problem": str(error)})
@@ -82,6 +83,10 @@ class CrashedWorkers:
     def _missed(self) -> bool:
         spark = self.scene.system.spark
         return spark.registered() <= len(spark.numbers) - len(self.numbers) and not any(one.lives() for one in self.lost)
+
+    def _left(self) -> str:
+        living = [one.process.pid for one in self.lost if one.lives()]
+        return f"{self.scene.system.spark.registered()} registered workers, executors {living}"
 
     def _workers(self) -> list[Process]:
         return [self.scene.system.spark.workers[number] for number in self.numbers]

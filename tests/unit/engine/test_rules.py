@@ -113,6 +113,16 @@ def test_requests_are_counted_over_all_proxies_of_the_links():
     assert (rules.unparsed(["broker-1->broker-2"]), rules.unparsed(["app->broker-1"])) == (1, 4)
 
 
+def test_requests_are_counted_since_the_run_began():
+    """What an earlier scenario sent says nothing of this one, and its garbage is not ours."""
+    rules, toxiproxy = book()
+    toxiproxy.of_proxy = {"app-1": {"counts": {"EndTxn": {"requests": 100}}, "unparsed": {"connections": 4}}}
+    rules.begin()
+    toxiproxy.of_proxy = {"app-1": {"counts": {"EndTxn": {"requests": 103}}, "unparsed": {"connections": 5}}}
+
+    assert (rules.sent("EndTxn", ["app->broker-1"]), rules.unparsed(["app->broker-1"])) == (3, 1)
+
+
 def test_ids_that_are_not_there_are_not_shown():
     """A Fetch has no transactional id."""
     facts = Trip(**TRIPPED, **TIMES).facts

@@ -1,0 +1,149 @@
+"""Faults of one request on the real system, done to the plain application: they bite, heal twice, and leave no rule."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+
+import pytest
+from pydantic import TypeAdapter
+
+from chaos import clock
+from chaos.faults.base import Scene
+from chaos.faults.catalogue import prepare
+from chaos.faults.frames import set_snare
+from chaos.history import History
+from chaos.scenario.faults import Fault
+from chaos.scenario.faults.protocol import LateRequest
+from chaos.scenario.model import SystemSpec
+from chaos.subjects import Subject
+from pipelines.base import Topics
+from pipelines.consume_transform_produce import ConsumeTransformProduce
+from pipelines.fill_source import FillSource
+from tests.integration.conftest import endpoints
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+FRAMES = {
+    "lose a request": {"kind": "lose_request", "when": {"request": "TxnOffsetCommit", "nth": 2}},
+    "lose a request, keep the connection": {"kind": "lose_request", "when": {"request": "Produce"}, "connection": "kept"},
+    "lose a response": {"kind": "lose_response", "when": {"request": "EndTxn", "nth": 2}},
+    "delay a request": {"kind": "delay_request", "when": {"request": "AddPartitionsToTxn"}, "for": "1s"},
+    "delay a response": {"kind": "delay_request", "when": {"request": "AddOffsetsToTxn", "at": "response"}, "for": "1s"},
+    "late request": {"kind": "late_request", "when": {"request": "EndTxn"}, "for": "20s"},
+}
+HOLDS = {
+    "hold requests": {"kind": "hold_requests", "request": "EndTxn", "link": "app->*", "for": "10s"},
+    "hold responses": {
+        "kind": "hold_requests",
+        "request": "Fetch",
+        "at": "response",
+        "link": "broker-*->leader(datasink, 0)",
+        "for": "5s",
+    },
+    "hold and lose": {
+        "kind": "hold_requests",
+        "request": "Produce",
+        "link": "app->leader(datasink, 0)",
+        "then": "lose",
+        "for": "10s",
+    },
+}
+PIPELINE = {"zombie": {"kind": "zombie_pipeline", "for": "8s"}}
+
+
+@pytest.fixture(scope="module")
+def application(chaos_harness, tmp_path_factory):
+    """The application under a steady trickle of records, on one worker."""
+    system, folder = chaos_harness.system(SystemSpec()), tmp_path_factory.mktemp("application")
+    topics = Topics("datasource-frames", "datasink-frames", 3)
+    pipeline = ConsumeTransformProduce(workers=1, batch_records=100, producer_per="process", socket_timeout_ms=2000)
+    system.kafka.create([topics.source, topics.sink], 3)
+    pipeline.prepare(endpoints(system, "app"), topics)
+    with History(folder / "history.jsonl") as history:
+        subject = Subject(
+            system.runtime, history, "pipeline", pipeline.command(endpoints(system, "app"), topics, folder), folder
+        )
+        subject.wait_for("started")
+        loading = FillSource(100_000, 300.0).command(endpoints(system, "loader"), topics, folder)
+        loader = Subject(system.runtime, history, "loader", loading, folder)
+        names = {"datasource": topics.source, "datasink": topics.sink}
+        ids = pipeline.transactional_ids(topics)
+        yield Scene(system, names, ids, client="app", group=pipeline.consumer_group(topics), pipeline=lambda: subject)
+        for one in (loader, subject):
+            one.kill()
+    system.wait_until_healthy()
+    system.kafka.delete([topics.source, topics.sink])
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_fault_of_one_request_bites_and_heals(application, name):
+    """The frame that was asked for, by its api and its count, and no other."""
+    fault = declared(FRAMES[name])
+    snare = set_snare(name, fault.when, application, Random(1), late=isinstance(fault, LateRequest), hold_s=20)
+    with removed(snare):
+        clock.wait_until(snare.trip, within_s=30, reason=f"{fault.when}")
+        injection = prepare(fault, replace(application, held=snare), Random(1))
+        injection.inject()
+        proof = injection.proof()
+        injection.heal()
+        injection.heal()
+        trip = snare.trip()
+
+    assert proof.bit, f"{injection.target}: {proof.facts}"
+    assert trip.api == fault.when.request
+    goes_on(application)
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_all_requests_of_a_kind_are_held(application, name):
+    """On each link that is meant at least one."""
+    injection = prepare(declared({"when": {"after": "0s"}} | HOLDS[name]), application, Random(1))
+    try:
+        injection.inject()
+        proof = injection.proof()
+    finally:
+        injection.heal()
+        injection.heal()
+
+    assert proof.bit, f"{injection.target}: {proof.facts}"
+    goes_on(application)
+
+
+def test_a_zombie_is_fenced(application):
+    """Its successor has the transactional.id now; the last test of this file, because the zombie ends."""
+    injection = prepare(declared({"when": {"after": "0s"}} | PIPELINE["zombie"]), application, Random(1))
+    injection.inject()
+    proof = injection.proof()
+    goes_on(application)
+    outcome = injection.heal()
+    injection.heal()
+
+    assert proof.bit
+    assert outcome["fenced"]
+    goes_on(application)
+
+
+def goes_on(scene):
+    """The system is healthy, no rule is left, and the application commits."""
+    scene.system.wait_until_healthy(40)
+    assert scene.system.rules.armed() == []
+    scene.pipeline().listen()
+    clock.wait_until(
+        lambda: any(said["event"] == "committed" for said in scene.pipeline().listen()),
+        within_s=40,
+        reason="the application to commit again",
+    )
+
+
+@contextmanager
+def removed(snare):
+    """Whatever happens, its rule goes."""
+    try:
+        yield
+    finally:
+        snare.remove()
+
+
+def declared(fault):
+    """The fault as the grammar reads it."""
+    return TypeAdapter(Fault).validate_python(fault)
