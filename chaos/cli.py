@@ -74,6 +74,24 @@ def plan(scenarios: Scenarios = _FILE, seed: Annotated[int, typer.Option(help="t
 
 
 @app.command()
+def faults() -> None:
+    """List every fault: its keys (* is needed, a default is in brackets), and what it does."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    from chaos.scenario.listing import listing  # noqa: PLC0415
+
+    table = Table("kind", "keys", "what it does", box=None, pad_edge=False, header_style="bold")
+    family = ""
+    for fault in listing():
+        if fault.family != family:
+            family = fault.family
+            table.add_row(f"\n[dim]{family}[/]")
+        table.add_row(fault.kind, "\n".join(fault.keys), fault.does)
+    Console().print(table)
+
+
+@app.command()
 def schema() -> None:
     """Print the JSON Schema of a scenarios file, for your editor."""
     from chaos.scenario.schema import json_schema  # noqa: PLC0415
