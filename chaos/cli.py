@@ -5,13 +5,16 @@ Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or wrong YAML, 3 unknown, 
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from chaos.errors import ChaosError, RuntimeUnavailableError, ScenarioError
+
+if TYPE_CHECKING:
+    from chaos.scenario.model import Scenario
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
@@ -70,7 +73,7 @@ def plan(scenarios: Scenarios = _FILE, seed: Annotated[int, typer.Option(help="t
         typer.echo(f"{scenario.name}  [{', '.join(scenario.tags)}]  {scenario.title}")
         for line in describe(planned(scenario, seed)) or ["nothing is broken"]:
             typer.echo(f"    {line}")
-        typer.echo(f"    expect {', '.join(f'{name} {word}' for name, word in scenario.expected.items())}")
+        typer.echo(f"    expect {', '.join(_predictions(scenario))}")
 
 
 @app.command()
@@ -105,6 +108,15 @@ def judge(run: Annotated[Path, typer.Argument(help="a run directory", exists=Tru
     from chaos.rejudge import rejudge  # noqa: PLC0415
 
     raise typer.Exit(rejudge(run, typer.echo))
+
+
+def _predictions(scenario: "Scenario") -> Iterator[str]:
+    """``duplicates invalid (duplicate 1)``, ``gaps valid``; for a case that cannot happen, that its request is never sent."""
+    if scenario.expect == "not_sent":
+        yield "the request is never sent"
+    for name, word in scenario.expected.items():
+        exactly = ", ".join(f"{anomaly} {count}" for anomaly, count in scenario.exactly.get(name, {}).items())
+        yield f"{name} {word} ({exactly})" if exactly else f"{name} {word}"
 
 
 def main() -> None:
