@@ -7,7 +7,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from chaos import liveness
 from chaos.errors import InconclusiveError
+from chaos.history import load
 from chaos.report.codec import finding_from_json, finding_to_json
 from chaos.scenario.model import Scenario
 from verifiers import VERIFIERS
@@ -28,9 +30,14 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
     except landed.EvidenceError as error:
         raise InconclusiveError(str(error)) from error
-    asked = [(name, one) for one in evidence for name in scenario.verify if _applies(name, one.subject, subjects)]
+    of_logs = [name for name in scenario.verify if name in VERIFIERS]
+    asked = [(name, one) for one in evidence for name in of_logs if _applies(name, one.subject, subjects)]
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
         findings = tuple(pool.map(lambda pair: check(*pair), asked))
+    if liveness.NAME in scenario.verify:
+        events = tuple(load(folder / "history.jsonl"))
+        progress = liveness.check(events, scenario.recovery_slo_s, scenario.workload.records, subjects[-1])
+        findings = (*findings, progress)
     text = json.dumps([finding_to_json(finding) for finding in findings], indent=1)
     (folder / "findings.json").write_text(text + "\n", encoding="utf-8")
     return findings

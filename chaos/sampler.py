@@ -13,13 +13,15 @@ from chaos.history import History
 from chaos.system.kafka import Kafka
 
 _EVERY_S = 0.03
+_SELDOM = 7
 
 
 class Sampler:
-    """Writes ``sampler progress {"written", "committed", "total"}`` to the history whenever it changed.
+    """Writes ``sampler progress {"written", "committed", "total", "end", "high"}`` to the history whenever it changed.
 
-    ``written`` counts offsets of the source, ``committed`` offsets of the output below the last stable one. Transaction markers
-    take offsets too, one per transaction and partition, so both may be above the number of records by a few per thousand.
+    ``written`` counts offsets of the source, ``committed`` offsets of the output below the last stable one, neither more than
+    the workload has. ``end`` and ``high`` are the sums of the output's last stable offsets and high watermarks as they are.
+    Transaction markers take offsets too, one per transaction and partition.
     """
 
     def __init__(self, kafka: Kafka, history: History, source: str, output: str, *, partitions: int, total: int) -> None:
@@ -30,6 +32,8 @@ class Sampler:
         self._output = output
         self._partitions = partitions
         self._total = total
+        self._samples = 0
+        self._high = 0
         self._stop = Flag()
         self._thread = Thread(target=self._run, name="sampler", daemon=True)
 
@@ -53,7 +57,16 @@ class Sampler:
         """Empty while a leader does not answer."""
         try:
             written = self._kafka.end(self._source, self._partitions, IsolationLevel.READ_UNCOMMITTED)
-            committed = self._kafka.end(self._output, self._partitions, IsolationLevel.READ_COMMITTED)
+            end = self._kafka.end(self._output, self._partitions, IsolationLevel.READ_COMMITTED)
+            high = self._high = self._high_now()
         except KafkaException:
             return {}
-        return {"written": min(written, self._total), "committed": min(committed, self._total), "total": self._total}
+        known = {"written": min(written, self._total), "committed": min(end, self._total), "total": self._total}
+        return {**known, "end": end, "high": max(high, end)}
+
+    def _high_now(self) -> int:
+        """The high watermark, asked at every seventh sample: it is looked at for seconds, not for milliseconds."""
+        self._samples += 1
+        if self._samples % _SELDOM:
+            return self._high
+        return self._kafka.end(self._output, self._partitions, IsolationLevel.READ_UNCOMMITTED)

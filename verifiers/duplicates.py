@@ -36,11 +36,15 @@ class Duplicates:
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
 
-    def check(self, evidence: Evidence) -> Finding:
-        """Judge one log."""
+    def check(self, evidence: Evidence, proved: int = 0) -> Finding:
+        """Judge one log.
+
+        Args:
+            proved: records beyond the evidence that are known to be there once (`verifiers.islands`).
+        """
         records = decoded(evidence.observed).where("id IS NOT NULL")
-        ids, checked = records.groupBy("id").count().selectExpr("count(*)", "coalesce(sum(count), 0)").collect()[0]
-        count = checked - ids
+        ids, there = records.groupBy("id").count().selectExpr("count(*)", "coalesce(sum(count), 0)").collect()[0]
+        count, checked = there - ids, there + proved
         examples = _examples(_surplus(records), count, max(1, len(evidence.bounds)))
         verdict, note = rule(evidence, count, checked)
         return Finding(self.name, evidence.subject, verdict, count, checked, {"duplicate": count}, examples, note)
@@ -63,7 +67,7 @@ def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int) -> st
     before = row["before"]
     if before["partition"] != row["partition"]:
         return "cause: other partition"
-    if before["timestamp_ms"] == row["timestamp_ms"]:
+    if None not in (before["timestamp_ms"], row["timestamp_ms"]) and before["timestamp_ms"] == row["timestamp_ms"]:
         return "cause: producer retry (the timestamps are equal)"
     neighbours = [row["id"] + step for step in (-partitions, partitions) if (row["partition"], row["id"] + step) in again]
     if neighbours:
@@ -72,6 +76,8 @@ def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int) -> st
 
 
 def _later(row: Row) -> str:
+    if None in (row["timestamp_ms"], row["before"]["timestamp_ms"]):
+        return "without timestamps"
     return f"{row['timestamp_ms'] - row['before']['timestamp_ms']:+} ms"
 
 

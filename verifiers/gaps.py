@@ -30,13 +30,17 @@ class Gaps:
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
 
-    def check(self, evidence: Evidence) -> Finding:
-        """Judge one log."""
+    def check(self, evidence: Evidence, proved: int = 0) -> Finding:
+        """Judge one log.
+
+        Args:
+            proved: required records beyond the evidence that are known to be there (`verifiers.islands`).
+        """
         judged = _judged(evidence)
         found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
         counts = {kind: found.get(kind, 0) for kind in _KINDS}
         lost, pending = counts["lost"], counts["pending"]
-        checked = found.get("there", 0) + lost + pending
+        checked = proved + found.get("there", 0) + lost + pending
         missing = judged.where("kind IN ('lost', 'pending')")
         examples = tuple(_example(row) for row in first(missing, lost + pending, by=("partition", "position", "id")))
         verdict, note = rule(evidence, lost, checked, _undecided(pending))

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Finding
 from verifiers.findings import decoded, example, first, rule
 
+Total = tuple[int, int, int]
 _TOTALS = (
     "count(*) AS records",
     "count_if(number < highest) AS late",
@@ -39,11 +40,21 @@ class Ordering:
         """Judge one log."""
         records = _with_highest(evidence)
         lines = records.groupBy("partition").agg(*map(F.expr, _TOTALS)).orderBy("partition").collect()
-        checked, count = sum(row["records"] for row in lines), sum(row["late"] for row in lines)
-        inversions = first(records.where("number < highest"), count)
+        totals = [(row["partition"], row["late"], row["furthest"]) for row in lines]
+        inversions = first(records.where("number < highest"), sum(late for _, late, _ in totals))
+        return self.found(evidence, sum(row["records"] for row in lines), totals, inversions)
+
+    def found(self, evidence: Evidence, checked: int, totals: Sequence[Total], inversions: Sequence[Row]) -> Finding:
+        """What was found, by whatever way.
+
+        Args:
+            totals: partition, its inversions, the largest displacement among them; by partition.
+            inversions: the first by place, with the columns of `_with_highest`.
+        """
+        count = sum(late for _, late, _ in totals)
         examples = tuple(example("inversion", row, _displaced(row)) for row in inversions)
         verdict, doubts = rule(evidence, count, checked)
-        note = "; ".join(text for text in (doubts, _by_partition(lines)) if text)
+        note = "; ".join(text for text in (doubts, _by_partition(totals)) if text)
         return Finding(self.name, evidence.subject, verdict, count, checked, {"inversion": count}, examples, note)
 
 
@@ -64,8 +75,7 @@ def _displaced(row: Row) -> str:
     return f"{row['highest'] - row['number']} too late: id {row['highest_id']} precedes it in this partition"
 
 
-def _by_partition(lines: Sequence[Row]) -> str:
+def _by_partition(totals: Sequence[Total]) -> str:
     """``inversions: partition 0 has 7, at most 7 too late; partition 2 …``; empty when there are none."""
-    wrong = [row for row in lines if row["late"]]
-    told = [f"partition {row['partition']} has {row['late']}, at most {row['furthest']} too late" for row in wrong]
+    told = [f"partition {partition} has {late}, at most {furthest} too late" for partition, late, furthest in totals if late]
     return f"inversions: {', '.join(told)}" if told else ""

@@ -28,12 +28,16 @@ class Values:
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
 
-    def check(self, evidence: Evidence) -> Finding:
-        """Judge one log."""
+    def check(self, evidence: Evidence, proved: int = 0) -> Finding:
+        """Judge one log.
+
+        Args:
+            proved: records beyond the evidence that are known to be right (`verifiers.islands`).
+        """
         judged = _judged(evidence)
         found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
         counts = {kind: found.get(kind, 0) for kind in _KINDS}
-        count, checked = sum(counts.values()), sum(found.values())
+        count, checked = sum(counts.values()), proved + sum(found.values())
         examples = tuple(example(row["kind"], row, _detail(row)) for row in first(judged.where("kind <> 'right'"), count))
         verdict, note = rule(evidence, count, checked)
         return Finding(self.name, evidence.subject, verdict, count, checked, counts, examples, note)

@@ -43,12 +43,19 @@ class Course:
         self._running.result()
         return True
 
-    def wait(self, within_s: float, reason: str) -> bool:
-        """Whether it is through before this time is over; raises as `through` does."""
+    def missing(self, within_s: float) -> dict[str, str]:
+        """Wait until it is through: empty then, or what it waits for in vain, as a fact of a proof that failed.
+
+        Raises:
+            Exception: what one of its steps raised, unless that was a wait.
+        """
+        if self._running is None or wait([self._running], within_s).not_done:
+            return {"problem": f"not through after {within_s:g} s"}
         try:
-            return clock.wait_until(self.through, within_s=within_s, reason=reason)
-        except DeadlineError:
-            return False
+            self._running.result()
+        except DeadlineError as error:
+            return {"problem": str(error)}
+        return {}
 
     def end(self) -> None:
         """Stop it, and return when it does nothing any more. Idempotent, also before `begin`.

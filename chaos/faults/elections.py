@@ -110,10 +110,10 @@ class UncleanlyElected:
 
     def proof(self) -> Proof:
         """One of the followers leads, and its log ended before that of the one who had led."""
-        through = self.course.wait(4 * _WITHIN_S, "an unclean election")
+        missing = self.course.missing(4 * _WITHIN_S)
         behind = self.ends.get(self.leader, 0) - self.ends.get(self.elected, 0)
-        bit = through and self.elected in self.followers and behind > 0
-        return Proof(bit, self._facts | {"records_behind": behind})
+        bit = not missing and self.elected in self.followers and behind > 0
+        return Proof(bit, self._facts | {"records_behind": behind} | missing)
 
     def heal(self) -> Mapping[str, Any]:
         """Let the old leader come back as a follower, which truncates its log; and give the topic its guard back."""
@@ -148,9 +148,9 @@ class UncleanlyElected:
         return disk.log_end(self.system.kafka.data(number), *self.partition)
 
     def _elects(self) -> bool:
-        """Refused (`KafkaException`) until the controller knows that the leader is dead, and once there is a new one."""
+        """Refused until the controller knows that the leader is dead, and once there is a new one."""
         kafka = self.system.kafka
-        with suppress(KafkaException):
+        with suppress(InjectionError):
             leadership.elect(kafka, *self.partition, unclean=True)
         return kafka.leader(*self.partition) in self.followers
 

@@ -77,13 +77,13 @@ def pids(executors: list[Executor]) -> dict[str, int]:
 
 
 def wait_until_back(scene: Scene, app: SparkApp, wanted: int) -> None:
-    """Return when so many executors run: Spark starts them itself, unless the application has ended.
+    """Return when so many executors run and the driver knows them: Spark starts them, unless the application has ended.
 
     Raises:
         DeadlineError: it does not.
     """
     clock.wait_until(
-        lambda: len(running(scene, app)) >= wanted or not _lives(app),
+        lambda: _ready(running(scene, app), app) >= wanted or not _lives(app),
         within_s=_BACK_WITHIN_S,
         reason="Spark to replace the executors",
     )
@@ -132,6 +132,15 @@ def _active_tasks(app: SparkApp) -> dict[str, int]:
     """Executor -> tasks that it runs now; empty when none does."""
     tasks = {state.id: state.active_tasks for state in app.executors().values() if state.active}
     return tasks if any(tasks.values()) else {}
+
+
+def _ready(there: list[Executor], app: SparkApp) -> int:
+    """How many of those that run can be given tasks."""
+    try:
+        known = app.executors()
+    except requests.RequestException:
+        return 0
+    return sum(executor.id in known and known[executor.id].active for executor in there)
 
 
 def _lives(app: SparkApp) -> bool:

@@ -53,7 +53,7 @@ class Storm:
         self.thread.start()
 
     def proof(self) -> Proof:
-        """The coordinator has made two generations at least with a stranger in them."""
+        """The coordinator has made two generations at least with a stranger in them: it said so to the stranger."""
         try:
             clock.wait_until(
                 lambda: len(self.rounds) >= _ENOUGH or self.problems, within_s=self.hold_s, reason="two more generations"
@@ -73,7 +73,7 @@ class Storm:
             self.thread.join(_JOIN_S)
             if self.thread.is_alive():
                 raise InjectionError("the last member of the rebalance storm does not leave its group")
-        return {"generations": 2 * len(self.rounds), "partitions_taken": sum(self.rounds)}
+        return {"generations_joined": len(self.rounds), "partitions_taken": sum(self.rounds)}
 
     def _rage(self) -> None:
         while not self.stop.is_set() and not self.problems:

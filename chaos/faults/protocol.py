@@ -152,7 +152,7 @@ class HeldRequests:
 
 
 def _seen(readable: Callable[[], int], before: int) -> Mapping[str, Any]:
-    """Rows that can be read now and could not before, when nobody else commits, are of a transaction that nobody has decided."""
+    """Rows that can be read now and could not before are, when nobody else commits, of a transaction nobody has decided."""
 
     def more() -> int:
         now = readable()

@@ -65,10 +65,10 @@ class RollingRestarts:
 
     def proof(self) -> Proof:
         """Each has ended as it was told to, runs again, and all were in sync before the next."""
-        through = self.course.wait(_ROUND_S * len(self.numbers), "all brokers to be restarted")
+        missing = self.course.missing(_ROUND_S * len(self.numbers))
         wanted = SIGKILLED if self.how == "kill" else TERMINATED
         ended = [turn["exit_code"] for turn in self.rounds]
-        return Proof(through and ended == [wanted] * len(self.numbers), {"rounds": self.rounds})
+        return Proof(not missing and ended == [wanted] * len(self.numbers), {"rounds": self.rounds, **missing})
 
     def heal(self) -> None:
         """Go no further; start those that do not run, and return when they serve."""
@@ -129,9 +129,9 @@ class ChasedLeader:
 
     def proof(self) -> Proof:
         """So many were killed while they had the role, and each time another took over."""
-        through = self.course.wait(_ROUND_S * self.times, f"{self.times} leaders to be killed")
+        missing = self.course.missing(_ROUND_S * self.times)
         chased = len(self.killed) == self.times and all(new != old for old, new in zip(self.killed, self.led, strict=False))
-        return Proof(through and chased, {"killed": _names(self.killed), "led_then": _names(self.led)})
+        return Proof(not missing and chased, {"killed": _names(self.killed), "led_then": _names(self.led), **missing})
 
     def heal(self) -> None:
         """Chase no further; start those that do not run, and return when they serve."""

@@ -1,5 +1,6 @@
 """Faults of Spark's cluster: a worker dies, and its executors with it; the master dies, with or without what it knows."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -19,6 +20,7 @@ from chaos.system.spark_app import SparkApp
 
 _SIGKILLED = -9
 _MISSED_WITHIN_S = 15.0
+_ENDS_WITHIN_S = 5.0
 _REGISTERED_WITHIN_S = 60.0
 
 
@@ -58,20 +60,23 @@ class CrashedWorkers:
             worker.kill()
 
     def proof(self) -> Proof:
-        """They are gone by our signal, their executors too, and the master misses them."""
-        facts: dict[str, Any] = {"pids": self.pids, "executors": [executor.process.pid for executor in self.lost]}
+        """They are gone by our signal, and the master misses them.
+
+        Executors end when they lose their worker (``WorkerWatcher``); one that was just starting and had not found it yet
+        does not, and works on without one: an orphan.
+        """
+        facts: dict[str, Any] = {"pids": self.pids}
         try:
             clock.wait_until(
                 self._missed,
                 within_s=_MISSED_WITHIN_S,
-                reason="the master to miss the workers, and their executors to end",
+                reason="the master to miss the workers",
                 ignore=(requests.RequestException,),
-                seen=self._left,
             )
         except DeadlineError as error:
             return Proof(bit=False, facts=facts | {"problem": str(error)})
         exits = {worker.spec.name: worker.exit_code() for worker in self._workers()}
-        return Proof(set(exits.values()) == {_SIGKILLED}, facts | {"exit_codes": exits})
+        return Proof(set(exits.values()) == {_SIGKILLED}, facts | {"exit_codes": exits, **self._bereft()})
 
     def heal(self) -> None:
         """Start those that do not run; return when all are registered and the application has its executors again."""
@@ -82,11 +87,16 @@ class CrashedWorkers:
 
     def _missed(self) -> bool:
         spark = self.scene.system.spark
-        return spark.registered() <= len(spark.numbers) - len(self.numbers) and not any(one.lives() for one in self.lost)
+        return spark.registered() <= len(spark.numbers) - len(self.numbers)
 
-    def _left(self) -> str:
-        living = [one.process.pid for one in self.lost if one.lives()]
-        return f"{self.scene.system.spark.registered()} registered workers, executors {living}"
+    def _bereft(self) -> dict[str, list[int]]:
+        """Pids of the executors of these workers: those that ended, and orphans."""
+        with contextlib.suppress(DeadlineError):
+            clock.wait_until(
+                lambda: not any(one.lives() for one in self.lost), within_s=_ENDS_WITHIN_S, reason="executors to end"
+            )
+        ended = [one.process.pid for one in self.lost if not one.lives()]
+        return {"ended": ended, "orphans": [one.process.pid for one in self.lost if one.lives()]}
 
     def _workers(self) -> list[Process]:
         return [self.scene.system.spark.workers[number] for number in self.numbers]

@@ -135,6 +135,7 @@ class CrashedBeforeCommit:
     scene: Scene
     pipeline: PipelineUnderTest
     frozen: bool = False
+    healed: bool = False
 
     def inject(self) -> None:
         """Freeze it in the middle of a batch."""
@@ -146,11 +147,14 @@ class CrashedBeforeCommit:
             if self._tasks_commit():
                 return self._killed(tries)
             self._resume()  # it was frozen before it had started all tasks
+            if self.healed:
+                return Proof(bit=False, facts={"problem": "the run ended before the driver was killed"})
             self.inject()
         return Proof(bit=False, facts={"problem": f"{_TRIES} times the tasks did not end without their driver"})
 
     def heal(self) -> None:
         """Start it again, or let it run on if it was never killed."""
+        self.healed = True
         self._resume()
         self.pipeline.restart()
 

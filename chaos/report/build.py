@@ -5,11 +5,11 @@ verdict = max over verifiers of what they said, after ``expect``; at least UNKNO
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from chaos.history import Event
+from chaos.report.recovery import Recovery, recoveries
 from chaos.report.report import FaultRecord, PhaseRecord, Report
 from chaos.report.wording import outcome
 from chaos.scenario.model import Scenario
@@ -43,7 +43,7 @@ def build(
         problems=problems,
         phases=phases,
         faults=faults,
-        recovery_s=_recovery_s(events),
+        recovery_s=_last(recoveries(events)),
         records=scenario.workload.records,
         seed=schedule.seed,
         run_dir=folder,
@@ -139,19 +139,5 @@ def _not_sent_problem(events: Sequence[Event]) -> str:
     return "nobody knows: no trigger waited for it to the end"
 
 
-def _recovery_s(events: Sequence[Event]) -> float | None:
-    """From the last injection to the end of the longest standstill after it; None when nothing was injected or grew."""
-    injected = [event for event in events if event.process == "nemesis" and (event.f, event.type) == ("inject", "ok")]
-    if not injected:
-        return None
-    began = injected[-1]
-    samples = [event for event in events if event.process == "sampler"]
-    grown = [now for before, now in pairwise(samples) if now.index > began.index and _committed(now) > _committed(before)]
-    standstills = [
-        (now.elapsed_s - before.elapsed_s, now.elapsed_s - began.elapsed_s) for before, now in pairwise([began, *grown])
-    ]
-    return round(max(standstills)[1], 3) if standstills else None
-
-
-def _committed(event: Event) -> Any:
-    return event.value["committed"]
+def _last(recovered: Sequence[Recovery]) -> float | None:
+    return recovered[-1].seconds if recovered else None

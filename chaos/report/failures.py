@@ -61,6 +61,8 @@ def during(report: Report, timestamp_ms: int | None) -> str:
 
 def describe(report: Report, example: Example) -> str:
     """``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z, also at offset 1190 [during …]``."""
+    if example.partition < 0:  # of the run, not of a record
+        return f"{example.anomaly}: {one_line(example.detail)}"
     parts = [
         "no id" if example.id is None else f"id {example.id}",
         f"partition {example.partition}",

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from chaos.scenario.declared import Declared, Name, Tag
 from chaos.scenario.faults import Fault
 from chaos.scenario.pipelines import Pipeline
-from chaos.scenario.units import PerSecond
+from chaos.scenario.units import PerSecond, SomeSeconds
 from chaos.scenario.words import did_you_mean, shown
 
 PARTITIONS = 3
@@ -22,7 +22,7 @@ MOST_BROKERS = 5
 MOST_WORKERS = 4
 _MAX_LOADING_S = 600.0
 
-VerifierName = Literal["duplicates", "gaps", "ordering", "values", "atomicity", "offsets", "ledger", "stability"]
+VerifierName = Literal["duplicates", "gaps", "ordering", "values", "atomicity", "offsets", "ledger", "stability", "progress"]
 Expectation = Literal["valid", "invalid"]
 Outcome = Literal["valid", "not_sent"]
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -86,6 +86,7 @@ class Scenario(Declared):
     faults: tuple[Fault, ...] = ()
     verify: Annotated[tuple[VerifierName, ...], Field(min_length=1)] = ("duplicates", "gaps", "ordering", "values")
     isolation: Isolation = "read_committed"
+    recovery_slo_s: SomeSeconds = Field(alias="recovery_slo", default=60.0)
     expect: Expected = "valid"
 
     @property

@@ -1,19 +1,21 @@
 """Who leads a partition, decided by hand: elections, reassignments, and the settings that stand in their way.
 
-Clients of Python elect leaders and alter settings; AlterPartitionReassignments (KIP-455, v0) they do not offer, so it is
-written here, in the manner of `chaos.system.wire`. A broker passes it on to the controller.
+Two requests are written here by hand, in the manner of `chaos.system.wire`: AlterPartitionReassignments (KIP-455, v0), which no
+client of Python offers, and ElectLeaders (KIP-460, v1), which confluent-kafka 2.16.1 cannot send (``SystemError: more argument
+specifiers than keyword list entries``). A broker passes them on to the controller.
 """
 
 import socket
 import struct
 
-from confluent_kafka import ElectionType, KafkaException, TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
+from chaos.errors import InjectionError
 from chaos.system import wire
 from chaos.system.addresses import Address
 from chaos.system.kafka import Kafka
 
+_ELECT_LEADERS = 43
 _ALTER_REASSIGNMENTS = 45
 _WITHIN_S = 10.0
 _NO_TAGS = b"\x00"
@@ -23,13 +25,17 @@ def elect(kafka: Kafka, topic: str, partition: int, *, unclean: bool = False) ->
     """Elect the preferred replica, or with `unclean`, of a partition without leader, any replica that lives.
 
     Raises:
-        KafkaException: it was refused, e.g. because there is a leader already.
+        OSError: no broker answers.
+        InjectionError: it was refused, e.g. because there is a leader already.
     """
-    which = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
-    future = kafka.admin.elect_leaders(which, [TopicPartition(topic, partition)], request_timeout=_WITHIN_S)
-    for refused in future.result(_WITHIN_S + 1).values():
-        if refused is not None:
-            raise KafkaException(refused)
+    name = topic.encode()
+    of_topic = struct.pack(">h", len(name)) + name + struct.pack(">ii", 1, partition)
+    body = struct.pack(">bi", int(unclean), 1) + of_topic + struct.pack(">i", round(1000 * _WITHIN_S))
+    with socket.create_connection(_answering(kafka), timeout=_WITHIN_S) as connection:
+        wire.send(connection, _ELECT_LEADERS, body, version=1)
+        code = _election_error(wire.receive(connection), len(name))
+    if code:
+        raise InjectionError(f"no leader was elected for {topic}-{partition}: error {code}")
 
 
 def set_topic(kafka: Kafka, topic: str, key: str, value: str | None) -> None:
@@ -50,26 +56,40 @@ def reassign(kafka: Kafka, topic: str, partition: int, replicas: list[int]) -> N
 
     Raises:
         OSError: no broker answers.
-        KafkaException: it was refused.
+        InjectionError: it was refused.
     """
-    answering = next((number for number in kafka.numbers if wire.answers(kafka.address(number))), None)
-    if answering is None:
-        raise ConnectionError("no broker answers: a partition cannot be reassigned now")
-    _reassign(kafka.address(answering), topic, partition, replicas)
-
-
-def _reassign(address: Address, topic: str, partition: int, replicas: list[int]) -> None:
     wanted = struct.pack(">i", partition) + _count(len(replicas)) + struct.pack(f">{len(replicas)}i", *replicas) + _NO_TAGS
     of_topic = _text(topic) + _count(1) + wanted + _NO_TAGS
     body = struct.pack(">i", round(1000 * _WITHIN_S)) + _count(1) + of_topic + _NO_TAGS
-    with socket.create_connection(address, timeout=_WITHIN_S) as connection:
+    with socket.create_connection(_answering(kafka), timeout=_WITHIN_S) as connection:
         wire.send(connection, _ALTER_REASSIGNMENTS, body, flexible=True)
-        code = _error(wire.receive(connection), topic)
+        code = _reassignment_error(wire.receive(connection), topic)
     if code:
-        raise KafkaException(f"{topic}-{partition} cannot be reassigned to {replicas}: error {code}")
+        raise InjectionError(f"{topic}-{partition} cannot be reassigned to {replicas}: error {code}")
 
 
-def _error(answer: bytes, topic: str) -> int:
+def _answering(kafka: Kafka) -> Address:
+    """A broker that lives.
+
+    Raises:
+        ConnectionError: none does.
+    """
+    address = next((kafka.address(number) for number in kafka.numbers if wire.answers(kafka.address(number))), None)
+    if address is None:
+        raise ConnectionError("no broker answers: nobody can be asked to change who leads")
+    return address
+
+
+def _election_error(answer: bytes, name_length: int) -> int:
+    """Header v0 (correlation), throttle time, error, topics[name, partitions[index, error, message]]."""
+    error, topics = struct.unpack_from(">hi", answer, 8)
+    if error or not topics:
+        return int(error)
+    (of_partition,) = struct.unpack_from(">h", answer, 14 + 2 + name_length + 4 + 4)
+    return int(of_partition)
+
+
+def _reassignment_error(answer: bytes, topic: str) -> int:
     """Header v1 (correlation, tags), throttle time, error, message, topics[name, partitions[index, error, …]]."""
     (error,) = struct.unpack_from(">h", answer, 9)
     if error:

@@ -75,9 +75,9 @@ def _leader(answer: bytes) -> int:
     return int(leader)
 
 
-def send(connection: socket.socket, api: int, body: bytes, *, flexible: bool = False) -> None:
-    """Write one request, version 0; a flexible one has tags in its header."""
-    header = struct.pack(">hhih", api, 0, _CORRELATION, len(_CLIENT)) + _CLIENT + (b"\x00" if flexible else b"")
+def send(connection: socket.socket, api: int, body: bytes, *, version: int = 0, flexible: bool = False) -> None:
+    """Write one request; a flexible one has tags in its header."""
+    header = struct.pack(">hhih", api, version, _CORRELATION, len(_CLIENT)) + _CLIENT + (b"\x00" if flexible else b"")
     connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
 
 

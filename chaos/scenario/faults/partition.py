@@ -39,7 +39,7 @@ Group = Annotated[tuple[Member, ...], Field(min_length=1)]
 
 
 class PartitionNetwork(LastingFault):
-    """Some brokers do not see each other, or their clients; the module says which, by shape."""
+    """Brokers do not see each other, or their clients: one is isolated, groups are split, a ring, a bridge, one way only."""
 
     kind: Literal["partition_network"]
     shape: Shape
@@ -76,7 +76,8 @@ class PartitionNetwork(LastingFault):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         for key, shapes in _KEYS.items():
-            if key in self.model_fields_set and self.shape not in shapes:
+            default = type(self).model_fields[key].default  # a schedule that is read again has all keys
+            if getattr(self, key) != default and self.shape not in shapes:
                 raise ValueError(f"shape {self.shape} has no `{key.rstrip('_')}`; it belongs to {' and '.join(shapes)}")
         if self.shape in _TARGETED and self.target is None:
             raise ValueError(f"shape {self.shape} needs a `target`: which broker?")

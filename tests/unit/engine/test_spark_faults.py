@@ -12,12 +12,12 @@ import psutil
 import pytest
 
 from chaos import clock
-from chaos.errors import InjectionError
+from chaos.errors import DeadlineError, InjectionError
 from chaos.faults import executors as aiming
 from chaos.faults import spark_cluster
 from chaos.faults.base import Scene
 from chaos.faults.catalogue import APPROACHES, CATALOGUE, prepare
-from chaos.faults.executors import resolve_executors
+from chaos.faults.executors import resolve_executors, wait_until_back
 from chaos.faults.spark import PausedExecutors
 from chaos.scenario.faults.spark import CrashMaster, CrashWorker, ExecutorFault
 from chaos.scenario.targets import executor_target, worker_target
@@ -149,10 +149,21 @@ def test_a_paused_executor_was_busy_or_is_missed(tasks, active, bit):
     paused.inject()
 
     proof = paused.proof()
+    app.states = {"0": ExecutorState("0", active=True, active_tasks=0)}
     paused.heal()
 
     assert proof.bit is bit
     assert victim.process.signals == ["suspend", "resume"]
+
+
+def test_executors_are_back_once_the_driver_knows_them(monkeypatch):
+    """A JVM that starts is there long before it can be given a task: a fault that follows would find it half made."""
+    monkeypatch.setattr(aiming, "_BACK_WITHIN_S", 0.01)
+    starting = executor(1)
+
+    with pytest.raises(DeadlineError, match="replace the executors"):
+        wait_until_back(scene_of(None, [starting]), FakeApp(tasks=[{"0": 0}]), 1)
+    wait_until_back(scene_of(None, [starting]), FakeApp(tasks=[{"0": 0, "1": 0}]), 1)
 
 
 @pytest.mark.parametrize(("target", "numbers"), [("worker-2", [2]), ("worker(all)", [1, 2, 3])])

@@ -205,6 +205,17 @@ def test_a_driver_whose_tasks_do_not_end_is_let_run_on(pipeline, aimed, monkeypa
     assert pipeline.done.count("pause") == pipeline.done.count("resume")
 
 
+def test_a_driver_is_not_frozen_again_once_the_run_has_ended(pipeline, aimed, monkeypatch):
+    """The heal comes from another thread, in the middle of a proof: what it let run on must stay so."""
+    monkeypatch.setattr(storage, "_COMMITTED_WITHIN_S", 0.01)
+    injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 90})
+    injection.inject()
+    injection.heal()
+
+    assert not injection.proof().bit
+    assert pipeline.done == ["pause", "resume", "restart"]
+
+
 def test_a_driver_between_two_batches_is_not_frozen(checkpoint, pipeline, aimed, monkeypatch):
     """All that is planned is done: there is nothing that the sink could know and the checkpoint not."""
     monkeypatch.setattr(storage, "_BATCH_WITHIN_S", 0.01)

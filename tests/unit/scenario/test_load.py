@@ -13,7 +13,7 @@ KINDS = kinds(Pipeline)
 PREDICTION = "write valid or invalid, or the exact anomaly: {duplicate: 1}"
 ISOLATION = "write read_committed or read_uncommitted"
 EXPECT = "write valid, or what a control must say: {duplicates: invalid}"
-VERIFIERS = "write duplicates, gaps, ordering, values, atomicity, offsets, ledger or stability"
+VERIFIERS = "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability or progress"
 
 
 def test_what_is_not_declared_has_a_default() -> None:

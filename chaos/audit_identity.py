@@ -1,0 +1,119 @@
+"""What makes a record of an audited sink the answer to one of the source, and what it must say.
+
+``dense-key``   the key is a decimal number; the workload wrote 0, 1, 2, … and id ``i`` is number ``i div P`` of line ``i mod P``
+``key``         any key, each once; a record's place in the source is its id
+``header:NAME`` the same, by a header (`chaos.audit_logs` lands it as the key)
+
+Ids made of places: offset * (P + 1) + partition, so each source partition is a line, and its numbers are its offsets. A record of
+the sink whose key the source does not have is in line P, numbered by where its key is there first.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from chaos.audit_logs import AuditUsageError, Ends, Logs
+from verifiers.base import Bounds, Evidence
+from verifiers.groups import decoded
+
+Model = Callable[[Column], Column]
+
+_EXACT = 3_037_000_499  # the square of a larger number is no long
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Evidence, and how its ids are named for people.
+
+    Attributes:
+        unique: whether no id is expected twice for certain.
+        names: gives an id of the evidence its key; the ids themselves are shown where it is None.
+    """
+
+    evidence: Evidence
+    unique: bool
+    keys: Callable[[frozenset[int]], Mapping[int, str]] | None = field(default=None)
+
+
+def model(name: str) -> Model:
+    """``identity``, ``square``, or ``module:function``: from the source's value to the sink's, both string columns.
+
+    Raises:
+        AuditUsageError: there is no such function.
+    """
+    if name in _MODELS:
+        return _MODELS[name]
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise AuditUsageError(f"--model {name}: must be identity, square, or module:function")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Model = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise AuditUsageError(f"--model {name}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return found
+
+
+def dense(logs: Logs, demanded: Model) -> Asked:
+    """By decimal keys."""
+    rows = decoded(logs.source).where("id IS NOT NULL").select("id", "partition", *_demand(demanded))
+    bounds = _whole(logs.sink_ends, _partitions(logs))
+    return Asked(Evidence("sink", rows, logs.sink, bounds, _positions(logs)), unique=False)
+
+
+def by_key(logs: Logs, demanded: Model) -> Asked:
+    """By any keys; both logs are joined."""
+    partitions = _partitions(logs)
+    lines = partitions + 1
+    firsts = logs.source.where("key IS NOT NULL").groupBy("key")
+    first = firsts.agg(F.expr("min_by(struct(partition, offset, value), struct(partition, offset)) AS first"))
+    wanted = first.selectExpr("key", "first.*").withColumn("id", F.expr(f"offset * {lines} + partition"))
+    stray = logs.sink.join(wanted, "key", "left_anti").where("key IS NOT NULL").groupBy("key")
+    place = f"CAST(min(offset * {partitions} + partition) * {lines} + {partitions} AS BIGINT) AS id"
+    ids = wanted.select("key", "id").unionByName(stray.agg(F.expr(place))).persist()
+    named = logs.sink.join(ids, "key", "left").drop("key").selectExpr("*", "CAST(id AS STRING) AS key")
+    columns = ("partition", "offset", "timestamp_ms", "key", "value")
+    bounds = _whole(logs.sink_ends, lines)
+    expected = wanted.select("id", "partition", *_demand(demanded))
+    evidence = Evidence("sink", expected, named.select(*columns), bounds, _positions(logs))
+
+    def keys(asked: frozenset[int]) -> Mapping[int, str]:
+        return {row["id"]: row["key"] for row in ids.where(F.col("id").isin(sorted(asked))).collect()} if asked else {}
+
+    return Asked(evidence, unique=True, keys=keys)
+
+
+def _demand(demanded: Model) -> tuple[Column, ...]:
+    value = demanded(F.col("value")).cast("string").alias("value")
+    return (value, F.lit(True).alias("required"), F.col("offset").alias("position"))  # noqa: FBT003 - a literal of SQL
+
+
+def _partitions(logs: Logs) -> int:
+    return 1 + max((*logs.source_ends, *logs.sink_ends), default=0)
+
+
+def _whole(ends: Ends, partitions: int) -> Ends:
+    """With the partitions that hold nothing."""
+    return {number: ends.get(number, Bounds(0, 0, 0)) for number in range(partitions)}
+
+
+def _positions(logs: Logs) -> Mapping[int, int]:
+    """Where no group was named, all of the source must have been processed."""
+    ends = {number: one.hw for number, one in logs.source_ends.items()}
+    return ends if logs.positions is None else logs.positions
+
+
+def _square(value: Column) -> Column:
+    """As the square pipeline writes it; numbers of which it is a long are squared as longs, which is quicker."""
+    short, long = value.try_cast("bigint"), value.cast("decimal(38, 0)")
+    return F.when(short.between(-_EXACT, _EXACT), (short * short).cast("string")).otherwise((long * long).cast("string"))
+
+
+_MODELS: Mapping[str, Model] = {"identity": lambda value: value, "square": _square}

@@ -1,0 +1,79 @@
+"""How the committed output went on: standstills, and what each fault cost, from the samples in the history.
+
+A sample is recorded when something changed (`chaos.sampler`): between two of them nothing did. ``end`` is the sum of the last
+stable offsets of the output, ``high`` that of its high watermarks.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from chaos.history import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What one fault cost.
+
+    Attributes:
+        fault: its name.
+        injected: the event of its injection.
+        seconds: from the injection to the end of the longest standstill that began before the next fault was injected; None
+            when the output never grew again.
+        committed: of the output, when it was injected.
+    """
+
+    fault: str
+    injected: Event
+    seconds: float | None
+    committed: int
+
+
+def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:
+    """Of every fault that was injected, in that order."""
+    injected = [event for event in events if (event.process, event.type, event.f) == ("nemesis", "ok", "inject")]
+    grown = growths(events)
+    ends_s = [event.elapsed_s for event in injected[1:]] + [float("inf")]
+    return tuple(
+        Recovery(str(event.value["fault"]), event, _seconds(event, end_s, grown), _committed_at(event, events))
+        for event, end_s in zip(injected, ends_s, strict=False)  # one end more than injections, when there are none
+    )
+
+
+def growths(events: Sequence[Event]) -> list[Event]:
+    """The samples at which the committed output had grown."""
+    samples = [event for event in events if (event.process, event.f) == ("sampler", "progress")]
+    return [now for before, now in pairwise(samples) if committed(now) > committed(before)]
+
+
+def longest_standstill_s(events: Sequence[Event]) -> float:
+    """Between the first and the last time that the output grew; 0 when it did not."""
+    return max((now.elapsed_s - before.elapsed_s for before, now in pairwise(growths(events))), default=0.0)
+
+
+def longest_blocked_s(events: Sequence[Event]) -> float:
+    """The longest time that the last stable offset stood still with records above it: a transaction was open (KAFKA-10167)."""
+    samples = [event for event in events if (event.process, event.f) == ("sampler", "progress") and "high" in event.value]
+    longest_s, since_s = 0.0, None
+    for before, now in pairwise(samples):
+        stands = now.value["end"] == before.value["end"] and before.value["high"] > before.value["end"]
+        since_s = (before.elapsed_s if since_s is None else since_s) if stands else None
+        longest_s = max(longest_s, now.elapsed_s - since_s if since_s is not None else 0.0)
+    return round(longest_s, 3)
+
+
+def committed(event: Event) -> int:
+    """Of the output, by one sample; at most the records of the workload."""
+    return int(event.value["committed"])
+
+
+def _seconds(began: Event, end_s: float, grown: Sequence[Event]) -> float | None:
+    after = [event for event in grown if event.index > began.index]
+    pairs = [(before, now) for before, now in pairwise([began, *after]) if before.elapsed_s < end_s]
+    standstills = [(now.elapsed_s - before.elapsed_s, now.elapsed_s - began.elapsed_s) for before, now in pairs]
+    return round(max(standstills)[1], 3) if standstills else None
+
+
+def _committed_at(moment: Event, events: Sequence[Event]) -> int:
+    samples = [event for event in events if (event.process, event.f) == ("sampler", "progress") and event.index < moment.index]
+    return committed(samples[-1]) if samples else 0

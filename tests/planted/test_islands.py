@@ -1,0 +1,186 @@
+"""Islands say what the verifiers say, to the letter: of every planted log, and of random ones.
+
+The tests of the four verifiers are imported, and asked again here of islands.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.planted.log import BEGAN_MS, Expected, Judge, Log, Record, clean
+from tests.planted.test_against_reference import damaged
+from tests.planted.test_duplicates import *  # noqa: F403 - each of its tests is asked of islands
+from tests.planted.test_gaps import *  # noqa: F403
+from tests.planted.test_ordering import *  # noqa: F403
+from tests.planted.test_values import *  # noqa: F403
+from verifiers import VERIFIERS, groups, islands
+from verifiers.base import Evidence, Finding, Verdict
+from verifiers.groups import Groups, Limits
+
+BY_OFFSET = Limits(block_bits=2, least_run=0)
+WITHOUT = Limits(block_bits=1, least_run=10**9)
+
+
+@pytest.fixture
+def judge(spark: SparkSession) -> Judge:
+    """Ask islands, with blocks of four numbers, so that most of a log is proved and the rest is read again."""
+
+    def ask(verifier: str, log: Log) -> Finding:
+        found = islands.check(log.evidence(spark), BY_OFFSET)
+        return next(finding for finding in found if finding.verifier == verifier)
+
+    return ask
+
+
+def directly(evidence: Evidence) -> tuple[Finding, ...]:
+    """What the verifiers say."""
+    return tuple(VERIFIERS[name].check(evidence) for name in islands.NAMES)
+
+
+@st.composite
+def rewritten(draw: st.DrawFn) -> Log:
+    """A long log, cut into pieces that are lost, repeated, moved to another partition or put elsewhere in their own."""
+    records, partitions = draw(st.integers(0, 160)), draw(st.integers(1, 4))
+    log = clean(records, partitions)
+    rows = {home: [row for row in log.observed if row.partition == home] for home in range(partitions)}
+    for _ in range(draw(st.integers(0, 5))):
+        here, there = (rows[draw(st.integers(0, partitions - 1))] for _ in range(2))
+        begin, length, to = (draw(st.integers(0, limit)) for limit in (40, 6, 40))
+        piece = here[begin : begin + length]
+        if draw(st.booleans()):
+            del here[begin : begin + length]
+        there[to:to] = piece * draw(st.integers(0, 2))
+    spoiled = draw(st.dictionaries(st.integers(0, 160), st.sampled_from([None, "", "x", "0"]), max_size=3))
+    keys = draw(st.dictionaries(st.integers(0, 160), st.sampled_from([None, "07", "7", " 7", "170"]), max_size=3))
+    every = draw(st.integers(1, 9))
+    observed = tuple(
+        Record(
+            home,
+            100 * home + place + place // every,
+            BEGAN_MS + place // 7,
+            keys.get(place, row.key),
+            spoiled.get(place, row.value),
+        )
+        for home, kept in rows.items()
+        for place, row in enumerate(kept)
+    )
+    unknown = draw(st.sets(st.integers(0, 160), max_size=2))
+    return replace(log.demanding(*unknown, required=False), observed=observed)
+
+
+LIMITS = st.builds(
+    Limits,
+    block_bits=st.integers(0, 5),
+    least_run=st.sampled_from([0, 3, 10**9]),
+    most_groups=st.sampled_from([10, 10_000]),
+    most_rows=st.sampled_from([5, 10_000]),
+    few_rows=st.sampled_from([0, 10_000]),
+)
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
+@given(log=st.one_of(rewritten(), rewritten(), damaged()), limits=LIMITS)
+def test_islands_say_what_the_verifiers_say(spark: SparkSession, log: Log, limits: Limits) -> None:
+    """Whatever the damage, the size of a block and the way that is chosen: counts, examples and notes are the same."""
+    evidence = log.evidence(spark)
+
+    assert islands.check(evidence, limits) == directly(evidence)
+
+
+@pytest.mark.parametrize("limits", [Limits(), BY_OFFSET, WITHOUT, Limits(most_groups=0)])
+def test_each_way_says_the_same(spark: SparkSession, limits: Limits) -> None:
+    """All anomalies at once, by islands, without offsets, and by the verifiers themselves."""
+    log = clean(96).without(9).again(21, 40).swapped(13, 16).changed(5, value="x").changed(64, partition=0, offset=41)
+    evidence = log.changed(33, key="033").demanding(30, required=False).evidence(spark)
+
+    found = islands.check(evidence, limits)
+
+    assert found == directly(evidence)
+    assert [finding.count for finding in found] == [1, 2, 2, 3]
+
+
+def test_of_a_clean_log_nothing_is_read_again(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its blocks are sound and its groups islands: the verifiers are given no row at all."""
+    monkeypatch.setattr(
+        islands, "_within", lambda rows, _evidence, blocks, *_: rows.where("false") if not len(blocks) else None
+    )
+
+    found = islands.check(clean(96).evidence(spark), BY_OFFSET)
+
+    assert [(finding.verdict, finding.checked) for finding in found] == [(Verdict.VALID, 96)] * 4
+
+
+def test_a_block_that_lacks_a_record_and_has_another_twice(spark: SparkSession) -> None:
+    """As many records as are expected, so only a fingerprint tells."""
+    found = islands.check(clean(96).changed(9, key="12", value="144").evidence(spark), BY_OFFSET)
+
+    assert [finding.count for finding in found] == [1, 1, 0, 0]
+
+
+def test_an_id_that_is_demanded_twice(spark: SparkSession) -> None:
+    """Its first row by place demands it; the log that holds it twice has a duplicate, though both logs are alike."""
+    log = clean(96)
+    twice = replace(log, expected=(*log.expected, Expected(9, 0, "82", required=True, position=40))).again(9, 40)
+    evidence = twice.evidence(spark)
+
+    found = islands.check(evidence, BY_OFFSET, unique=False)
+
+    assert found == directly(log.again(9, 40).evidence(spark))
+    assert [finding.count for finding in found] == [1, 0, 1, 0]
+
+
+def rows_of(part: Groups) -> list[tuple[int, ...]]:
+    """Groups as rows."""
+    return list(zip(*(column.tolist() for column in part.columns.values()), strict=True))
+
+
+@pytest.mark.parametrize("limits", [BY_OFFSET, WITHOUT])
+def test_groups_are_merged_in_any_order(spark: SparkSession, limits: Limits) -> None:
+    """Three parts of a log, cut anywhere and merged in any order and nesting, are the groups of the whole."""
+    log = clean(96).again(21, 40).swapped(13, 16).changed(33, key="x")
+    thirds = [replace(log, observed=log.observed[part::3]).evidence(spark) for part in range(3)]
+    whole = rows_of(groups.summarize(log.evidence(spark), limits))
+    parts = [groups.summarize(third, limits) for third in thirds]
+
+    merged = list(nested(parts))
+
+    assert len(merged) == 12
+    assert all(rows_of(one) == whole for one in merged)
+
+
+def nested(parts: list[Groups]) -> Iterator[Groups]:
+    """(a + b) + c and a + (b + c), for every order of the parts."""
+    for a, b, c in permutations(parts):
+        yield a.merge(b).merge(c)
+        yield a.merge(b.merge(c))
+
+
+def test_groups_that_were_made_otherwise_are_not_merged(spark: SparkSession) -> None:
+    """Their differences of number and offset mean nothing to each other."""
+    one, other = (groups.summarize(clean().evidence(spark), limits) for limits in (BY_OFFSET, WITHOUT))
+
+    with pytest.raises(ValueError, match="summarize both parts alike"):
+        one.merge(other)
+
+
+def test_ranges_cover_all_and_are_few() -> None:
+    """However many pieces there are: the widest holes are left out, whatever overlaps."""
+    begins = np.arange(0, 10_000, 10, dtype=np.int64)
+    begins[500:] += 5_000
+
+    found = list(islands._ranges(begins[::-1], begins[::-1] + 4))
+
+    assert len(found) == islands._RANGES
+    assert all(any(begin <= place and place + 4 <= end for begin, end in found) for place in begins.tolist())
+    assert not any(begin <= 7_000 <= end for begin, end in found)

@@ -1,0 +1,64 @@
+import pytest
+
+from chaos.scenario.plan import from_json, plan, to_json
+from tests.unit.scenario.declared import errors_in_fault, read
+
+WHEN = "when: {after: 1s}"
+WORDS = {
+    "kind: terminate_broker, target: controller": "terminate_broker controller, restarted after 3 s",
+    "kind: rolling_restart": "rolling_restart by terminate, one broker after the other",
+    "kind: rolling_restart, how: kill, restart_after: 2s": (
+        "rolling_restart by kill, one broker after the other, restarted after 2 s"
+    ),
+    "kind: chase_leader, target: 'leader(datasink, 0)', times: 4": (
+        "chase_leader leader(datasink, 0), 4 times, restarted after 1 s"
+    ),
+    "kind: power_loss, target: broker-1": "power_loss of broker-1, restarted after 3 s",
+    "kind: log_dir_full, target: any": "log_dir_full on any, room again after 3 s",
+    "kind: prefer_leader, target: transaction_coordinator": (
+        "prefer_leader: another replica than transaction_coordinator leads"
+    ),
+    "kind: reassign_partition, target: 'follower(datasink, 0)', for: 5s": (
+        "reassign_partition: the replica on follower(datasink, 0) is elsewhere for 5 s"
+    ),
+}
+
+
+@pytest.mark.parametrize(("fault", "words"), WORDS.items())
+def test_a_fault_is_read_said_and_written_down(fault: str, words: str) -> None:
+    """`chaos plan` says what it does, and a schedule on disk is the same schedule."""
+    scenario = read(f"faults: [{{{fault}, {WHEN}}}]").scenarios[0]
+
+    assert scenario.faults[0].what == words
+    assert from_json(to_json(plan(scenario, 1))) == plan(scenario, 1)
+
+
+def test_an_unclean_election_is_a_control() -> None:
+    """It can be declared where a loss is expected."""
+    fault = f"faults: [{{kind: unclean_election, target: 'leader(datasink, 0)', {WHEN}}}]"
+
+    assert read(fault, "expect: {gaps: invalid}").scenarios[0].faults[0].what == (
+        "unclean_election after leader(datasink, 0) was alone, restarted after 3 s"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("kind: terminate_broker, target: all", "the last brokers would wait for minutes for a controller that has ended"),
+        ("kind: chase_leader, target: any", "chase_leader is about a role that somebody has, any is none; it can be leader or"),
+        ("kind: chase_leader, target: controller, times: 1", "1 is too small; the least is 2"),
+        ("kind: chase_leader, target: controller, times: 11", "11 is too large; the most is 10"),
+        ("kind: unclean_election, target: controller", "it can be leader"),
+        ("kind: prefer_leader, target: 'follower(datasink, 0)'", "prefer_leader is about a role that somebody has"),
+        ("kind: reassign_partition, target: broker-1, for: 1s", "reassign_partition is about a role that somebody has"),
+        ("kind: rolling_restart, target: broker-1", "'target' is not known here"),
+        ("kind: rolling_restart, how: pause", "'pause' is not known here; write kill or terminate"),
+        ("kind: power_loss, target: broker-4", "there is no broker-4"),
+    ],
+)
+def test_a_mistake_in_a_broker_fault(fault: str, error: str) -> None:
+    """Each is said at load, in one line."""
+    (line,) = errors_in_fault(f"{{{fault}, {WHEN}}}")
+
+    assert error in line

@@ -1,0 +1,76 @@
+"""What may be broken at once while a scenario is expected to stay valid."""
+
+import pytest
+
+from tests.unit.scenario.declared import errors_in, errors_in_fault, read
+
+
+def test_all_brokers_may_die_when_they_come_back_in_time() -> None:
+    """Clients wait: everything at once is a fault like any other, when it ends."""
+    assert read("faults: [{kind: kill_broker, target: all, restart_after: 45s, when: {after: 1s}}]")
+    assert read("faults: [{kind: pause_broker, target: all, for: 45s, when: {after: 1s}}]")
+
+
+@pytest.mark.parametrize(
+    ("fault", "column"),
+    [
+        ("{kind: kill_broker, target: all, restart_after: 46s, when: {after: 1s}}", 62),
+        ("{kind: pause_broker, target: all, for: 46s, when: {after: 1s}}", 53),
+        ("{kind: log_dir_full, target: all, restart_after: 46s, when: {after: 1s}}", 63),
+    ],
+)
+def test_all_brokers_may_not_stay_away_for_longer_than_clients_wait(fault: str, column: int) -> None:
+    """No pipeline would live through it, so a run could not be valid."""
+    (line,) = errors_in_fault(fault)
+
+    assert line.startswith(f"scenarios.yaml:6:{column}: all brokers are down for 46 s, and clients wait for about 45 s")
+
+
+def test_what_is_to_be_caught_may_break_anything() -> None:
+    """A control is not expected to go on."""
+    fault = "faults: [{kind: kill_broker, target: all, restart_after: 50s, when: {after: 1s}}]"
+
+    assert read(fault, "expect: {gaps: invalid}")
+
+
+def test_power_loss_everywhere_is_a_control() -> None:
+    """What three replicas had in memory only is nowhere any more; of one broker the other two have it."""
+    fault = "{{kind: power_loss, target: {}, when: {{after: 1s}}}}"
+
+    assert read(f"faults: [{fault.format('controller')}]")
+    assert read(f"faults: [{fault.format('all')}]", "expect: {gaps: invalid}")
+    (line,) = errors_in_fault(fault.format("all"))
+    assert line.startswith("scenarios.yaml:6:41: when all brokers lose power, what was acknowledged and not flushed is lost")
+
+
+def test_an_unclean_election_is_a_control() -> None:
+    """It exists to lose what was acknowledged."""
+    (line,) = errors_in_fault("{kind: unclean_election, target: 'leader(datasink, 0)', when: {after: 1s}}")
+
+    assert line.startswith("scenarios.yaml:6:21: an unclean election throws away what was acknowledged: this cannot be valid")
+
+
+FIRST = "{name: one, kind: kill_broker, target: broker-1, restart_after: 58s, when: {after: 1s}}"
+
+
+def test_two_named_brokers_that_are_down_together_for_too_long() -> None:
+    """Brokers and moments are written down, so this can be known."""
+    second = "{kind: pause_broker, target: broker-2, for: 58s, when: {after: 5s}}"
+
+    (line,) = errors_in(f"faults: [{FIRST}, {second}]")
+
+    assert line.startswith("scenarios.yaml:6:132: one keeps broker-1 down at the same time, both for 54 s, and clients wait")
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        "{kind: pause_broker, target: broker-2, for: 58s, when: {after: 20s}}",
+        "{kind: pause_broker, target: broker-1, for: 58s, when: {after: 5s}}",
+        "{kind: pause_broker, target: 'leader(datasink, 0)', for: 58s, when: {after: 5s}}",
+        "{kind: pause_broker, target: broker-2, for: 58s, when: {progress: 40%}}",
+    ],
+)
+def test_what_may_meet_and_may_not_is_let_pass(second: str) -> None:
+    """They overlap for less, hit one broker, or nobody knows before the run."""
+    assert read(f"faults: [{FIRST}, {second}]")
