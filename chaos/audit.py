@@ -7,10 +7,11 @@ so whatever is missing is lost.
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from rich.text import Text
 
 from chaos import audit_identity, audit_logs, clock
 from chaos.audit_identity import Asked
-from chaos.audit_logs import AuditUsageError, Ends, Logs, Topics
+from chaos.audit_logs import AuditUsageError, Logs, Topics
 from chaos.errors import InconclusiveError
 from chaos.report.wording import number, one_line, seconds
 from chaos.runtime import artifacts, preflight
@@ -116,17 +117,17 @@ def judge(logs: Logs, asked: Asked, limits: Limits) -> tuple[tuple[Finding, ...]
         InconclusiveError: the source's keys do not identify its records.
     """
     expected = groups.summarize_expected(asked.evidence, limits, by_position=not asked.unique)
+    source, sink = logs.source.count(), logs.sink.count()
+    lost = source - int(expected["records"].sum()) if expected is not None and asked.keys is None else 0
+    if lost:
+        raise InconclusiveError(_no_ids(logs, lost, source))
     observed = groups.summarize(asked.evidence, limits)
-    sides = [logs.source.count() if side is None else int(side["records"].sum()) for side in (expected, observed)]
-    there = logs.source.count()
-    if asked.keys is None and sides[0] < there:
-        raise InconclusiveError(_no_ids(logs, there - sides[0], there))
     found = islands.judge(asked.evidence, expected, observed, limits, unique=asked.unique)
     if logs.positions is not None:
         found = (*found, VERIFIERS["offsets"].check(asked.evidence))
     if logs.uncommitted is not None:
         found = (*found, _read_committed(asked.evidence, logs.uncommitted))
-    return _named(found, asked), sides[0] + sides[1]
+    return _named(found, asked), source + sink
 
 
 def write(path: Path, audit: Audit) -> None:
@@ -142,3 +143,120 @@ def write(path: Path, audit: Audit) -> None:
     draft = path.with_name(f".{path.name}.draft")
     draft.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     draft.replace(path)
+
+
+def table(audit: Audit, width: int) -> RenderableType:
+    """The findings and the first examples of each, for people."""
+    rows = Table(box=box.SIMPLE_HEAD, width=width, pad_edge=False)
+    for name, justify in (("verifier", "left"), ("verdict", "left"), ("wrong", "right"), ("checked", "right")):
+        rows.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # rich knows literals only
+    rows.add_column("first of them", ratio=1, overflow="fold")
+    for finding in audit.findings:
+        verdict = Text(finding.verdict.name, style=f"bold {_COLOURS[finding.verdict]}")
+        rows.add_row(finding.verifier, verdict, number(finding.count), number(finding.checked), "\n".join(_told(finding)))
+    rate = number(round(audit.records / audit.seconds)) if audit.seconds else "0"
+    last = f"{audit.verdict.name}: {number(audit.records)} records in {seconds(audit.seconds)}, {rate} records/s"
+    end = Text(audit.problem and f"{audit.verdict.name}: {audit.problem}" or last, style=f"bold {_COLOURS[audit.verdict]}")
+    return Group(rows, end) if audit.findings else end
+
+
+def _told(finding: Finding) -> Iterator[str]:
+    if finding.note:
+        yield one_line(finding.note)
+    for one in finding.examples[:_SHOWN]:
+        place = f"partition {one.partition}" + (f" offset {one.offset}" if one.offset is not None else "")
+        yield one_line(f"{one.anomaly}: id {one.id}, {place}: {one.detail}")
+
+
+def _finding(finding: Finding) -> Mapping[str, Any]:
+    examples = [{**asdict(one), "detail": f"{one.anomaly}: {one.detail}"} for one in finding.examples]
+    return {**asdict(finding), "verdict": finding.verdict.name, "examples": examples}
+
+
+def _identity(request: Request) -> Callable[[Logs, audit_identity.Model], Asked]:
+    if request.identity == "dense-key":
+        return audit_identity.dense
+    header = request.identity.startswith("header:")
+    if header and request.topics is None:
+        raise AuditUsageError("--identity header:NAME needs topics: headers are not landed; land the header as the key")
+    if header or request.identity == "key":
+        return audit_identity.by_key
+    raise AuditUsageError(f"--identity {request.identity}: must be {IDENTITIES}")
+
+
+def _no_ids(logs: Logs, lost: int, source: int) -> str:
+    row = groups.decoded(logs.source).where("id IS NULL").select("partition", "offset", "key").head()
+    where = f", the first at partition {row['partition']} offset {row['offset']}: {row['key']!r}" if row else ""
+    return (
+        f"{lost} of the source's {source} keys are no ids{where}; name what identifies a record: --identity key or header:NAME"
+    )
+
+
+def _named(findings: Sequence[Finding], asked: Asked) -> tuple[Finding, ...]:
+    """With keys in place of ids that were made here."""
+    if asked.keys is None:
+        return tuple(findings)
+    ids = frozenset(one.id for finding in findings for one in finding.examples if one.id is not None)
+    keys = asked.keys(ids)
+    return tuple(replace(finding, examples=tuple(_renamed(one, keys) for one in finding.examples)) for finding in findings)
+
+
+def _renamed(one: Example, keys: Mapping[int, str]) -> Example:
+    detail = re.sub(r"\bid (\d+)", lambda match: f"key {keys.get(int(match[1]), match[1])}", one.detail)
+    return replace(one, id=keys.get(one.id) if one.id is not None else None, detail=detail)  # type: ignore[arg-type]
+
+
+def _read_committed(evidence: Evidence, uncommitted: DataFrame) -> Finding:
+    """Every committed row is in the uncommitted view as well; what is only there was aborted, or is open."""
+    place, row = ["partition", "offset"], "struct(key, value)"
+    both = evidence.observed.selectExpr(*place, f"{row} AS read").join(
+        uncommitted.selectExpr(*place, f"{row} AS there"), place, "full"
+    )
+    kinds = both.selectExpr(
+        "CASE WHEN read IS NULL THEN 'aborted' WHEN read <=> there THEN 'same' ELSE 'split view' END AS kind"
+    )
+    found = {one["kind"]: one["count"] for one in kinds.groupBy("kind").count().collect()}
+    split, hidden = found.get("split view", 0), found.get("aborted", 0)
+    checked = sum(found.values())
+    verdict, note = rule(evidence, split, checked)
+    return Finding("atomicity", "sink", verdict, split, checked, {"split view": split, "aborted": hidden}, (), note)
+
+
+@contextmanager
+def _place(request: Request) -> Iterator[str]:
+    """Where the logs are, or will be landed."""
+    if request.landed is not None or request.landing:
+        yield request.landed if request.landed is not None else request.landing
+        return
+    folder = tempfile.mkdtemp(prefix="chaos-audit-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _session(request: Request, echo: Echo) -> Iterator[SparkSession]:
+    """Compiled code and a JVM that optimizes, unlike the auditor's of small scenarios: rows outweigh the start."""
+    os.environ.setdefault("JAVA_HOME", str(preflight.find_java().parents[1]))
+    builder = (
+        SparkSession.builder.master(request.master)
+        .appName("chaos audit")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.memory", "3g")
+        .config("spark.sql.shuffle.partitions", "8")
+        .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+    )
+    if request.topics is not None:
+        builder = builder.config("spark.jars", ",".join(map(str, artifacts.ensure(echo).connector_jars)))
+    if request.master.startswith("local"):
+        builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield spark
+    finally:
+        with suppress(Py4JError, ConnectionError):  # it may have been killed
+            spark.stop()

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.errors import ChaosError, InconclusiveError
 from verifiers.base import Bounds
@@ -105,7 +106,9 @@ def _read(spark: SparkSession, place: str) -> DataFrame:
         if condition is None and not isinstance(error, PySparkException):
             raise
         reason = condition[1] if condition else type(error).__name__
-        raise AuditUsageError(f"{place} is no Parquet folder ({reason}): --landed names the folder of source/ and sink/") from None
+        raise AuditUsageError(
+            f"{place} is no Parquet folder ({reason}): --landed names the folder of source/ and sink/"
+        ) from None
     types = dict(rows.dtypes)
     wanted = _COLUMNS | {name: kind for name, kind in _OPTIONAL.items() if name in types}
     wrong = [f"{name} {kind} (found: {types.get(name, 'none')})" for name, kind in wanted.items() if types.get(name) != kind]
@@ -125,11 +128,8 @@ def _views(rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
 
 
 def _ends(rows: DataFrame) -> Ends:
-    found = rows.groupBy("partition").agg({"offset": "max", "*": "count"}).collect()
-    lows = {row["partition"]: row["min(offset)"] for row in rows.groupBy("partition").agg({"offset": "min"}).collect()}
-    return {
-        row["partition"]: Bounds(lows[row["partition"]], row["max(offset)"] + 1, row["max(offset)"] + 1) for row in found
-    }
+    found = rows.groupBy("partition").agg(F.min("offset").alias("low"), F.max("offset").alias("last")).collect()
+    return {row["partition"]: Bounds(row["low"], row["last"] + 1, row["last"] + 1) for row in found}
 
 
 # topics --------------------------------------------------------------------------------------------------------------------
@@ -153,7 +153,9 @@ def fix(topics: Topics) -> Fixed:
         source, sink = (_bounds(admin, topic, known[topic].partitions) for topic in (topics.source, topics.sink))
     except KafkaException as error:
         reason = error.args[0].str()
-        raise InconclusiveError(f"{topics.bootstrap} does not answer within {_ASK_S:g} s ({reason}): is it up, and reachable?") from error
+        raise InconclusiveError(
+            f"{topics.bootstrap} does not answer within {_ASK_S:g} s ({reason}): is it up, and reachable?"
+        ) from error
     return Fixed(source, sink, positions)
 
 

@@ -23,7 +23,7 @@ def test_a_course_that_is_through_says_so():
 
 def test_a_course_that_is_healed_ends_early():
     """A heal does not wait for the rounds that are left."""
-    course = Course(lambda stop: stop.wait(60))
+    course = Course(lambda stop: stop.wait(90))
     course.begin()
     assert course.missing(0.05) == {"problem": "not through after 0.05 s"}
 

@@ -53,6 +53,14 @@ def test_every_scenario_is_a_test_of_its_name_with_its_tags_as_marks(run_pytest)
     assert "second" not in smoke.stdout
 
 
+def test_a_scenario_can_be_repeated(run_pytest):
+    """Each time under a name of its own; tags select all of them."""
+    answer = run_pytest(GOOD, "-m", "chaos and smoke", "--collect-only", "-q", "--chaos-repeat", "3")
+
+    assert answer.stdout.split()[:3] == [f"scenarios.yaml::test_scenario[first#{number}]" for number in (1, 2, 3)]
+    assert "second" not in answer.stdout
+
+
 def test_wrong_yaml_ends_with_2_and_every_error_at_once(run_pytest):
     """Nothing is started, and nothing has to be mended twice."""
     answer = run_pytest(BAD, "-m", "chaos")
