@@ -7,11 +7,12 @@ with a broad ``except``: an error of a fault becomes an event of the history and
 next fault from being healed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from random import Random
 from threading import Event as Flag
-from threading import Lock, Thread
+from threading import Lock, Semaphore, Thread
 from typing import Any
 
 from chaos import clock, triggers
@@ -54,6 +55,7 @@ class Nemesis:
         self._in_force: dict[str, _InForce] = {}
         self._snares: dict[str, Snare] = {}
         self._released = {step.name: Flag() for step in schedule.steps}
+        self._slots = Semaphore(schedule.at_once) if schedule.at_once else None
         self._threads: list[Thread] = []
 
     def run(self, watch: Watch, check: Callable[[], None]) -> None:
@@ -91,12 +93,25 @@ class Nemesis:
         if not self._do("trigger", step.name, lambda: self._await(step, watch), when=str(fault.when)):
             self._let_go(step.name)
             return
-        if self._do("inject", step.name, lambda: self._inject(step), kind=fault.kind, draw=step.draw):
-            self._do("prove", step.name, lambda: self._prove(step.name))
-            self._release(step.name)
-            self._hold(step.name)
-        self._heal(step.name)
+        with self._slot():
+            if self._do("inject", step.name, lambda: self._inject(step), kind=fault.kind, draw=step.draw):
+                self._do("prove", step.name, lambda: self._prove(step.name))
+                self._release(step.name)
+                self._hold(step.name)
+            self._heal(step.name)
         self._let_go(step.name)
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        """One of those that may be in force at once; when the run is stopped meanwhile, nothing is injected anyhow."""
+        taken = False
+        while self._slots is not None and not taken and not self._stop.is_set():
+            taken = self._slots.acquire(timeout=_JOIN_S)
+        try:
+            yield
+        finally:
+            if self._slots is not None and taken:
+                self._slots.release()
 
     def _await(self, step: Step, watch: Watch) -> Mapping[str, Any]:
         approach(step.fault, self._scene)

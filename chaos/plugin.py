@@ -36,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--chaos-repeat", type=int, default=1, metavar="N", help="run every scenario N times, with the same schedule"
     )
+    group.addoption("--chaos-minutes", type=float, metavar="N", help="how long scenarios with `random` faults last (a soak)")
     group.addoption(
         "--chaos-runs", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are made (default: runs)"
     )

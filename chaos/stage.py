@@ -14,6 +14,7 @@ from chaos.history import load
 from chaos.report import allure, allure_files, codec, coverage, summary
 from chaos.report.terminal import Live
 from chaos.scenario.load import ScenarioFile
+from chaos.scenario.model import Scenario
 
 _WIDTH = 120
 
@@ -37,9 +38,13 @@ class Stage:
         """Run one scenario and report it, whatever comes of it."""
         replay = f'pytest -m chaos "{self.node}" --chaos-seed {self.harness.seed}'
         with uncaptured(self.config), Live(name) as live:
-            outcome = self.harness.run(self.file.scenario(name), self.file.system, replay, live)
+            outcome = self.harness.run(self._scenario(name), self.file.system, replay, live)
         self._report(outcome)
         return outcome
+
+    def _scenario(self, name: str) -> Scenario:
+        scenario, minutes = self.file.scenario(name), self.config.getoption("--chaos-minutes")
+        return scenario.lasting(minutes) if scenario.random and minutes else scenario
 
     def _report(self, outcome: Outcome) -> None:
         report = outcome.report

@@ -46,6 +46,9 @@ def _scenario(scenario: Scenario, brokers: int, workers: int) -> Iterator[Wrong]
     yield from _verifiers(scenario)
     yield from _fault_names(scenario)
     yield from limits.beyond(scenario, brokers)
+    for number, pick in enumerate(scenario.random.pick if scenario.random else ()):
+        for place, message in unreachable(scenario, pick.fault, brokers, workers):
+            yield ("random", "pick", number, "fault", *place), message
     for number, fault in enumerate(scenario.faults):
         here = ("faults", number)
         if isinstance(fault.when, After) and fault.when.after_s > scenario.workload.loading_s + _LATE_S:

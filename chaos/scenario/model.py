@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from chaos.scenario.declared import Declared, Name, Tag
 from chaos.scenario.faults import Fault
 from chaos.scenario.pipelines import Pipeline
+from chaos.scenario.random_faults import RandomFaults
 from chaos.scenario.units import PerSecond, SomeSeconds
 from chaos.scenario.words import did_you_mean, shown
 
@@ -84,10 +85,16 @@ class Scenario(Declared):
     pipeline: Pipeline
     workload: Workload = Workload()
     faults: tuple[Fault, ...] = ()
+    random: RandomFaults | None = None
     verify: Annotated[tuple[VerifierName, ...], Field(min_length=1)] = ("duplicates", "gaps", "ordering", "values")
     isolation: Isolation = "read_committed"
     recovery_slo_s: SomeSeconds = Field(alias="recovery_slo", default=60.0)
     expect: Expected = "valid"
+
+    def lasting(self, minutes: float) -> Self:
+        """The same scenario with a workload of so many minutes."""
+        records = round(60 * minutes * self.workload.rate_per_s)
+        return self.model_copy(update={"workload": self.workload.model_copy(update={"records": records})})
 
     @property
     def expected(self) -> Mapping[str, Expectation]:

@@ -37,11 +37,13 @@ class Schedule:
 
     Attributes:
         seed: of the whole run; with it and the scenario's name `plan` gives the same draws again.
+        at_once: how many faults may be in force at once; None for as many as are declared.
     """
 
     scenario: str
     seed: int
     steps: tuple[Step, ...]
+    at_once: int | None = None
 
 
 def scenario_seed(run_seed: int, name: str) -> int:
@@ -55,8 +57,9 @@ def plan(scenario: Scenario, run_seed: int) -> Schedule:
     A draw hangs on the names alone: a fault that is added, removed or moved changes no other fault's draw.
     """
     seed = scenario_seed(run_seed, scenario.name)
-    steps = tuple(Step(fault.name, fault, _drawn(seed, fault.name)) for fault in scenario.faults)
-    return Schedule(scenario.name, run_seed, steps)
+    by_chance = tuple(scenario.random.drawn(seed, scenario.workload.loading_s)) if scenario.random else ()
+    steps = tuple(Step(fault.name, fault, _drawn(seed, fault.name)) for fault in (*scenario.faults, *by_chance))
+    return Schedule(scenario.name, run_seed, steps, at_once=1 if by_chance else None)
 
 
 def describe(schedule: Schedule) -> list[str]:
@@ -67,7 +70,7 @@ def describe(schedule: Schedule) -> list[str]:
 def to_json(schedule: Schedule) -> dict[str, Any]:
     """As JSON values; faults are written as they are declared, units included."""
     steps = [{"name": step.name, "draw": step.draw, "fault": step.fault.model_dump(mode="json")} for step in schedule.steps]
-    return {"scenario": schedule.scenario, "seed": schedule.seed, "steps": steps}
+    return {"scenario": schedule.scenario, "seed": schedule.seed, "at_once": schedule.at_once, "steps": steps}
 
 
 def from_json(value: Mapping[str, Any]) -> Schedule:
@@ -78,7 +81,7 @@ def from_json(value: Mapping[str, Any]) -> Schedule:
         pydantic.ValidationError: a fault is none of this version's grammar.
     """
     steps = tuple(Step(step["name"], _FAULT.validate_python(step["fault"]), step["draw"]) for step in value["steps"])
-    return Schedule(value["scenario"], value["seed"], steps)
+    return Schedule(value["scenario"], value["seed"], steps, value.get("at_once"))
 
 
 def _drawn(seed: int, name: str) -> int:

@@ -1,7 +1,7 @@
 """The nemesis: every step is written down, every injection is healed once, nothing that fails keeps the rest from it."""
 
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Event as Flag
 
 import pytest
@@ -47,14 +47,15 @@ def played(tmp_path, monkeypatch):
     """Plays fakes in the place of a scenario's faults, in its order; returns nemesis, history and watch."""
     histories = ExitStack()
 
-    def play(*injections):
+    def play(*injections, at_once=None):
         fakes = iter(injections)
         monkeypatch.setattr(nemesis, "prepare", lambda *_: next(fakes))
         faults = [{"kind": "kill_broker", "target": "any", "when": {"after": "0s"}} for _ in injections]
         scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, faults=faults)
         history, stop = histories.enter_context(History(tmp_path / "history.jsonl")), Flag()
         watch = Watch(history, clock.monotonic_s(), 100, 1.0, stop)
-        return Nemesis(plan(scenario, 1), Scene(None, {}), history, stop), history, watch
+        schedule = replace(plan(scenario, 1), at_once=at_once)
+        return Nemesis(schedule, Scene(None, {}), history, stop), history, watch
 
     with histories:
         yield play
@@ -70,6 +71,16 @@ def test_a_step_is_triggered_injected_proved_and_healed_in_this_order(played):
     assert done == [("broker-1", "inject"), ("broker-1", "proof"), ("broker-1", "heal")]
     assert _said(history) == ["trigger", "inject", "prove", "heal"]
     assert history.latest("nemesis", "prove").value == {"fault": "kill_broker-1", "bit": True, "proof": {"seen": 1}}
+
+
+def test_one_fault_at_a_time_when_the_schedule_says_so(played):
+    """Faults by chance must not take down more than the cluster bears: the second waits until the first is healed."""
+    done = []
+    runner, _, watch = played(FakeInjection("broker-1", done, hold_s=0.3), FakeInjection("broker-2", done), at_once=1)
+
+    runner.run(watch, lambda: None)
+
+    assert [what for _, what in done] == ["inject", "proof", "heal"] * 2
 
 
 def test_a_fault_that_did_not_bite_is_written_down_as_such(played):

@@ -255,10 +255,16 @@ def test_workers_that_lost_their_daemon_first_stay_frozen_when_their_jvm_dies():
         clock.wait_until(lambda: not daemon.is_running(), within_s=5, reason="the daemon to be waited for")
         for worker in workers:
             worker.suspend()
+        clock.wait_until(lambda: stopped(workers) == 2, within_s=5, reason="the workers to stand still")
         jvm.kill()
         jvm.wait(5)
 
-        assert [worker.status() for worker in workers] == [psutil.STATUS_STOPPED] * 2
+        assert stopped(workers) == 2
+
+
+def stopped(processes):
+    """How many of them stand still."""
+    return sum(process.status() == psutil.STATUS_STOPPED for process in processes)
 
 
 @contextmanager

@@ -33,7 +33,7 @@ def test_the_process_understands_its_command(monkeypatch: pytest.MonkeyPatch, id
 
 
 def test_exact_counts_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One record in a request, one request under way, one broker that has it: what a lost answer or a dead leader costs is exact."""
+    """One record in a request, one request under way: what a lost answer or a dead leader costs is exact."""
     command = FillSource(20, 100.0, False, "1", 1, 1).command(ENDPOINTS, TOPICS, Path("/run"))  # noqa: FBT003
 
     monkeypatch.setattr(sys, "argv", list(command.argv[2:]))

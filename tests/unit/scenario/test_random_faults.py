@@ -1,0 +1,90 @@
+"""Faults by chance: all of them drawn before anything happens, by the seed and nothing else."""
+
+import pytest
+
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import from_json, plan, to_json
+from tests.unit.scenario.declared import errors_of
+
+KILL = {"kind": "kill_broker", "target": "any"}
+CUT = {"kind": "cut_link", "link": "pipeline->any", "for": "2s"}
+RANDOM = {"every": "5s", "pick": [{"weight": 3, "fault": KILL}, {"fault": CUT}]}
+
+
+def scenario(records=60_000, **random):
+    """Sixty seconds of workload."""
+    return Scenario.model_validate(
+        {
+            "name": "soak",
+            "title": "Soak",
+            "pipeline": {"kind": "spark_square"},
+            "workload": {"records": records, "rate": "1000/s"},
+            "random": RANDOM | random,
+        }
+    )
+
+
+def test_the_same_seed_draws_the_same_faults():
+    """A night that failed can be repeated; another night is another one."""
+    assert plan(scenario(), 7) == plan(scenario(), 7)
+    assert plan(scenario(), 7).steps != plan(scenario(), 8).steps
+
+
+def test_rounds_come_one_after_the_other_and_leave_time_to_recover():
+    """Every five seconds of sixty, the last one not at the very end; one fault at a time."""
+    schedule = plan(scenario(quiet="1%"), 7)
+
+    moments = [step.fault.when.after_s for step in schedule.steps]
+    assert moments == sorted(moments)
+    assert {moment % 5 for moment in moments} == {0}
+    assert 5 <= moments[0] <= moments[-1] <= 55
+    assert schedule.at_once == 1
+
+
+def test_names_tell_round_and_kind_and_are_unique():
+    """The report has a line for each."""
+    names = [step.name for step in plan(scenario(quiet="1%"), 7).steps]
+
+    assert len(set(names)) == len(names) >= 9
+    assert all(name.startswith("round-") and name.endswith(("kill_broker", "cut_link")) for name in names)
+
+
+def test_weights_and_quiet_rounds_are_kept():
+    """Three kills for a cut, and a quarter of the rounds is quiet, over many rounds."""
+    steps = plan(scenario().lasting(401 * 5 / 60), 7).steps
+    kills = sum(step.fault.kind == "kill_broker" for step in steps)
+
+    assert 0.65 < len(steps) / 400 < 0.85
+    assert 0.65 < kills / len(steps) < 0.85
+
+
+def test_a_drawn_schedule_survives_the_way_through_a_file():
+    """What was drawn is written down resolved, with its limit."""
+    schedule = plan(scenario(), 7)
+
+    assert from_json(to_json(schedule)) == schedule
+
+
+def test_a_soak_lasts_as_long_as_asked():
+    """Rate times minutes, also beyond the limit of a declared workload."""
+    assert scenario().lasting(30).workload.records == 1_800_000
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("{kind: kill_broker, target: any, when: {after: 5s}}", "its moment is drawn: leave `when` out"),
+        ("{name: a, kind: kill_broker, target: any}", "it may come several times: leave `name` and `until` out"),
+        ("{kind: kill_broker, target: broker-7}", "there is no broker-7"),
+        ("{kind: kill_brokr, target: any}", "there is no kind 'kill_brokr' (did you mean kill_broker?)"),
+    ],
+)
+def test_a_mistake_in_a_pick_is_shown_where_it_is(fault, message):
+    """Like that of any other fault."""
+    head = "version: 1\nscenarios:\n  - name: a\n    title: A\n    pipeline: {kind: spark_square}\n"
+    text = f"{head}    random: {{every: 5s, pick: [{{fault: {fault}}}]}}\n"
+
+    (error,) = errors_of(text)
+
+    assert error.startswith("scenarios.yaml:6:")
+    assert message in error
