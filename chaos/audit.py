@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from chaos.runtime import artifacts, preflight
 from verifiers import VERIFIERS, groups, islands
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.findings import rule
-from verifiers.groups import Limits
+from verifiers.groups import UNDECODABLE, Limits
 
 EXIT = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 IDENTITIES = "dense-key, key or header:NAME"
@@ -63,7 +63,7 @@ class Request:
     identity: str
     master: str = "local[*]"
     landing: str = ""
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +116,17 @@ def judge(logs: Logs, asked: Asked, limits: Limits) -> tuple[tuple[Finding, ...]
     Raises:
         InconclusiveError: the source's keys do not identify its records.
     """
-    expected = groups.summarize_expected(asked.evidence, limits, by_position=not asked.unique)
-    source, sink = logs.source.count(), logs.sink.count()
-    lost = source - int(expected["records"].sum()) if expected is not None and asked.keys is None else 0
+    expected = groups.summarize_expected(asked.evidence, limits)
+    lost = 0 if expected is None else int(expected["records"][expected["line"] == UNDECODABLE].sum())
     if lost:
-        raise InconclusiveError(_no_ids(logs, lost, source))
+        raise InconclusiveError(_no_ids(logs, lost))
     observed = groups.summarize(asked.evidence, limits)
     found = islands.judge(asked.evidence, expected, observed, limits, unique=asked.unique)
     if logs.positions is not None:
         found = (*found, VERIFIERS["offsets"].check(asked.evidence))
     if logs.uncommitted is not None:
         found = (*found, _read_committed(asked.evidence, logs.uncommitted))
-    return _named(found, asked), source + sink
+    return _named(found, asked), logs.records
 
 
 def write(path: Path, audit: Audit) -> None:
@@ -156,7 +155,7 @@ def table(audit: Audit, width: int) -> RenderableType:
         rows.add_row(finding.verifier, verdict, number(finding.count), number(finding.checked), "\n".join(_told(finding)))
     rate = number(round(audit.records / audit.seconds)) if audit.seconds else "0"
     last = f"{audit.verdict.name}: {number(audit.records)} records in {seconds(audit.seconds)}, {rate} records/s"
-    end = Text(audit.problem and f"{audit.verdict.name}: {audit.problem}" or last, style=f"bold {_COLOURS[audit.verdict]}")
+    end = Text(f"{audit.verdict.name}: {audit.problem}" if audit.problem else last, style=f"bold {_COLOURS[audit.verdict]}")
     return Group(rows, end) if audit.findings else end
 
 
@@ -184,12 +183,10 @@ def _identity(request: Request) -> Callable[[Logs, audit_identity.Model], Asked]
     raise AuditUsageError(f"--identity {request.identity}: must be {IDENTITIES}")
 
 
-def _no_ids(logs: Logs, lost: int, source: int) -> str:
+def _no_ids(logs: Logs, lost: int) -> str:
     row = groups.decoded(logs.source).where("id IS NULL").select("partition", "offset", "key").head()
     where = f", the first at partition {row['partition']} offset {row['offset']}: {row['key']!r}" if row else ""
-    return (
-        f"{lost} of the source's {source} keys are no ids{where}; name what identifies a record: --identity key or header:NAME"
-    )
+    return f"{lost} of the source's keys are no ids{where}; name what identifies a record: --identity key or header:NAME"
 
 
 def _named(findings: Sequence[Finding], asked: Asked) -> tuple[Finding, ...]:

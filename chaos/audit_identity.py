@@ -1,11 +1,11 @@
 """What makes a record of an audited sink the answer to one of the source, and what it must say.
 
-``dense-key``   the key is a decimal number; the workload wrote 0, 1, 2, … and id ``i`` is number ``i div P`` of line ``i mod P``
+``dense-key``   the key is a decimal number, written in rising order; id ``i`` is number ``i div P`` of line ``i mod P``
 ``key``         any key, each once; a record's place in the source is its id
 ``header:NAME`` the same, by a header (`chaos.audit_logs` lands it as the key)
 
-Ids made of places: offset * (P + 1) + partition, so each source partition is a line, and its numbers are its offsets. A record of
-the sink whose key the source does not have is in line P, numbered by where its key is there first.
+Ids made of places are offset * (P + 1) + partition: each source partition is a line, and its numbers are its offsets. A record
+of the sink whose key the source does not have is in line P, numbered by where its key is there first.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.audit_logs import AuditUsageError, Ends, Logs
@@ -23,8 +23,6 @@ from verifiers.groups import decoded
 
 Model = Callable[[Column], Column]
 
-_EXACT = 3_037_000_499  # the square of a larger number is no long
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -32,7 +30,7 @@ class Asked:
 
     Attributes:
         unique: whether no id is expected twice for certain.
-        names: gives an id of the evidence its key; the ids themselves are shown where it is None.
+        keys: gives ids of the evidence their keys; None where ids need no other name.
     """
 
     evidence: Evidence
@@ -63,7 +61,7 @@ def model(name: str) -> Model:
 
 def dense(logs: Logs, demanded: Model) -> Asked:
     """By decimal keys."""
-    rows = decoded(logs.source).where("id IS NOT NULL").select("id", "partition", *_demand(demanded))
+    rows = decoded(logs.source).select("id", "partition", *_demand(demanded))
     bounds = _whole(logs.sink_ends, _partitions(logs))
     return Asked(Evidence("sink", rows, logs.sink, bounds, _positions(logs)), unique=False)
 
@@ -111,9 +109,9 @@ def _positions(logs: Logs) -> Mapping[int, int]:
 
 
 def _square(value: Column) -> Column:
-    """As the square pipeline writes it; numbers of which it is a long are squared as longs, which is quicker."""
-    short, long = value.try_cast("bigint"), value.cast("decimal(38, 0)")
-    return F.when(short.between(-_EXACT, _EXACT), (short * short).cast("string")).otherwise((long * long).cast("string"))
+    """As the square pipeline writes it; where it is a long it is found as one, which is quicker."""
+    short, exact = value.try_cast("bigint"), value.cast("decimal(38, 0)")
+    return F.coalesce(F.try_multiply(short, short).cast("string"), (exact * exact).cast("string"))
 
 
 _MODELS: Mapping[str, Model] = {"identity": lambda value: value, "square": _square}

@@ -24,6 +24,7 @@ from verifiers.base import Bounds
 _COLUMNS = {"partition": "int", "offset": "bigint", "key": "string", "value": "string"}
 _OPTIONAL = {"timestamp_ms": "bigint", "isolation": "string"}
 _ASK_S = 10.0
+_END = 2**63 - 1
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -42,7 +43,8 @@ class Logs:
         source: columns partition, offset, key, value.
         sink: the same and timestamp_ms (null where unknown); committed rows.
         uncommitted: the same, the uncommitted view; None when there is none.
-        source_ends, sink_ends: how far they were read, by partition.
+        source_ends, sink_ends: how far they were read, by partition; of landed folders only that they were read to their ends.
+        records: in both.
         positions: of the consumer group; None when none was named.
     """
 
@@ -51,6 +53,7 @@ class Logs:
     uncommitted: DataFrame | None
     source_ends: Ends
     sink_ends: Ends
+    records: int
     positions: Mapping[int, int] | None = None
 
 
@@ -93,9 +96,10 @@ def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None) -> Logs
     """
     source, sink = (_read(spark, f"{folder.rstrip('/')}/{name}") for name in ("source", "sink"))
     committed, uncommitted = _views(sink)
+    (source_count, source_ends), (sink_count, sink_ends) = _extent(source), _extent(committed)
     if fixed is None:
-        fixed = Fixed(_ends(source), _ends(committed))
-    return Logs(source, committed, uncommitted, fixed.source, fixed.sink, fixed.positions)
+        fixed = Fixed(source_ends, sink_ends)
+    return Logs(source, committed, uncommitted, fixed.source, fixed.sink, source_count + sink_count, fixed.positions)
 
 
 def _read(spark: SparkSession, place: str) -> DataFrame:
@@ -127,9 +131,10 @@ def _views(rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     return timed.where("NOT isolation <=> 'read_uncommitted'").select(*columns), uncommitted
 
 
-def _ends(rows: DataFrame) -> Ends:
-    found = rows.groupBy("partition").agg(F.min("offset").alias("low"), F.max("offset").alias("last")).collect()
-    return {row["partition"]: Bounds(row["low"], row["last"] + 1, row["last"] + 1) for row in found}
+def _extent(rows: DataFrame) -> tuple[int, Ends]:
+    """How many records, and their partitions; whoever landed them has read each to its end, wherever that is."""
+    records, last = rows.agg(F.count("*"), F.max("partition")).collect()[0]
+    return records, {number: Bounds(0, _END, _END) for number in range(0 if last is None else last + 1)}
 
 
 # topics --------------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, Row
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Example, Finding
 from verifiers.findings import by_partition, decoded, first, rule
 
-_KINDS = ("lost", "pending", "recovered", "absent")
+KINDS = ("lost", "pending", "recovered", "absent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Gaps:
         """
         judged = _judged(evidence)
         found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
-        counts = {kind: found.get(kind, 0) for kind in _KINDS}
+        counts = {kind: found.get(kind, 0) for kind in KINDS}
         lost, pending = counts["lost"], counts["pending"]
         checked = proved + found.get("there", 0) + lost + pending
         missing = judged.where("kind IN ('lost', 'pending')")
@@ -48,7 +48,7 @@ class Gaps:
 
 
 def _judged(evidence: Evidence) -> DataFrame:
-    """Every expected record: id, partition, position, and its kind, ``there`` or one of `_KINDS`.
+    """Every expected record: id, partition, position, and its kind, ``there`` or one of `KINDS`.
 
     The number of a row's partition is that of its input's, so positions are found by it.
     """

@@ -4,14 +4,14 @@
     int        id%P   id div P >> 12   number - offset  of which not required    numbers of  the fingerprints
 
 ``number`` is ``id div P``. Records without an id are in line and block -1, and their number is their offset. A record's
-fingerprint is a 64-bit hash of (partition, id, value).
+fingerprint is a 64-bit hash of (partition, id, value). Expected rows are not grouped by offset: their delta is 0, and first and
+last are the positions that demand them (-1 where there are none).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
@@ -24,7 +24,9 @@ Flags = NDArray[np.bool_]
 UNDECODABLE = -1
 _DIGITS = " + ".join(["1", *(f"int(id >= {10**power}L)" for power in range(1, 19))])
 _ID = f"CASE WHEN id >= 0 AND octet_length(key) = {_DIGITS} THEN id END"  # a cast alone takes " 07" for 7: `findings.decoded`
-_KEY = ("partition", "line", "block", "delta")
+_HOME = ("partition", "line", "block")
+_ROW = ("number", "fingerprint")
+_KEY = (*_HOME, "delta")
 _HOW = {
     "records": np.add,
     "optional": np.add,
@@ -34,11 +36,9 @@ _HOW = {
     "total": np.add,
 }
 _COLUMNS = (*_KEY, *_HOW)
+_FINGERPRINT = "IF(id IS NULL, 0L, xxhash64(partition, id, value))"
 _TOTALS = (
     "count(*) AS records",
-    "count_if(NOT required) AS optional",
-    "min(number) AS first",
-    "max(number) AS last",
     "bit_xor(fingerprint) AS xor",
     "sum(shiftrightunsigned(fingerprint, 32)) AS total",  # of the upper half: 2^31 records cannot overflow it
 )
@@ -71,10 +71,12 @@ class Groups:
     Attributes:
         columns: by name, as above, all of one length, ordered by the first four.
         by_offset: False where ``delta`` is 0 throughout, so that a block has one group in each partition.
+        placed: whether ``first - delta`` and ``last - delta`` are the offsets (or positions) between which its records are.
     """
 
     columns: Mapping[str, Longs]
     by_offset: bool
+    placed: bool
 
     def __getitem__(self, column: str) -> Longs:
         return self.columns[column]
@@ -87,7 +89,8 @@ class Groups:
         """
         if self.by_offset is not other.by_offset:
             raise ValueError("groups by offset and groups without it cannot be merged: summarize both parts alike")
-        return _merged({name: np.concatenate((self[name], other[name])) for name in _COLUMNS}, by_offset=self.by_offset)
+        columns = {name: np.concatenate((self[name], other[name])) for name in _COLUMNS}
+        return _merged(columns, by_offset=self.by_offset, placed=self.placed and other.placed)
 
     def solid(self) -> Flags:
         """Which groups are islands: as many records as numbers, in the order of their offsets."""
@@ -100,18 +103,22 @@ class Groups:
 
 def summarize(evidence: Evidence, limits: Limits) -> Groups | None:
     """The observed log; None where there are too many groups to be held."""
-    rows = _keyed(decoded(evidence.observed).withColumn("required", F.lit(True)), evidence, limits, "offset")  # noqa: FBT003
+    rows = _keyed(decoded(evidence.observed), evidence, limits, "offset").selectExpr(*_HOME, "number - offset AS delta", *_ROW)
     probe = rows.select(*_KEY).take(_PROBE)
-    return _bounded(rows, limits, by_offset=len(set(probe)) * limits.least_run <= len(probe))
+    by_offset = len(set(probe)) * limits.least_run <= len(probe)
+    keyed = rows if by_offset else rows.withColumn("delta", F.lit(0).cast("long"))
+    totals = (*_TOTALS, "0L AS optional", "min(number) AS first", "max(number) AS last")
+    return _bounded(keyed, totals, limits, by_offset=by_offset, placed=by_offset)
 
 
-def summarize_expected(evidence: Evidence, limits: Limits, *, by_position: bool) -> Groups | None:
-    """The same of what is expected.
-
-    Args:
-        by_position: whether it must show that an id is expected once; else that is taken for granted.
-    """
-    return _bounded(_keyed(evidence.expected, evidence, limits, "position"), limits, by_offset=by_position)
+def summarize_expected(evidence: Evidence, limits: Limits) -> Groups | None:
+    """What is expected."""
+    rows = _keyed(evidence.expected, evidence, limits, "position").selectExpr(
+        *_HOME, "0L AS delta", *_ROW, "position", "required"
+    )
+    places = ("coalesce(min(position), -1L) AS first", "coalesce(max(position), -1L) AS last")
+    totals = (*_TOTALS, "count_if(NOT required) AS optional", *places)
+    return _bounded(rows, totals, limits, by_offset=False, placed=True)
 
 
 def decoded(observed: DataFrame) -> DataFrame:
@@ -138,44 +145,29 @@ def reduced(how: np.ufunc, column: Longs, begins: Longs) -> Longs:
 
 
 def _keyed(rows: DataFrame, evidence: Evidence, limits: Limits, place: str) -> DataFrame:
-    """Rows with the columns of `_KEY` and: number, required, fingerprint."""
+    """Rows and, beside their columns, those of `_HOME` and `_ROW`."""
     partitions = max(1, len(evidence.bounds))
-    return (
-        rows.selectExpr(
-            "partition",
-            f"id % {partitions} AS line",
-            f"coalesce(id DIV {partitions}, {place}) AS number",
-            place,
-            "required",
-            "IF(id IS NULL, 0L, xxhash64(partition, id, value)) AS fingerprint",
-        )
-        .withColumn("block", F.expr(f"IF(line IS NULL, {UNDECODABLE}L, shiftright(number, {limits.block_bits}))"))
-        .selectExpr(
-            "partition",
-            f"coalesce(line, {UNDECODABLE}L) AS line",
-            "block",
-            f"number - {place} AS delta",
-            "number",
-            "required",
-            "fingerprint",
-        )
+    numbered = rows.selectExpr("*", f"coalesce(id % {partitions}, {UNDECODABLE}L) AS line", f"id DIV {partitions} AS numbered")
+    return numbered.selectExpr(
+        "*",
+        f"coalesce(shiftright(numbered, {limits.block_bits}), {UNDECODABLE}L) AS block",
+        f"coalesce(numbered, {place}) AS number",
+        f"{_FINGERPRINT} AS fingerprint",
     )
 
 
-def _bounded(rows: DataFrame, limits: Limits, *, by_offset: bool) -> Groups | None:
-    keyed = rows if by_offset else rows.withColumn("delta", F.lit(0).cast("long"))
-    found = keyed.groupBy(*_KEY).agg(*map(F.expr, _TOTALS)).limit(limits.most_groups + 1).toArrow()
-    return None if len(found) > limits.most_groups else _merged(_columns(found), by_offset=by_offset)
+def _bounded(rows: DataFrame, totals: Sequence[str], limits: Limits, *, by_offset: bool, placed: bool) -> Groups | None:
+    found = rows.groupBy(*_KEY).agg(*map(F.expr, totals)).limit(limits.most_groups + 1).toArrow()
+    if len(found) > limits.most_groups:
+        return None
+    columns = {name: found.column(name).to_numpy().astype(np.int64, copy=False) for name in _COLUMNS}
+    return _merged(columns, by_offset=by_offset, placed=placed and not (columns["first"] < columns["delta"]).any())
 
 
-def _columns(found: pa.Table) -> dict[str, Longs]:
-    return {name: found.column(name).to_numpy().astype(np.int64, copy=False) for name in _COLUMNS}
-
-
-def _merged(columns: Mapping[str, Longs], *, by_offset: bool) -> Groups:
+def _merged(columns: Mapping[str, Longs], *, by_offset: bool, placed: bool) -> Groups:
     """Ordered by their keys, each key once."""
     order = np.lexsort([columns[name] for name in reversed(_KEY)])
     ordered = {name: column[order] for name, column in columns.items()}
     begins = starts(*(ordered[name] for name in _KEY))
     keys = {name: ordered[name][begins] for name in _KEY}
-    return Groups(keys | {name: reduced(how, ordered[name], begins) for name, how in _HOW.items()}, by_offset)
+    return Groups(keys | {name: reduced(how, ordered[name], begins) for name, how in _HOW.items()}, by_offset, placed)

@@ -12,7 +12,7 @@ writes nothing else, so 10^8 records are some 10^5 islands, and what holds of th
    from its first to its last is an island: no two records of a partition share an offset. Expected rows are grouped too.
 2. A block is *sound* when as many records are there as are expected and their fingerprints agree: exclusive or and sum of a
    hash of partition, id and value. Then none is missing, double, wrong or elsewhere; that two unlike blocks agree by chance
-   has a probability of 2^-64 at most.
+   has a probability of 2^-64 at most. As islands that do not overlap hold no number twice, no id is expected twice either.
 3. The rows of all other blocks are read again, and the verifiers judge those as if the log held nothing else. What is said of
    a record hangs on records of the same id alone, so what was left out changes nothing but ``checked``.
 4. Order is judged by islands alone: taken in the order of their offsets, one that begins below the highest number before it in
@@ -34,17 +34,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers import groups, runs
+from verifiers import gaps, groups, runs, values
 from verifiers.base import Evidence, Finding
 from verifiers.duplicates import Duplicates
-from verifiers.findings import EXAMPLES
+from verifiers.findings import EXAMPLES, rule
 from verifiers.gaps import Gaps
-from verifiers.groups import UNDECODABLE, Groups, Limits, Longs, reduced, starts
+from verifiers.groups import UNDECODABLE, Flags, Groups, Limits, Longs, reduced, starts
 from verifiers.ordering import Ordering
 from verifiers.runs import Late, Runs
 from verifiers.values import Values
 
 NAMES = ("duplicates", "gaps", "ordering", "values")
+_KINDS = (("duplicates", ("duplicate",)), ("gaps", gaps.KINDS), ("values", values.KINDS))
 _DEFAULT = Limits()
 _RANGES = 32  # of offsets in a partition, to which a second read is confined
 
@@ -57,7 +58,7 @@ def check(evidence: Evidence, limits: Limits = _DEFAULT, *, unique: bool = True)
             one that demands it. Every row has a position, and no two of a partition the same.
     """
     with ThreadPoolExecutor(1, "islands") as pool:  # one scan ends while the other begins
-        expected = pool.submit(groups.summarize_expected, evidence, limits, by_position=not unique)
+        expected = pool.submit(groups.summarize_expected, evidence, limits)
         observed = groups.summarize(evidence, limits)
         return judge(evidence, expected.result(), observed, limits, unique=unique)
 
@@ -67,7 +68,7 @@ def judge(
 ) -> tuple[Finding, ...]:
     """The same, from the groups of both sides; None where there are too many."""
     whole = evidence if unique else replace(evidence, expected=_demanded(evidence.expected))
-    if expected is None or observed is None:
+    if expected is None or observed is None or not (unique or observed.by_offset):
         return _directly(whole)
     partitions = max(1, len(evidence.bounds))
     doubtful = _doubtful(expected, observed, partitions)
@@ -75,6 +76,8 @@ def judge(
     proved, rest = (int(observed["records"][part].sum()) for part in (~again, again))
     if rest > proved and rest > limits.few_rows:
         return _directly(whole)
+    if not len(doubtful):
+        return _sound(evidence, proved, observed)
     with _narrowed(evidence, doubtful, (expected, observed), limits, unique=unique) as narrow:
         return (
             Duplicates().check(narrow, proved),
@@ -88,6 +91,13 @@ def _directly(evidence: Evidence) -> tuple[Finding, ...]:
     return tuple(verifier.check(evidence) for verifier in (Duplicates(), Gaps(), Ordering(), Values()))
 
 
+def _sound(evidence: Evidence, proved: int, observed: Groups) -> tuple[Finding, ...]:
+    """Nothing but the order of islands is left to be judged."""
+    verdict, note = rule(evidence, 0, proved)
+    none = [Finding(name, evidence.subject, verdict, 0, proved, dict.fromkeys(kinds, 0), (), note) for name, kinds in _KINDS]
+    return (none[0], none[1], _ordering(evidence, evidence, observed, _DEFAULT), none[2])
+
+
 def _demanded(expected: DataFrame) -> DataFrame:
     """Of the rows of an id the first."""
     firsts = expected.groupBy("id").agg(F.expr("min_by(struct(*), struct(partition, position)) AS first"))
@@ -99,31 +109,36 @@ def _demanded(expected: DataFrame) -> DataFrame:
 
 def _doubtful(expected: Groups, observed: Groups, partitions: int) -> Longs:
     """The blocks that are not proved sound, or that hold groups which are no islands; ascending."""
-    sides = (expected, observed)
-    unlike = _unlike(*(_by_block(side, partitions) for side in sides))
-    broken = [side.ids(partitions)[~side.solid()] for side in sides if side.by_offset]
-    optional = expected.ids(partitions)[expected["optional"] > 0]
-    undecodable = np.full(int((observed["line"] < 0).any()), UNDECODABLE, np.int64)
-    return np.unique(np.concatenate((unlike, optional, undecodable, *broken)))
+    found, wanted = observed.ids(partitions), expected.ids(partitions)
+    unlike = _unlike(_by_block(expected, partitions), _by_block(observed, partitions))
+    broken = found[~observed.solid() | _overlapping(observed, found)] if observed.by_offset else found[:0]
+    undecodable = found[found == UNDECODABLE]
+    return np.unique(np.concatenate((unlike, broken, undecodable, wanted[expected["optional"] > 0])))
 
 
 def _by_block(side: Groups, partitions: int) -> Longs:
-    """A row for each block, ascending: block, xor, records, total, islands that overlap the one before them."""
-    order = np.lexsort((side["first"], side.ids(partitions)))
-    blocks, first, last = side.ids(partitions)[order], side["first"][order], side["last"][order]
-    overlaps = np.zeros(len(blocks), np.int64)
-    if side.by_offset:
-        overlaps[1:] = (blocks[1:] == blocks[:-1]) & (first[1:] <= last[:-1])
-    begins = starts(blocks)
-    sums = (reduced(np.add, column, begins) for column in (side["records"][order], side["total"][order], overlaps))
-    return np.stack((blocks[begins], reduced(np.bitwise_xor, side["xor"][order], begins), *sums), axis=1)
+    """A row for each block, ascending: block, xor, records, total."""
+    blocks = side.ids(partitions)
+    order = np.argsort(blocks, kind="stable")
+    begins = starts(blocks[order])
+    sums = (reduced(np.add, side[name][order], begins) for name in ("records", "total"))
+    return np.stack((blocks[order][begins], reduced(np.bitwise_xor, side["xor"][order], begins), *sums), axis=1)
 
 
 def _unlike(expected: Longs, observed: Longs) -> Longs:
-    """Blocks that one side has and the other has not, or has otherwise, and those in which an id is expected twice."""
+    """Blocks that one side has and the other has not, or has otherwise."""
     both, here, there = np.intersect1d(expected[:, 0], observed[:, 0], assume_unique=True, return_indices=True)
-    same = (expected[here, :4] == observed[there, :4]).all(axis=1) & (expected[here, 4] == 0)
+    same = (expected[here] == observed[there]).all(axis=1)
     return np.setdiff1d(np.concatenate((expected[:, 0], observed[:, 0])), both[same])
+
+
+def _overlapping(side: Groups, blocks: Longs) -> Flags:
+    """Groups that begin before the last number of another one of their block."""
+    order = np.lexsort((side["first"], blocks))
+    flags = np.zeros(len(order), np.bool_)
+    same = blocks[order][1:] == blocks[order][:-1]
+    flags[order[1:]] = same & (side["first"][order][1:] <= side["last"][order][:-1])
+    return flags
 
 
 # reading them again --------------------------------------------------------------------------------------------------------
@@ -140,9 +155,6 @@ def _narrowed(
     narrow = replace(
         evidence, expected=expected if unique else _demanded(expected), observed=observed.select(*evidence.observed.columns)
     )
-    if not len(doubtful):
-        yield narrow
-        return
     kept = (narrow.expected.persist(), narrow.observed.persist())
     try:
         yield narrow
@@ -157,8 +169,6 @@ def _within(rows: DataFrame, evidence: Evidence, blocks: Longs, limits: Limits, 
     Args:
         spans: SQL that is true of all of them, which a Parquet reader can use to leave out what is not.
     """
-    if not len(blocks):
-        return rows.where("false")
     wanted = rows.sparkSession.createDataFrame(pa.table({"_block": blocks}))
     keyed = rows.where(spans).withColumn("_block", F.expr(groups.block_of(max(1, len(evidence.bounds)), limits)))
     return keyed.join(F.broadcast(wanted), "_block", "left_semi").drop("_block")
@@ -166,7 +176,7 @@ def _within(rows: DataFrame, evidence: Evidence, blocks: Longs, limits: Limits, 
 
 def _spans(side: Groups, evidence: Evidence, blocks: Longs, place: str) -> str:
     """SQL: where rows of these blocks are, as a few ranges of offsets (or positions) in each partition."""
-    if not side.by_offset:
+    if not side.placed:
         return "true"
     wanted = np.isin(side.ids(max(1, len(evidence.bounds))), blocks)
     partition, first, last, delta = (side[name][wanted] for name in ("partition", "first", "last", "delta"))

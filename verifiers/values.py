@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, Row
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Finding
 from verifiers.findings import decoded, example, first, rule
 
-_KINDS = ("wrong value", "phantom", "misrouted", "undecodable")
+KINDS = ("wrong value", "phantom", "misrouted", "undecodable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Values:
         """
         judged = _judged(evidence)
         found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
-        counts = {kind: found.get(kind, 0) for kind in _KINDS}
+        counts = {kind: found.get(kind, 0) for kind in KINDS}
         count, checked = sum(counts.values()), proved + sum(found.values())
         examples = tuple(example(row["kind"], row, _detail(row)) for row in first(judged.where("kind <> 'right'"), count))
         verdict, note = rule(evidence, count, checked)
@@ -44,7 +44,7 @@ class Values:
 
 
 def _judged(evidence: Evidence) -> DataFrame:
-    """Every observed record; columns added: expected_partition, expected_value, kind (``right`` or one of `_KINDS`)."""
+    """Every observed record; columns added: expected_partition, expected_value, kind (``right`` or one of `KINDS`)."""
     expected = evidence.expected.selectExpr("id", "partition AS expected_partition", "value AS expected_value")
     kind = """CASE WHEN id IS NULL THEN 'undecodable'
                    WHEN expected_partition IS NULL THEN 'phantom'

@@ -5,6 +5,9 @@
     slice      bytes arrive in small pieces with time between them (``slicer``)
     cut after  a connection is closed once so many bytes have passed it (``limit_data``)
 
+The proof is a connection of our own through each link, and the same past it, straight to the broker: the first fares as
+declared, the second well.
+
 These toxics write to their connection without heeding an interrupt. If one were taken away while its receiver has died, the
 API of the whole server would wait for ever (the same as toxiproxy/delay.go tells of ``latency``). So the heal breaks the
 connections first, lets them end, and takes the toxics away then: what was slow does not become fast, it connects anew.
@@ -25,45 +28,50 @@ from chaos.system.links import Link
 from chaos.system.probe import Transfer
 
 _SETTLE_S = 0.3  # longer than any of these toxics sleeps
-_MEASURE_S = 0.5
+_THROTTLED_S = 0.5
+_SLICED_S = 0.1
 _LEAST_BYTES = 1000
 _MOST_BYTES = 100_000
-_TOLERANCE = 1.1
 _PIECES = 4
+_EARLY = 0.9
+_DIFFERENCE = 0.5
+_WITHIN_S = 10.0
 
-Judge = Callable[[Link], tuple[bool, Mapping[str, object]]]
+Fares = Callable[[Transfer, Transfer], bool]
 
 
 def prepare_reset(fault: ResetLink, scene: Scene, rng: Random) -> Injection:
     """Aim a `ResetLink`; a client speaks first, so its direction is enough."""
     links, target = resolve_links(fault.link, scene, rng)
     toxic = Toxics(name_of(fault), "reset_peer", "up", {"timeout": 0})
-    return DisturbedLinks(target, fault.for_s, links, toxic, _is_reset, breaks=True)
+    return DisturbedLinks(target, fault.for_s, links, toxic, Trial(1, is_reset), breaks=True)
 
 
 def prepare_throttle(fault: ThrottleLink, scene: Scene, rng: Random) -> Injection:
     """Aim a `ThrottleLink`."""
     links, target = resolve_links(fault.link, scene, rng)
     toxic = Toxics(name_of(fault), "bandwidth", fault.stream, {"rate": fault.rate_kb_per_s})
-    judge = _slow(fault.stream, fault.rate_kb_per_s)
-    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, judge)
+    size = min(_MOST_BYTES, max(_LEAST_BYTES, round(1000 * fault.rate_kb_per_s * _THROTTLED_S)))
+    trial = Trial(size, slower_by(size / (1000 * fault.rate_kb_per_s)))
+    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, trial)
 
 
 def prepare_slice(fault: SliceLink, scene: Scene, rng: Random) -> Injection:
     """Aim a `SliceLink`."""
     links, target = resolve_links(fault.link, scene, rng)
     attributes = {"average_size": fault.size_bytes, "size_variation": 0, "delay": round(1e6 * fault.every_s)}
+    pieces = max(_PIECES, round(_SLICED_S / fault.every_s)) + 1
+    trial = Trial(pieces * fault.size_bytes, slower_by((pieces - 1) * fault.every_s))
     toxic = Toxics(name_of(fault), "slicer", fault.stream, attributes)
-    judge = _sliced(fault.stream, fault.size_bytes, fault.every_s)
-    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, judge)
+    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, trial)
 
 
 def prepare_cut_after(fault: CutAfterBytes, scene: Scene, rng: Random) -> Injection:
     """Aim a `CutAfterBytes`."""
     links, target = resolve_links(fault.link, scene, rng)
     toxic = Toxics(name_of(fault), "limit_data", fault.stream, {"bytes": fault.size_bytes})
-    judge = _ends(fault.stream, fault.size_bytes)
-    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, judge)
+    trial = Trial(2 * fault.size_bytes, ends_within(fault.size_bytes, down=fault.stream != "up"))
+    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, trial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +84,25 @@ class Toxics:
     attributes: Mapping[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is sent, and asked for, over a link and past it.
+
+    Attributes:
+        size: bytes, in each direction meant.
+        fares: whether what went through the link fared as declared, beside what went past it.
+    """
+
+    size: int
+    fares: Fares
+
+
 @dataclass(slots=True)
 class DisturbedLinks:
     """Links with a toxic of their connections.
 
     Attributes:
-        judge: opens a connection of our own through a link, and says whether it fares as declared.
+        trial: of each link, for the proof.
         breaks: living connections are broken once the toxic is there: it works on new ones only.
     """
 
@@ -89,7 +110,7 @@ class DisturbedLinks:
     hold_s: float
     links: list[Link]
     toxics: Toxics
-    judge: Judge
+    trial: Trial
     breaks: bool = False
     bytes_before: int = 0
 
@@ -103,14 +124,14 @@ class DisturbedLinks:
             link.mend(self.toxics.name)
 
     def proof(self) -> Proof:
-        """Somebody uses these links, and a connection of our own through each fares as declared."""
+        """Somebody uses these links; what we send through each fares as declared, and past it well."""
         try:
             passed = passing(self.links, self.bytes_before, self.hold_s)
         except DeadlineError:
             return Proof(bit=False, facts={"bytes_seen": 0})
-        fared = for_each(self.links, self.judge)
-        facts = {"bytes_seen": passed, "probes": {name: facts for name, (_, facts) in fared.items()}}
-        return Proof(all(bit for bit, _ in fared.values()), facts)
+        tried = for_each(self.links, self._try)
+        facts = {"bytes_seen": passed, "trials": {name: facts for name, (_, facts) in tried.items()}}
+        return Proof(all(bit for bit, _ in tried.values()), facts)
 
     def heal(self) -> None:
         """Break the connections, take the toxics away, and let everything connect anew."""
@@ -119,59 +140,40 @@ class DisturbedLinks:
         heal_each(self.links, lambda link: link.remove(self.toxics.name, self.toxics.stream))
         heal_each(self.links, lambda link: link.mend(self.toxics.name))
 
-
-def _is_reset(link: Link) -> tuple[bool, Mapping[str, object]]:
-    """It is accepted, and reset when it speaks."""
-    seen = probe.upload(link.proxies[0].listen, 1, within_s=2)
-    return seen.end == "reset" and not seen.received, {"end": seen.end}
-
-
-def _slow(stream: str, rate_kb_per_s: int) -> Judge:
-    """So many bytes take at least as long as they must; in each direction meant."""
-    size = min(_MOST_BYTES, max(_LEAST_BYTES, round(1000 * rate_kb_per_s * _MEASURE_S)))
-
-    def judge(link: Link) -> tuple[bool, Mapping[str, object]]:
-        seen = _transfers(link, stream, size, 10 + 2 * size / (1000 * rate_kb_per_s))
-        rates = {way: round(_bytes(way, one) / one.took_s / 1000, 1) for way, one in seen.items()}
-        through = all(one.end == "answered" for one in seen.values())
-        return through and all(rate <= _TOLERANCE * rate_kb_per_s for rate in rates.values()), {"kb_per_s": rates}
-
-    return judge
+    def _try(self, link: Link) -> tuple[bool, Mapping[str, object]]:
+        """One transfer in each direction meant, through a link and past it."""
+        facts, bit = {}, True
+        for way, move in {"up": probe.upload, "down": probe.download}.items():
+            if self.toxics.stream in (way, "both"):
+                through = move(link.proxies[0].listen, self.trial.size, _WITHIN_S)
+                past = move(link.proxies[0].upstream, self.trial.size, _WITHIN_S)
+                facts[way] = {"through": through.facts, "past": past.facts}
+                bit = bit and past.end == "answered" and self.trial.fares(through, past)
+        return bit, facts
 
 
-def _sliced(stream: str, size: int, every_s: float) -> Judge:
-    """What must come in some pieces takes the time between them; and coming down, it can be seen to come in pieces."""
-
-    def judge(link: Link) -> tuple[bool, Mapping[str, object]]:
-        seen = _transfers(link, stream, _PIECES * size, 30)
-        facts = {way: {"pieces": one.pieces, "took_ms": round(1000 * one.took_s, 1)} for way, one in seen.items()}
-        slow = all(one.end == "answered" and one.took_s >= (_PIECES - 1) * every_s for one in seen.values())
-        return slow and ("down" not in seen or seen["down"].pieces >= _PIECES), facts
-
-    return judge
+def is_reset(through: Transfer, _past: Transfer) -> bool:
+    """It was accepted, and reset when it spoke."""
+    return through.end == "reset" and not through.received
 
 
-def _ends(stream: str, size: int) -> Judge:
-    """It ends before all of it was answered, and no more came through than may."""
+def slower_by(least_s: float) -> Fares:
+    """All of it comes, and not before its time, which is not that of a machine that is busy."""
 
-    def judge(link: Link) -> tuple[bool, Mapping[str, object]]:
-        seen = _transfers(link, stream, 2 * size, 10)
-        facts = {way: {"end": one.end, "sent": one.sent, "received": one.received} for way, one in seen.items()}
-        ended = all(one.end in ("closed", "reset") for one in seen.values())
-        return ended and all(one.received <= size for way, one in seen.items() if way == "down"), facts
+    def fares(through: Transfer, past: Transfer) -> bool:
+        late = through.took_s >= _EARLY * least_s and through.took_s - past.took_s >= _DIFFERENCE * least_s
+        return late and through.end == "answered"
 
-    return judge
+    return fares
 
 
-def _transfers(link: Link, stream: str, size: int, within_s: float) -> dict[str, Transfer]:
-    """One transfer in each direction meant."""
-    ways = {"up": probe.upload, "down": probe.download}
-    address = link.proxies[0].listen
-    return {way: move(address, size, within_s) for way, move in ways.items() if stream in (way, "both")}
+def ends_within(size: int, *, down: bool) -> Fares:
+    """It ends before all was answered; of what is limited on its way down, no more comes than may."""
 
+    def fares(through: Transfer, _past: Transfer) -> bool:
+        return through.end in ("closed", "reset") and not (down and through.received > size)
 
-def _bytes(way: str, transfer: Transfer) -> int:
-    return transfer.sent if way == "up" else transfer.received
+    return fares
 
 
 CATALOGUE: Mapping[type, Prepare] = {

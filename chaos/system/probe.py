@@ -6,6 +6,7 @@ hundred bytes each are what comes down; what goes up is made as long as wanted b
 
 import socket
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,6 +38,12 @@ class Transfer:
     received: int
     pieces: int
     end: End
+
+    @property
+    def facts(self) -> Mapping[str, int | str]:
+        """As JSON values."""
+        took_ms = round(1000 * self.took_s)
+        return {"took_ms": took_ms, "sent": self.sent, "received": self.received, "pieces": self.pieces, "end": self.end}
 
 
 def upload(address: Address, size: int, within_s: float) -> Transfer:

@@ -79,7 +79,7 @@ class SliceLink(LinkFault):
     """What passes a link arrives in small pieces, with time between them: frames end in the middle of a read."""
 
     kind: Literal["slice_link"]
-    size_bytes: Size = Field(alias="size")
+    size_bytes: Size = Field(alias="size", le=1000)
     every_s: SomeSeconds = Field(alias="every", default=0.001, le=0.1)
     stream: Stream = "both"
 

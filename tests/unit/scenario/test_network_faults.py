@@ -60,6 +60,7 @@ def test_a_ring_is_read_where_there_are_brokers_for_it() -> None:
         ("kind: throttle_link, link: '*->*', rate: 64", "no speed; write whole kilobytes per second, from 1KB/s to 1000KB/s"),
         ("kind: slice_link, link: '*->*', size: 0B", "no size; write a number with a unit, e.g. 100B or 4KB"),
         ("kind: slice_link, link: '*->*', size: 9B, every: 1s", "is too large; the most is 0.1"),
+        ("kind: slice_link, link: '*->*', size: 2KB", "is too large; the most is 1000"),
         ("kind: cut_after_bytes, link: '*->*', bytes: 4000", "no size; write a number with a unit, e.g. 100B or 4KB"),
         ("kind: flapping_link, link: '*->*', period: 4s", "a link that goes down once is cut_link; write at least for: 8s"),
         ("kind: partition_network, shape: isolate", "shape isolate needs a `target`: which broker?"),

@@ -1,0 +1,47 @@
+"""When a transfer through a link proves that the link is disturbed, beside the same transfer past it."""
+
+import pytest
+
+from chaos.faults.traffic import ends_within, is_reset, slower_by
+from chaos.system.probe import Transfer
+
+
+def transfer(took_s=0.01, received=100, end="answered"):
+    """One that fared well, if nothing else is said."""
+    return Transfer(took_s, 100, received, 1, end)
+
+
+@pytest.mark.parametrize(
+    ("through_s", "past_s", "bites"),
+    [(0.5, 0.01, True), (0.46, 0.01, True), (0.44, 0.01, False), (0.5, 0.24, True), (0.5, 0.26, False), (9.0, 8.9, False)],
+)
+def test_slow_is_what_comes_late_and_would_not_have_without_the_link(through_s, past_s, bites):
+    """On a busy machine everything is late: that is no throttle."""
+    assert slower_by(0.5)(transfer(through_s), transfer(past_s)) is bites
+
+
+def test_slow_is_not_what_never_comes():
+    """A link that is down is not a slow one."""
+    assert not slower_by(0.5)(transfer(9.0, end="silent"), transfer())
+
+
+@pytest.mark.parametrize(("end", "received", "bites"), [("reset", 0, True), ("closed", 0, False), ("reset", 9, False)])
+def test_reset_is_not_closed_and_nothing_comes_before_it(end, received, bites):
+    """RST, not FIN."""
+    assert is_reset(transfer(received=received, end=end), transfer()) is bites
+
+
+@pytest.mark.parametrize(
+    ("end", "received", "down", "bites"),
+    [
+        ("closed", 1000, True, True),
+        ("reset", 10, True, True),
+        ("closed", 1001, True, False),
+        ("closed", 1001, False, True),
+        ("answered", 1000, True, False),
+        ("silent", 0, False, False),
+    ],
+)
+def test_what_is_cut_after_some_bytes_ends_and_no_more_comes(end, received, down, bites):
+    """What comes down is counted to the byte; what goes up can only be seen to end."""
+    assert ends_within(1000, down=down)(transfer(received=received, end=end), transfer()) is bites
