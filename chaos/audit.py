@@ -39,6 +39,8 @@ EXIT = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 IDENTITIES = "dense-key, key or header:NAME"
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _SHOWN = 3
+_WIDE = 80
+_MADE = re.compile(r"\bid \d+(?: and \d+)?")
 
 Echo = Callable[[str], None]
 
@@ -97,7 +99,7 @@ def run(request: Request, echo: Echo) -> Audit:
     began_s = clock.monotonic_s()
     try:
         fixed = audit_logs.fix(request.topics) if request.topics else None
-        with _session(request, echo) as spark, _place(request) as place:
+        with session(request, echo) as spark, _place(request) as place:
             began_s = clock.monotonic_s()
             if request.topics is not None and fixed is not None:
                 audit_logs.land(spark, request.topics, fixed, place)
@@ -116,11 +118,10 @@ def judge(logs: Logs, asked: Asked, limits: Limits) -> tuple[tuple[Finding, ...]
     Raises:
         InconclusiveError: the source's keys do not identify its records.
     """
-    expected = groups.summarize_expected(asked.evidence, limits)
+    expected, observed = islands.summarize(asked.evidence, limits)
     lost = 0 if expected is None else int(expected["records"][expected["line"] == UNDECODABLE].sum())
     if lost:
         raise InconclusiveError(_no_ids(logs, lost))
-    observed = groups.summarize(asked.evidence, limits)
     found = islands.judge(asked.evidence, expected, observed, limits, unique=asked.unique)
     if logs.positions is not None:
         found = (*found, VERIFIERS["offsets"].check(asked.evidence))
@@ -145,26 +146,32 @@ def write(path: Path, audit: Audit) -> None:
 
 
 def table(audit: Audit, width: int) -> RenderableType:
-    """The findings and the first examples of each, for people."""
-    rows = Table(box=box.SIMPLE_HEAD, width=width, pad_edge=False)
-    for name, justify in (("verifier", "left"), ("verdict", "left"), ("wrong", "right"), ("checked", "right")):
-        rows.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]  # rich knows literals only
-    rows.add_column("first of them", ratio=1, overflow="fold")
+    """The findings, the first examples of each, and the speed, for people."""
+    last = Text(f"{audit.verdict.name}: {audit.problem or _speed(audit)}", style=f"bold {_COLOURS[audit.verdict]}")
+    if not audit.findings:
+        return last
+    rows = Table("verifier", "verdict", box=box.SIMPLE_HEAD, width=min(width, _WIDE), pad_edge=False)
+    for name in ("wrong", "checked"):
+        rows.add_column(name, justify="right", no_wrap=True)
     for finding in audit.findings:
         verdict = Text(finding.verdict.name, style=f"bold {_COLOURS[finding.verdict]}")
-        rows.add_row(finding.verifier, verdict, number(finding.count), number(finding.checked), "\n".join(_told(finding)))
-    rate = number(round(audit.records / audit.seconds)) if audit.seconds else "0"
-    last = f"{audit.verdict.name}: {number(audit.records)} records in {seconds(audit.seconds)}, {rate} records/s"
-    end = Text(f"{audit.verdict.name}: {audit.problem}" if audit.problem else last, style=f"bold {_COLOURS[audit.verdict]}")
-    return Group(rows, end) if audit.findings else end
+        rows.add_row(finding.verifier, verdict, number(finding.count), number(finding.checked))
+    return Group(rows, *(Text(line) for finding in audit.findings for line in _told(finding)), last)
+
+
+def _speed(audit: Audit) -> str:
+    rate = round(audit.records / audit.seconds) if audit.seconds else 0
+    return f"{number(audit.records)} records in {seconds(audit.seconds)}, {number(rate)} records/s"
 
 
 def _told(finding: Finding) -> Iterator[str]:
     if finding.note:
-        yield one_line(finding.note)
+        yield f"{finding.verifier}: {one_line(finding.note)}"
     for one in finding.examples[:_SHOWN]:
         place = f"partition {one.partition}" + (f" offset {one.offset}" if one.offset is not None else "")
-        yield one_line(f"{one.anomaly}: id {one.id}, {place}: {one.detail}")
+        yield f"{finding.verifier}: {one_line(f'{one.anomaly}: id {one.id}, {place}: {one.detail}')}"
+    if finding.count > _SHOWN:
+        yield f"{finding.verifier}: and {number(finding.count - _SHOWN)} more"
 
 
 def _finding(finding: Finding) -> Mapping[str, Any]:
@@ -190,17 +197,26 @@ def _no_ids(logs: Logs, lost: int) -> str:
 
 
 def _named(findings: Sequence[Finding], asked: Asked) -> tuple[Finding, ...]:
-    """With keys in place of ids that were made here."""
+    """With keys in place of ids that were made here, also where a detail speaks of other records."""
     if asked.keys is None:
         return tuple(findings)
-    ids = frozenset(one.id for finding in findings for one in finding.examples if one.id is not None)
-    keys = asked.keys(ids)
+    examples = [one for finding in findings for one in finding.examples]
+    told = {int(id_) for one in examples for id_ in re.findall(r"\d+", " ".join(_MADE.findall(_ids_of(one))))}
+    keys = asked.keys(frozenset(told | {one.id for one in examples if one.id is not None}))
     return tuple(replace(finding, examples=tuple(_renamed(one, keys) for one in finding.examples)) for finding in findings)
 
 
+def _ids_of(one: Example) -> str:
+    """The detail, if it speaks of other records: that of a wrong value speaks of what others wrote."""
+    return one.detail if one.anomaly in {"duplicate", "inversion"} else ""
+
+
 def _renamed(one: Example, keys: Mapping[int, str]) -> Example:
-    detail = re.sub(r"\bid (\d+)", lambda match: f"key {keys.get(int(match[1]), match[1])}", one.detail)
-    return replace(one, id=keys.get(one.id) if one.id is not None else None, detail=detail)  # type: ignore[arg-type]
+    def key(match: re.Match[str]) -> str:
+        return re.sub(r"\d+", lambda id_: keys.get(int(id_[0]), id_[0]), match[0].replace("id ", "key "))
+
+    detail = _MADE.sub(key, one.detail) if _ids_of(one) else one.detail
+    return replace(one, id=None if one.id is None else keys.get(one.id), detail=detail)  # type: ignore[arg-type]
 
 
 def _read_committed(evidence: Evidence, uncommitted: DataFrame) -> Finding:
@@ -233,7 +249,7 @@ def _place(request: Request) -> Iterator[str]:
 
 
 @contextmanager
-def _session(request: Request, echo: Echo) -> Iterator[SparkSession]:
+def session(request: Request, echo: Echo) -> Iterator[SparkSession]:
     """Compiled code and a JVM that optimizes, unlike the auditor's of small scenarios: rows outweigh the start."""
     os.environ.setdefault("JAVA_HOME", str(preflight.find_java().parents[1]))
     builder = (
@@ -242,7 +258,7 @@ def _session(request: Request, echo: Echo) -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "3g")
-        .config("spark.sql.shuffle.partitions", "8")
+        .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
     )

@@ -174,7 +174,7 @@ def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> None
     for topic, name, ends in ((topics.source, "source", fixed.source), (topics.sink, "sink", fixed.sink)):
         place = f"{folder.rstrip('/')}/{name}"
         try:
-            _topic(spark, topics, topic, ends).write.parquet(place)
+            read(spark, topics, topic, ends).write.parquet(place)
         except (PySparkException, Py4JJavaError) as error:
             if "PATH_ALREADY_EXISTS" in str(error):
                 raise AuditUsageError(f"{place} is there already: name another --landing, or audit it with --landed") from None
@@ -194,7 +194,7 @@ def _why(error: Exception, topics: Topics, topic: str, ends: Ends) -> str:
     return f"{topic} could not be read: {str(error).splitlines()[0]}"
 
 
-def _topic(spark: SparkSession, topics: Topics, topic: str, ends: Ends) -> DataFrame:
+def read(spark: SparkSession, topics: Topics, topic: str, ends: Ends) -> DataFrame:
     """Its rows, low to LSO, read_committed."""
     key = "CAST(key AS STRING)"
     if topics.header:

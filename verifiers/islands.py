@@ -57,10 +57,16 @@ def check(evidence: Evidence, limits: Limits = _DEFAULT, *, unique: bool = True)
         unique: False where an id may be expected more than once; its first row by (partition, position) is then taken for the
             one that demands it. Every row has a position, and no two of a partition the same.
     """
+    expected, observed = summarize(evidence, limits)
+    return judge(evidence, expected, observed, limits, unique=unique)
+
+
+def summarize(evidence: Evidence, limits: Limits = _DEFAULT) -> tuple[Groups | None, Groups | None]:
+    """What is expected and what is observed, as groups; None for a side that has too many."""
     with ThreadPoolExecutor(1, "islands") as pool:  # one scan ends while the other begins
         expected = pool.submit(groups.summarize_expected, evidence, limits)
         observed = groups.summarize(evidence, limits)
-        return judge(evidence, expected.result(), observed, limits, unique=unique)
+        return expected.result(), observed
 
 
 def judge(

@@ -125,13 +125,15 @@ class HeldRequests:
     name: str
     rule: Rule
     then: str
+    armed: bool = False
 
     def inject(self) -> None:
         """Hold from now on."""
         self.name = self.rules.arm(self.name, self.rule)
+        self.armed = True
 
     def proof(self) -> Proof:
-        """On each link at least one is held."""
+        """On each link that carries such requests at least one is held."""
         try:
             clock.wait_until(self._all, within_s=self.hold_s, reason="a request on every link to hold", every_s=0.02)
         except DeadlineError:
@@ -140,12 +142,15 @@ class HeldRequests:
 
     def heal(self) -> None:
         """Let all of them go, or their connections end."""
-        if self.then == "lose":
+        if self.armed and self.then == "lose":
             self.rules.release(self.name, "close")
         self.rules.disarm(self.name)
+        self.armed = False
 
     def _all(self) -> bool:
-        return self._links() >= set(self.rule.links)
+        held = self._links()
+        used = {link for link in self.rule.links if self.rules.sent(self.rule.api, [link])}
+        return bool(held) and held >= used
 
     def _links(self) -> set[str]:
         return {trip.link for trip in self.rules.trips(self.name)}

@@ -18,6 +18,7 @@ from pipelines.square import planned
 _OFFSETS, _COMMITS = "offsets", "commits"
 _BATCH_WITHIN_S = 20.0
 _COMMITTED_WITHIN_S = 4.0  # less than Spark lets pass without a heartbeat
+_LATER_S = 0.1
 _TRIES = 5
 
 State = Mapping[str, int | None]
@@ -136,9 +137,10 @@ class CrashedBeforeCommit:
     pipeline: PipelineUnderTest
     frozen: bool = False
     healed: bool = False
+    into_s: float = 0.0
 
     def inject(self) -> None:
-        """Freeze it in the middle of a batch."""
+        """Freeze it in the middle of a batch; the more often it was too early, the later."""
         clock.wait_until(self._freezes, within_s=_BATCH_WITHIN_S, reason="a batch that is planned and not done", every_s=0.002)
 
     def proof(self) -> Proof:
@@ -147,6 +149,7 @@ class CrashedBeforeCommit:
             if self._tasks_commit():
                 return self._killed(tries)
             self._resume()  # it was frozen before it had started all tasks
+            self.into_s += _LATER_S
             if self.healed:
                 return Proof(bit=False, facts={"problem": "the run ended before the driver was killed"})
             self.inject()
@@ -161,6 +164,7 @@ class CrashedBeforeCommit:
     def _freezes(self) -> bool:
         if not _in_batch(self.checkpoint):
             return False
+        clock.pause(self.into_s)
         self.frozen = True
         self.pipeline.pause()
         if _in_batch(self.checkpoint):

@@ -1,15 +1,18 @@
 """Every fault on the real system: it bites, it heals, it heals twice, and the system is healthy after it."""
 
 from contextlib import contextmanager
+from functools import partial
 from random import Random
 
 import pytest
 from pydantic import TypeAdapter
 
+from chaos import clock
 from chaos.faults.catalogue import CATALOGUE, approach, prepare
 from chaos.scenario.faults import Fault
 from chaos.scenario.faults.client import ZombiePipeline
 from chaos.scenario.faults.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
+from chaos.scenario.faults.spark import CrashExecutor
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -75,6 +78,8 @@ def test_a_fault_bites_and_heals(running, name):
     """What it declares is seen on the wire or in the process table, and gone after the heal."""
     fault = declared(FAULTS[name])
     with slowed(running.scene, slow=any(word in name for word in SLOWED)):
+        if isinstance(fault, CrashExecutor):
+            clock.wait_until(partial(all_busy, running.scene), within_s=40, reason="every executor to have a task", every_s=0.1)
         approach(fault, running.scene)
         injection = prepare(fault, running.scene, Random(1))
         proof = bitten(injection)
@@ -103,6 +108,12 @@ def slowed(scene, *, slow):
         yield
     finally:
         injection.heal()
+
+
+def all_busy(scene):
+    """Whether each executor is in the middle of a task, so that any of them takes one with it."""
+    active = [state for state in scene.spark_app().executors().values() if state.active]
+    return bool(active) and all(state.active_tasks > 0 for state in active)
 
 
 def declared(fault):

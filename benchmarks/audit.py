@@ -1,0 +1,196 @@
+"""What an audit costs, beside a bare scan, the audit one would write first, and Python sets.
+
+    .venv/bin/python benchmarks/audit.py [--records 1e6] [--rounds 4] [--layouts identity,scattered] [--states clean,dirty]
+                                         [--ways ours,scan,shuffle,sets] [--kafka] [--folder DIR]
+
+The ways (`audit_ways.py`) take turns within one run, so that a machine that becomes slower does so for all of them; each is a
+process of its own, so that its peak memory (VmHWM of it and of its JVM) is its own. The first turn of each warms it up and does
+not count; times are medians, ratios medians of the turns' own;
+processor time is what a busy machine disturbs least. Records are those of both logs. ``!!`` is beside counts that are
+not what was planted (`audit_planted.py`).
+"""
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from audit_planted import LAYOUTS, PARTITIONS, plant
+from audit_ways import SINK, SOURCE, work
+from pyspark.sql import SparkSession
+
+from chaos import audit
+from chaos.audit import Request
+from chaos.audit_logs import Topics
+from chaos.harness import Harness
+from chaos.scenario.model import SystemSpec
+
+_WAYS = ("ours", "scan", "shuffle", "sets")
+
+
+@dataclass(slots=True)
+class Measured:
+    """One way on one pair of logs."""
+
+    seconds: list[float] = field(default_factory=list)
+    cpu_s: list[float] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    peak_mb: float = 0.0
+
+
+def main() -> None:
+    """Measure each size, layout and state, and print a table for each."""
+    words = _parsed()
+    if words.worker:
+        work(words.worker, Path(words.folder), words.bootstrap)
+        return
+    with ExitStack() as stack:
+        harness = stack.enter_context(_system()) if words.kafka else None
+        bootstrap = harness.system(SystemSpec()).kafka.bootstrap if harness else ""
+        for records in words.records.split(","):
+            for layout in words.layouts.split(","):
+                for state in words.states.split(","):
+                    _one(words, int(float(records)), layout, state, bootstrap, harness)
+
+
+def _one(words: argparse.Namespace, records: int, layout: str, state: str, bootstrap: str, harness: Harness | None) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="audit-", dir=words.folder or None))
+    try:
+        truth = plant(folder, records, layout, dirty=state == "dirty")
+        if harness is not None:
+            _fill(harness, folder, bootstrap)
+        ways = (*words.ways.split(","), "floor") if bootstrap else tuple(words.ways.split(","))
+        _print(f"{records:.0e} {layout} {state}", _measure(ways, folder, bootstrap, words.rounds), truth, 2 * records)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _measure(ways: Sequence[str], folder: Path, bootstrap: str, rounds: int) -> dict[str, Measured]:
+    """Every second turn goes through the ways backwards."""
+    measured = {way: Measured() for way in ways}
+    with ExitStack() as stack:
+        workers = {way: stack.enter_context(_worker(way, folder, bootstrap)) for way in ways}
+        for turn in range(rounds + 1):
+            for way in ways[:: -1 if turn % 2 else 1]:
+                before = _cpu_s(workers[way].pid)
+                said = _turn(workers[way])
+                measured[way].cpu_s.append(_cpu_s(workers[way].pid) - before)
+                measured[way].seconds.append(said["seconds"])
+                measured[way].counts = said["counts"]
+        for way, worker in workers.items():
+            measured[way].peak_mb = _peak_mb(worker.pid)
+    for one in measured.values():
+        del one.seconds[: 1 if rounds else 0], one.cpu_s[: 1 if rounds else 0]
+    return measured
+
+
+@contextmanager
+def _worker(way: str, folder: Path, bootstrap: str) -> Iterator[subprocess.Popen[str]]:
+    argv = (sys.executable, __file__, "--worker", way, "--folder", str(folder), "--bootstrap", bootstrap)
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.communicate()
+
+
+def _turn(worker: subprocess.Popen[str]) -> dict:
+    if worker.stdin is None or worker.stdout is None:
+        sys.exit("a worker without pipes")
+    worker.stdin.write("go\n")
+    worker.stdin.flush()
+    line = worker.stdout.readline()
+    if not line:
+        sys.exit(f"a worker ended:\n{worker.stderr.read()[-3000:] if worker.stderr else ''}")
+    return json.loads(line)
+
+
+def _cpu_s(pid: int) -> float:
+    """Of a process and its children; floor's JVM is among them only once it has ended."""
+    process = psutil.Process(pid)
+    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
+    return sum(one.user + one.system for one in times) + times[0].children_user + times[0].children_system
+
+
+def _peak_mb(pid: int) -> float:
+    """Of a process and its children, each at its own peak."""
+    process = psutil.Process(pid)
+    lines = [
+        line
+        for one in (process, *process.children(recursive=True))
+        for line in Path(f"/proc/{one.pid}/status").read_text(encoding="ascii").splitlines()
+    ]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+
+
+@contextmanager
+def _system() -> Iterator[Harness]:
+    with tempfile.TemporaryDirectory() as runs:
+        harness = Harness(Path(runs), 0, lambda line: print(line, file=sys.stderr))
+        try:
+            yield harness
+        finally:
+            harness.close()
+
+
+def _fill(harness: Harness, folder: Path, bootstrap: str) -> None:
+    """Both topics anew, each record in its partition, in the order of its offsets."""
+    kafka = harness.system(SystemSpec()).kafka
+    kafka.delete([SOURCE, SINK])
+    kafka.create([SOURCE, SINK], PARTITIONS)
+    with audit.session(Request(None, Topics(bootstrap, SOURCE, SINK), "square", "dense-key", "local[2]"), print) as spark:
+        for topic, log in ((SOURCE, "source"), (SINK, "sink")):
+            _produce(spark, folder / log, topic, bootstrap)
+
+
+def _produce(spark: SparkSession, log: Path, topic: str, bootstrap: str) -> None:
+    for part in range(PARTITIONS):
+        rows = spark.read.parquet(str(log)).where(f"partition = {part}").coalesce(1).sortWithinPartitions("offset")
+        kafka = rows.select("partition", "key", "value").write.format("kafka")
+        kafka.option("kafka.bootstrap.servers", bootstrap).option("topic", topic).option(
+            "kafka.enable.idempotence", "true"
+        ).save()
+
+
+def _print(title: str, measured: dict[str, Measured], truth: Counter[str], records: int) -> None:
+    print(f"\n{title:24} median s   best s  records/s  of scan    CPU s  of scan  peak MB  found")
+    for way, one in measured.items():
+        scan = measured.get("scan", one)
+        times = (statistics.median(one.seconds), min(one.seconds), records / statistics.median(one.seconds))
+        ratios = (_ratio(one.seconds, scan.seconds), statistics.median(one.cpu_s), _ratio(one.cpu_s, scan.cpu_s))
+        wrong = any(one.counts.get(name, truth[name]) != truth[name] for name in ("duplicates", "gaps", "values"))
+        found = " ".join(f"{name} {count}" for name, count in one.counts.items()) + (" !!" if wrong else "")
+        figures = f"{times[0]:8.2f} {times[1]:8.2f} {times[2]:10.0f} {ratios[0]:8.2f} {ratios[1]:8.2f} {ratios[2]:8.2f}"
+        print(f"{way:24} {figures} {one.peak_mb:8.0f}  {found}", flush=True)
+
+
+def _ratio(mine: Sequence[float], other: Sequence[float]) -> float:
+    """What the machine did in a turn befell both."""
+    return statistics.median(here / there for here, there in zip(mine, other, strict=True))
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--records", default="1e6", help="of the source, several apart by commas")
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--layouts", default=",".join(LAYOUTS))
+    parser.add_argument("--states", default="clean,dirty")
+    parser.add_argument("--ways", default=",".join(_WAYS))
+    parser.add_argument("--kafka", action="store_true", help="boot a system, fill topics, and read those")
+    parser.add_argument("--folder", default="", help="where logs are planted")
+    parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--bootstrap", default="", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

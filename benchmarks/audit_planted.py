@@ -1,0 +1,76 @@
+"""Logs for `audit.py`: a source of 0, 1, 2, … and a sink of their squares, as Parquet, with anomalies whose number is known.
+
+    identity    partition i mod 3, so that a partition holds every number of one line: what a keyed pipeline leaves
+    scattered   partition by a hash of the id: a partition holds each number of three lines or not
+
+A marker follows every 1000th record of the sink. In a dirty sink each partition has lost 20 records and a run of 500, has a run
+of 1000 again and 10 records elsewhere again, 15 pairs in each other's place, 7 wrong values and 3 phantoms.
+"""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+PARTITIONS = 3
+LAYOUTS = ("identity", "scattered")
+_TRANSACTION = 1000
+_FILES = 2  # for each partition, so that each core has one of its own
+_ROWS = 1_000_000  # of a row group
+
+Longs = NDArray[np.int64]
+
+
+def plant(folder: Path, records: int, layout: str, *, dirty: bool) -> Counter[str]:
+    """Write ``source/`` and ``sink/``, and say how often each anomaly is there (inversions are not counted)."""
+    truth = Counter[str]()
+    draw = np.random.default_rng(7)
+    for partition in range(PARTITIONS):
+        ids = _ids(records, partition, layout)
+        _write(folder / "source", partition, ids, ids, np.arange(len(ids), dtype=np.int64))
+        there, values = _spoiled(ids, records, draw, truth) if dirty else (ids, ids * ids)
+        places = np.arange(len(there), dtype=np.int64)
+        _write(folder / "sink", partition, there, values, places + places // _TRANSACTION)
+    return truth
+
+
+def _ids(records: int, partition: int, layout: str) -> Longs:
+    if layout == "identity":
+        return np.arange(partition, records, PARTITIONS, dtype=np.int64)
+    ids = np.arange(records, dtype=np.int64)
+    return ids[((ids * np.int64(0x9E3779B1)) >> 13) % PARTITIONS == partition]
+
+
+def _spoiled(ids: Longs, records: int, draw: np.random.Generator, truth: Counter[str]) -> tuple[Longs, Longs]:
+    """Ids and values; phantoms have ids beyond the last, in the same line as their neighbour."""
+    count = len(ids)
+    lost = np.concatenate((draw.choice(count, 20, replace=False), np.arange(count // 3, count // 3 + 500)))
+    kept = np.delete(ids, lost)
+    half = len(kept) // 2
+    there = np.concatenate((kept[:half], kept[half - 1000 : half], kept[half:]))
+    there = np.insert(there, draw.integers(2000, len(there), 10), there[draw.integers(0, 1000, 10)])
+    for place in draw.integers(10, len(there) - 10, 15):
+        there[[place, place + 5]] = there[[place + 5, place]]
+    strays = there[-3:] + PARTITIONS * (records + np.arange(3, dtype=np.int64))
+    there = np.concatenate((there, np.sort(strays)))
+    values = there * there
+    values[draw.choice(len(there) - 3, 7, replace=False)] += 1
+    truth.update(duplicates=len(there) - len(np.unique(there)), gaps=count - len(np.unique(kept)), values=7 + 3)
+    return there, values
+
+
+def _write(folder: Path, partition: int, ids: Longs, values: Longs, offsets: Longs) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, piece in enumerate(np.array_split(np.arange(len(ids)), _FILES)):
+        rows = slice(piece[0], piece[-1] + 1) if len(piece) else slice(0)
+        columns = {
+            "partition": pa.array(np.full(len(piece), partition, np.int32)),
+            "offset": pa.array(offsets[rows]),
+            "key": pc.cast(pa.array(ids[rows]), pa.string()),
+            "value": pc.cast(pa.array(values[rows]), pa.string()),
+        }
+        pq.write_table(pa.table(columns), folder / f"{partition}-{number}.parquet", row_group_size=_ROWS)

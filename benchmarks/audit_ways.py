@@ -1,0 +1,153 @@
+"""The ways that `audit.py` compares, each in a process of its own: it does its work once for each line it is sent.
+
+    ours      `chaos.audit`: duplicates, gaps, ordering and values
+    scan      Spark reads every column of both logs and adds them up: what no audit that reads them can beat
+    shuffle   Spark as one would write it: groupBy for duplicates, anti-join for gaps, join for values, window and lag for order
+    sets      a plain consumer and Python sets, as ducktape's `verify` does: duplicates and gaps only
+    floor     Kafka's own ConsumerPerformance, which decodes nothing; from Kafka only
+
+Where there is a broker, Spark and the consumer read the topics; ours lands them as Parquet first, in its own time.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from confluent_kafka import Consumer, TopicPartition
+from pyspark.sql import DataFrame, SparkSession
+
+from chaos import audit, audit_identity, audit_logs, clock
+from chaos.audit import Request
+from chaos.audit_logs import Topics
+from chaos.runtime import artifacts
+
+SOURCE, SINK = "bench-source", "bench-sink"
+Counts = Mapping[str, int]
+_COLUMNS = ("sum(partition)", "sum(offset)", "sum(octet_length(key))", "sum(octet_length(value))")
+_AT_ONCE = 100_000
+
+
+def work(way: str, folder: Path, bootstrap: str) -> None:
+    """Answer each line on standard input with seconds and counts; the first time is for warming up."""
+    request = Request(str(folder), None, "square", "dense-key", "local[2]")
+    topics = Topics(bootstrap, SOURCE, SINK) if bootstrap else None
+    if way in {"sets", "floor"}:
+        _answer(_sets_of_topics(bootstrap) if bootstrap and way == "sets" else _SPARKLESS[way](folder, bootstrap))
+        return
+    asked = Request(None, topics, "square", "dense-key", "local[2]") if topics else request
+    with audit.session(asked, sys.stderr.write) as spark:
+        _answer(_SPARK[way](spark, asked, folder))
+
+
+def _answer(job: Callable[[], Counts]) -> None:
+    for _ in sys.stdin:
+        began_s = clock.monotonic_s()
+        counts = job()
+        sys.stdout.write(json.dumps({"seconds": clock.monotonic_s() - began_s, "counts": dict(counts)}) + "\n")
+        sys.stdout.flush()
+
+
+def _logs(spark: SparkSession, asked: Request, folder: Path) -> tuple[DataFrame, DataFrame]:
+    if asked.topics is None:
+        return spark.read.parquet(f"{folder}/source"), spark.read.parquet(f"{folder}/sink")
+    fixed = audit_logs.fix(asked.topics)
+    topics = ((SOURCE, fixed.source), (SINK, fixed.sink))
+    source, sink = (audit_logs.read(spark, asked.topics, topic, ends) for topic, ends in topics)
+    return source, sink
+
+
+def _ours(spark: SparkSession, asked: Request, folder: Path) -> Callable[[], Counts]:
+    def job() -> Counts:
+        place, fixed = str(folder), None
+        if asked.topics is not None:
+            place, fixed = tempfile.mkdtemp(prefix="bench-"), audit_logs.fix(asked.topics)
+            audit_logs.land(spark, asked.topics, fixed, place)
+        logs = audit_logs.landed(spark, place, fixed)
+        findings, _ = audit.judge(logs, audit_identity.dense(logs, audit_identity.model(asked.model)), asked.limits)
+        if asked.topics is not None:
+            shutil.rmtree(place)
+        return {finding.verifier: finding.count for finding in findings}
+
+    return job
+
+
+def _scan(spark: SparkSession, asked: Request, folder: Path) -> Callable[[], Counts]:
+    def job() -> Counts:
+        for log in _logs(spark, asked, folder):
+            log.selectExpr(*_COLUMNS).collect()
+        return {}
+
+    return job
+
+
+def _shuffle(spark: SparkSession, asked: Request, folder: Path) -> Callable[[], Counts]:
+    def job() -> Counts:
+        source, sink = _logs(spark, asked, folder)
+        model = audit_identity.model(asked.model)
+        wanted = source.select(source["key"].cast("long").alias("id"), model(source["value"]).alias("wanted"))
+        there = sink.selectExpr("partition", "offset", "CAST(key AS BIGINT) AS id", "value")
+        twice = there.groupBy("id").count().selectExpr("coalesce(sum(count - 1), 0)").collect()[0][0]
+        missing = wanted.join(there, "id", "left_anti").count()
+        wrong = there.join(wanted, "id", "left").where("NOT value <=> wanted").count()
+        before = "lag(id) OVER (PARTITION BY partition, id % 3 ORDER BY offset) AS before"
+        late = there.selectExpr("id", before).where("id < before").count()
+        return {"duplicates": twice, "gaps": missing, "values": wrong, "lagging": late}
+
+    return job
+
+
+def _sets(folder: Path, _bootstrap: str) -> Callable[[], Counts]:
+    def ids(log: str) -> Iterator[list[int]]:
+        for path in sorted((folder / log).glob("*.parquet")):
+            for batch in pq.ParquetFile(path).iter_batches(_AT_ONCE, columns=["key"]):
+                yield [int(key) for key in batch.column(0).to_pylist()]
+
+    return lambda: _compared(ids("source"), ids("sink"))
+
+
+def _sets_of_topics(bootstrap: str) -> Callable[[], Counts]:
+    def ids(topic: str) -> Iterator[list[int]]:
+        settings = {"bootstrap.servers": bootstrap, "group.id": "bench", "isolation.level": "read_committed"}
+        tuned = {"queued.max.messages.kbytes": 200_000, "fetch.message.max.bytes": 16 << 20, "enable.partition.eof": True}
+        with closing(Consumer(settings | tuned)) as consumer:
+            partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+            consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+            ended = 0
+            while ended < len(partitions):
+                found = consumer.consume(10_000, 1.0)
+                ended += sum(message.error() is not None for message in found)
+                yield [int(message.key()) for message in found if message.error() is None]
+
+    return lambda: _compared(ids(SOURCE), ids(SINK))
+
+
+def _compared(source: Iterator[list[int]], sink: Iterator[list[int]]) -> Counts:
+    wanted = {id_ for ids in source for id_ in ids}
+    got = [id_ for ids in sink for id_ in ids]
+    there = set(got)
+    return {"duplicates": len(got) - len(there), "gaps": len(wanted - there)}
+
+
+def _floor(_folder: Path, bootstrap: str) -> Callable[[], Counts]:
+    parts = artifacts.ensure(sys.stderr.write)
+
+    def read(topic: str) -> int:
+        with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": "bench"})) as consumer:
+            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+            records = sum(consumer.get_watermark_offsets(TopicPartition(topic, number))[1] for number in partitions)
+        java = (str(parts.java), "-cp", parts.tools_class_path, "org.apache.kafka.tools.ConsumerPerformance")
+        words = ("--bootstrap-server", bootstrap, "--topic", topic, "--messages", str(records), "--timeout", "20000")
+        done = subprocess.run((*java, *words), capture_output=True, text=True, timeout=600, check=True)
+        return done.returncode
+
+    return lambda: {"exit": read(SOURCE) + read(SINK)}
+
+
+_SPARK = {"ours": _ours, "scan": _scan, "shuffle": _shuffle}
+_SPARKLESS = {"sets": _sets, "floor": _floor}

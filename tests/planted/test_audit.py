@@ -1,0 +1,159 @@
+"""Folders of Parquet that somebody landed, audited without a cluster."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from chaos import audit, audit_identity, audit_logs
+from chaos.audit_logs import AuditUsageError
+from chaos.errors import InconclusiveError
+from verifiers.base import Verdict
+from verifiers.groups import Limits
+
+SOURCE = [(id_ % 3, id_ // 3, str(id_), str(id_)) for id_ in range(60)]
+SINK = [(id_ % 3, id_ // 3 + id_ // 30, str(id_), str(id_ * id_)) for id_ in range(60)]
+LIMITS = Limits(block_bits=2, least_run=0)
+COLUMNS = "partition int, offset long, key string, value string"
+
+
+@pytest.fixture
+def audited(spark, tmp_path):
+    """Land two logs, and audit them; the findings by verifier."""
+
+    def ask(source, sink, model="square", identity=audit_identity.dense, columns=COLUMNS):
+        land(spark, tmp_path / "source", source)
+        land(spark, tmp_path / "sink", sink, columns)
+        logs = audit_logs.landed(spark, str(tmp_path))
+        findings, records = audit.judge(logs, identity(logs, audit_identity.model(model)), LIMITS)
+        assert records == len(source) + len(sink) or "isolation" in columns
+        return {finding.verifier: finding for finding in findings}
+
+    return ask
+
+
+def land(spark, place: Path, rows, columns=COLUMNS):
+    """Rows as Parquet."""
+    spark.createDataFrame(rows, columns).coalesce(1).write.mode("overwrite").parquet(str(place))
+
+
+def counts(findings):
+    """By verifier."""
+    return {name: finding.count for name, finding in findings.items()}
+
+
+def by(rows, name):
+    """The same logs with keys that are no numbers."""
+    return [(partition, offset, f"{name}{key}", value) for partition, offset, key, value in rows]
+
+
+def test_a_clean_sink(audited):
+    """All is as it must be, and nothing is left out."""
+    found = audited(SOURCE, SINK)
+
+    assert {(finding.verdict, finding.count, finding.checked) for finding in found.values()} == {(Verdict.VALID, 0, 60)}
+    assert list(found) == ["duplicates", "gaps", "ordering", "values"]
+
+
+@pytest.mark.parametrize(("identity", "name"), [(audit_identity.dense, ""), (audit_identity.by_key, "user-")])
+def test_every_anomaly_by_either_identity(audited, identity, name):
+    """Lost, double, late, wrong and phantom; what is lost is so though nobody named a group."""
+    sink = [row for row in SINK if row[2] != "9"]
+    sink = [(*row[:3], "x") if row[2] == "16" else row for row in sink]
+    sink += [(0, 40, "12", "144"), (1, 41, "99991", "9998200081")]
+
+    found = audited(by(SOURCE, name), by(sink, name), identity=identity)
+
+    assert counts(found) == {"duplicates": 1, "gaps": 1, "ordering": 1, "values": 2}
+    number = (lambda text: text) if name else int
+    assert [one.id for one in found["gaps"].examples] == [number(f"{name}9")]
+    assert [(one.id, one.offset) for one in found["duplicates"].examples] == [(number(f"{name}12"), 40)]
+    assert [(one.anomaly, one.id) for one in found["values"].examples] == [
+        ("wrong value", number(f"{name}16")),
+        ("phantom", number(f"{name}99991")),
+    ]
+    assert found["ordering"].examples[0].detail.endswith(f"{'key ' if name else 'id '}{name}57 precedes it in this partition")
+
+
+def test_the_order_of_any_keys_is_that_of_the_source(audited):
+    """Not that of their names; and keys that the source does not have disorder nobody else."""
+    sink = [*by(SINK, "k"), (0, 5, "stray", "1"), (0, 6, "alone", "1")]
+    rows = [
+        (partition, 2 * offset if key.startswith("k") else 2 * offset + 1, key, value) for partition, offset, key, value in sink
+    ]
+
+    found = audited(by(SOURCE, "k"), rows, identity=audit_identity.by_key)
+
+    assert counts(found) == {"duplicates": 0, "gaps": 0, "ordering": 0, "values": 2}
+    assert {one.id for one in found["values"].examples} == {"stray", "alone"}
+
+
+def test_keys_that_are_no_ids(audited):
+    """Nothing is judged by them; it is told where the first is, and what to do."""
+    with pytest.raises(InconclusiveError, match=r"1 of the source's keys are no ids, .*offset 99: '0x1'; .*--identity key"):
+        audited([*SOURCE, (0, 99, "0x1", "1")], SINK)
+
+
+def test_no_records_at_all(audited):
+    """Nothing was compared: UNKNOWN, not VALID."""
+    assert {finding.verdict for finding in audited([], []).values()} == {Verdict.UNKNOWN}
+
+
+def test_a_source_that_holds_an_id_twice(audited):
+    """It is demanded once, though the sink has copied both."""
+    found = audited([*SOURCE, (0, 20, "3", "3")], [*SINK, (0, 40, "3", "9")])
+
+    assert counts(found) == {"duplicates": 1, "gaps": 0, "ordering": 1, "values": 0}
+
+
+def test_a_view_of_what_is_not_committed(audited):
+    """Marked rows are not judged as output; a committed row that is not among them is a split view."""
+    rows = [(*row, "read_committed") for row in SINK] + [(*row, "read_uncommitted") for row in SINK[:-1]]
+    rows.append((0, 70, "3", "9", "read_uncommitted"))
+
+    found = audited(SOURCE, rows, columns=f"{COLUMNS}, isolation string")
+
+    assert counts(found) == {"duplicates": 0, "gaps": 0, "ordering": 0, "values": 0, "atomicity": 1}
+    assert dict(found["atomicity"].counts) == {"split view": 1, "aborted": 1}
+
+
+def test_a_model_of_ones_own(audited, tmp_path, monkeypatch):
+    """A function from a column to a column, in a module beside whoever calls."""
+    (tmp_path / "doubling.py").write_text("def doubled(value):\n    return value.cast('int') * 2\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    found = audited(SOURCE, [(*row[:3], str(2 * int(row[2]))) for row in SINK], model="doubling:doubled")
+
+    assert counts(found) == dict.fromkeys(found, 0)
+
+
+@pytest.mark.parametrize("value", ["3", "-4", "3037000500", "-170141183460469231", " 7", "3.0", None])
+def test_the_square_is_that_of_the_pipeline(spark, value):
+    """By way of a long where that is enough."""
+    exact = "CAST(CAST(value AS DECIMAL(38, 0)) * CAST(value AS DECIMAL(38, 0)) AS STRING) AS exact"
+    row = spark.createDataFrame([(value,)], "value string")
+
+    found = row.select(audit_identity.model("square")(F.col("value")).alias("found"), F.expr(exact.removesuffix(" AS exact")))
+
+    assert found.collect()[0][0] == found.collect()[0][1]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("partition int, offset long, key string, worth string", "needed are value string (found: none)"),
+        ("partition int, offset int, key string, value string", "needed are offset bigint (found: int)"),
+    ],
+)
+def test_other_columns(audited, columns, message):
+    """It is said which, and what they are."""
+    with pytest.raises(AuditUsageError) as error:
+        audited(SOURCE, SINK, columns=columns)
+
+    assert message in str(error.value)
+
+
+def test_no_such_folder(spark, tmp_path):
+    """Named as it was looked for."""
+    with pytest.raises(AuditUsageError, match=r"source is no Parquet folder \(PATH_NOT_FOUND\)"):
+        audit_logs.landed(spark, str(tmp_path / "nowhere"))
