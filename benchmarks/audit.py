@@ -5,9 +5,8 @@
 
 The ways (`audit_ways.py`) take turns within one run, so that a machine that becomes slower does so for all of them; each is a
 process of its own, so that its peak memory (VmHWM of it and of its JVM) is its own. The first turn of each warms it up and does
-not count; times are medians, ratios medians of the turns' own;
-processor time is what a busy machine disturbs least. Records are those of both logs. ``!!`` is beside counts that are
-not what was planted (`audit_planted.py`).
+not count. Times are medians, ratios medians of the turns' own; processor time is what a busy machine disturbs least. Records
+are those of both logs. ``!!`` is beside counts that are not what was planted (`audit_planted.py`).
 """
 
 import argparse

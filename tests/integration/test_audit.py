@@ -1,0 +1,137 @@
+"""`chaos audit` as a user calls it: on a real broker's topics, on folders, and where things end badly."""
+
+import json
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from chaos import clock
+from chaos.audit_logs import AuditUsageError, Topics, fix, land
+from chaos.errors import InconclusiveError
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+SOURCE, SINK, GROUP = "audit-source", "audit-sink", "audit-group"
+RECORDS = 300
+CHAOS = str(Path(sys.executable).with_name("chaos"))
+
+
+@contextmanager
+def written(system, lost=(), again=()):
+    """A source of numbers, and a sink of their squares in transactions, one of them aborted; a header names each record."""
+    system.kafka.create([SOURCE, SINK], 3)
+    plain = Producer({"bootstrap.servers": system.kafka.bootstrap, "enable.idempotence": True})
+    for id_ in range(RECORDS):
+        plain.produce(SOURCE, key=str(id_), value=str(id_), partition=id_ % 3, headers={"trace": f"t-{id_}"})
+    assert plain.flush(30) == 0
+    producer = Producer({"bootstrap.servers": system.kafka.bootstrap, "transactional.id": "audit"})
+    producer.init_transactions(30)
+    kept = [id_ for id_ in range(RECORDS) if id_ not in lost]
+    for ids, commit in ((kept[:100], True), (kept[100:], False), (kept[100:], True), (list(again), True)):
+        producer.begin_transaction()
+        for id_ in ids:
+            producer.produce(SINK, key=str(id_), value=str(id_ * id_), partition=id_ % 3, headers={"trace": f"t-{id_}"})
+        producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+    yield
+    system.kafka.delete([SOURCE, SINK])
+
+
+def audit(tmp_path, *words):
+    """Exit code, what was printed, and the report if there is one."""
+    path = tmp_path / "report.json"
+    argv = [CHAOS, "audit", "--model", "square", "--json", str(path), "--spark-master", "local[2]"]
+    done = subprocess.run([*argv, *words], capture_output=True, text=True, timeout=200, check=False)
+    return done.returncode, done.stdout, json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def topics(system):
+    """The words that name them."""
+    return ("--bootstrap", system.kafka.bootstrap, "--source", SOURCE, "--sink", SINK)
+
+
+def counts(report):
+    """By verifier."""
+    return {finding["verifier"]: finding["count"] for finding in report["findings"]}
+
+
+def test_a_clean_sink_and_what_is_left_of_it(system, tmp_path):
+    """Aborted rows and markers are no anomalies; what was landed can be audited again without a broker."""
+    with written(system):
+        code, text, report = audit(tmp_path, *topics(system), "--landing", str(tmp_path / "landed"))
+
+    assert (code, report["verdict"], report["records"]) == (0, "VALID", 2 * RECORDS)
+    assert "VALID: 600 records" in text
+    assert audit(tmp_path, "--landed", str(tmp_path / "landed"))[0] == 0
+
+
+def test_anomalies_by_a_header(system, tmp_path):
+    """A record is what its header says it is."""
+    with written(system, lost=[150], again=[3, 6]):
+        code, _, report = audit(tmp_path, *topics(system), "--identity", "header:trace")
+
+    assert (code, counts(report)) == (1, {"duplicates": 2, "gaps": 1, "ordering": 2, "values": 0})
+    examples = {finding["verifier"]: [one["id"] for one in finding["examples"]] for finding in report["findings"]}
+    assert (examples["gaps"], examples["duplicates"]) == (["t-150"], ["t-3", "t-6"])
+
+
+def test_what_the_group_has_not_read_is_pending(system, tmp_path):
+    """With a position before the lost record's input, it may still come."""
+    with written(system, lost=[150]):
+        settings = {"bootstrap.servers": system.kafka.bootstrap, "group.id": GROUP, "enable.auto.commit": False}
+        group = Consumer(settings)
+        group.commit(offsets=[TopicPartition(SOURCE, number, 50) for number in range(3)], asynchronous=False)
+        group.close()
+        code, _, report = audit(tmp_path, *topics(system), "--group", GROUP)
+        other = audit(tmp_path, *topics(system), "--group", "nobody")
+
+    assert counts(report)["gaps"] == 0
+    gaps = next(finding for finding in report["findings"] if finding["verifier"] == "gaps")
+    assert gaps["counts"]["pending"] == 1
+    assert code == 1  # what is past the position is there already: `offsets` calls it ahead
+    assert counts(report)["offsets"] > 0
+    assert (other[0], "never committed" in other[1]) == (2, True)
+
+
+def test_a_topic_that_is_not_there(system):
+    """What there is instead is told."""
+    with written(system), pytest.raises(AuditUsageError, match=rf"no topic 'nowhere' .*{SINK}, {SOURCE}"):
+        fix(Topics(system.kafka.bootstrap, "nowhere", SINK))
+
+
+def test_retention_that_moves_while_it_is_read(system, chaos_harness, tmp_path):
+    """Records that were there when the ends were fixed, and are gone when they are read."""
+    asked = Topics(system.kafka.bootstrap, SOURCE, SINK)
+    with written(system):
+        fixed = fix(asked)
+        for future in system.kafka.admin.delete_records([TopicPartition(SOURCE, 1, 40)]).values():
+            future.result(30)
+        clock.wait_until(lambda: fix(asked).source[1].low == 40, within_s=30, reason="the records to be removed")
+
+        with pytest.raises(InconclusiveError, match=r"records of audit-source were removed .*partition 1 began at 0"):
+            land(chaos_harness.spark(), asked, fixed, str(tmp_path))
+
+
+def test_spark_that_is_killed(system, tmp_path):
+    """UNKNOWN, with a whole report."""
+    path = tmp_path / "report.json"
+    with written(system):
+        argv = [CHAOS, "audit", "--model", "square", "--json", str(path), *topics(system)]
+        with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            jvm = clock.wait_until(lambda: java(process.pid), within_s=60, reason="Spark's JVM")
+            jvm.kill()
+            code = process.wait(120)
+
+    report = json.loads(path.read_text(encoding="utf-8"))
+    assert (code, report["verdict"], report["findings"]) == (3, "UNKNOWN", [])
+    assert report["problem"].startswith("Spark failed")
+
+
+def java(pid):
+    """The JVM of a Python process, once it works."""
+    children = psutil.Process(pid).children(recursive=True)
+    return next((one for one in children if one.name() == "java" and one.cpu_times().user > 3), None)
