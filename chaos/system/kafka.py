@@ -268,6 +268,8 @@ class Kafka:
             if error.args[0].code() in _STALE:
                 self._admin = None  # librdkafka keeps the leader epoch it knows; a new client learns the present one
             raise
+        except TimeoutError as error:  # of the future: librdkafka itself was late with its own time limit
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001 - it has no other name
 
 
 def _ended(process: Process) -> bool:
