@@ -13,13 +13,14 @@ from chaos import clock
 from chaos.errors import DeadlineError, InjectionError
 from chaos.faults.base import Injection, PipelineUnderTest, Prepare, Proof, Scene
 from chaos.scenario.faults.storage import CrashBeforeCommit, Damage, DamageCheckpoint
+from chaos.system.spark_app import SparkApp
 from pipelines.square import planned
 
 _OFFSETS, _COMMITS = "offsets", "commits"
 _BATCH_WITHIN_S = 20.0
 _COMMITTED_WITHIN_S = 4.0  # less than Spark lets pass without a heartbeat
-_LATER_S = 0.1
-_TRIES = 5
+_LATER_S = 0.25
+_TRIES = 8
 
 State = Mapping[str, int | None]
 
@@ -34,7 +35,8 @@ def prepare_damage(fault: DamageCheckpoint, scene: Scene, _rng: Random) -> Injec
 
 def prepare_crash(fault: CrashBeforeCommit, scene: Scene, _rng: Random) -> Injection:
     """Aim a `CrashBeforeCommit`."""
-    return CrashedBeforeCommit("the driver", fault.restart_after_s, _checkpoint(scene), scene, scene.pipeline())
+    app = scene.spark_app()
+    return CrashedBeforeCommit("the driver", fault.restart_after_s, _checkpoint(scene), scene, scene.pipeline(), app)
 
 
 @dataclass(slots=True)
@@ -127,7 +129,9 @@ class CrashedBeforeCommit:
 
     ::
 
-        offsets/N written ── tasks run ──▶ frozen ── last task commits ──▶ killed      commits/N is never written
+        offsets/N written ── all tasks started ──▶ frozen ── last task commits ──▶ killed      commits/N is never written
+
+    A task that has just started still fetches its code from the driver: frozen too early, it does not end.
     """
 
     target: str
@@ -135,20 +139,21 @@ class CrashedBeforeCommit:
     checkpoint: Path
     scene: Scene
     pipeline: PipelineUnderTest
+    app: SparkApp
     frozen: bool = False
     healed: bool = False
     into_s: float = 0.0
 
     def inject(self) -> None:
-        """Freeze it in the middle of a batch; the more often it was too early, the later."""
-        clock.wait_until(self._freezes, within_s=_BATCH_WITHIN_S, reason="a batch that is planned and not done", every_s=0.002)
+        """Freeze it when it has started all tasks of a batch; the more often that was too early, the later."""
+        clock.wait_until(self._freezes, within_s=_BATCH_WITHIN_S, reason="a batch whose tasks have all started", every_s=0.002)
 
     def proof(self) -> Proof:
         """All that is planned is committed in the sink, the checkpoint does not say so, and the driver is gone."""
         for tries in range(1, _TRIES + 1):
             if self._tasks_commit():
                 return self._killed(tries)
-            self._resume()  # it was frozen before it had started all tasks
+            self._resume()
             self.into_s += _LATER_S
             if self.healed:
                 return Proof(bit=False, facts={"problem": "the run ended before the driver was killed"})
@@ -162,7 +167,7 @@ class CrashedBeforeCommit:
         self.pipeline.restart()
 
     def _freezes(self) -> bool:
-        if not _in_batch(self.checkpoint):
+        if not _in_batch(self.checkpoint) or not self.app.all_tasks_started():
             return False
         clock.pause(self.into_s)
         self.frozen = True

@@ -45,6 +45,15 @@ class SparkApp:
         """
         return {state.id: state for state in map(_state, self._ask("allexecutors")) if state.id != "driver"}
 
+    def all_tasks_started(self) -> bool:
+        """Whether stages run, and no task of them waits for its executor.
+
+        Raises:
+            requests.RequestException: the driver does not answer.
+        """
+        stages = self._ask("stages?status=active")
+        return bool(stages) and all(_started(stage) >= stage["numTasks"] for stage in stages)
+
     def lost_tasks(self, executors: Collection[str]) -> int:
         """Tasks that failed because one of these executors died (``ExecutorLostFailure``).
 
@@ -90,6 +99,10 @@ class SparkApp:
         answer = requests.get(f"{self.url}/api/v1/applications/{self.id}/{what}", timeout=_ASK_S)
         answer.raise_for_status()
         return answer.json()
+
+
+def _started(stage: Mapping[str, Any]) -> int:
+    return int(stage["numActiveTasks"] + stage["numCompleteTasks"])
 
 
 def _state(executor: Mapping[str, Any]) -> ExecutorState:
