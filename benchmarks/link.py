@@ -1,4 +1,4 @@
-"""What a link costs: a direct connection, stock Toxiproxy, with its meters, and with its meters and kafka toxics.
+"""What a link costs: a direct connection, stock Toxiproxy, and Toxiproxy with its kafka toxics.
 
     .venv/bin/python benchmarks/link.py [rounds]
 
@@ -25,11 +25,11 @@ from chaos.clock import wait_until
 from chaos.runtime import cache, commands, gobuild
 
 _ROUNDS = 13
-_SECONDS = 0.35  # 13 rounds of 4 ways and 3 loads take about a minute
+_SECONDS = 0.35  # 13 rounds of 3 ways and 3 loads take about a minute
 _API = "127.0.0.1:18474"
 _LOADS = {"64 KiB": ("bytes", 2), "ping-pong": ("pings", 4), "pipelined": ("pipeline", 4)}  # mode of linkbench, connections
-_WAYS = ("direct", "stock", "meter", "meter+kafka")
-_TOXICS = {"stock": (), "meter": ("meter",), "meter+kafka": ("meter", "kafka")}
+_WAYS = ("direct", "stock", "kafka")
+_TOXICS = {"stock": (), "kafka": ("kafka",)}
 _STREAMS = ("upstream", "downstream")
 
 

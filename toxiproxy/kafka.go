@@ -13,15 +13,15 @@ import (
 )
 
 // Kafka sees the frames of Kafka's protocol in one direction of a link: it counts them, and a rule can hold, drop, delay or
-// count the nth of them, or close its connection.
+// count the nth of them, or close its connection. It is also the link's meter.
 //
-//	client ──▶ noop ──▶ meter ──▶ kafka ──▶ (toxics added later) ──▶ broker
-//	                                │ requests: api, version, correlation id, client id, transactional id
-//	                                ▼
-//	                     connection: requests without an answer          theBook: rules and trips of all links
-//	                                ▲
-//	                                │ responses: correlation id
-//	client ◀── (…) ◀── kafka ◀── meter ◀── noop ◀── broker
+//	client ──▶ noop ──▶ kafka ──▶ (toxics added later) ──▶ broker
+//	                      │ requests: api, version, correlation id, client id, transactional id
+//	                      ▼
+//	           connection: requests without an answer          theBook: rules and trips of all links
+//	                      ▲
+//	                      │ responses: correlation id
+//	client ◀── (…) ◀── kafka ◀── noop ◀── broker
 //
 // A link has one in both directions from before its first connection. The server makes the upstream half of a connection right
 // before its downstream half (proxy.go), which is how the halves find each other.
@@ -30,10 +30,12 @@ import (
 type Kafka struct {
 	link   *link // nil until constructed
 	stream string
+	meter  meter
 }
 
-// kafkaReading is what the API shows: the counters of the link, in both directions, and the whole book.
+// kafkaReading is what the API shows: the meter of this direction, the counters of the link, in both directions, and the whole book.
 type kafkaReading struct {
+	Reading
 	Link      string            `json:"link"`
 	Stream    string            `json:"stream"`
 	Counts    map[string]Counts `json:"counts"`
@@ -71,6 +73,13 @@ func linkOf(name, stream string) *link {
 
 // NewState makes one half of a connection.
 func (k *Kafka) NewState() interface{} {
+	h := k.newHalf()
+	h.meter = &k.meter
+	k.meter.opened.Add(1)
+	return h
+}
+
+func (k *Kafka) newHalf() *half {
 	if k.link == nil { // constructed without attributes
 		c := newConnection(new(link))
 		c.isRaw()
@@ -91,7 +100,7 @@ func (k *Kafka) NewState() interface{} {
 	return &half{connection: c}
 }
 
-// GetBufferSize is in chunks: with some room, the meter before it need not wait for it at every chunk, which benchmarks/link.py sees.
+// GetBufferSize is in chunks: with some room, the reader before it need not wait for it at every chunk, which benchmarks/link.py sees.
 func (k *Kafka) GetBufferSize() int { return 16 }
 
 // Pipe passes on what comes, but for what a rule says. It heeds an interrupt whatever it waits for, and keeps what it holds.
@@ -113,6 +122,7 @@ func (k *Kafka) MarshalJSON() ([]byte, error) {
 	}
 	rules, trips, forgotten := theBook.read()
 	return json.Marshal(kafkaReading{
+		Reading:   k.meter.read(),
 		Link:      k.link.name,
 		Stream:    k.stream,
 		Counts:    k.link.read(),
@@ -132,7 +142,10 @@ func (k *Kafka) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return err
 	}
-	shown := []string{"link", "stream", "rules", "counts", "unparsed", "oversized_frames", "trips", "trips_forgotten"}
+	shown := []string{
+		"link", "stream", "rules", "counts", "unparsed", "oversized_frames", "trips", "trips_forgotten",
+		"bytes", "chunks", "connections_opened", "connections_open",
+	}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(shown, field) {
 			return fmt.Errorf("%s: a kafka toxic has no such attribute", field)

@@ -13,7 +13,7 @@ func TestHoldsARequestUntilReleased(t *testing.T) {
 	for _, release := range []string{"deliver", "drop", "close"} {
 		t.Run(release, func(t *testing.T) {
 			bed := newTestbed(t, "held")
-			bed.arm("held", "h", `{"api": "EndTxn", "action": "hold"}`)
+			bed.arm("h", `{"api": "EndTxn", "action": "hold"}`)
 			c, other := bed.dial("held"), bed.dial("held")
 			c.send(t, transactionalFrame(addOffsetsToTxn, 3, 1, "a", "t"), endTxnFrame(2, "a", "t"), produceFrame(3, 1, 100))
 			if got := c.answer(t); got != 1 {
@@ -25,7 +25,7 @@ func TestHoldsARequestUntilReleased(t *testing.T) {
 			if got := other.answer(t); got != 9 {
 				t.Errorf("%d was answered on the other connection", got)
 			}
-			bed.arm("held", "h", fmt.Sprintf(`{"release": %q}`, release))
+			bed.arm("h", fmt.Sprintf(`{"release": %q}`, release))
 			switch release {
 			case "deliver":
 				if first, second := c.answer(t), c.answer(t); first != 2 || second != 3 {
@@ -50,7 +50,7 @@ func TestHoldsAResponseUntilReleased(t *testing.T) {
 	for _, release := range []string{"deliver", "drop", "close"} {
 		t.Run(release, func(t *testing.T) {
 			bed := newTestbed(t, "held")
-			bed.arm("held", "h", `{"api": "EndTxn", "at": "response", "action": "hold"}`)
+			bed.arm("h", `{"api": "EndTxn", "at": "response", "action": "hold"}`)
 			c := bed.dial("held")
 			c.send(t, endTxnFrame(2, "a", "t"), produceFrame(3, 1, 100))
 			trip := bed.trip(1, "held")
@@ -59,7 +59,7 @@ func TestHoldsAResponseUntilReleased(t *testing.T) {
 			}
 			c.isSilent(t)
 			eventually(t, "the broker to have both", func() bool { return len(bed.brokers["held"].frames()) == 2 })
-			bed.arm("held", "h", fmt.Sprintf(`{"release": %q}`, release))
+			bed.arm("h", fmt.Sprintf(`{"release": %q}`, release))
 			switch release {
 			case "deliver":
 				if first, second := c.answer(t), c.answer(t); first != 2 || second != 3 {
@@ -80,12 +80,12 @@ func TestHoldsAResponseUntilReleased(t *testing.T) {
 // The response to the nth request: an answer to what was sent before the rule was armed is none of them.
 func TestAResponseCountsWithItsRequest(t *testing.T) {
 	bed := newTestbed(t, "held")
-	bed.arm("held", "before", `{"api": "EndTxn", "action": "hold"}`)
+	bed.arm("before", `{"api": "EndTxn", "action": "hold"}`)
 	c := bed.dial("held")
 	c.send(t, endTxnFrame(1, "a", "t"))
 	bed.trip(1, "held")
-	bed.arm("held", "first", `{"api": "EndTxn", "at": "response", "action": "hold"}`)
-	bed.arm("held", "before", `{"release": "deliver"}`)
+	bed.arm("first", `{"api": "EndTxn", "at": "response", "action": "hold"}`)
+	bed.arm("before", `{"release": "deliver"}`)
 	if got := c.answer(t); got != 1 {
 		t.Errorf("%d was answered", got)
 	}
@@ -93,7 +93,7 @@ func TestAResponseCountsWithItsRequest(t *testing.T) {
 	if trip := bed.trip(2, "held"); trip.CorrelationID != 2 || trip.N != 1 {
 		t.Errorf("got %+v", trip)
 	}
-	bed.arm("held", "first", `{"release": "deliver"}`)
+	bed.arm("first", `{"release": "deliver"}`)
 	if got := c.answer(t); got != 2 {
 		t.Errorf("%d was answered", got)
 	}
@@ -104,7 +104,7 @@ func TestDropsOneFrame(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		t.Run(at, func(t *testing.T) {
 			bed := newTestbed(t, "drop")
-			bed.arm("drop", "d", fmt.Sprintf(`{"api": 0, "at": %q, "nth": 2, "action": "drop"}`, at))
+			bed.arm("d", fmt.Sprintf(`{"api": 0, "at": %q, "nth": 2, "action": "drop"}`, at))
 			c := bed.dial("drop")
 			c.send(t, produceFrame(1, 1, 200_000), produceFrame(2, 1, 200_000), produceFrame(3, 1, 10))
 			if first, second := c.answer(t), c.answer(t); first != 1 || second != 3 {
@@ -126,7 +126,7 @@ func TestClosesTheConnection(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		t.Run(at, func(t *testing.T) {
 			bed := newTestbed(t, "close")
-			bed.arm("close", "c", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "close"}`, at))
+			bed.arm("c", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "close"}`, at))
 			c := bed.dial("close")
 			c.send(t, endTxnFrame(1, "a", "t"))
 			c.ends(t)
@@ -145,7 +145,7 @@ func TestDelaysAFrame(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		t.Run(at, func(t *testing.T) {
 			bed := newTestbed(t, "delay")
-			bed.arm("delay", "d", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "delay", "delay_ms": 200}`, at))
+			bed.arm("d", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "delay", "delay_ms": 200}`, at))
 			c := bed.dial("delay")
 			begun := time.Now()
 			c.send(t, endTxnFrame(1, "a", "t"), endTxnFrame(2, "a", "t"))
@@ -168,7 +168,7 @@ func TestHeldFrameDiesWithItsClient(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		t.Run(at, func(t *testing.T) {
 			bed := newTestbed(t, "dies")
-			bed.arm("dies", "h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
+			bed.arm("h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
 			c := bed.dial("dies")
 			c.send(t, endTxnFrame(1, "a", "t"))
 			bed.trip(1, "held")
@@ -189,7 +189,7 @@ func TestHeldFrameDiesWithItsClient(t *testing.T) {
 func TestDeliversLate(t *testing.T) {
 	bed := newTestbed(t, "late")
 	bed.brokers["late"].code = 90
-	bed.arm("late", "l", `{"api": "EndTxn", "action": "late"}`)
+	bed.arm("l", `{"api": "EndTxn", "action": "late"}`)
 	c := bed.dial("late")
 	c.send(t, endTxnFrame(1, "a", "t"), produceFrame(2, 1, 300_000))
 	bed.trip(1, "held")
@@ -198,7 +198,7 @@ func TestDeliversLate(t *testing.T) {
 	if got := bed.brokers["late"].hasEnded(); got != 0 {
 		t.Error("the broker's side has ended")
 	}
-	bed.arm("late", "l", `{"release": "deliver"}`)
+	bed.arm("l", `{"release": "deliver"}`)
 	bed.trip(1, "delivered")
 	eventually(t, "the broker to have both", func() bool { return len(bed.brokers["late"].frames()) == 2 })
 	eventually(t, "the answer", func() bool { return bed.trip(1, "delivered").AnsweredNs > 0 })
@@ -272,7 +272,7 @@ func TestHeldRequestDiesWithItsBroker(t *testing.T) {
 func TestHoldsNoLongerThanItMay(t *testing.T) {
 	for _, action := range []string{"hold", "late"} {
 		bed := newTestbed(t, "max")
-		bed.arm("max", action, fmt.Sprintf(`{"api": "EndTxn", "action": %q, "max_hold_ms": 150}`, action))
+		bed.arm(action, fmt.Sprintf(`{"api": "EndTxn", "action": %q, "max_hold_ms": 150}`, action))
 		c := bed.dial("max")
 		c.send(t, endTxnFrame(1, "a", "t"))
 		if got := c.answer(t); got != 1 {
@@ -289,13 +289,13 @@ func TestHoldsNoLongerThanItMay(t *testing.T) {
 // A hold with times=0 parks every connection, one release frees them all, and what comes later passes.
 func TestOneReleaseFreesAll(t *testing.T) {
 	bed := newTestbed(t, "one", "two")
-	bed.arm("one", "all", `{"api": "EndTxn", "times": 0, "action": "hold"}`)
+	bed.arm("all", `{"api": "EndTxn", "times": 0, "action": "hold"}`)
 	clients := []*client{bed.dial("one"), bed.dial("two"), bed.dial("two")}
 	for _, c := range clients {
 		c.send(t, endTxnFrame(1, "a", "t"))
 	}
 	bed.trip(3, "held")
-	bed.arm("two", "all", `{"release": "deliver"}`)
+	bed.arm("all", `{"release": "deliver"}`)
 	for _, c := range clients {
 		c.answer(t)
 		c.send(t, endTxnFrame(2, "a", "t"))

@@ -18,7 +18,7 @@ import (
 func TestPairsAcrossEveryChunkBorder(t *testing.T) {
 	bed := newTestbed(t, "pairs")
 	bed.brokers["pairs"].code = 47
-	bed.arm("pairs", "seen", `{"api": "EndTxn", "action": "count", "times": 0}`)
+	bed.arm("seen", `{"api": "EndTxn", "action": "count", "times": 0}`)
 	c := bed.dial("pairs")
 	c.Conn.(*net.TCPConn).SetNoDelay(true)
 	for correlation := range int32(3) {
@@ -233,7 +233,7 @@ func TestCountsOversizedFrames(t *testing.T) {
 func TestStreamsLargeFrames(t *testing.T) {
 	const size = 10_000_000
 	bed := newTestbed(t, "large")
-	bed.arm("large", "other", `{"api": "Produce", "nth": 100, "action": "hold"}`)
+	bed.arm("other", `{"api": "Produce", "nth": 100, "action": "hold"}`)
 	c := bed.dial("large")
 	go c.send(t, produceFrame(1, 1, size), produceFrame(2, 1, size))
 	if first, second := c.answer(t), c.answer(t); first != 1 || second != 2 {
@@ -263,17 +263,17 @@ func TestHoldsLargeFrames(t *testing.T) {
 	for _, release := range []string{"deliver", "drop"} {
 		for _, early := range []bool{true, false} {
 			bed := newTestbed(t, "large")
-			bed.arm("large", "h", `{"api": "Produce", "action": "hold"}`)
+			bed.arm("h", `{"api": "Produce", "action": "hold"}`)
 			c := bed.dial("large")
 			frame := produceFrame(1, 1, size)
 			c.send(t, frame[:size/2])
 			bed.trip(1, "held")
 			if early {
-				bed.arm("large", "h", fmt.Sprintf(`{"release": %q}`, release))
+				bed.arm("h", fmt.Sprintf(`{"release": %q}`, release))
 			}
 			c.send(t, frame[size/2:], endTxnFrame(2, "a", "t"))
 			if !early {
-				bed.arm("large", "h", fmt.Sprintf(`{"release": %q}`, release))
+				bed.arm("h", fmt.Sprintf(`{"release": %q}`, release))
 			}
 			if got := c.answer(t); got != map[string]int32{"deliver": 1, "drop": 2}[release] {
 				t.Errorf("%s: %d was answered", release, got)

@@ -11,6 +11,7 @@ const (
 	parkedBytes   = 32 << 20         // behind a held frame, no more is taken from the sender: as with a full TCP window
 	headWithin    = time.Second      // a frame whose beginning does not come passes, and no rule is asked
 	answerWithin  = 10 * time.Second // for a request that was delivered late, before its connection closes
+	cleanupWithin = 5 * time.Second  // as the stock server, which gives up after the same time
 	lastWordsTime = cleanupWithin    // for what is on its way to a peer that has gone
 )
 
@@ -19,7 +20,8 @@ const (
 // Only its own Pipe touches it; an interrupt hands it to the next one, or to Cleanup.
 type half struct {
 	*connection
-	up bool
+	up    bool
+	meter *meter
 
 	queue    []entry
 	first    int
@@ -105,6 +107,7 @@ func (h *half) push(chunk *stream.StreamChunk, g *gate) {
 
 // receive takes what the sender sent, or its end.
 func (h *half) receive(chunk *stream.StreamChunk) {
+	h.meter.took(chunk)
 	if chunk != nil {
 		h.sort(chunk)
 		return
@@ -242,7 +245,8 @@ func (h *half) close(stub *toxics.ToxicStub, outcome string) bool {
 
 func (h *half) drain(stub *toxics.ToxicStub) {
 	for !h.ended {
-		if chunk := <-stub.Input; chunk == nil {
+		chunk := <-stub.Input
+		if h.meter.took(chunk); chunk == nil {
 			h.senderGone()
 		}
 	}

@@ -16,19 +16,19 @@ import (
 func TestIsUpdatedWhileItHolds(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		bed := newTestbed(t, "update")
-		bed.arm("update", "h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
+		bed.arm("h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
 		c := bed.dial("update")
 		c.send(t, endTxnFrame(1, "a", "t"), produceFrame(2, 1, 50_000))
 		bed.trip(1, "held")
 		for i := range 20 {
-			bed.arm("update", "other", fmt.Sprintf(`{"api": "Fetch", "action": "hold", "nth": %d}`, i+1))
+			bed.arm("other", fmt.Sprintf(`{"api": "Fetch", "action": "hold", "nth": %d}`, i+1))
 			addToxic(t, bed.proxies["update"], `{"name":"late","type":"delay","stream":"upstream","attributes":{"latency":1}}`)
 			must(t, bed.proxies["update"].Toxics.RemoveToxic(t.Context(), "late"))
-			must(t, bed.proxies["update"].Toxics.RemoveToxic(t.Context(), "meter_downstream"))
-			addToxic(t, bed.proxies["update"], `{"name":"meter_downstream","type":"meter","stream":"downstream"}`)
+			addToxic(t, bed.proxies["update"], `{"name":"later","type":"delay","stream":"downstream","attributes":{"latency":1}}`)
+			must(t, bed.proxies["update"].Toxics.RemoveToxic(t.Context(), "later"))
 		}
 		c.isSilent(t)
-		bed.arm("update", "h", `{"release": "deliver"}`)
+		bed.arm("h", `{"release": "deliver"}`)
 		if first, second := c.answer(t), c.answer(t); first != 1 || second != 2 {
 			t.Errorf("%d and %d were answered", first, second)
 		}
@@ -43,12 +43,12 @@ func TestIsRemovedWhileItHolds(t *testing.T) {
 		t.Run(removed, func(t *testing.T) {
 			bed := newTestbed(t, "remove")
 			at := map[string]string{"rule": "request", "upstream": "request", "downstream": "response"}[removed]
-			bed.arm("remove", "h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
+			bed.arm("h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
 			c := bed.dial("remove")
 			c.send(t, endTxnFrame(1, "a", "t"), produceFrame(2, 1, 50_000))
 			bed.trip(1, "held")
 			if removed == "rule" {
-				bed.arm("remove", "h", "null")
+				bed.arm("h", "null")
 			} else {
 				must(t, bed.proxies["remove"].Toxics.RemoveToxic(t.Context(), "kafka_"+removed))
 			}
@@ -106,7 +106,7 @@ func TestApiAnswersUnderDyingClients(t *testing.T) {
 	bed := newTestbed(t, "dying")
 	for i := range 30 {
 		at := []string{"request", "response"}[i%2]
-		bed.arm("dying", "h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold", "times": 0}`, at))
+		bed.arm("h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold", "times": 0}`, at))
 		var clients []*client
 		for range 4 {
 			c := bed.dial("dying")
@@ -120,10 +120,10 @@ func TestApiAnswersUnderDyingClients(t *testing.T) {
 				die(t, c.Conn)
 			}
 		}()
-		bed.arm("dying", "h", `{"release": "deliver"}`)
+		bed.arm("h", `{"release": "deliver"}`)
 		addToxic(t, bed.proxies["dying"], `{"name":"slow","type":"delay","stream":"upstream","attributes":{"latency":1}}`)
 		<-dead
-		bed.arm("dying", "h", "null")
+		bed.arm("h", "null")
 		must(t, bed.proxies["dying"].Toxics.RemoveToxic(t.Context(), "slow"))
 	}
 }

@@ -14,7 +14,7 @@ func TestCountsOverLinks(t *testing.T) {
 	one, two, three := bed.dial("one"), bed.dial("two"), bed.dial("three")
 	one.send(t, endTxnFrame(0, "a", "t")) // before the arming
 	one.answer(t)
-	bed.arm("three", "c", `{"links": ["one", "two"], "api": "EndTxn", "nth": 3, "times": 2, "action": "count"}`)
+	bed.arm("c", `{"links": ["one", "two"], "api": "EndTxn", "nth": 3, "times": 2, "action": "count"}`)
 	for i, c := range []*client{one, three, two, three, one, two, one} {
 		c.send(t, endTxnFrame(int32(i), "a", "t"))
 		c.answer(t)
@@ -34,7 +34,7 @@ func TestCountsOverLinks(t *testing.T) {
 // Patterns choose among clients and transactions.
 func TestPatternsChoose(t *testing.T) {
 	bed := newTestbed(t, "ids")
-	bed.arm("ids", "c", `{"api": "EndTxn", "times": 0, "client_id": "spark-*", "transactional_id": "sq[ua]*", "action": "count"}`)
+	bed.arm("c", `{"api": "EndTxn", "times": 0, "client_id": "spark-*", "transactional_id": "sq[ua]*", "action": "count"}`)
 	c := bed.dial("ids")
 	for i, ids := range [][2]string{{"spark-1", "square"}, {"loader", "square"}, {"spark-2", "other"}, {"spark-3", "sq"}, {"spark-4", "squ"}} {
 		c.send(t, endTxnFrame(int32(i), ids[0], ids[1]))
@@ -52,13 +52,13 @@ func TestPatternsChoose(t *testing.T) {
 // Two rules on one frame act one after the other, in the order of their names.
 func TestRulesActInTurn(t *testing.T) {
 	bed := newTestbed(t, "turn")
-	bed.arm("turn", "a", `{"api": "EndTxn", "action": "hold"}`)
-	bed.arm("turn", "b", `{"api": "EndTxn", "action": "close"}`)
+	bed.arm("a", `{"api": "EndTxn", "action": "hold"}`)
+	bed.arm("b", `{"api": "EndTxn", "action": "close"}`)
 	c := bed.dial("turn")
 	c.send(t, endTxnFrame(1, "a", "t"))
 	bed.trip(2, "held")
 	c.isSilent(t)
-	bed.arm("turn", "a", `{"release": "deliver"}`)
+	bed.arm("a", `{"release": "deliver"}`)
 	c.ends(t)
 	bed.trip(1, "delivered")
 	bed.trip(2, "closed")
@@ -67,7 +67,7 @@ func TestRulesActInTurn(t *testing.T) {
 // A wrong rule is refused with 400 and the name of its field, and none of the rules with it is armed.
 func TestRefusesWrongRules(t *testing.T) {
 	bed := newTestbed(t, "wrong")
-	bed.arm("wrong", "old", `{"api": "EndTxn", "action": "count", "nth": 7}`)
+	bed.arm("old", `{"api": "EndTxn", "action": "count", "nth": 7}`)
 	for rule, field := range map[string]string{
 		`{"action": "hold"}`:                                                 "rules.r.api: ",
 		`{"api": "Comit", "action": "hold"}`:                                 "rules.r.api: ",
@@ -107,11 +107,11 @@ func TestRefusesWrongRules(t *testing.T) {
 // A partial rule changes what it names, null sets a field to its default, and what was counted stays.
 func TestMergesRules(t *testing.T) {
 	bed := newTestbed(t, "merge")
-	bed.arm("merge", "r", `{"api": "EndTxn", "action": "count", "nth": 2, "links": ["merge"], "client_id": "a"}`)
+	bed.arm("r", `{"api": "EndTxn", "action": "count", "nth": 2, "links": ["merge"], "client_id": "a"}`)
 	c := bed.dial("merge")
 	c.send(t, endTxnFrame(1, "a", "t"))
 	c.answer(t)
-	bed.arm("merge", "r", `{"client_id": null, "links": null, "times": 0}`)
+	bed.arm("r", `{"client_id": null, "links": null, "times": 0}`)
 	got := bed.read("merge").Rules["r"]
 	want := Rule{Spec{API: endTxn, At: "request", Nth: 2, Times: 0, Action: "count", MaxHoldMs: 60000}, 1}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -130,7 +130,7 @@ func TestMergesRules(t *testing.T) {
 // The oldest trips are forgotten, and counted.
 func TestForgetsOldTrips(t *testing.T) {
 	bed := newTestbed(t, "forget")
-	bed.arm("forget", "c", `{"api": "EndTxn", "times": 0, "action": "count"}`)
+	bed.arm("c", `{"api": "EndTxn", "times": 0, "action": "count"}`)
 	c := bed.dial("forget")
 	for i := range int32(tripsKept + 5) {
 		c.send(t, endTxnFrame(i, "a", "t"))

@@ -34,7 +34,6 @@ func main() {
 
 // registerToxics is where the toxics of this project are added to the stock ones.
 func registerToxics() {
-	toxics.Register("meter", new(Meter))
 	toxics.Register("kafka", new(Kafka))
 	toxics.Register("delay", new(Delay))
 }

@@ -20,7 +20,7 @@ import (
 
 const deadline = 10 * time.Second
 
-// proxied starts an echo server and a proxy before it that has a meter in both directions, all over real TCP.
+// proxied starts an echo server and a proxy before it that has a kafka toxic in both directions, all over real TCP.
 func proxied(t *testing.T) (*toxiproxy.ApiServer, *toxiproxy.Proxy) {
 	t.Helper()
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
@@ -29,15 +29,15 @@ func proxied(t *testing.T) (*toxiproxy.ApiServer, *toxiproxy.Proxy) {
 	return metered(t, upstream)
 }
 
-// metered puts a proxy with meters before a server.
+// metered puts a proxy with kafka toxics before a server; what the tests of this file send through it is not Kafka's protocol.
 func metered(t *testing.T, upstream net.Listener) (*toxiproxy.ApiServer, *toxiproxy.Proxy) {
 	t.Helper()
 	registerToxics()
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	proxy := toxiproxy.NewProxy(server, "link", "127.0.0.1:0", upstream.Addr().String())
 	must(t, server.Collection.Add(proxy, true))
-	addToxic(t, proxy, `{"name":"meter_upstream","type":"meter","stream":"upstream"}`)
-	addToxic(t, proxy, `{"name":"meter_downstream","type":"meter","stream":"downstream"}`)
+	addKafka(t, proxy, "link", "upstream")
+	addKafka(t, proxy, "link", "downstream")
 	t.Cleanup(func() { proxy.Stop(); upstream.Close() })
 	return server, proxy
 }
@@ -65,6 +65,11 @@ func addToxic(t *testing.T, proxy *toxiproxy.Proxy, body string) {
 	must(t, err)
 }
 
+func addKafka(t *testing.T, proxy *toxiproxy.Proxy, link, stream string) {
+	t.Helper()
+	addToxic(t, proxy, fmt.Sprintf(`{"name":"kafka_%s","type":"kafka","stream":%q,"attributes":{"link":%q,"stream":%q}}`, stream, stream, link, stream))
+}
+
 func dial(t *testing.T, proxy *toxiproxy.Proxy) net.Conn {
 	t.Helper()
 	connection, err := net.Dial("tcp", proxy.Listen)
@@ -75,7 +80,7 @@ func dial(t *testing.T, proxy *toxiproxy.Proxy) net.Conn {
 }
 
 func reading(proxy *toxiproxy.Proxy, stream string) Reading {
-	return proxy.Toxics.GetToxic("meter_" + stream).Toxic.(*Meter).Reading()
+	return proxy.Toxics.GetToxic("kafka_" + stream).Toxic.(*Kafka).meter.read()
 }
 
 func eventually(t *testing.T, what string, condition func() bool) {
@@ -192,7 +197,7 @@ func TestCountsManyConnectionsAtOnce(t *testing.T) {
 	}
 }
 
-// The server of the link takes nothing, so a chunk is stuck in the meter: toxics can be added and removed all the same, at
+// The server of the link takes nothing, so chunks are stuck in the toxic: toxics can be added and removed all the same, at
 // once, and what was stuck arrives when the server reads again.
 func TestIsNoObstacleWhenTheReaderIsPaused(t *testing.T) {
 	upstream, err := net.Listen("tcp", "127.0.0.1:0")
@@ -239,7 +244,7 @@ func fill(t *testing.T, connection net.Conn) []byte {
 	}
 }
 
-// Toxics that are removed, the meter among them, take no byte with them.
+// Toxics that are removed, the kafka toxic among them, take no byte with them.
 func TestIsRemovedWithoutLoss(t *testing.T) {
 	_, proxy := proxied(t)
 	connection := dial(t, proxy)
@@ -247,7 +252,7 @@ func TestIsRemovedWithoutLoss(t *testing.T) {
 	rand.New(rand.NewSource(3)).Read(sent)
 	go connection.Write(sent)
 	eventually(t, "bytes to flow", func() bool { return reading(proxy, "upstream").Bytes > 0 })
-	must(t, proxy.Toxics.RemoveToxic(t.Context(), "meter_upstream"))
+	must(t, proxy.Toxics.RemoveToxic(t.Context(), "kafka_upstream"))
 	received := make([]byte, len(sent))
 	_, err := io.ReadFull(connection, received)
 	must(t, err)
@@ -268,7 +273,7 @@ func TestIsReadOverTheApi(t *testing.T) {
 	must(t, err)
 	go http.Serve(listener, server.Routes())
 	defer listener.Close()
-	response, err := http.Get(fmt.Sprintf("http://%s/proxies/link/toxics/meter_upstream", listener.Addr()))
+	response, err := http.Get(fmt.Sprintf("http://%s/proxies/link/toxics/kafka_upstream", listener.Addr()))
 	must(t, err)
 	defer response.Body.Close()
 	var answer struct {
@@ -276,8 +281,8 @@ func TestIsReadOverTheApi(t *testing.T) {
 		Attributes Reading `json:"attributes"`
 	}
 	must(t, json.NewDecoder(response.Body).Decode(&answer))
-	if want := (Reading{Bytes: 3, Chunks: 1, ConnectionsOpened: 1, ConnectionsOpen: 1}); answer.Type != "meter" || answer.Attributes != want {
-		t.Errorf("got %+v, want a meter with %+v", answer, want)
+	if want := (Reading{Bytes: 3, Chunks: 1, ConnectionsOpened: 1, ConnectionsOpen: 1}); answer.Type != "kafka" || answer.Attributes != want {
+		t.Errorf("got %+v, want a kafka toxic with %+v", answer, want)
 	}
 }
 

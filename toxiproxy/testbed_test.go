@@ -51,6 +51,9 @@ func newTestbed(t *testing.T, names ...string) *testbed {
 		theBook.trips, theBook.forgotten = nil, 0
 		api.Close()
 	})
+	book := toxiproxy.NewProxy(server, theArm, "127.0.0.1:0", "127.0.0.1:0")
+	must(t, server.Collection.Add(book, false))
+	addKafka(t, book, theArm, up)
 	for _, name := range names {
 		bed.brokers[name] = startBroker(t)
 		bed.add(server, name, bed.brokers[name].listener.Addr().String())
@@ -63,8 +66,7 @@ func (b *testbed) add(server *toxiproxy.ApiServer, name, upstream string) {
 	proxy := toxiproxy.NewProxy(server, name, "127.0.0.1:0", upstream)
 	must(b.t, server.Collection.Add(proxy, true))
 	for _, stream := range []string{"upstream", "downstream"} {
-		addToxic(b.t, proxy, fmt.Sprintf(`{"name":"meter_%s","type":"meter","stream":%q}`, stream, stream))
-		addToxic(b.t, proxy, fmt.Sprintf(`{"name":"kafka_%s","type":"kafka","stream":%q,"attributes":{"link":%q,"stream":%q}}`, stream, stream, name, stream))
+		addKafka(b.t, proxy, name, stream)
 	}
 	b.proxies[name] = proxy
 	b.t.Cleanup(proxy.Stop)
@@ -250,10 +252,14 @@ func (b *testbed) post(link, attributes string) (status int, answer string) {
 	return answered.StatusCode, string(data)
 }
 
+// theArm is a proxy that is closed. The stock server writes a toxic's toxicity in an update, and reads it when the toxic begins
+// to run, without a lock: rules are changed through a toxic that never runs.
+const theArm = "arm"
+
 // arm changes one rule, which must be right.
-func (b *testbed) arm(link, id, rule string) {
+func (b *testbed) arm(id, rule string) {
 	b.t.Helper()
-	if status, answer := b.post(link, fmt.Sprintf(`{"rules": {%q: %s}}`, id, rule)); status != http.StatusOK {
+	if status, answer := b.post(theArm, fmt.Sprintf(`{"rules": {%q: %s}}`, id, rule)); status != http.StatusOK {
 		b.t.Fatalf("%d: %s", status, answer)
 	}
 }

@@ -1,7 +1,7 @@
 """Links: the ordered pairs client -> broker and broker -> broker, each through proxies of its own.
 
-    spark ──spark->broker-2──▶ [meter ▸ kafka ▸ toxics] ──▶ broker-2    what is on the link goes through the toxics in order;
-    spark ◀─────────────────── [toxics ◂ kafka ◂ meter] ◀── broker-2    the meter is first: it counts what a later one swallows
+    spark ──spark->broker-2──▶ [kafka ▸ toxics] ──▶ broker-2    what is on the link goes through the toxics in order;
+    spark ◀─────────────────── [toxics ◂ kafka] ◀── broker-2    `kafka` is first: it counts what a later one swallows
 
 A link between brokers is two proxies, INTERNAL (replication, transaction markers) and CONTROLLER (the quorum, heartbeats):
 what is cut is the cable, not a port.
@@ -55,13 +55,13 @@ class Link:
     def bytes_seen(self, stream: str = "both") -> int:
         """Bytes that entered the link so far, whether they came out or not."""
         return sum(
-            int(self.toxiproxy.read(proxy.name, f"meter_{direction}")["bytes"])
+            int(self.toxiproxy.read(proxy.name, f"kafka_{direction}")["bytes"])
             for proxy in self.proxies
             for direction in STREAMS[stream]
         )
 
     def add(self, name: str, toxic: str, stream: str, attributes: Mapping[str, int]) -> None:
-        """Put a toxic behind the meters, in one or both directions."""
+        """Put a toxic behind the `kafka` toxics, in one or both directions."""
         for proxy in self.proxies:
             for direction in STREAMS[stream]:
                 self.toxiproxy.add(proxy.name, Toxic(f"{name}_{direction}", toxic, direction, attributes))

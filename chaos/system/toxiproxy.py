@@ -17,7 +17,7 @@ from chaos.errors import InjectionError
 from chaos.system.addresses import Address
 
 _TIMEOUT_S = 5.0
-_ALWAYS_THERE = ("meter", "kafka")
+_ALWAYS_THERE = "kafka"
 _REFUSED = (requests.RequestException, InvalidToxic, NotFound, ProxyExists)
 
 
@@ -36,7 +36,7 @@ class Toxic:
     """One toxic, in Toxiproxy's own words.
 
     Attributes:
-        type: ``latency``, ``timeout``, ``meter``, …
+        type: ``latency``, ``timeout``, ``kafka``, …
         stream: ``upstream`` (client to server) or ``downstream``.
     """
 
@@ -63,13 +63,11 @@ class Toxiproxy:
         return str(self._ask("ask for the version", lambda: APIConsumer.get("/version", timeout=_TIMEOUT_S)).text.strip())
 
     def populate(self, proxies: Iterable[ProxySpec]) -> None:
-        """Make all proxies, each with a meter and then a `kafka` toxic as the first toxics of both directions."""
+        """Make all proxies, each with a `kafka` toxic as the first toxic of both directions."""
         specs = list(proxies)
         body = [_proxy_json(spec) for spec in specs]
         self._ask("make the proxies", lambda: APIConsumer.post("/populate", json=body, timeout=_TIMEOUT_S))
         for spec in specs:
-            for stream in ("upstream", "downstream"):
-                self.add(spec.name, Toxic(f"meter_{stream}", "meter", stream))
             for stream in ("upstream", "downstream"):
                 self.add(spec.name, Toxic(f"kafka_{stream}", "kafka", stream, {"link": spec.link, "stream": stream}))
 
@@ -98,7 +96,7 @@ class Toxiproxy:
         )
 
     def read(self, proxy: str, toxic: str) -> Mapping[str, Any]:
-        """The attributes of a toxic as they are now; a meter's are its counters."""
+        """The attributes of a toxic as they are now; a `kafka` toxic's are its counters."""
         path = f"/proxies/{proxy}/toxics/{toxic}"
         attributes: Mapping[str, Any] = self._ask(
             f"read {toxic} of {proxy}", lambda: APIConsumer.get(path, timeout=_TIMEOUT_S)
@@ -119,7 +117,7 @@ class Toxiproxy:
             f"{name} has {toxic['name']}"
             for name, proxy in proxies.items()
             for toxic in proxy["toxics"]
-            if toxic["type"] not in _ALWAYS_THERE
+            if toxic["type"] != _ALWAYS_THERE
         ]
         return closed + toxics
 
