@@ -22,6 +22,8 @@ class Sampler:
     ``written`` counts offsets of the source, ``committed`` offsets of the output below the last stable one, neither more than
     the workload has. ``end`` and ``high`` are the sums of the output's last stable offsets and high watermarks as they are.
     Transaction markers take offsets too, one per transaction and partition.
+
+    ``sampler silent {"error"}`` says that a leader did not answer, whenever the reason changed.
     """
 
     def __init__(self, kafka: Kafka, history: History, source: str, output: str, *, partitions: int, total: int) -> None:
@@ -34,6 +36,7 @@ class Sampler:
         self._total = total
         self._samples = 0
         self._high = 0
+        self._error = ""
         self._stop = Flag()
         self._thread = Thread(target=self._run, name="sampler", daemon=True)
 
@@ -54,15 +57,22 @@ class Sampler:
                 before = sample
 
     def _sample(self) -> Mapping[str, int]:
-        """Empty while a leader does not answer."""
+        """Empty while a leader does not answer; the history has why."""
         try:
             written = self._kafka.end(self._source, self._partitions, IsolationLevel.READ_UNCOMMITTED)
             end = self._kafka.end(self._output, self._partitions, IsolationLevel.READ_COMMITTED)
             high = self._high = self._high_now()
-        except KafkaException:
+        except KafkaException as error:
+            self._silent(str(error))
             return {}
+        self._error = ""
         known = {"written": min(written, self._total), "committed": min(end, self._total), "total": self._total}
         return {**known, "end": end, "high": max(high, end)}
+
+    def _silent(self, error: str) -> None:
+        if error != self._error:
+            self._error = error
+            self._history.record("sampler", "info", "silent", error=error)
 
     def _high_now(self) -> int:
         """The high watermark, asked at every seventh sample: it is looked at for seconds, not for milliseconds."""

@@ -122,6 +122,8 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
     elif finding.verdict is expected(report, finding) is Verdict.INVALID:
         exactly = tally(predicted(report, finding))
         yield f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected exactly {exactly}"
+    elif outcome(report, finding) is Verdict.UNKNOWN:
+        yield f"Not tried: {name}, {checked}; expected INVALID, but the run has problems: see below"
     elif expected(report, finding) is Verdict.INVALID:
         yield f"Not caught: {name}, {checked}; expected INVALID: this control shows that the fault or the verifier is blind"
     else:

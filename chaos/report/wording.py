@@ -65,11 +65,15 @@ def expected(report: Report, finding: Finding) -> Verdict:
 
 
 def outcome(report: Report, finding: Finding) -> Verdict:
-    """What a finding means for its run: VALID when it is as predicted."""
+    """What a finding means for its run: VALID when it is as predicted.
+
+    A control that found nothing is blind only where its faults bit: a run with problems proved nothing, about the control too.
+    """
     if finding.verdict is Verdict.UNKNOWN:
         return Verdict.UNKNOWN
-    as_predicted = finding.verdict is expected(report, finding) and _exact(finding, predicted(report, finding))
-    return Verdict.VALID if as_predicted else Verdict.INVALID
+    if finding.verdict is expected(report, finding) and _exact(finding, predicted(report, finding)):
+        return Verdict.VALID
+    return Verdict.UNKNOWN if finding.verdict is Verdict.VALID and report.problems else Verdict.INVALID
 
 
 def _exact(finding: Finding, wanted: Mapping[str, int]) -> bool:

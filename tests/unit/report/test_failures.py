@@ -2,6 +2,7 @@ import pytest
 
 from chaos.report.failures import during, explain
 from chaos.report.report import Report
+from chaos.report.wording import outcome
 from tests.unit.report.conftest import Fabricated
 from verifiers import VERIFIERS
 from verifiers.base import Verdict
@@ -71,6 +72,26 @@ def test_a_control_that_came_back_valid_is_blamed_on_fault_or_verifier(run: Fabr
 
     assert lines[0] == "INVALID: duplicates 0: INVALID expected"
     assert any(line.startswith("Not caught: duplicates in sink, 0 of 30 000 records; expected INVALID") for line in lines)
+
+
+def test_a_control_whose_fault_never_came_is_not_called_blind(run: Fabricated) -> None:
+    """It was not tried: that is UNKNOWN, and no news about the verifier."""
+    report = run.control(
+        verdict=Verdict.UNKNOWN, findings=(run.finding("duplicates"),), problems=("kill_broker-1: it did not bite",)
+    )
+
+    lines = explained(report)
+
+    assert outcome(report, report.findings[0]) is Verdict.UNKNOWN
+    assert any(line.startswith("Not tried: duplicates in sink, 0 of 30 000 records") for line in lines)
+    assert not [line for line in lines if "blind" in line]
+
+
+def test_an_anomaly_is_invalid_whatever_else_went_wrong(run: Fabricated) -> None:
+    """A duplicate in the log is a duplicate, also when a fault was missed."""
+    report = run.report(problems=("kill_broker-1: it did not bite",))
+
+    assert outcome(report, run.duplicates()) is Verdict.INVALID
 
 
 def test_a_control_that_found_something_else_is_not_called_blind(run: Fabricated) -> None:
