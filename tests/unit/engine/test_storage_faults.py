@@ -35,6 +35,16 @@ class FakePipeline:
         self.done.append("resume")
 
 
+@dataclass
+class FakeApp:
+    """Spark says of each batch whether all its tasks have started; the last answer stays."""
+
+    started: list = field(default_factory=lambda: [True])
+
+    def all_tasks_started(self):
+        return self.started.pop(0) if len(self.started) > 1 else self.started[0]
+
+
 @pytest.fixture
 def checkpoint(tmp_path):
     """Batches 8 to 10 are planned, 8 and 9 are done; each file has its checksum."""
@@ -55,15 +65,20 @@ def pipeline():
 
 
 @pytest.fixture
-def aimed(checkpoint, pipeline):
+def app():
+    """An application whose tasks have started."""
+    return FakeApp()
+
+
+@pytest.fixture
+def aimed(checkpoint, pipeline, app):
     """Aims a fault at the checkpoint and the pipeline."""
 
     def aim(kind="damage_checkpoint", positions=dict, **declared):
         fault = TypeAdapter(Fault).validate_python({"kind": kind, "when": {"after": "0s"}} | declared)
         topics = {"datasource": "source", "datasink": "sink"}
-        return prepare(
-            fault, Scene(None, topics, pipeline=lambda: pipeline, checkpoint=checkpoint, positions=positions), Random(1)
-        )
+        known = {"checkpoint": checkpoint, "positions": positions, "spark_app": lambda: app}
+        return prepare(fault, Scene(None, topics, pipeline=lambda: pipeline, **known), Random(1))
 
     return aim
 
@@ -221,9 +236,18 @@ def test_a_driver_between_two_batches_is_not_frozen(checkpoint, pipeline, aimed,
     monkeypatch.setattr(storage, "_BATCH_WITHIN_S", 0.01)
     write(checkpoint, "commits", 10, "v1\n{}")
 
-    with pytest.raises(Exception, match="a batch that is planned and not done"):
+    with pytest.raises(Exception, match="a batch whose tasks have all started"):
         aimed("crash_before_commit").inject()
     assert pipeline.done == []
+
+
+def test_a_driver_is_not_frozen_while_a_task_waits(pipeline, app, aimed):
+    """Without its driver a task that has not started never will."""
+    app.started[:] = [False, False, True]
+    aimed("crash_before_commit").inject()
+
+    assert app.started == [True]
+    assert pipeline.done == ["pause"]
 
 
 def test_a_pipeline_without_a_checkpoint_cannot_lose_it():
