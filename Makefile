@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all test install parts lint types imports unit planted integration go report lock clean
+.PHONY: help chaos chaos-all chaos-containers image test install parts lint types imports unit planted integration go report lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -15,6 +15,14 @@ chaos: install parts  ## break a real Kafka + Spark pipeline (the smoke scenario
 
 chaos-all: install parts  ## every scenario
 	$(BIN)/pytest -m chaos --alluredir=allure-results --clean-alluredir
+
+chaos-containers: install parts image  ## the smoke scenarios in containers, and the faults that only they allow (needs Docker)
+	$(BIN)/chaos doctor --containers
+	$(BIN)/pytest -m "chaos and smoke" --chaos-runtime containers --alluredir=allure-results --clean-alluredir
+	$(BIN)/pytest -m containers --chaos-runtime containers tests/integration
+
+image:  ## the image that containers are made of: on a public one, or with debootstrap where no registry can be reached
+	@containers/make-image
 
 test: install lint types imports unit planted parts go integration  ## everything that checks this project itself
 
@@ -49,7 +57,7 @@ planted: install  ## every verifier must say INVALID to what is planted (Spark, 
 	$(BIN)/pytest tests/planted
 
 integration: install parts  ## each fault on the real system, and the mutants of the sink
-	$(BIN)/pytest -m integration tests/integration
+	$(BIN)/pytest -m "integration and not containers" tests/integration
 
 go: install  ## the Go tests of the Toxiproxy server
 	$(BIN)/chaos parts --go-test

@@ -9,12 +9,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 from chaos.runtime import archives
 from chaos.runtime.artifacts import Parts
 from chaos.system import batches
 from chaos.system.kafka import Offsets
+from pipelines.options import for_spark
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence
 
@@ -79,6 +80,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     verify: Collection[str] = (),
     ledger: Path | None = None,
     isolation: str = "read_committed",
+    options: Mapping[str, str] | None = None,
 ) -> None:
     """Write one topic, up to its fixed offsets, and what it must hold; of the costly views those that a verifier needs.
 
@@ -86,6 +88,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
         verify: names of the verifiers that will judge it.
         ledger: the writer's, CSV ``id,outcome,partition,offset``; None when there is none.
         isolation: of the reader whose view is judged; a read_uncommitted one reads up to HW.
+        options: of Kafka's Java clients, TLS and SASL for example.
 
     Raises:
         InconclusiveError: its record batches cannot be read.
@@ -94,7 +97,8 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     up_to = {"read_committed": bounds, "read_uncommitted": _up_to_hw(bounds)}
 
     def read(level: str, *, fail_on_loss: bool = True) -> DataFrame:
-        return _read(spark, bootstrap, topic, up_to[level], isolation=level, fail_on_loss=fail_on_loss)
+        reader = spark.read.format("kafka").options(**for_spark(options or {})).option("kafka.bootstrap.servers", bootstrap)
+        return _read(reader, topic, up_to[level], isolation=level, fail_on_loss=fail_on_loss)
 
     makers: Mapping[str, Callable[[], DataFrame]] = {
         "uncommitted": lambda: read("read_uncommitted"),
@@ -133,8 +137,7 @@ def _batches(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[in
 
 
 def _read(
-    spark: SparkSession,
-    bootstrap: str,
+    reader: DataFrameReader,
     topic: str,
     bounds: Mapping[int, Bounds],
     *,
@@ -147,9 +150,8 @@ def _read(
         fail_on_loss: whether offsets that are not there (any more) end the read; else they are left out.
     """
     return (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", topic)
+        reader.option("subscribe", topic)
+        .option("groupIdPrefix", f"{topic}-audit")
         .option("startingOffsets", json.dumps({topic: {str(partition): ends.low for partition, ends in bounds.items()}}))
         .option("endingOffsets", json.dumps({topic: {str(partition): ends.lso for partition, ends in bounds.items()}}))
         .option("kafka.isolation.level", isolation)

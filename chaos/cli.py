@@ -5,7 +5,7 @@ Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or wrong YAML, 3 unknown, 
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,9 +41,14 @@ def parts(
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    *,
+    containers: Annotated[
+        bool, typer.Option("--containers", help="what containers need must be there too, not only be shown")
+    ] = False,
+) -> None:
     """Say what this machine lacks, and how to mend it."""
-    from chaos.runtime import artifacts, preflight  # noqa: PLC0415
+    from chaos.runtime import artifacts, docker_checks, preflight  # noqa: PLC0415
     from chaos.system import addresses  # noqa: PLC0415
     from chaos.system.system import listeners  # noqa: PLC0415
 
@@ -52,14 +57,24 @@ def doctor() -> None:
         "machine": lambda: preflight.check_machine(artifacts.cache_folder(), Path("runs")),
         "addresses": lambda: preflight.check_addresses(listeners(addresses.from_environment(), _BROKERS)),
     }
-    failed = False
-    for name, check in checks.items():
-        try:
-            typer.echo(f"ok      {name:12}{check() or ''}")
-        except RuntimeUnavailableError as error:
-            failed = True
-            typer.echo(f"MISSING {name:12}{error}")
-    raise typer.Exit(4 if failed else 0)
+    failed = _examined(checks, "MISSING")
+    of_containers = {f"containers {name}": check for name, check in docker_checks.CHECKS.items()}
+    word = "MISSING" if containers else "without"
+    lacking = _examined({"docker": docker_checks.daemon}, word) or _examined(of_containers, word)
+    raise typer.Exit(4 if failed or (containers and lacking) else 0)
+
+
+@app.command()
+def up(
+    brokers: Annotated[int, typer.Option(min=3, max=5, help="how many brokers")] = _BROKERS,
+    workers: Annotated[int, typer.Option(min=1, max=4, help="how many Spark workers")] = 2,
+    runs: Annotated[Path, typer.Option(help="where its logs and its declaration are put")] = Path("runs"),
+    restart_after: Annotated[float, typer.Option(min=0, help="seconds until a process that died is started again")] = 5.0,
+) -> None:
+    """Start the local system on its own, for other programs, until Ctrl-C."""
+    from chaos import up as running  # noqa: PLC0415
+
+    running.up(running.Size(brokers, workers, restart_after), runs.resolve(), typer.echo)
 
 
 @app.command()
@@ -78,20 +93,25 @@ def plan(scenarios: Scenarios = _FILE, seed: Annotated[int, typer.Option(help="t
 
 @app.command()
 def faults() -> None:
-    """List every fault: its keys (* is needed, a default is in brackets), and what it does."""
+    """List every fault: its keys (* is needed, a default is in brackets), where it can be done, and what it does."""
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
+    from chaos.runtime import docker_engine  # noqa: PLC0415
     from chaos.scenario.listing import listing  # noqa: PLC0415
 
-    table = Table("kind", "keys", "what it does", box=None, pad_edge=False, header_style="bold")
+    table = Table("kind", "keys", "runs in", "what it does", box=None, pad_edge=False, header_style="bold")
     family = ""
     for fault in listing():
         if fault.family != family:
             family = fault.family
             table.add_row(f"\n[dim]{family}[/]")
-        table.add_row(fault.kind, "\n".join(fault.keys), fault.does)
+        table.add_row(fault.kind, "\n".join(fault.keys), "\n".join(fault.runs_in), fault.does)
     Console().print(table)
+    try:
+        docker_engine.connect().close()
+    except RuntimeUnavailableError as error:
+        typer.echo(f"\nnot on this machine: {error}")
 
 
 @app.command()
@@ -108,6 +128,18 @@ def judge(run: Annotated[Path, typer.Argument(help="a run directory", exists=Tru
     from chaos.rejudge import rejudge  # noqa: PLC0415
 
     raise typer.Exit(rejudge(run, typer.echo))
+
+
+def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
+    """Say how each is; whether one failed."""
+    failed = False
+    for name, check in checks.items():
+        try:
+            typer.echo(f"ok      {name:22}{check() or ''}")
+        except RuntimeUnavailableError as error:
+            failed = True
+            typer.echo(f"{word:8}{name:22}{error}")
+    return failed
 
 
 def _predictions(scenario: "Scenario") -> Iterator[str]:

@@ -24,6 +24,10 @@ class InjectionError(ChaosError):
     """A fault could not be put in force, or not be healed."""
 
 
+class ForeignNameError(ChaosError):
+    """A topic or group would be made or removed that is not ours, on a cluster that others use."""
+
+
 class InconclusiveError(ChaosError):
     """The run proved nothing (verdict UNKNOWN). Not an AssertionError, so Allure shows it as broken."""
 

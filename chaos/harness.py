@@ -24,16 +24,21 @@ from chaos.report.failures import explain
 from chaos.report.report import Report
 from chaos.runner import Run, Session
 from chaos.runtime import artifacts, preflight, warden
+from chaos.runtime.base import Runtime
 from chaos.runtime.local import LocalRuntime
+from chaos.scenario.external import External
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import Schedule, plan
 from chaos.system import addresses
-from chaos.system.system import System
+from chaos.system import external as external_system
+from chaos.system.addresses import Addresses
+from chaos.system.system import Place, System, of_our_own
 from pipelines.base import Pipeline
 from pipelines.square import SparkSquare
 from verifiers.base import Verdict
 
 Echo = Callable[[str], None]
+_DRIVERS_GIB = 2.0  # of the pipeline and of the auditor; brokers and workers are elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +70,21 @@ class Harness:
         runs: where run directories are made.
         seed: of all schedules.
         echo: for people.
+        runtime: where the system runs, one of `chaos.scenario.runtimes.RUNTIMES`.
+        external: the system that is already there, when that is to be used.
         reports: of all runs so far.
     """
 
     runs: Path
     seed: int
     echo: Echo
+    runtime: str = "local"
+    external: External | None = None
     reports: list[Report] = field(default_factory=list)
     ups_s: list[float] = field(default_factory=list)
     _began_s: float = field(default_factory=clock.monotonic_s)
     _parts: artifacts.Parts | None = None
-    _runtime: LocalRuntime | None = None
+    _runtime: Runtime | None = None
     _system: System | None = None
     _spark: Future[SparkSession] | None = None
     _scratch: Path | None = None
@@ -145,13 +154,15 @@ class Harness:
         return clock.monotonic_s() - self._began_s
 
     def close(self) -> None:
-        """End everything."""
-        if self._spark is not None and self._spark.done() and self._spark.exception() is None:
-            self._spark.result().stop()
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._end_system()
+        """End everything; the system too when the auditor's JVM has died and cannot be ended."""
+        try:
+            if self._spark is not None and self._spark.done() and self._spark.exception() is None:
+                self._spark.result().stop()
+        finally:
+            if self._scratch is not None:
+                shutil.rmtree(self._scratch, ignore_errors=True)
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._end_system()
 
     def _heals(self, system: System) -> bool:
         try:
@@ -161,26 +172,33 @@ class Harness:
         return True
 
     def _new_system(self, spec: SystemSpec) -> System:
-        preflight.check_machine(artifacts.cache_folder(), self.runs)
+        needed_gib = preflight.MEMORY_GIB if self.external is None else _DRIVERS_GIB
+        preflight.check_machine(artifacts.cache_folder(), self.runs, memory_gib=needed_gib)
         sessions = artifacts.cache_folder() / "sessions"
         for name in warden.leftovers(sessions):
             self.echo(f"ended what an earlier crash had left: {name}")
         self._parts = artifacts.ensure(self.echo)
-        self._runtime = LocalRuntime(sessions)
+        self._runtime, plan_of_addresses = self._new_runtime(sessions)
         folder = self.runs / f"{_stamp()}-system"
-        system = System(
-            self._runtime,
-            self._parts,
-            addresses.from_environment(),
-            folder,
-            brokers=spec.kafka.brokers,
-            workers=spec.spark.workers,
-        )
+        place = Place(self._runtime, self._parts, plan_of_addresses, folder)
+        if self.external is None:
+            system = of_our_own(place, brokers=spec.kafka.brokers, workers=spec.spark.workers)
+        else:
+            system = external_system.found(place, self.external, self.echo)
         self._system = system
         system.start(self.echo)
         self.ups_s.append(system.up_s)
         self._auditor()
         return system
+
+    def _new_runtime(self, sessions: Path) -> tuple[Runtime, Addresses]:
+        """Where processes are started, and where they will listen."""
+        if self.runtime == "containers":
+            from chaos.runtime import containers  # noqa: PLC0415 - Docker's libraries take half a second, and are needed here only
+
+            runtime = containers.open_runtime(sessions, self.runs, self.echo)
+            return runtime, Addresses(runtime.net)
+        return LocalRuntime(sessions), addresses.from_environment()
 
     def _end_system(self) -> None:
         if self._runtime is not None:

@@ -4,6 +4,8 @@
     pytest -m "chaos and smoke" --chaos-seed 7        tags are marks
     pytest "scenarios.yaml::test_scenario[NAME]"      one
     pytest -m chaos --chaos-repeat 20                 each twenty times
+    pytest -m chaos --chaos-runtime containers        the same in Docker
+    … --chaos-runtime external --chaos-external FILE  the same on a cluster that is already there
 
 It serves this project and any repository that installs the package and has a `scenarios.yaml` of its own.
 """
@@ -22,11 +24,16 @@ from chaos import interrupts, scenario_test
 from chaos.errors import ScenarioError
 from chaos.harness import Harness
 from chaos.report import coverage, summary, terminal
+from chaos.scenario import external
+from chaos.scenario.external import External
 from chaos.scenario.load import ScenarioFile, load
+from chaos.scenario.outside import refused
+from chaos.scenario.runtimes import EXTERNAL, RUNTIMES
 from chaos.stage import Stage, uncaptured
 
 FILE = "scenarios.yaml"
 _HARNESS = pytest.StashKey[Harness]()
+_EXTERNAL = pytest.StashKey[External | None]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,11 +47,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--chaos-runs", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are made (default: runs)"
     )
+    group.addoption(
+        "--chaos-runtime", choices=RUNTIMES, default=RUNTIMES[0], help="where the system runs (default: %(default)s)"
+    )
+    group.addoption("--chaos-external", type=Path, metavar="FILE", help="the system that is already there (docs/external.md)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark that keeps scenarios out of a plain `pytest`."""
     config.addinivalue_line("markers", "chaos: breaks a real system; runs only under -m chaos")
+    config.stash[_EXTERNAL] = _external(config)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -67,12 +79,32 @@ class ScenarioModule(pytest.Module):
             CollectError: the file is wrong; pytest ends with 2 before anything is started.
         """
         try:
-            self.file = load(self.path)
+            self.file = load(self.path, _refusing(self.config))
         except ScenarioError as error:
             raise self.CollectError(_shown_from(str(error), self.path, self.config.invocation_params.dir)) from None
         for tag in sorted({tag for scenario in self.file.scenarios for tag in scenario.tags}):
             self.config.addinivalue_line("markers", f"{tag}: a tag of {FILE}")
         return super().collect()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse, of the scenarios that were selected, those that cannot be done to a system that is already there.
+
+    Raises:
+        UsageError: a line for each reason, with its place in the file; nothing is started.
+    """
+    system = config.stash[_EXTERNAL]
+    if system is None:
+        return
+    ours = [(module, item) for item in items if (module := item.getparent(ScenarioModule))]
+    for module in dict.fromkeys(module for module, _ in ours):
+        names = {
+            str(item.callspec.params["scenario"]) for own, item in ours if own is module and isinstance(item, pytest.Function)
+        }
+        error = refused(module.file, names, system)
+        if error:
+            raise pytest.UsageError(_shown_from(str(error), module.path, config.invocation_params.dir))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -101,6 +133,8 @@ def chaos_harness(pytestconfig: pytest.Config) -> Iterator[Harness]:
         runs=pytestconfig.getoption("--chaos-runs").resolve(),
         seed=secrets.randbelow(2**31) if seed is None else seed,
         echo=partial(_say, pytestconfig),
+        runtime=pytestconfig.getoption("--chaos-runtime"),
+        external=pytestconfig.stash[_EXTERNAL],
     )
     pytestconfig.stash[_HARNESS] = harness
     yield harness
@@ -128,6 +162,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.write(summary.as_text(table, *crossed, costs, width=width, colour=colour))
     if crossed:
         terminalreporter.write_line(f"coverage: {harness.write_coverage()}")
+
+
+def _external(config: pytest.Config) -> External | None:
+    """The system that is already there, if one is to be used.
+
+    Raises:
+        UsageError: it is not declared, or wrongly, or not meant.
+    """
+    path, is_meant = config.getoption("--chaos-external"), config.getoption("--chaos-runtime") == EXTERNAL
+    if is_meant != (path is not None):
+        raise pytest.UsageError("--chaos-runtime external and --chaos-external FILE go together: FILE says where the system is")
+    try:
+        return external.load(path) if is_meant else None
+    except ScenarioError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _refusing(config: pytest.Config) -> str:
+    """The runtime whose limits refuse a whole file; those of an external system refuse what of it was selected."""
+    runtime: str = config.getoption("--chaos-runtime")
+    return "" if runtime == EXTERNAL else runtime
 
 
 def _say(config: pytest.Config, text: str) -> None:

@@ -31,14 +31,13 @@ from chaos.faults.base import Scene
 from chaos.history import History
 from chaos.judge import judge
 from chaos.nemesis import Nemesis
-from chaos.runtime import artifacts
 from chaos.sampler import Sampler
 from chaos.scenario.model import PARTITIONS, Scenario
 from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
 from chaos.scenario.pipelines import ConsumeTransformProducePipeline, FillSourcePipeline, SparkSquarePipeline
 from chaos.scenario.plan import Schedule, to_json
 from chaos.subjects import Driver, Subject
-from chaos.system.addresses import CLIENTS, joined
+from chaos.system.addresses import CLIENTS
 from chaos.system.system import System
 from chaos.triggers import Watch
 from pipelines.base import Endpoints, Pipeline, Topics
@@ -85,7 +84,8 @@ class Run:
         self._folder = folder
         self._history = history
         suffix = folder.name
-        self._topics = Topics(f"datasource-{suffix}", f"datasink-{suffix}", PARTITIONS)
+        prefix = session.system.kafka.cluster.prefix
+        self._topics = Topics(f"{prefix}datasource-{suffix}", f"{prefix}datasink-{suffix}", PARTITIONS, prefix)
         self._stop = Flag()
         self._subjects: list[Subject] = []
         self._began_s = 0.0
@@ -135,9 +135,11 @@ class Run:
     def _set_up(self) -> None:
         self._write("scenario.json", self.scenario.model_dump_json(indent=1, by_alias=True))
         self._write("schedule.json", json.dumps(to_json(self._schedule), indent=1))
-        self._write("versions.json", json.dumps(artifacts.versions(self._system.parts), indent=1))
+        self._write("versions.json", json.dumps(self._system.versions(), indent=1))
         self._system.wait_until_healthy()
         self._system.rules.begin()
+        if self._pipeline:
+            self._system.kafka.guard.mine([*self._groups(), *self._pipeline.transactional_ids(self._topics)])
         self._system.kafka.create(self._names(), PARTITIONS)
         if self._pipeline:
             self._pipeline.prepare(self._endpoints(self._client), self._topics)
@@ -194,7 +196,7 @@ class Run:
         kafka, folder = self._system.kafka, self._folder / "evidence"
         spark = self._session.spark()
         offsets = {topic: kafka.settled_offsets(topic, PARTITIONS) for topic in self._names()}
-        land = partial(auditor.land, spark, kafka.bootstrap, verify=self.scenario.verify)
+        land = partial(auditor.land, spark, kafka.bootstrap, verify=self.scenario.verify, options=kafka.cluster.java)
         acknowledged = self._loader.expected(spark, self._folder, PARTITIONS)
         ledger = self._folder / LEDGER
         land(self._topics.source, offsets[self._topics.source], acknowledged, "source", folder, ledger=ledger)
@@ -265,16 +267,22 @@ class Run:
     def _names(self) -> list[str]:
         return [self._topics.source, self._topics.sink] if self._pipeline else [self._topics.source]
 
+    def _groups(self) -> list[str]:
+        group = self._pipeline.consumer_group(self._topics) if self._pipeline else ""
+        return [group] if group else []
+
     def _endpoints(self, client: str) -> Endpoints:
-        addresses, spark = self._system.addresses, self._system.spark
-        links = [addresses.client(client, number) for number in self._system.kafka.numbers]
+        kafka, spark = self._system.kafka, self._system.spark
         return Endpoints(
-            kafka=joined(links),
-            audit=self._system.kafka.bootstrap,
+            kafka=self._system.bootstrap(client),
+            audit=kafka.bootstrap,
             spark_master=spark.master,
-            host=addresses.driver,
+            host=spark.driver_host,
             java_options=spark.java_options,
             jars=tuple(str(jar) for jar in self._system.parts.connector_jars),
+            options=kafka.cluster.options,
+            java=kafka.cluster.java,
+            spark_options=spark.options,
         )
 
     def _start(self, name: str, what: Pipeline | FillSource, client: str) -> Subject:
@@ -353,6 +361,8 @@ class Run:
                 for subject in self._subjects:
                     subject.kill()
                 self._system.kafka.delete(self._names())
+                for group in self._groups() if self._system.kafka.cluster.prefix else ():
+                    self._system.kafka.delete_group(group)
                 shutil.rmtree(self._folder / "tmp", ignore_errors=True)
 
     def _write(self, name: str, text: str) -> None:

@@ -15,6 +15,7 @@ from chaos.report import allure, allure_files, codec, coverage, summary
 from chaos.report.terminal import Live
 from chaos.scenario.load import ScenarioFile
 from chaos.scenario.model import Scenario
+from chaos.scenario.runtimes import RUNTIMES
 
 _WIDTH = 120
 
@@ -36,7 +37,7 @@ class Stage:
 
     def play(self, name: str) -> Outcome:
         """Run one scenario and report it, whatever comes of it."""
-        replay = f'pytest -m chaos "{self.node}" --chaos-seed {self.harness.seed}'
+        replay = f'pytest -m chaos "{self.node}" --chaos-seed {self.harness.seed}{self._where()}'
         with uncaptured(self.config), Live(name) as live:
             outcome = self.harness.run(self._scenario(name), self.file.system, replay, live)
         self._report(outcome)
@@ -45,6 +46,11 @@ class Stage:
     def _scenario(self, name: str) -> Scenario:
         scenario, minutes = self.file.scenario(name), self.config.getoption("--chaos-minutes")
         return scenario.lasting(minutes) if scenario.random and minutes else scenario
+
+    def _where(self) -> str:
+        """The options that say where it ran, when that is not this machine's own system."""
+        runtime, file = self.config.getoption("--chaos-runtime"), self.config.getoption("--chaos-external")
+        return ("" if runtime == RUNTIMES[0] else f" --chaos-runtime {runtime}") + (f" --chaos-external {file}" if file else "")
 
     def _report(self, outcome: Outcome) -> None:
         report = outcome.report

@@ -52,7 +52,8 @@ class Subject:
         scratch = folder / "tmp"
         scratch.mkdir(exist_ok=True)
         env = {**command.env, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
-        self._spec = ProcessSpec(name, tuple(command.argv), folder, self._log, env)
+        hosts = (command.env["SPARK_LOCAL_IP"],) if "SPARK_LOCAL_IP" in command.env else ()  # executors connect to a driver
+        self._spec = ProcessSpec(name, tuple(command.argv), folder, self._log, env, hosts)
         self._down = False
         self._zombie: Instance | None = None
         self._instance = Instance(runtime, self._spec)

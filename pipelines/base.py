@@ -13,11 +13,16 @@ from pyspark.sql import DataFrame
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics of one run, all with the same number of partitions."""
+    """The topics of one run, all with the same number of partitions.
+
+    Attributes:
+        prefix: what both names begin with on a cluster that others use, as does whatever else a pipeline makes there.
+    """
 
     source: str
     sink: str
     partitions: int
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +36,9 @@ class Endpoints:
         host: the address a driver binds to.
         java_options: for driver and executors.
         jars: Spark's Kafka connector, at the same path wherever a driver or an executor runs.
+        options: of librdkafka clients, TLS and SASL for example.
+        java: the same for Java clients.
+        spark_options: further settings of a Spark application.
     """
 
     kafka: str
@@ -39,6 +47,9 @@ class Endpoints:
     host: str = "127.0.0.1"
     java_options: str = ""
     jars: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    java: Mapping[str, str] = field(default_factory=dict)
+    spark_options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,7 @@ class Command:
     """A process to start: its arguments, and what is added to its environment."""
 
     argv: tuple[str, ...]
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords may be in it
 
 
 class Pipeline(Protocol):

@@ -6,6 +6,7 @@ The words of the command, the group and the transactional ids may hold placehold
     {source}       the topic to read                                   {suffix}       of this run, what its topics end with
     {sink}         the topic to write                                  {java}         the Java that runs the system
     {partition}    of the source: one copy of the command for each     {kafka_tools}  class path of Kafka's own programs
+    {prefix}       of every name on a cluster that others use; empty on one of our own
 
 A brace that belongs to no such word is left as it is; ``{{sink}}`` is written ``{sink}``. The command runs under
 `pipelines.command_runner`, which says ``started`` for it and outlives its end.
@@ -22,6 +23,7 @@ from pyspark.sql.functions import expr
 
 from pipelines import group
 from pipelines.base import Command, Endpoints, Topics
+from pipelines.options import variables
 from pipelines.placeholders import check, placeholders, substituted
 from pipelines.square import SparkSquare
 
@@ -75,7 +77,8 @@ class CommandPipeline:
             for number in range(self._copies(topics))
         ]
         limits = ("--restarts", str(self.restarts), *(("--repeat",) if self.repeat else ()))
-        return Command((sys.executable, "-m", "pipelines.command_runner", "--copies", json.dumps(copies), *limits))
+        argv = (sys.executable, "-m", "pipelines.command_runner", "--copies", json.dumps(copies), *limits)
+        return Command(argv, variables(endpoints))
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """Seed the group."""
@@ -112,7 +115,8 @@ class CommandPipeline:
         return {
             "source": topics.source,
             "sink": topics.sink,
-            "suffix": topics.source.partition("-")[2],
+            "prefix": topics.prefix,
+            "suffix": topics.source.removeprefix(topics.prefix).partition("-")[2],
             "java": self.java,
             "kafka_tools": self.kafka_tools,
         }

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from pipelines import group
 from pipelines.base import Command, Endpoints, Topics
+from pipelines.options import variables
 from pipelines.square import SparkSquare
 
 DELIVERIES = ("exactly_once", "at_least_once", "at_most_once")
@@ -91,7 +92,7 @@ class ConsumeTransformProduce:
             "--options": json.dumps(asdict(self)),
         }
         words = (word for pair in options.items() for word in pair)
-        return Command((sys.executable, "-m", "pipelines.ctp_process", *words))
+        return Command((sys.executable, "-m", "pipelines.ctp_process", *words), variables(endpoints))
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """Seed the group."""
@@ -120,8 +121,8 @@ class ConsumeTransformProduce:
 
 
 def application(source: str) -> str:
-    """The consumer group, and the prefix of the transactional ids."""
-    return f"ctp-{source}"
+    """The consumer group, and the prefix of the transactional ids. It begins as the source does."""
+    return f"{source}-ctp"
 
 
 def transactional_id(source: str, worker: int) -> str:

@@ -3,8 +3,8 @@
 Both in one transaction is `pipelines.ctp_transactions`; here is what all share, and the two that have none.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -26,11 +26,16 @@ class BrokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a worker works."""
+    """Where a worker works.
+
+    Attributes:
+        options: of its clients.
+    """
 
     kafka: str
     source: str
     sink: str
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,7 @@ class PositionsFirst:
 def common(options: ConsumeTransformProduce, place: Place) -> dict[str, str | int | float | bool]:
     """Of every producer."""
     return {
+        **place.options,
         "bootstrap.servers": place.kafka,
         "socket.timeout.ms": options.socket_timeout_ms,
         "retry.backoff.ms": options.retry_backoff_ms,

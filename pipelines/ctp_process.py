@@ -29,6 +29,7 @@ from pipelines.ctp_delivery import Place
 from pipelines.ctp_voice import Voice
 from pipelines.ctp_worker import Worker
 from pipelines.messages import say
+from pipelines.options import librdkafka
 from pipelines.pace import monotonic_s
 
 _TURN_S = 0.1
@@ -74,7 +75,7 @@ def _wait(threads: list[Thread], voice: Voice, over: Callable[[], bool]) -> None
 
 
 def _place(arguments: argparse.Namespace) -> Place:
-    return Place(arguments.kafka, arguments.source, arguments.sink)
+    return Place(arguments.kafka, arguments.source, arguments.sink, librdkafka())
 
 
 def _parsed() -> argparse.Namespace:

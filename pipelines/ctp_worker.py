@@ -134,6 +134,7 @@ def delivery(
 def member(number: int, options: ConsumeTransformProduce, place: Place) -> dict[str, str | int | bool]:
     """Of a consumer: eager and by range, so that which worker has which partition follows from the order of their names."""
     return {
+        **place.options,
         "bootstrap.servers": place.kafka,
         "group.id": application(place.source),
         "client.id": transactional_id(place.source, number),  # a member's id begins with it

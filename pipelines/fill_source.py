@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pipelines.base import Command, Endpoints, Topics
 from pipelines.loader import Loader, settings
 from pipelines.messages import say
+from pipelines.options import librdkafka, variables
 
 LEDGER = "ledger.csv"
 
@@ -55,7 +56,7 @@ class FillSource:
             options["--batch-records"] = str(self.batch_records)
         words = (word for pair in options.items() for word in pair)
         flags = () if self.idempotence else ("--no-idempotence",)
-        return Command((sys.executable, "-m", "pipelines.fill_source", *words, *flags))
+        return Command((sys.executable, "-m", "pipelines.fill_source", *words, *flags), variables(endpoints))
 
     def expected(self, spark: SparkSession, folder: Path, partitions: int) -> DataFrame:
         """What the ledger demands of the source.
@@ -78,7 +79,8 @@ def main() -> None:
     arguments = _parsed()
     with arguments.ledger.open("w", encoding="utf-8") as ledger:
         producer = Producer(
-            settings(
+            librdkafka()
+            | settings(
                 arguments.bootstrap,
                 idempotence=not arguments.no_idempotence,
                 acks=arguments.acks,

@@ -48,6 +48,7 @@ def _asker(endpoints: Endpoints, group: str) -> Consumer:
     """It never joins; read_committed has the broker wait for a commit underway (require_stable, KIP-447)."""
     return Consumer(
         {
+            **endpoints.options,
             "bootstrap.servers": endpoints.audit,
             "group.id": group,
             "enable.auto.commit": False,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-PLACEHOLDERS = ("bootstrap", "source", "sink", "folder", "suffix", "java", "kafka_tools", "partition")
+PLACEHOLDERS = ("bootstrap", "source", "sink", "folder", "prefix", "suffix", "java", "kafka_tools", "partition")
 _WORD = re.compile(r"\{\{(?P<literal>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 
 

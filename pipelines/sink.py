@@ -15,8 +15,8 @@ Sources: KIP-98, KIP-447; librdkafka INTRODUCTION.md "Transactional producer". A
 transaction: librdkafka has no KIP-890 (transactions v2), a late EndTxn of the first could end the second.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 
 import pyarrow as pa
@@ -45,11 +45,13 @@ class Sink:
         kafka: bootstrap servers.
         application: consumer group that holds the positions, and prefix of the transactional ids.
         topic: the sink.
+        options: of its clients, wherever they run.
     """
 
     kafka: str
     application: str
     topic: str
+    options: Mapping[str, str] = field(default_factory=dict)
 
     def writer(self) -> Callable[[Batches], Batches]:
         """For ``mapInArrow``: columns topic, partition, offset, key, value in; `STATS` out, one row for a task with rows."""
@@ -115,6 +117,7 @@ def _enqueue(producer: Producer, topic: str, partition: int, key: bytes, value: 
 def _new_producer(sink: Sink, source: str, partition: int) -> Producer:
     producer = Producer(
         {
+            **sink.options,
             "bootstrap.servers": sink.kafka,
             "transactional.id": transactional_id(sink.application, source, partition),
             "transaction.timeout.ms": _TRANSACTION_MS,
@@ -132,6 +135,7 @@ def _new_consumer(sink: Sink) -> Consumer:
     """It only asks for offsets; read_committed has the broker wait for a commit underway (require_stable, KIP-447)."""
     return Consumer(
         {
+            **sink.options,
             "bootstrap.servers": sink.kafka,
             "group.id": sink.application,
             "isolation.level": "read_committed",

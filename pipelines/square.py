@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import expr
 
 from pipelines.base import Command, Endpoints, Topics
+from pipelines.options import variables
 from pipelines.sink import transactional_id
 
 CHECKPOINT = "checkpoint"
@@ -62,6 +63,7 @@ class SparkSquare:
             "PYSPARK_PYTHON": sys.executable,  # the executors' too
             "SPARK_LOCAL_IP": endpoints.host,
             "SPARK_SCALA_VERSION": "2.13",
+            **variables(endpoints),
         }
         flags = ("--speculation",) if self.speculation else ()
         argv = (sys.executable, "-m", "pipelines.square_driver", *words, f"--java-options={endpoints.java_options}", *flags)
@@ -108,8 +110,8 @@ class SparkSquare:
 
 
 def application(topics: Topics) -> str:
-    """Name of the application: its consumer group, and the prefix of its transactional ids."""
-    return f"square-{topics.sink}"
+    """Name of the application: its consumer group, and the prefix of its transactional ids. It begins as its topics do."""
+    return f"{topics.sink}-square"
 
 
 def checkpointed(checkpoint: Path, topic: str) -> Mapping[int, int]:
@@ -136,6 +138,7 @@ def _group(endpoints: Endpoints, topics: Topics) -> Consumer:
     """Asks for positions; read_committed has the broker wait for a commit underway (require_stable, KIP-447)."""
     return Consumer(
         {
+            **endpoints.options,
             "bootstrap.servers": endpoints.audit,
             "group.id": application(topics),
             "enable.auto.commit": False,

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pipelines import options
 from pipelines.messages import say
 from pipelines.pace import monotonic_s
 from pipelines.sink import STATS, Sink
@@ -111,20 +112,21 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Calla
 
 
 def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
-    sink = Sink(arguments.kafka, arguments.application, arguments.sink)
+    sink = Sink(arguments.kafka, arguments.application, arguments.sink, options.librdkafka())
     writer = _source(spark, arguments).writeStream.foreachBatch(lambda batch, number: _write(sink, batch, number))
     return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
 
 
 def _start_at_least_once(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
     squared = _source(spark, arguments).selectExpr("partition", "key", f"{_SQUARE} AS value")
-    writer = squared.writeStream.format("kafka").options(**_STOCK_SINK)
+    writer = squared.writeStream.format("kafka").options(**_STOCK_SINK, **options.for_spark(options.java()))
     writer = writer.option("kafka.bootstrap.servers", arguments.kafka).option("topic", arguments.sink)
     return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
 
 
 def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
-    source = spark.readStream.format("kafka").options(**_SOURCE).option("kafka.bootstrap.servers", arguments.kafka)
+    source = spark.readStream.format("kafka").options(**_SOURCE, **options.for_spark(options.java()))
+    source = source.option("kafka.bootstrap.servers", arguments.kafka).option("groupIdPrefix", arguments.application)
     return source.option("subscribe", arguments.source).option("maxOffsetsPerTrigger", arguments.batch_records).load()
 
 
@@ -168,7 +170,7 @@ def _session(arguments: argparse.Namespace) -> SparkSession:
         "spark.executor.extraJavaOptions": arguments.java_options,
         "spark.executorEnv.PYTHONPATH": arguments.home,
     }
-    for key, value in settings.items():
+    for key, value in (settings | options.spark()).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

@@ -145,7 +145,7 @@ class PausedBrokers:
         """Let them run on, and return when they serve."""
         for process in self._processes():
             process.resume()
-        _wait_until_serving(self.system, self.numbers)
+        wait_until_serving(self.system, self.numbers)
 
     def _all_paused(self) -> bool:
         return all(process.paused() for process in self._processes())
@@ -165,10 +165,11 @@ def start_again(system: System, numbers: Iterable[int]) -> None:
     """Start those brokers that do not run, and return when all of these serve."""
     for number in numbers:
         system.kafka.processes[number].start()
-    _wait_until_serving(system, numbers)
+    wait_until_serving(system, numbers)
 
 
-def _wait_until_serving(system: System, numbers: Iterable[int]) -> None:
+def wait_until_serving(system: System, numbers: Iterable[int]) -> None:
+    """Return when all of these answer."""
     for number in numbers:
         address = system.kafka.address(number)
         clock.wait_until(partial(wire.answers, address), within_s=_SERVES_WITHIN_S, reason=f"broker-{number} to serve again")

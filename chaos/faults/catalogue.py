@@ -6,10 +6,13 @@ from random import Random
 from chaos.faults import (
     broker,
     client,
+    containers,
+    containers_disk,
     disk,
     elections,
     flapping,
     group,
+    hooks,
     network,
     protocol,
     reassignment,
@@ -29,6 +32,8 @@ from chaos.scenario.faults import Fault
 _FAMILIES = (
     broker,
     client,
+    containers,
+    containers_disk,
     disk,
     elections,
     flapping,
@@ -57,8 +62,10 @@ def approach(fault: Fault, scene: Scene) -> None:
 
 
 def prepare(fault: Fault, scene: Scene, rng: Random) -> Injection:
-    """Resolve a fault's target; nothing is broken yet."""
-    return CATALOGUE[type(fault)](fault, scene, rng)
+    """Resolve a fault's target; nothing is broken yet. Brokers that are not ours are broken by hooks."""
+    by_hook = hooks.CATALOGUE.get(type(fault))
+    aim = by_hook if by_hook and scene.system.hooks else CATALOGUE[type(fault)]
+    return aim(fault, scene, rng)
 
 
 def _nothing(_fault: Fault, _scene: Scene) -> None:

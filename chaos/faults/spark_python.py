@@ -14,6 +14,7 @@ from chaos.faults.base import Approach, Injection, Prepare, Proof, Scene
 from chaos.faults.executors import pids, resolve_working, warm_up
 from chaos.scenario.faults.spark import CrashPythonDaemon, CrashPythonWorker, PausePythonWorker, PythonFault
 from chaos.scenario.targets import ExecutorTarget
+from chaos.system.sockets import remote_ports
 from chaos.system.spark import Executor, lives
 from chaos.system.spark_app import SparkApp
 
@@ -174,12 +175,7 @@ def workers(executors: list[Executor]) -> list[psutil.Process]:
 def in_tasks(workers: list[psutil.Process], scene: Scene) -> list[int]:
     """Pids of those that are connected to brokers: a worker that waits for a task has no client."""
     port = scene.system.addresses.client_port(scene.client)
-    return [worker.pid for worker in workers if lives(worker) and port in _remote_ports(worker)]
-
-
-def _remote_ports(process: psutil.Process) -> set[int]:
-    connections = process.net_connections("tcp")
-    return {connection.raddr[1] for connection in connections if connection.status == psutil.CONN_ESTABLISHED}
+    return [worker.pid for worker in workers if lives(worker) and port in remote_ports(worker.pid)]
 
 
 def _gone(processes: list[psutil.Process]) -> bool:

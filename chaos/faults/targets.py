@@ -110,7 +110,7 @@ def _names(endpoint: str | BrokerTarget, scene: Scene, rng: Random) -> list[str]
     if endpoint == "broker-*":
         return brokers
     if endpoint == "*":
-        return sorted({link.source for link in scene.system.links})
+        return sorted({*brokers, *(link.source for link in scene.system.links)})
     if endpoint == "pipeline":
         return [scene.client]
     return [endpoint]

@@ -3,11 +3,13 @@
 import contextlib
 import os
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
 
 from chaos.errors import RuntimeUnavailableError
+from chaos.runtime import preflight
 from chaos.runtime.base import ProcessSpec
 from chaos.runtime.warden import SESSION_VARIABLE, Session
 
@@ -134,6 +136,14 @@ class LocalRuntime:
         self.session = Session(sessions)
         os.environ[SESSION_VARIABLE] = self.session.id  # what libraries start for us (Spark's JVM) is marked as well
         self._processes: list[LocalProcess] = []
+
+    def check_free(self, addresses: Iterable[tuple[str, int]]) -> None:
+        """Nothing may listen where the system will.
+
+        Raises:
+            RuntimeUnavailableError: something does, or the address is not this machine's.
+        """
+        preflight.check_addresses(addresses)
 
     def start(self, spec: ProcessSpec) -> LocalProcess:
         """Start one process."""

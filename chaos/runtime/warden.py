@@ -53,18 +53,19 @@ def identify(pid: int, name: str) -> Identity:
 class Session:
     """The session of one harness: its id, its file, its warden."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, warden: str = "chaos.runtime.warden") -> None:
         """Open a session and start its warden.
 
         Args:
             folder: where session files are kept, one for all sessions of this user.
+            warden: the module that sweeps when the harness has ended.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.id = uuid.uuid4().hex
         self.path = folder / f"{self.id}.jsonl"
         self._write(identify(os.getpid(), "owner"))
         self._warden = subprocess.Popen(
-            [sys.executable, "-m", "chaos.runtime.warden", str(self.path)],
+            [sys.executable, "-m", warden, str(self.path)],
             stdin=subprocess.PIPE,
             start_new_session=True,
         )

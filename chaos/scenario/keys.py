@@ -8,9 +8,13 @@ from pydantic import BaseModel
 from chaos.scenario.model import ScenarioFileModel
 
 
-def known_keys(location: tuple[str | int, ...]) -> list[str]:
-    """The keys that may stand at a location, as pydantic gives it (with the tags of discriminated unions in it)."""
-    here: Any = ScenarioFileModel
+def known_keys(location: tuple[str | int, ...], root: type[BaseModel] = ScenarioFileModel) -> list[str]:
+    """The keys that may stand at a location, as pydantic gives it (with the tags of discriminated unions in it).
+
+    Args:
+        root: the model of the whole file.
+    """
+    here: Any = root
     for part in location:
         here = _below(here, part)
     return [key for model in _models(here) for key in _fields(model)]

@@ -18,6 +18,7 @@ from itertools import combinations
 
 from chaos.scenario.faults import Fault, broker_targets
 from chaos.scenario.faults.broker import KillBroker, LogDirFull, PauseBroker, PowerLoss, TerminateBroker, UncleanElection
+from chaos.scenario.faults.containers import Disconnect, Freeze, LimitDisk, OutOfMemory
 from chaos.scenario.faults.partition import PartitionNetwork
 from chaos.scenario.model import Scenario
 from chaos.scenario.moments import After
@@ -43,7 +44,7 @@ _ALL_DOWN = f"all brokers are down for {{down}}, and {_WAIT}: this cannot be val
 _TWO_DOWN = (
     f"{{name}} keeps {{other}} down at the same time, both for {{both}}, and {_WAIT}: min ISR 2 of 3 bears one broker less"
 )
-_Downing = KillBroker | TerminateBroker | PowerLoss | LogDirFull | PauseBroker
+_Downing = KillBroker | TerminateBroker | PowerLoss | LogDirFull | PauseBroker | Disconnect | Freeze | OutOfMemory | LimitDisk
 
 
 def beyond(scenario: Scenario, brokers: int) -> Iterator[Wrong]:
@@ -98,4 +99,4 @@ def _down_s(fault: Fault) -> float:
 
 
 def _key(fault: Fault) -> str:
-    return "for" if isinstance(fault, PauseBroker) else "restart_after"
+    return "for" if isinstance(fault, PauseBroker | Disconnect | Freeze) else "restart_after"

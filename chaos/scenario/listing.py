@@ -8,6 +8,8 @@ from pydantic.fields import FieldInfo
 
 from chaos.scenario.faults import Fault
 from chaos.scenario.faults.base import FaultBase
+from chaos.scenario.outside import POSSIBLE
+from chaos.scenario.runtimes import EXTERNAL, RUNTIMES
 from chaos.scenario.units import spoken_seconds
 
 _OF_ALL = ("kind", "name", "when")
@@ -21,12 +23,14 @@ class Listed:
         family: network, broker, …
         kind: as it is declared.
         keys: beside those of every fault, with their defaults; a ``*`` marks what must be there.
+        runs_in: the runtimes that can do it.
         does: the first paragraph of its description.
     """
 
     family: str
     kind: str
     keys: tuple[str, ...]
+    runs_in: tuple[str, ...]
     does: str
 
 
@@ -40,7 +44,13 @@ def _listed(fault: type[FaultBase]) -> Listed:
     (kind,) = get_args(fault.model_fields["kind"].annotation)
     keys = tuple(_key(name, field) for name, field in fault.model_fields.items() if name not in _OF_ALL)
     paragraph = (getdoc(fault) or "").split("\n\n")[0].replace("\n", " ")
-    return Listed(fault.__module__.rpartition(".")[2], str(kind), keys, paragraph)
+    return Listed(fault.__module__.rpartition(".")[2], str(kind), keys, _runs_in(fault), paragraph)
+
+
+def _runs_in(fault: type[FaultBase]) -> tuple[str, ...]:
+    if fault.needs:
+        return (fault.needs,)
+    return RUNTIMES if issubclass(fault, POSSIBLE) else tuple(one for one in RUNTIMES if one != EXTERNAL)
 
 
 def _key(name: str, field: FieldInfo) -> str:

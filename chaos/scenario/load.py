@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from chaos.errors import ScenarioError
-from chaos.scenario import checks
+from chaos.scenario import checks, runtimes
 from chaos.scenario.matrix import MatrixProblem, expand
 from chaos.scenario.model import (
     MOST_BROKERS,
@@ -51,8 +51,11 @@ class ScenarioFile:
         )
 
 
-def load(path: Path) -> ScenarioFile:
+def load(path: Path, runtime: str = "") -> ScenarioFile:
     """Read a file.
+
+    Args:
+        runtime: where it will be run, so that what cannot be done there is refused; "" when it is only read.
 
     Raises:
         ScenarioError: it cannot be read, or it is wrong; one line for every error.
@@ -63,10 +66,10 @@ def load(path: Path) -> ScenarioFile:
         raise ScenarioError(f"{path}: cannot be read: {error.strerror}; check the path") from error
     except UnicodeDecodeError as error:
         raise ScenarioError(f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from error
-    return load_text(text, path)
+    return load_text(text, path, runtime)
 
 
-def load_text(text: str, path: Path) -> ScenarioFile:
+def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     """Read a text that stands, or might stand, in a file; errors as in `load`."""
     try:
         tree = parse(text)
@@ -81,15 +84,15 @@ def load_text(text: str, path: Path) -> ScenarioFile:
     try:
         model = ScenarioFileModel.model_validate(tree)
     except ValidationError as error:
-        raise _error((*mistakes(error), *_checked(_sound(tree), _system(tree))), tree, path) from None
-    wrong = tuple(_checked(dict(enumerate(model.scenarios)), model.system))
+        raise _error((*mistakes(error), *_checked(_sound(tree), _system(tree), runtime)), tree, path) from None
+    wrong = tuple(_checked(dict(enumerate(model.scenarios)), model.system, runtime))
     if wrong:
         raise _error(wrong, tree, path)
     return ScenarioFile(path, model.system, model.scenarios)
 
 
-def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec) -> Iterator[Mistake]:
-    wrong = checks.check(scenarios, system.kafka.brokers, system.spark.workers)
+def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec, runtime: str) -> Iterator[Mistake]:
+    wrong = (*checks.check(scenarios, system.kafka.brokers, system.spark.workers), *runtimes.impossible(scenarios, runtime))
     return (Mistake(location, message) for location, message in wrong)
 
 

@@ -4,10 +4,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from chaos.scenario.keys import known_keys
+from chaos.scenario.model import ScenarioFileModel
 from chaos.scenario.places import Location
 from chaos.scenario.words import did_you_mean, shown
 
@@ -26,16 +27,20 @@ class Mistake:
     at_key: bool = False
 
 
-def mistakes(error: ValidationError) -> list[Mistake]:
-    """All errors in words; those that only repeat another one are left out."""
-    return [found for detail in error.errors() if (found := _mistake(detail))]
+def mistakes(error: ValidationError, root: type[BaseModel] = ScenarioFileModel) -> list[Mistake]:
+    """All errors in words; those that only repeat another one are left out.
+
+    Args:
+        root: the model of the whole file.
+    """
+    return [found for detail in error.errors() if (found := _mistake(detail, root))]
 
 
-def _mistake(detail: ErrorDetails) -> Mistake | None:
+def _mistake(detail: ErrorDetails, root: type[BaseModel]) -> Mistake | None:
     kind, location, value = detail["type"], tuple(detail["loc"]), detail["input"]
     match kind:
         case "extra_forbidden":
-            hint = did_you_mean(location[-1], (key for key in known_keys(location[:-1]) if key != location[-1]))
+            hint = did_you_mean(location[-1], (key for key in known_keys(location[:-1], root) if key != location[-1]))
             return Mistake(location, f"{str(location[-1])!r} is not known here{hint}", at_key=True)
         case "invalid_key":
             return Mistake(location, f"{str(location[-1])!r} is no key; keys are words", at_key=True)

@@ -5,6 +5,7 @@
     127.77.1.i                 broker i itself: CONTROLLER 19093, INTERNAL 19092, AUDIT 19095, one port per client group
     127.77.2.(10a+b)           the link broker-a->broker-b, ports 19092 and 19093
     127.77.(10+k).i:19100+k    the link of client group k to broker i
+    localhost:20000+10*77+i    broker i again, by a name, for other programs (`chaos up` only)
 
 A second system on the same machine takes another prefix (``CHAOS_NET=127.78``).
 """
@@ -20,6 +21,7 @@ CONTROLLER_PORT = 19093
 INTERNAL_PORT = 19092
 AUDIT_PORT = 19095
 _CLIENT_PORT = 19100
+_OUTSIDE_PORT = 20_000
 
 Address = tuple[str, int]
 
@@ -65,6 +67,10 @@ class Addresses:
     def audit(self, number: int) -> Address:
         """A broker's listener that no proxy stands before."""
         return self.broker(number), AUDIT_PORT
+
+    def outside(self, number: int) -> Address:
+        """A broker's listener for those who know it by a name, as they do any other cluster (`chaos up`)."""
+        return "localhost", _OUTSIDE_PORT + 10 * int(self.net.rpartition(".")[2]) + number
 
     def peer(self, source: int, target: int) -> str:
         """Host of the link from one broker to another."""

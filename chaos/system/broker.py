@@ -13,6 +13,7 @@ from chaos.runtime.artifacts import Parts
 from chaos.runtime.base import ProcessSpec
 from chaos.system.addresses import AUDIT_PORT, CLIENTS, CONTROLLER_PORT, INTERNAL_PORT, Addresses
 
+_OUTSIDE = "OUTSIDE"
 CLUSTER_ID = base64.urlsafe_b64encode(b"chaos-cluster-01").decode().rstrip("=")
 
 # Short enough for a laptop, long enough to be Kafka: what a user would meet in minutes happens here in seconds.
@@ -58,6 +59,7 @@ class Broker:
         number: node.id, from 1.
         brokers: how many there are.
         folder: its files; its log is ``<folder>.log``.
+        is_outside: whether it has one more listener, for other programs, who know it by a name.
     """
 
     number: int
@@ -65,6 +67,7 @@ class Broker:
     addresses: Addresses
     folder: Path
     parts: Parts
+    is_outside: bool = False
 
     @property
     def name(self) -> str:
@@ -106,7 +109,8 @@ class Broker:
             main,
             *arguments,
         )
-        return ProcessSpec(name, argv, self.folder, self.folder.with_suffix(".log"))
+        host = self.addresses.broker(self.number)
+        return ProcessSpec(name, argv, self.folder, self.folder.with_suffix(".log"), hosts=(host,))
 
     def _hosts(self) -> str:
         """This replaces name resolution in the JVM: a name that is not here does not resolve."""
@@ -124,14 +128,18 @@ class Broker:
             "INTERNAL": (self.name, INTERNAL_PORT),
             "AUDIT": (host, AUDIT_PORT),
         } | groups
+        listeners = {name: (host, port) for name, port in own.items()}
+        if self.is_outside:
+            advertised[_OUTSIDE] = self.addresses.outside(self.number)
+            listeners[_OUTSIDE] = ("127.0.0.1", advertised[_OUTSIDE][1])
         voters = ",".join(f"{peer}@broker-{peer}:{CONTROLLER_PORT}" for peer in range(1, self.brokers + 1))
         return _SETTINGS + "\n".join(
             [
                 f"node.id={self.number}",
                 f"controller.quorum.voters={voters}",
-                f"listeners={','.join(f'{name}://{host}:{port}' for name, port in own.items())}",
+                f"listeners={','.join(f'{name}://{at}:{port}' for name, (at, port) in listeners.items())}",
                 f"advertised.listeners={','.join(f'{name}://{at}:{port}' for name, (at, port) in advertised.items())}",
-                f"listener.security.protocol.map={','.join(f'{name}:PLAINTEXT' for name in own)}",
+                f"listener.security.protocol.map={','.join(f'{name}:PLAINTEXT' for name in listeners)}",
                 f"log.dirs={self.data}",
                 "",
             ]

@@ -1,7 +1,6 @@
-"""The three brokers, and what can be asked of them over the audit listener, which no fault touches."""
+"""A cluster, and what can be asked of it over a listener that no fault touches; and its brokers, where they are ours."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -9,21 +8,22 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from chaos import clock
 from chaos.errors import RuntimeUnavailableError
-from chaos.runtime.artifacts import Parts
 from chaos.runtime.base import Process, Runtime
 from chaos.system import wire
-from chaos.system.addresses import Address, Addresses, joined
+from chaos.system.addresses import Address
 from chaos.system.broker import Broker
+from chaos.system.cluster import Cluster
+from chaos.system.guard import Guard
+from chaos.system.partitions import java_hash
 
 _ASK_S = 3.0
 _OFFSETS_WITHIN_S = 30.0
 _TRANSACTION_STATE = "__transaction_state"
 _GROUP_OFFSETS = "__consumer_offsets"
-_STALE = frozenset({KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION})
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -38,31 +38,41 @@ class Offsets:
 
 
 class Kafka:
-    """Three KRaft brokers on one machine."""
+    """KRaft brokers of ours, or a cluster that is already there."""
 
-    def __init__(self, runtime: Runtime, parts: Parts, addresses: Addresses, folder: Path, brokers: int) -> None:
-        """Describe the cluster; nothing is started yet."""
-        self.numbers = tuple(range(1, brokers + 1))
-        self.addresses = addresses
+    def __init__(self, runtime: Runtime, cluster: Cluster, brokers: Sequence[Broker] = ()) -> None:
+        """Describe the cluster; nothing is started yet.
+
+        Args:
+            brokers: those that we start; none of a cluster that is already there.
+        """
+        self.cluster = cluster
+        self.guard = Guard(cluster.prefix)
+        self.numbers = tuple(cluster.brokers)
         self._runtime = runtime
-        self._brokers = [Broker(number, brokers, addresses, folder / f"broker-{number}", parts) for number in self.numbers]
+        self._brokers = brokers
         self.processes: dict[int, Process] = {}
         self._admin: AdminClient | None = None
 
     @property
+    def is_ours(self) -> bool:
+        """Whether we start it."""
+        return bool(self._brokers)
+
+    @property
     def bootstrap(self) -> str:
-        """The audit listeners."""
-        return joined([self.addresses.audit(number) for number in self.numbers])
+        """Where no fault is."""
+        return self.cluster.bootstrap
 
     @property
     def admin(self) -> AdminClient:
-        """A client on the audit listeners; made at first use."""
+        """A client that no fault touches; made at first use."""
         if self._admin is None:
-            self._admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0, "socket.timeout.ms": 5000})
+            self._admin = self.cluster.client()
         return self._admin
 
     def start(self) -> None:
-        """Format and start all brokers; `wait_until_ready` says when they serve."""
+        """Format and start those brokers that are ours; `wait_until_ready` says when they serve."""
         for broker in self._brokers:
             broker.write_files()
         formats = [(broker, self._runtime.start(broker.format_spec())) for broker in self._brokers]
@@ -74,15 +84,15 @@ class Kafka:
             self.processes[broker.number] = self._runtime.start(broker.serve_spec())
 
     def wait_until_ready(self) -> None:
-        """Return when all brokers are registered and transactions and groups work.
+        """Return when all brokers are registered and, of a cluster that we started, transactions and groups work.
 
         Raises:
             RuntimeUnavailableError: a broker died at start.
         """
         clock.wait_until(
-            self._all_registered, within_s=60, reason="three brokers in the metadata", every_s=0.1, ignore=(KafkaException,)
+            self._all_registered, within_s=60, reason="all brokers in the metadata", every_s=0.1, ignore=(KafkaException,)
         )
-        for warm_up in (self._warm_up_transactions, self._warm_up_groups):
+        for warm_up in (self._warm_up_transactions, self._warm_up_groups) if self.is_ours else ():
             clock.wait_until(
                 warm_up, within_s=60, reason="the first coordinators to load", every_s=0.2, ignore=(KafkaException,)
             )
@@ -110,14 +120,14 @@ class Kafka:
 
     def address(self, number: int) -> Address:
         """Where a broker can always be reached."""
-        return self.addresses.audit(number)
+        return self.cluster.brokers[number]
 
     def unhealthy(self) -> list[str]:
         """What is wrong now, in words; empty when every broker serves and every replica is in sync."""
         dead = [f"broker-{number} does not run" for number, process in self.processes.items() if not process.alive()]
         if dead:
             return dead
-        silent = [f"broker-{number} does not answer" for number in self.numbers if not wire.answers(self.address(number))]
+        silent = [f"broker-{number} does not answer" for number in self.numbers if not self.cluster.answers(number)]
         if silent:
             return silent
         try:
@@ -128,7 +138,7 @@ class Kafka:
             f"{name}-{number} has {len(partition.isrs)} of {len(partition.replicas)} replicas in sync"
             for name, topic in topics.items()
             for number, partition in topic.partitions.items()
-            if partition.leader < 0 or len(partition.isrs) < len(partition.replicas)
+            if self.cluster.watched(name) and (partition.leader < 0 or len(partition.isrs) < len(partition.replicas))
         ]
 
     def wait_until_healthy(self, within_s: float = 30) -> None:
@@ -209,25 +219,34 @@ class Kafka:
     # topics ------------------------------------------------------------------------------------------------------------
 
     def create(self, topics: Iterable[str], partitions: int) -> None:
-        """Create topics, three replicas each, and return when every replica is in sync.
+        """Create topics, and return when every replica is in sync.
 
         Partition p is led by broker p + 1 (from the first again when there are fewer): Kafka's own choice is a random one.
+
+        Raises:
+            ForeignNameError: one of them is not ours.
         """
-        placed = [
-            [self.numbers[(number + replica) % len(self.numbers)] for replica in range(3)] for number in range(partitions)
-        ]
-        wanted = [NewTopic(name, num_partitions=partitions, replica_assignment=placed) for name in topics]
-        _settle(self.admin.create_topics(wanted, operation_timeout=10))
+        copies = range(self.cluster.replication)
+        placed = [[self.numbers[(number + copy) % len(self.numbers)] for copy in copies] for number in range(partitions)]
+        self.guard.create(self.admin, topics, placed)
         self.wait_until_healthy()
 
     def delete(self, topics: Iterable[str]) -> None:
-        """Delete topics; one that is not there is no error."""
-        for future in self.admin.delete_topics(list(topics), operation_timeout=10).values():
-            try:
-                future.result(15)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise
+        """Delete topics; one that is not there is no error.
+
+        Raises:
+            ForeignNameError: one of them is not ours.
+        """
+        self.guard.delete(self.admin, topics)
+
+    def delete_group(self, group: str) -> None:
+        """Delete a consumer group once its members have left; one that is not there is no error.
+
+        Raises:
+            ForeignNameError: it is not ours.
+            DeadlineError: a member does not leave.
+        """
+        self.guard.delete_group(self.admin, group)
 
     def offsets(self, topic: str, partitions: int) -> dict[int, Offsets]:
         """Low, LSO and HW of every partition, in that order, so that LSO <= HW always.
@@ -264,31 +283,15 @@ class Kafka:
         futures = self.admin.list_offsets(wanted, isolation_level=level, request_timeout=_ASK_S)
         try:
             return {partition.partition: future.result(_ASK_S + 1).offset for partition, future in futures.items()}
-        except KafkaException as error:
-            if error.args[0].code() in _STALE:
-                self._admin = None  # librdkafka keeps the leader epoch it knows; a new client learns the present one
+        except KafkaException:
+            self._admin = (
+                None  # librdkafka keeps a leader epoch, or a metadata request, that is of no use: a new client asks anew
+            )
             raise
         except TimeoutError as error:  # of the future: librdkafka itself was late with its own time limit
+            self._admin = None
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001 - it has no other name
 
 
 def _ended(process: Process) -> bool:
     return not process.alive()
-
-
-def java_hash(text: str) -> int:
-    """``Utils.abs(text.hashCode)``, by which Kafka finds the partition of a transactional.id (TransactionStateManager)."""
-    value = 0
-    for unit in _utf16(text):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return value & 0x7FFFFFFF
-
-
-def _utf16(text: str) -> Iterator[int]:
-    data = text.encode("utf-16-be")
-    return (int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2))
-
-
-def _settle(futures: Mapping[str, Future[None]]) -> None:
-    for future in futures.values():
-        future.result(15)

@@ -6,7 +6,7 @@ directories" (``AbstractCommandBuilder.getScalaVersion``).
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,16 @@ class Spark:
     def java_options(self) -> str:
         """For drivers and executors: quick to start rather than quick for ever."""
         return " ".join((*archives.options(self._parts.spark_cds), f"-Djava.io.tmpdir={self._scratch}"))
+
+    @property
+    def driver_host(self) -> str:
+        """Where the pipeline's driver listens."""
+        return self.addresses.driver
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """An application needs no further settings here."""
+        return {}
 
     @property
     def _scratch(self) -> Path:
@@ -212,7 +222,8 @@ class Spark:
             "PYSPARK_PYTHON": sys.executable,
             "JAVA_HOME": str(self._parts.java.parent.parent),
         }
-        process = self._runtime.start(ProcessSpec(name, argv, self._folder / name, self._folder / f"{name}.log", env))
+        spec = ProcessSpec(name, argv, self._folder / name, self._folder / f"{name}.log", env, hosts=(host,))
+        process = self._runtime.start(spec)
         if not process.alive():
             raise RuntimeUnavailableError(f"Spark's {name} ended at once; see {process.spec.log}")
         self._daemons[name] = process
@@ -239,9 +250,22 @@ def _executors_below(worker: int, number: int) -> Iterator[Executor]:
     except psutil.NoSuchProcess:
         return
     for child in children:
-        try:
-            command = child.cmdline()
-        except psutil.Error:
-            continue
-        if _BACKEND in command:
-            yield Executor(command[command.index("--executor-id") + 1], command[command.index("--app-id") + 1], child, number)
+        executor = executor_of(child, number)
+        if executor is not None:
+            yield executor
+
+
+def executor_of(process: psutil.Process, worker: int = 0) -> Executor | None:
+    """The executor that a process is, or None for any other process.
+
+    Args:
+        process: any.
+        worker: number of the worker that started it.
+    """
+    try:
+        command = process.cmdline()
+    except psutil.Error:
+        return None
+    if _BACKEND not in command:
+        return None
+    return Executor(command[command.index("--executor-id") + 1], command[command.index("--app-id") + 1], process, worker)

@@ -8,6 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from chaos import clock
+from chaos.faults import containers, containers_disk
 from chaos.faults.catalogue import CATALOGUE, approach, prepare
 from chaos.scenario.faults import Fault
 from chaos.scenario.faults.client import ZombiePipeline
@@ -93,6 +94,7 @@ def test_a_fault_bites_and_heals(running, name):
 def test_every_fault_of_the_catalogue_is_tried_here():
     """A fault that is added without its test on the real system is a defect."""
     elsewhere = {DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse, ZombiePipeline}  # test_protocol_faults.py
+    elsewhere |= {*containers.CATALOGUE, *containers_disk.CATALOGUE}  # test_container_faults.py
     assert {type(declared(fault)) for fault in FAULTS.values()} | elsewhere == set(CATALOGUE)
 
 

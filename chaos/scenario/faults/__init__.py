@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from chaos.scenario.faults import broker, client, network, partition, protocol, spark, storage
+from chaos.scenario.faults import broker, client, containers, network, partition, protocol, spark, storage
 from chaos.scenario.faults.base import LinkFault, ends_of
 from chaos.scenario.targets import BrokerTarget
 
@@ -25,6 +25,11 @@ Fault = Annotated[
     | client.PausePipeline
     | client.RebalanceStorm
     | client.ZombiePipeline
+    | containers.Disconnect
+    | containers.Freeze
+    | containers.LimitCpu
+    | containers.LimitDisk
+    | containers.OutOfMemory
     | network.BlackholeLink
     | network.CutAfterBytes
     | network.CutLink

@@ -1,5 +1,7 @@
 """What all faults have."""
 
+from typing import ClassVar
+
 from pydantic import Field
 
 from chaos.scenario.declared import Declared, FaultName
@@ -11,6 +13,8 @@ from chaos.scenario.units import SomeSeconds, spoken_seconds
 class FaultBase(Declared):
     """What all faults have."""
 
+    needs: ClassVar[str] = ""  # the only runtime in which it is possible; "" when all can
+    because: ClassVar[str] = ""  # why
     name: FaultName = ""
     when: When
 

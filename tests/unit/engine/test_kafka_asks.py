@@ -1,11 +1,9 @@
 """What is asked of the brokers while they are broken: an answer that does not come is no answer, not an end of the run."""
 
-from pathlib import Path
-
 import pytest
 from confluent_kafka import IsolationLevel, KafkaException
 
-from chaos.system.addresses import Addresses
+from chaos.system.cluster import Cluster
 from chaos.system.kafka import Kafka
 
 
@@ -25,7 +23,7 @@ class Admin:
 
 def test_offsets_that_are_late_are_asked_for_again():
     """Samplers and drains know `KafkaException`; a TimeoutError of a future would end the run."""
-    kafka = Kafka(None, None, Addresses(), Path("unused"), 3)
+    kafka = Kafka(None, Cluster({}))
     kafka._admin = Admin()
 
     with pytest.raises(KafkaException, match="_TIMED_OUT"):

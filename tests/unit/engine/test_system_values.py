@@ -5,8 +5,8 @@ import pytest
 from chaos.errors import RuntimeUnavailableError
 from chaos.system import addresses
 from chaos.system.addresses import Addresses
-from chaos.system.kafka import java_hash
 from chaos.system.links import every_link
+from chaos.system.partitions import java_hash
 from chaos.system.system import listeners
 from chaos.system.toxiproxy import Toxiproxy
 

@@ -33,7 +33,7 @@ def test_a_transactional_id_stands_at_the_index_of_its_partition(workers: int, o
     """As the range assignor shares partitions among members in the order of their names."""
     ids = ConsumeTransformProduce(workers=workers).transactional_ids(TOPICS)
 
-    assert ids == tuple(f"ctp-datasource-7-{owner}" for owner in owners)
+    assert ids == tuple(f"datasource-7-ctp-{owner}" for owner in owners)
 
 
 @pytest.mark.parametrize("delivery", ["at_least_once", "at_most_once"])

@@ -51,4 +51,4 @@ def test_a_member_reads_committed_rows_and_begins_at_no_guess():
 
     assert (settings["isolation.level"], settings["enable.auto.commit"]) == ("read_committed", False)
     assert settings["auto.offset.reset"] == "error"
-    assert (settings["client.id"], settings["group.id"]) == ("ctp-datasource-7-1", "ctp-datasource-7")
+    assert (settings["client.id"], settings["group.id"]) == ("datasource-7-ctp-1", "datasource-7-ctp")

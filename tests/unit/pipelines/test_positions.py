@@ -105,6 +105,6 @@ def test_exactly_once_asks_the_group_through_the_audit_listener(monkeypatch: pyt
 
     assert SparkSquare("exactly_once").positions(ENDPOINTS, TOPICS, tmp_path) == {0: 7, 2: 0}
     settings, closed = asked
-    assert (settings["bootstrap.servers"], settings["group.id"]) == ("broker:9092", "square-sink")
+    assert (settings["bootstrap.servers"], settings["group.id"]) == ("broker:9092", "sink-square")
     assert settings["isolation.level"] == "read_committed"
     assert closed == {"closed": True}

@@ -36,7 +36,7 @@ def test_the_driver_is_started_with_what_it_needs_to_know() -> None:
         "--kafka": "link:9092",
         "--source": "datasource-7",
         "--sink": "datasink-7",
-        "--application": "square-datasink-7",
+        "--application": "datasink-7-square",
         "--checkpoint": "/run/checkpoint",
         "--host": "127.0.0.9",
         "--jars": "/jars/a.jar:/jars/b.jar",
@@ -73,7 +73,7 @@ def test_a_transactional_id_stands_at_the_index_of_its_partition() -> None:
     """A fault that aims at the coordinator of a partition counts on it."""
     ids = SparkSquare("exactly_once").transactional_ids(TOPICS)
 
-    assert ids == ("square-datasink-7-datasource-7-0", "square-datasink-7-datasource-7-1", "square-datasink-7-datasource-7-2")
+    assert ids == tuple(f"datasink-7-square-datasource-7-{partition}" for partition in range(3))
 
 
 def test_the_stock_sink_has_no_transactional_ids() -> None:

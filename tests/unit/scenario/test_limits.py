@@ -17,6 +17,10 @@ def test_all_brokers_may_die_when_they_come_back_in_time() -> None:
         ("{kind: kill_broker, target: all, restart_after: 46s, when: {after: 1s}}", 62),
         ("{kind: pause_broker, target: all, for: 46s, when: {after: 1s}}", 53),
         ("{kind: log_dir_full, target: all, restart_after: 46s, when: {after: 1s}}", 63),
+        ("{kind: disconnect, target: all, for: 46s, when: {after: 1s}}", 51),
+        ("{kind: freeze, target: all, for: 46s, when: {after: 1s}}", 47),
+        ("{kind: out_of_memory, target: all, restart_after: 46s, when: {after: 1s}}", 64),
+        ("{kind: limit_disk, target: all, restart_after: 46s, when: {after: 1s}}", 61),
     ],
 )
 def test_all_brokers_may_not_stay_away_for_longer_than_clients_wait(fault: str, column: int) -> None:

@@ -23,3 +23,12 @@ def test_a_line_tells_what_must_be_there_and_what_need_not():
 def test_every_line_says_what_the_fault_does():
     """A fault without a description is no use to whoever looks for one."""
     assert [fault.kind for fault in listing() if not fault.does.endswith(".")] == []
+
+
+def test_a_line_tells_where_the_fault_can_be_done():
+    """What only containers can, what nobody can do to a cluster of others, and what can be done everywhere."""
+    runs_in = {fault.kind: fault.runs_in for fault in listing()}
+
+    assert runs_in["out_of_memory"] == ("containers",)
+    assert runs_in["power_loss"] == ("local", "containers")
+    assert runs_in["crash_pipeline"] == runs_in["blackhole_link"] == ("local", "containers", "external")

@@ -1,0 +1,44 @@
+"""Faults that only containers allow, on the real system: they bite, their proofs can fail, they heal, and heal twice."""
+
+from random import Random
+
+import pytest
+from pydantic import TypeAdapter
+
+from chaos.faults import containers, containers_disk
+from chaos.faults.catalogue import approach, prepare
+from chaos.scenario.faults import Fault
+
+pytestmark = [pytest.mark.integration, pytest.mark.containers, pytest.mark.timeout(200)]
+
+FAULTS = {
+    "disconnected": {"kind": "disconnect", "target": "leader(datasink, 0)", "for": "3s"},
+    "frozen": {"kind": "freeze", "target": "leader(datasource, 0)", "for": "2s"},
+    "out of memory": {"kind": "out_of_memory", "target": "transaction_coordinator"},
+    "a twentieth of a processor": {"kind": "limit_cpu", "target": "leader(datasink, 1)", "cpus": 0.05, "for": "20s"},
+    "disk full": {"kind": "limit_disk", "target": "follower(datasink, 0)", "room": "200KB"},
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_of_containers_bites_and_heals(running, name):
+    """Its proof fails before it is injected, and holds after; then the system is healthy again."""
+    fault = TypeAdapter(Fault).validate_python({"when": {"after": "0s"}} | FAULTS[name])
+    approach(fault, running.scene)
+    injection = prepare(fault, running.scene, Random(1))
+    assert not injection.proof().bit
+    try:
+        injection.inject()
+        proof = injection.proof()
+    finally:
+        injection.heal()
+        injection.heal()
+
+    assert proof.bit, f"{injection.target}: {proof.facts}"
+    running.scene.system.wait_until_healthy(60)
+
+
+def test_every_fault_of_containers_is_tried_here():
+    """A fault that is added without its test on the real system is a defect."""
+    tried = {type(TypeAdapter(Fault).validate_python({"when": {"after": "0s"}} | fault)) for fault in FAULTS.values()}
+    assert tried == {*containers.CATALOGUE, *containers_disk.CATALOGUE}

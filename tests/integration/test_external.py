@@ -1,0 +1,71 @@
+"""A system that is already there: `chaos up` in one process, used as an external one by another, and left as it was."""
+
+import re
+
+import pytest
+
+from chaos.history import load
+from tests.integration.external import end, inventory, others, play, said, start_up, survivors
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory):
+    """A cluster that others use as well."""
+    started = start_up(tmp_path_factory.mktemp("up"))
+    try:
+        others(started.bootstrap)
+        yield started
+        assert end(started) == 0, said(started.log)
+        assert survivors() == []
+    finally:
+        started.process.kill()
+
+
+@pytest.mark.parametrize("scenario", ["spark-loses-the-source", "driver-crashed", "broker-killed-by-hook"])
+def test_scenarios_on_a_system_that_is_already_there(up, tmp_path, scenario):
+    """A cut of Spark's links, a crash of the driver, a broker killed by a hook: all bite, and nothing of ours is left."""
+    before = inventory(up.bootstrap)
+
+    answer, (report,) = play(up.declaration, tmp_path, "-k", scenario)
+
+    assert answer.returncode == 0, answer.stdout[-4000:] + answer.stderr
+    assert report["verdict"] == "VALID"
+    assert proof_of(tmp_path, scenario)["bit"]
+    assert inventory(up.bootstrap) == before
+    assert {"orders"} < before[0]
+    assert "billing" in before[1]
+    if "hook" in scenario:
+        of_a_hook(proof_of(tmp_path, scenario)["proof"], up)
+
+
+def of_a_hook(proof, up):
+    """Exit status and output are in the history, and the proof is that the broker answered no more."""
+    (ran,) = proof["hooks"].values()
+    assert (ran["argv"][0], ran["exit_code"]) == ("pkill", 0)
+    assert list(proof["down"].values()) == ["it does not answer"]
+    assert re.search(r"broker-\d ended with -9 and is started again", said(up.log))
+
+
+def test_a_hook_that_kills_nobody_proves_nothing(up, tmp_path):
+    """Its exit status is 0, every broker answers, and the run is UNKNOWN."""
+    declaration = up.declaration.with_name("feigned.yaml")
+    text = up.declaration.read_text(encoding="utf-8")
+    declaration.write_text(re.sub(r"(?m)^  kill: .*$", '  kill: "true {broker}"\n  within: 1s', text), encoding="utf-8")
+
+    answer, (report,) = play(declaration, tmp_path, "-k", "hook")
+
+    assert answer.returncode == 1
+    assert report["verdict"] == "UNKNOWN"
+    assert "did not bite" in answer.stdout
+    proof = proof_of(tmp_path, "broker-killed-by-hook")
+    assert not proof["bit"]
+    assert proof["proof"]["down"] == {}
+
+
+def proof_of(folder, scenario):
+    """What is written down of a run's only proof."""
+    history = load(next((folder / "played").glob(f"*-{scenario}/history.jsonl")))
+    (proof,) = [event.value for event in history if (event.type, event.f) == ("ok", "prove")]
+    return proof

@@ -1,0 +1,211 @@
+"""A cluster with TLS, passwords and rights that is already there: one broker, told apart from ours by all three.
+
+The certificate is good for ``localhost`` only, so a client that came through a proxy by another name would be refused.
+"""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from chaos import clock
+from chaos.errors import RuntimeUnavailableError
+from chaos.runtime import archives, artifacts
+from chaos.scenario import external as declared
+from chaos.system import external
+from tests.integration.external import play
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+PORT, CONTROLLER = 20939, "127.92.9.1:19093"
+PASSWORDS = {"broker": "broker-secret", "alice": "alice-secret", "guest": "guest-secret"}
+PREFIX = "chaos-alice-"
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{controller}
+controller.listener.names=CONTROLLER
+listeners=CONTROLLER://{controller},SECURE://127.0.0.1:{port}
+advertised.listeners=SECURE://localhost:{port}
+inter.broker.listener.name=SECURE
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,SECURE:SASL_SSL
+sasl.enabled.mechanisms=PLAIN
+sasl.mechanism.inter.broker.protocol=PLAIN
+listener.name.secure.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+username="broker" password="broker-secret" user_broker="broker-secret" user_alice="alice-secret" user_guest="guest-secret";
+ssl.keystore.type=PEM
+ssl.keystore.location={folder}/server.pem
+ssl.truststore.type=PEM
+ssl.truststore.location={folder}/ca.pem
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:broker;User:ANONYMOUS
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=3
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=3
+share.coordinator.state.topic.replication.factor=1
+group.initial.rebalance.delay.ms=0
+auto.create.topics.enable=true
+log.dirs={folder}/data
+"""
+SCENARIO = """\
+version: 1
+scenarios:
+  - name: spark-loses-a-secured-broker
+    title: Spark's connections are cut under TLS
+    pipeline: {kind: spark_square, delivery: exactly_once, batch_records: 1000}
+    workload: {records: 3000, rate: 1000/s}
+    faults:
+      - {kind: cut_link, link: "spark->*", when: {progress: 30%}, for: 2s}
+    expect: valid
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """One broker with TLS and SASL; alice may do anything with names of her prefix, guest nothing. Returns its folder."""
+    folder, parts = tmp_path_factory.mktemp("secured"), artifacts.ensure(print)
+    certify(folder)
+    (folder / "server.properties").write_text(
+        PROPERTIES.format(controller=CONTROLLER, port=PORT, folder=folder), encoding="utf-8"
+    )
+    java = (str(parts.java), *archives.options(parts.kafka_cds), "-Xmx384m", "-cp", archives.kafka_class_path(parts.kafka_jars))
+    storage = ("kafka.tools.StorageTool", "format", "-t", "Y2hhb3MtY2x1c3Rlci0wOQ", "-c", str(folder / "server.properties"))
+    subprocess.run((*java, *storage), check=True, capture_output=True, timeout=60)
+    with (folder / "log").open("wb") as log:
+        broker = subprocess.Popen((*java, "kafka.Kafka", str(folder / "server.properties")), stdout=log, stderr=log)
+    try:
+        allow(folder)
+        yield folder
+    finally:
+        broker.kill()
+        broker.wait(20)
+
+
+def test_clients_of_both_kinds_pass_tls_a_login_and_a_proxy(cluster, tmp_path):
+    """Loader, sink and samplers are librdkafka, source and audit are Java; the cut bites although the name is still checked."""
+    path = tmp_path / "scenarios.yaml"
+    path.write_text(SCENARIO, encoding="utf-8")
+
+    answer, (report,) = play(declaration(cluster), tmp_path, scenarios=path, EXTERNAL_PASSWORD=PASSWORDS["alice"])
+
+    assert answer.returncode == 0, answer.stdout[-4000:] + answer.stderr
+    assert report["verdict"] == "VALID"
+    written = [file for file in tmp_path.rglob("*") if file.is_file() and PASSWORDS["alice"].encode() in file.read_bytes()]
+    assert written == []
+    assert PASSWORDS["alice"] not in answer.stdout + answer.stderr
+    admin = administrator(cluster)
+    assert [name for name in admin.list_topics(timeout=10).topics if name.startswith(PREFIX)] == []
+    assert admin.list_consumer_groups().result(10).valid == []
+
+
+@pytest.mark.parametrize(
+    ("name", "password", "change", "said"),
+    [
+        (
+            "guest",
+            "guest-secret",
+            {},
+            r"guest may not use names that begin with 'chaos-alice-' .*; let it: kafka-acls --add .*--topic",
+        ),
+        ("alice", "alice-secret", {PREFIX: "chaos-bob-"}, r"alice may not use names that begin with 'chaos-bob-'"),
+        ("alice", "wrong", {}, r"no broker of localhost:20939 answers: .*Authentication failed"),
+        ("alice", "alice-secret", {"tls: .*": ""}, r"no broker of localhost:20939 answers: .*"),
+        (
+            "alice",
+            "alice-secret",
+            {"ca.pem": "other.pem"},
+            r"no broker of localhost:20939 answers: .*certificate verify failed",
+        ),
+        (
+            "alice",
+            "alice-secret",
+            {"replication: 1": "replication: 2"},
+            r"the cluster has 1: localhost:20939; write replication: 1",
+        ),
+        ("alice", "alice-secret", {"20939": "20938"}, r"no broker of localhost:20938 answers: .*Connection refused"),
+    ],
+)
+def test_what_will_not_work_is_said_before_anything_is_made(cluster, monkeypatch, name, password, change, said):
+    """One line, within seconds."""
+    monkeypatch.setenv("EXTERNAL_PASSWORD", password)
+    text = declaration(cluster, name).read_text(encoding="utf-8")
+    for old, new in change.items():
+        text = re.sub(old, new, text)
+    path = cluster / "changed.yaml"
+    path.write_text(text, encoding="utf-8")
+    spec, began_s = declared.load(path), clock.monotonic_s()
+
+    with pytest.raises(RuntimeUnavailableError, match=said) as caught:
+        external.check(external.look(spec), spec)
+
+    assert "\n" not in str(caught.value)
+    assert clock.monotonic_s() - began_s < 15
+
+
+def certify(folder):
+    """Two authorities, and a certificate of the first for ``localhost``."""
+    for name in ("ca", "other"):
+        openssl(folder, f"req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN={name} -keyout {name}.key -out {name}.pem")
+    openssl(folder, "req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server.key -out server.csr")
+    (folder / "names").write_text("subjectAltName=DNS:localhost\n", encoding="ascii")
+    signed = "-CA ca.pem -CAkey ca.key -CAcreateserial -extfile names -out server.crt"
+    openssl(folder, f"x509 -req -days 2 -in server.csr {signed}")
+    (folder / "server.pem").write_bytes((folder / "server.key").read_bytes() + (folder / "server.crt").read_bytes())
+
+
+def openssl(folder, arguments):
+    """Run it there."""
+    command = (shutil.which("openssl") or "openssl", *arguments.split())
+    subprocess.run(command, check=True, capture_output=True, timeout=60, cwd=folder)
+
+
+def administrator(folder):
+    """A client that may do anything."""
+    settings = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "ssl.ca.location": str(folder / "ca.pem")}
+    login = {"sasl.username": "broker", "sasl.password": PASSWORDS["broker"], "log_level": 0}
+    return AdminClient({**settings, **login, "bootstrap.servers": f"localhost:{PORT}", "broker.address.family": "v4"})
+
+
+def allow(folder):
+    """Let alice use names of her prefix, and nothing else: what docs/external.md says that a run needs."""
+    rules = [
+        AclBinding(kind, PREFIX, ResourcePatternType.PREFIXED, "User:alice", "*", AclOperation.ALL, AclPermissionType.ALLOW)
+        for kind in (ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID)
+    ]
+
+    admin = administrator(folder)
+
+    def allowed():
+        return [future.result(6) for future in admin.create_acls(rules, request_timeout=5).values()]
+
+    clock.wait_until(allowed, within_s=60, reason="the broker to take rules", ignore=(KafkaException, TimeoutError))
+
+
+def declaration(folder, name="alice"):
+    """The file with which somebody uses it."""
+    path = folder / f"{name}.yaml"
+    lines = (
+        "version: 1",
+        f'bootstrap: ["localhost:{PORT}"]',
+        f"prefix: {PREFIX}",
+        "replication: 1",
+        "tls: {ca: ca.pem}",
+        f"sasl: {{mechanism: PLAIN, username: {name}, password_env: EXTERNAL_PASSWORD}}",
+        "librdkafka: {broker.address.family: v4}",
+        'spark: {master: "local[2]"}',
+        "",
+    )
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path

@@ -1,0 +1,70 @@
+"""`--chaos-runtime external`: what is missing, wrong or impossible is said before anything is started."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+SCENARIOS = """\
+version: 1
+scenarios:
+  - name: possible
+    title: Possible
+    tags: [smoke]
+    pipeline: {kind: spark_square}
+  - name: impossible
+    title: Impossible
+    pipeline: {kind: spark_square}
+    faults:
+      - {kind: crash_master, when: {after: 1s}}
+"""
+EXTERNAL = "version: 1\nbootstrap: [127.0.0.1:9]\nprefix: chaos-a-\n"
+
+
+@pytest.fixture
+def run_pytest(tmp_path):
+    """Runs pytest in a user's repository."""
+
+    def run(external, *arguments):
+        (tmp_path / "scenarios.yaml").write_text(SCENARIOS, encoding="utf-8")
+        (tmp_path / "external.yaml").write_text(external, encoding="utf-8")
+        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -m 'not chaos' -p no:cacheprovider\n", encoding="utf-8")
+        command = (sys.executable, "-m", "pytest", "--chaos-runtime", "external", *arguments)
+        environment = {**os.environ, "CHAOS_CACHE": str(tmp_path / "cache")}
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False)
+
+    return run
+
+
+def test_a_system_must_be_declared(run_pytest):
+    """And one that is declared must be meant."""
+    answer = run_pytest(EXTERNAL, "-m", "chaos")
+
+    assert answer.returncode == 4
+    assert "--chaos-runtime external and --chaos-external FILE go together" in answer.stderr
+
+
+def test_a_wrong_declaration_is_told_with_its_place(run_pytest):
+    """As a wrong scenarios file is."""
+    answer = run_pytest(EXTERNAL.replace("prefix", "prefx"), "-m", "chaos", "--chaos-external", "external.yaml")
+
+    assert answer.returncode == 4
+    assert "external.yaml:3:1: 'prefx' is not known here (did you mean prefix?)" in answer.stderr
+
+
+def test_what_was_selected_and_cannot_be_done_is_refused(run_pytest):
+    """Never skipped: nothing is run, and the reason stands beside its place."""
+    answer = run_pytest(EXTERNAL, "-m", "chaos", "--chaos-external", "external.yaml")
+
+    assert answer.returncode == 4
+    assert "scenarios.yaml:11:16: impossible: crash_master is done to the cluster's own processes" in answer.stderr
+    assert "passed" not in answer.stdout
+
+
+def test_what_was_not_selected_does_not_matter(run_pytest):
+    """One file serves every runtime."""
+    answer = run_pytest(EXTERNAL, "-m", "chaos and smoke", "--chaos-external", "external.yaml", "--collect-only", "-q")
+
+    assert answer.returncode == 0
+    assert answer.stdout.split()[0] == "scenarios.yaml::test_scenario[possible]"
