@@ -36,6 +36,7 @@ def written(system, lost=(), again=()):
         producer.begin_transaction()
         for id_ in ids:
             producer.produce(SINK, key=str(id_), value=str(id_ * id_), partition=id_ % 3, headers={"trace": f"t-{id_}"})
+        assert producer.flush(30) == 0  # what is aborted before it was sent is not in the log at all
         producer.commit_transaction(30) if commit else producer.abort_transaction(30)
     yield
     system.kafka.delete([SOURCE, SINK])
