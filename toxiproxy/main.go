@@ -36,6 +36,7 @@ func main() {
 func registerToxics() {
 	toxics.Register("kafka", new(Kafka))
 	toxics.Register("delay", new(Delay))
+	toxics.Register("blackhole", new(Blackhole))
 }
 
 // serve returns when the server was told to end, by SIGINT or SIGTERM, or could not listen.

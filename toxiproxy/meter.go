@@ -9,8 +9,7 @@ import (
 // meter counts what enters one direction of a link, while it happens. The stock server adds up a connection's bytes when the
 // connection ends (link.go), which for Kafka is minutes after a fault.
 //
-// It belongs to the first toxic of its direction, so it counts what a toxic behind that one swallows: bytes that entered while a
-// `timeout` was in force were withheld. One meter serves all connections of its direction, hence the atomic counters.
+// It belongs to the first toxic of its direction, so it also counts what a toxic behind that one swallows. One meter serves all connections of its direction, hence the atomic counters.
 type meter struct {
 	bytes  atomic.Int64
 	chunks atomic.Int64
@@ -36,7 +35,7 @@ func (m *meter) took(chunk *stream.StreamChunk) {
 	m.chunks.Add(1)
 }
 
-// read is the count so far. A connection is open until its sender's close has come through: one that a removed `timeout` cut
+// read is the count so far. A connection is open until its sender's close has come through: one that a removed `blackhole` cut
 // while a chunk was under way stays counted, because the stock server ends it without telling the toxics before it.
 func (m *meter) read() Reading {
 	ended, opened := m.ended.Load(), m.opened.Load() // in this order, or a connection that opens and ends between would count -1

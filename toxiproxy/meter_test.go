@@ -111,11 +111,11 @@ func TestCountsLiveTraffic(t *testing.T) {
 	}
 }
 
-// What a blackhole behind the meter swallows is counted: that is the proof that it bit.
+// What a blackhole behind the meter swallows has entered the link.
 func TestCountsWhatIsWithheld(t *testing.T) {
 	_, proxy := proxied(t)
 	connection := dial(t, proxy)
-	addToxic(t, proxy, `{"name":"chaos","type":"timeout","stream":"upstream","attributes":{"timeout":0}}`)
+	addToxic(t, proxy, `{"name":"chaos","type":"blackhole","stream":"upstream","attributes":{}}`)
 	_, err := connection.Write([]byte("into the dark"))
 	must(t, err)
 	eventually(t, "the withheld bytes to be counted", func() bool { return reading(proxy, "upstream").Bytes == 13 })

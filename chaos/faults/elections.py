@@ -105,7 +105,7 @@ class UncleanlyElected:
         """Let the followers fall behind, and go on from there."""
         leadership.set_topic(self.system.kafka, self.partition[0], _MIN_ISR, "1")
         for link in self.links:
-            link.add(self.name, "timeout", "both", {"timeout": 0})
+            link.add(self.name, "blackhole", "both", {})
         self.course.begin()
 
     def proof(self) -> Proof:

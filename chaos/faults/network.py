@@ -1,7 +1,7 @@
 """Faults of links: cut, blackhole, delay. What goes wrong within connections is in `chaos.faults.traffic`.
 
     cut        the listener closes and every connection with it: a client learns at once
-    blackhole  connections stay open and nothing arrives (Toxiproxy ``timeout``, 0): a client learns by its own timeout
+    blackhole  connections stay open and nothing arrives (``blackhole``, toxiproxy/blackhole.go): a client learns by its own timeout
     delay      everything arrives, later (``delay``, toxiproxy/delay.go)
 
 The first two are both worth testing: retries are born of the second.
@@ -9,7 +9,7 @@ The first two are both worth testing: retries are born of the second.
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
@@ -90,16 +90,14 @@ class BlackholedLinks:
     hold_s: float
     name: str
     ways: list[Way]
-    bytes_before: dict[str, int] = field(default_factory=dict)
 
     def inject(self) -> None:
         """Swallow from now on."""
         for link, stream in self.ways:
-            link.add(self.name, "timeout", stream, {"timeout": 0})
-        self.bytes_before = {link.name: link.bytes_seen(stream) for link, stream in self.ways}
+            link.add(self.name, "blackhole", stream, {})
 
     def proof(self) -> Proof:
-        """Bytes went in while nothing comes out: those after the toxic was there are withheld."""
+        """Somebody's bytes were swallowed, and nothing that we send through is answered."""
         try:
             clock.wait_until(
                 lambda: sum(self._withheld().values()) > 0, within_s=self.hold_s, reason="traffic to swallow", every_s=0.1
@@ -117,7 +115,7 @@ class BlackholedLinks:
         heal_each([link for link, _ in self.ways], lambda link: link.remove(self.name, streams[link.name]))
 
     def _withheld(self) -> dict[str, int]:
-        return {link.name: link.bytes_seen(stream) - self.bytes_before[link.name] for link, stream in self.ways}
+        return {link.name: link.swallowed(self.name, stream) for link, stream in self.ways}
 
 
 @dataclass(slots=True)

@@ -60,6 +60,14 @@ class Link:
             for direction in STREAMS[stream]
         )
 
+    def swallowed(self, name: str, stream: str) -> int:
+        """Bytes that a `blackhole` of this name has swallowed so far."""
+        return sum(
+            int(self.toxiproxy.read(proxy.name, f"{name}_{direction}")["swallowed"])
+            for proxy in self.proxies
+            for direction in STREAMS[stream]
+        )
+
     def add(self, name: str, toxic: str, stream: str, attributes: Mapping[str, int]) -> None:
         """Put a toxic behind the `kafka` toxics, in one or both directions."""
         for proxy in self.proxies:
