@@ -1,7 +1,7 @@
 """Faults of links: cut, blackhole, delay. What goes wrong within connections is in `chaos.faults.traffic`.
 
     cut        the listener closes and every connection with it: a client learns at once
-    blackhole  connections stay open and nothing arrives (``blackhole``, toxiproxy/blackhole.go): a client learns by its own timeout
+    blackhole  connections stay open, nothing arrives (``blackhole``, toxiproxy/blackhole.go): a client learns by its timeout
     delay      everything arrives, later (``delay``, toxiproxy/delay.go)
 
 The first two are both worth testing: retries are born of the second.
