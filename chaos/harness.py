@@ -7,11 +7,13 @@ import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from chaos import auditor, clock
@@ -157,7 +159,8 @@ class Harness:
         """End everything; the system too when the auditor's JVM has died and cannot be ended."""
         try:
             if self._spark is not None and self._spark.done() and self._spark.exception() is None:
-                self._spark.result().stop()
+                with suppress(Py4JError, ConnectionError):  # Ctrl-C and SIGTERM reach its JVM too
+                    self._spark.result().stop()
         finally:
             if self._scratch is not None:
                 shutil.rmtree(self._scratch, ignore_errors=True)
