@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+RESULTS ?= allure-results
 
 .DEFAULT_GOAL := help
 .PHONY: help chaos chaos-all chaos-containers image test install parts lint types imports unit planted integration go report lock clean
@@ -18,7 +19,7 @@ chaos-all: install parts  ## every scenario
 
 chaos-containers: install parts image  ## the smoke scenarios in containers, and the faults that only they allow (needs Docker)
 	$(BIN)/chaos doctor --containers
-	$(BIN)/pytest -m "chaos and smoke" --chaos-runtime containers --alluredir=allure-results --clean-alluredir
+	$(BIN)/pytest -m "chaos and smoke" --chaos-runtime containers --alluredir=allure-results-containers --clean-alluredir
 	$(BIN)/pytest -m containers --chaos-runtime containers tests/integration
 
 image:  ## the image that containers are made of: on a public one, or with debootstrap where no registry can be reached
@@ -62,8 +63,8 @@ integration: install parts  ## each fault on the real system, and the mutants of
 go: install  ## the Go tests of the Toxiproxy server
 	$(BIN)/chaos parts --go-test
 
-report:  ## render the last Allure results (needs Node.js)
-	npx --yes allure@3 generate --config allurerc.json allure-results --output allure-report
+report:  ## render the last Allure results, or RESULTS=allure-results-containers (needs Node.js)
+	npx --yes allure@3 generate --config allurerc.json $(RESULTS) --output allure-report
 
 lock: install  ## resolve requirements/*.lock anew
 	$(BIN)/python -m pip install --quiet uv
@@ -71,4 +72,4 @@ lock: install  ## resolve requirements/*.lock anew
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements/requirements.lock
 
 clean:  ## remove what runs left in this folder (the cache of parts stays)
-	rm -rf runs allure-results allure-report .pytest_cache .mypy_cache .ruff_cache
+	rm -rf runs allure-results allure-results-containers allure-report .pytest_cache .mypy_cache .ruff_cache

@@ -103,7 +103,10 @@ def _look_after(system: System, restart_after_s: float, echo: Echo) -> None:
         for name, process in _processes(system).items():
             if process.alive():
                 died_s.pop(name, None)
-            elif clock.monotonic_s() - died_s.setdefault(name, clock.monotonic_s()) >= restart_after_s:
+            elif name not in died_s:
+                died_s[name] = clock.monotonic_s()
+                _write_pids(system)
+            elif clock.monotonic_s() - died_s[name] >= restart_after_s:
                 echo(f"{name} ended with {process.exit_code()} and is started again")
                 process.start()
                 _write_pids(system)
@@ -116,5 +119,10 @@ def _processes(system: System) -> Mapping[str, Process]:
 
 
 def _write_pids(system: System) -> None:
+    """One file for each broker that lives: the number of a dead one may become another process's."""
     for number, process in system.kafka.processes.items():
-        (system.folder / f"broker-{number}.pid").write_text(f"{process.pid}\n", encoding="ascii")
+        file = system.folder / f"broker-{number}.pid"
+        if process.alive():
+            file.write_text(f"{process.pid}\n", encoding="ascii")
+        else:
+            file.unlink(missing_ok=True)
