@@ -12,13 +12,15 @@ How it can be known: librdkafka retries inside ``commit_transaction`` and says n
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from pipelines.consume_transform_produce import ConsumeTransformProduce, transactional_id
 from pipelines.ctp_delivery import Batch, BrokenError, FencedError, Place, common, enqueue
 from pipelines.ctp_voice import Voice
 from pipelines.pace import monotonic_s
+from pipelines.patience import HungError, within
 
 _JITTER = 0.2  # RD_KAFKA_RETRY_JITTER_PERCENT
 _RENEWALS = 10
@@ -58,6 +60,9 @@ class Transactions:
             self._renewals = 0
         except KafkaException as raised:
             failed = self._recover(raised.args[0])
+        except HungError as error:
+            failed = str(error)
+            self._renew(failed)
         if self._slowest_ms and self._options.producer_per == "unanswered":
             self._renew(f"an answer took {self._slowest_ms} ms")
         return failed
@@ -70,9 +75,25 @@ class Transactions:
             self._ask(self._producer.abort_transaction)
             return "chance"
         positions, member = batch.positions(self._place.source), consumer.consumer_group_metadata()
-        self._ask(lambda within_s: self._producer.send_offsets_to_transaction(positions, member, within_s))
+        self._ask(lambda within_s: self._send_offsets(positions, member, within_s))
         self._ask(self._producer.commit_transaction)
         return ""
+
+    def _send_offsets(self, positions: list[TopicPartition], member: Any, within_s: float) -> None:
+        """One producer for ever has nothing to put in the place of one that hangs.
+
+        Raises:
+            HungError: it must be replaced.
+        """
+        producer = self._producer  # the one that hangs, whichever is in use when it wakes up
+        if self._options.producer_per == "process":
+            producer.send_offsets_to_transaction(positions, member, within_s)
+            return
+        within(
+            within_s,
+            lambda limit_s: producer.send_offsets_to_transaction(positions, member, limit_s),
+            "send_offsets_to_transaction",
+        )
 
     def _ask(self, call: Callable[[float], object]) -> None:
         """Make a call, and take note when its request may have been sent twice.

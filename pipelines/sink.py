@@ -23,6 +23,8 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from pyspark import TaskContext
 
+from pipelines.patience import within
+
 STATS = "part int, attempt int, skipped bigint, sent bigint"
 _REQUEST_MS = 6000
 _TRANSACTION_MS = 25_000
@@ -72,7 +74,12 @@ def _write(sink: Sink, batches: Batches) -> Batches:
     skipped, sent, end = _produce(producer, sink.topic, partition, chain([first], rows), start)
     if sent:
         position = TopicPartition(source, partition, end)
-        producer.send_offsets_to_transaction([position], consumer.consumer_group_metadata(), _WITHIN_S)
+        member = consumer.consumer_group_metadata()
+        within(
+            _WITHIN_S,
+            lambda limit_s: producer.send_offsets_to_transaction([position], member, limit_s),
+            "send_offsets_to_transaction",
+        )
     producer.commit_transaction(_WITHIN_S)
     consumer.close()
     yield _stats(partition, skipped, sent)

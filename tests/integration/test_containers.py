@@ -22,6 +22,17 @@ from chaos.system import wire
 
 ROOT = Path(__file__).parents[2]
 SCENARIO = "sink-leader-killed"
+VACUOUS = """\
+version: 1
+scenarios:
+  - name: nothing-falls
+    title: A blackhole in which nothing falls
+    pipeline: {kind: fill_source}
+    workload: {records: 2000, rate: 2000/s}
+    faults:
+      - {kind: blackhole_link, link: "loader->broker-1", when: {after: 4s}, for: 1s}
+    expect: valid
+"""
 SERVES = """
 from http.server import BaseHTTPRequestHandler, HTTPServer
 print("up", flush=True)
@@ -220,6 +231,17 @@ def test_a_run_leaves_docker_as_it_was(tmp_path, number, code):
     clock.wait_until(lambda: listed() == before, within_s=30, reason="Docker to be as before", seen=listed)
 
 
+def test_a_red_run_leaves_docker_as_it_was(tmp_path):
+    """A run that proved nothing."""
+    before, scenarios = listed(), tmp_path / "scenarios.yaml"
+    scenarios.write_text(VACUOUS, encoding="utf-8")
+
+    assert played(tmp_path, None, scenario=str(scenarios)) == 1
+
+    assert "blackhole_link-1: it did not bite" in (tmp_path / "log").read_text(encoding="utf-8")
+    assert listed() == before
+
+
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
@@ -237,18 +259,10 @@ def test_without_docker_or_image_a_run_is_an_error_with_the_fix(tmp_path, name, 
     assert "skipped" not in said
 
 
-def played(folder, number, environment=None):
+def played(folder, number, environment=None, scenario=f"scenarios.yaml::test_scenario[{SCENARIO}]"):
     """Play a scenario in a pytest of its own; signal it in the middle of the fault. Returns its exit code."""
-    command = (
-        sys.executable,
-        "-m",
-        "pytest",
-        f"scenarios.yaml::test_scenario[{SCENARIO}]",
-        "-m",
-        "chaos",
-        "-p",
-        "no:cacheprovider",
-    )
+    command = (sys.executable, "-m", "pytest", scenario, "-m", "chaos", "-p", "no:cacheprovider")
+    command += ("--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml"))
     environment = {**os.environ, **(environment or {})}
     environment.pop(SESSION_VARIABLE, None)
     options = ("--chaos-runtime", "containers", "--chaos-runs", str(folder / "runs"))

@@ -1,10 +1,11 @@
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from pipelines import ctp_transactions
+from pipelines import ctp_transactions, patience
 from pipelines.consume_transform_produce import ConsumeTransformProduce
 from pipelines.ctp_delivery import Batch, BrokenError, FencedError, Place
 from pipelines.ctp_transactions import Transactions
@@ -26,6 +27,7 @@ class Broker:
     takes_s: dict[str, float] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
     words: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    hangs: dict[str, Event] = field(default_factory=dict)
     now_s: float = 0.0
     producers: int = 0
 
@@ -49,6 +51,8 @@ class Producer:
             broker = self.broker
             broker.calls.append(f"{name}-{self.number}")
             broker.words[name] = words
+            if name in broker.hangs:
+                broker.hangs[name].wait(30)
             broker.now_s += broker.takes_s.get(name, 0.001)
             if broker.errors.get(name):
                 raise KafkaException(broker.errors[name].pop(0))
@@ -120,6 +124,20 @@ def test_a_commit_with_no_answer_is_settled_by_the_next_producer(broker):
     assert deliver(broker).startswith("its outcome was open: ")
     assert broker.calls[-1] == "init_transactions-2"
     assert "abort_transaction-1" not in broker.calls
+
+
+def test_a_producer_that_hangs_is_left_to_itself(broker, monkeypatch):
+    """The library may not come back from it for minutes; the next producer fences the one that hangs."""
+    never = Event()
+    monkeypatch.setattr(broker, "hangs", {"send_offsets_to_transaction": never})
+    monkeypatch.setattr(patience, "_GRACE_S", -5.95)
+
+    failed = deliver(broker)
+    never.set()
+
+    assert failed.startswith("send_offsets_to_transaction did not come back within 0.05 s")
+    assert broker.calls[-1] == "init_transactions-2"
+    assert not {"commit_transaction-1", "abort_transaction-1"} & set(broker.calls)
 
 
 def test_an_abortable_error_is_aborted_with_the_same_producer(broker):
