@@ -135,8 +135,9 @@ class Nemesis:
         return dict(trip.facts) if trip else {}
 
     def _inject(self, step: Step) -> Mapping[str, Any]:
-        snare = self._snares.get(step.name)
-        scene = replace(self._scene, held=snare)
+        snare, when = self._snares.get(step.name), step.fault.when
+        followed = self._snares.get(when.fault) if isinstance(when, AfterFault) else None
+        scene = replace(self._scene, held=snare or followed)
         injection = prepare(step.fault, scene, Random(step.draw))  # noqa: S311 - a schedule, no secret
         with self._lock:
             if self._stop.is_set():

@@ -128,7 +128,7 @@ class Scene:
         group: consumer group of the pipeline, "" when it has none.
         pipeline: what can be crashed; raises LookupError when there is none.
         readable: the read_committed end of the pipeline's output, over all partitions; 0 when it cannot be had now.
-        held: the frame that this fault's trigger holds.
+        held: the frame that this fault's trigger holds, or that of the fault it follows.
         checkpoint: of the pipeline's query; None when it runs on no Spark.
         positions: where the pipeline is: source partition -> committed position, exclusive; raises KafkaException while its
             coordinator does not answer.

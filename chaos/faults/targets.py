@@ -67,7 +67,9 @@ def _end_of_held(role: str, scene: Scene) -> int:
     """The broker that receives or sends the frame which the trigger holds."""
     trip = scene.held.trip() if scene.held else None
     if trip is None:
-        raise InjectionError(f"there is no {role}: no request is held; this needs a trigger {{request: …}}")
+        raise InjectionError(
+            f"there is no {role}: no request is held; this needs a trigger {{request: …}}, or that of the fault it follows"
+        )
     left, right = trip.link.split("->")
     end = right if role == "receiver" else left
     if not end.startswith("broker-"):

@@ -10,7 +10,7 @@ from chaos.scenario.faults.protocol import HoldRequests
 from chaos.scenario.faults.spark import OF_SPARK, PythonFault
 from chaos.scenario.faults.storage import CheckpointFault, CrashBeforeCommit
 from chaos.scenario.model import Scenario
-from chaos.scenario.moments import Moment, OnRequest
+from chaos.scenario.moments import AfterFault, Moment, OnRequest
 from chaos.scenario.pipelines import FillSourcePipeline, SparkSquarePipeline
 from chaos.scenario.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, WorkerTarget
 
@@ -28,7 +28,7 @@ def unreachable(scenario: Scenario, fault: Fault, brokers: int, workers: int) ->
     """
     aim = ("link",) if isinstance(fault, LinkFault) else ("target",)
     targets = broker_targets(fault)
-    for message in (*_brokers(scenario, targets, brokers), *_held(fault.when, targets), *_process(scenario, fault)):
+    for message in (*_brokers(scenario, targets, brokers), *_held(scenario, fault.when, targets), *_process(scenario, fault)):
         yield aim if hasattr(fault, aim[0]) else ("kind",), message
     yield from ((("target",), message) for message in _workers(getattr(fault, "target", None), workers))
     if isinstance(fault, LinkFault):
@@ -60,13 +60,22 @@ def _brokers(scenario: Scenario, targets: list[BrokerTarget], brokers: int) -> I
         yield "this pipeline writes to datasource only"
 
 
-def _held(when: Moment, targets: list[BrokerTarget]) -> Iterator[str]:
+def _held(scenario: Scenario, when: Moment, targets: list[BrokerTarget]) -> Iterator[str]:
     """The ends of a request that nothing holds, and a sender that is a client."""
     roles = [target.role for target in targets if target.role in _OF_HELD]
-    if roles and not isinstance(when, OnRequest):
+    request = _request_of(scenario, when)
+    if roles and request is None:
         yield f"the {roles[0]} of which request? Write when: {{request: EndTxn, nth: 20}}"
-    if "sender" in roles and isinstance(when, OnRequest) and _sent_by_client(when):
-        yield f"a client sends {when.request}, and that is no broker; to crash it, write kind: crash_pipeline"
+    if "sender" in roles and request is not None and _sent_by_client(request):
+        yield f"a client sends {request.request}, and that is no broker; to crash it, write kind: crash_pipeline"
+
+
+def _request_of(scenario: Scenario, when: Moment) -> OnRequest | None:
+    """The request that is on the wire then: of this fault's trigger, or of the fault that it follows."""
+    if isinstance(when, AfterFault):
+        followed = next((fault.when for fault in scenario.faults if fault.name == when.fault), None)
+        return followed if isinstance(followed, OnRequest) else None
+    return when if isinstance(when, OnRequest) else None
 
 
 def _sent_by_client(when: OnRequest) -> bool:

@@ -3,7 +3,7 @@
 ==========  ==========================================================================================
 brokers     leader(datasink, 0) · follower(datasource, 2) · transaction_coordinator ·
             transaction_coordinator(1) · group_coordinator · controller · any · all · broker-2 ·
-            receiver · sender (of the request that the trigger holds)
+            receiver · sender (of the request that the trigger holds, or that of the fault which is followed)
 executors   executor(busiest) · executor(any) · executor(all) · executor(2): the one on worker-2
 workers     worker(any) · worker(all) · worker-2
 links       spark->leader(datasink, 0) · ``*->broker-2`` · ``broker-*<->controller`` ·

@@ -90,6 +90,27 @@ def test_a_frame_is_held_until_its_fault_is_in_force_and_let_go_before_the_proof
     assert history.latest("nemesis", "release").value["outcome"] == {"deliver": "delivered", "close": "closed"}[released]
 
 
+def test_what_follows_a_fault_is_aimed_at_the_frame_that_this_one_holds(played, monkeypatch):
+    """And lets it alone: the frame is let go by the fault that it was held for."""
+    rules, seen = FakeRules(), {}
+
+    def prepare(fault, aimed_at, _rng):
+        seen[fault.name] = aimed_at.held.trip().link if aimed_at.held else None
+        return FakeInjection(rules, hold_s=5.0 if fault.name == "late" else 0.0)  # it lasts until `death` was proved
+
+    monkeypatch.setattr(nemesis, "prepare", prepare)
+    late = {"kind": "late_request", "name": "late", "for": "5s", "until": "death", "when": {"request": "WriteTxnMarkers"}}
+    death = {"kind": "kill_broker", "name": "death", "target": "sender", "when": {"fault": "late", "once": "injected"}}
+    other = {"kind": "kill_broker", "name": "other", "target": "any", "when": {"fault": "death"}}
+    rules.sends = trip("broker-2->broker-1", "WriteTxnMarkers")
+    runner, _, watch = played(rules, late, death, other, deadline_s=5)
+
+    runner.run(watch, lambda: None)
+
+    assert seen == {"late": "broker-2->broker-1", "death": "broker-2->broker-1", "other": None}
+    assert not {"deliver", "close"} & set(done(rules))
+
+
 def test_the_rule_says_which_frame_of_whom_on_which_links(played):
     """Ids and number go to the toxic as they were declared; without a link, all links of the pipeline are meant."""
     rules = FakeRules(sends=None)

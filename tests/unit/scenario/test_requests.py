@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.errors import ScenarioError
 from chaos.scenario import apis
 from chaos.scenario.faults.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
 from chaos.scenario.load import load_text
@@ -229,6 +230,30 @@ def test_what_can_never_come_is_known_when_the_file_is_read(fault: str, error: s
 def test_what_can_come_is_left_to_the_run(fault: str) -> None:
     """Only what is knowable is an error."""
     assert read(f"faults: [{fault}]")
+
+
+LATE = "{name: late, kind: late_request, when: {request: WriteTxnMarkers}, for: 1s}"
+
+
+def test_the_ends_of_a_request_are_known_to_what_follows_its_fault() -> None:
+    """A coordinator that dies while its marker is under way: which of them it is, the marker says."""
+    assert read(f"faults: [{LATE}, {{kind: kill_broker, target: sender, when: {{fault: late, once: injected}}}}]")
+
+
+@pytest.mark.parametrize(
+    ("first", "error"),
+    [
+        (
+            LATE.replace("WriteTxnMarkers", "EndTxn"),
+            "a client sends EndTxn, and that is no broker; to crash it, write kind: crash",
+        ),
+        ("{name: late, kind: pause_pipeline, when: {after: 1s}, for: 1s}", "the sender of which request? Write when: {request"),
+    ],
+)
+def test_what_is_followed_must_hold_a_request_of_a_broker(first: str, error: str) -> None:
+    """As for a trigger of its own."""
+    with pytest.raises(ScenarioError, match=re.escape(error)):
+        read(f"faults: [{first}, {{kind: kill_broker, target: sender, when: {{fault: late}}}}]")
 
 
 @pytest.mark.parametrize(
