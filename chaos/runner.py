@@ -147,6 +147,7 @@ class Run:
     def _steady(self) -> None:
         if self._pipeline:
             self._start(_PIPELINE, self._pipeline, self._client).wait_for("started")
+            self._nemesis.approach()
         self._start("loader", self._loader, "loader")
         clock.wait_until(self._flows, within_s=_FLOWS_WITHIN_S, reason="output to flow")
         self._began_s = clock.monotonic_s()

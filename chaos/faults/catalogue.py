@@ -56,6 +56,11 @@ CATALOGUE: Mapping[type, Prepare] = {fault: prepare for family in _FAMILIES for 
 APPROACHES: Mapping[type, Approach] = {**spark.APPROACHES, **spark_python.APPROACHES, **zombies.APPROACHES}
 
 
+def has_approach(fault: Fault) -> bool:
+    """Whether there is something to do before."""
+    return type(fault) in APPROACHES
+
+
 def approach(fault: Fault, scene: Scene) -> None:
     """Do before the trigger what would be too slow at the moment of injection."""
     APPROACHES.get(type(fault), _nothing)(fault, scene)

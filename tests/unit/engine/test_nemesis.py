@@ -186,3 +186,37 @@ def _said(history):
 
 def _failed(history, f):
     return " ".join(event.value["error"] for event in history.events() if event.type == "fail" and event.f == f)
+
+
+def test_an_approach_neither_waits_for_a_trigger_nor_keeps_it_waiting(played, monkeypatch):
+    """It takes seconds, in which the request that a trigger counts would pass; if it fails the fault is tried all the same."""
+    ends, asked = Flag(), []
+
+    def approach(fault, _scene):
+        asked.append(fault.kind)
+        ends.wait(10)
+        raise LookupError("no driver yet")
+
+    monkeypatch.setattr(nemesis, "approach", approach)
+    monkeypatch.setattr(nemesis, "has_approach", lambda _fault: True)
+    runner, history, watch = played(FakeInjection("broker-1", []))
+
+    runner.approach()
+    runner.run(watch, lambda: None)
+
+    assert [f for f in _said(history) if f != "approach"] == ["trigger", "inject", "prove", "heal"]
+    ends.set()
+    runner.heal_all()
+    assert asked == ["kill_broker"]
+    assert "no driver yet" in _failed(history, "approach")
+
+
+def test_faults_without_an_approach_start_no_thread(played, monkeypatch):
+    """Nothing is asked of a driver that is not there."""
+    monkeypatch.setattr(nemesis, "approach", lambda *_: pytest.fail("asked"))
+    runner, history, _ = played(FakeInjection("broker-1", []))
+
+    runner.approach()
+    runner.heal_all()
+
+    assert _said(history) == []
