@@ -55,8 +55,9 @@ def doctor(
     checks: dict[str, Callable[[], object]] = {
         "java": lambda: str(preflight.find_java()),
         "machine": lambda: preflight.check_machine(artifacts.cache_folder(), Path("runs")),
-        "addresses": lambda: preflight.check_addresses(listeners(addresses.from_environment(), _BROKERS)),
     }
+    if not containers:  # their network has its own
+        checks["addresses"] = lambda: preflight.check_addresses(listeners(addresses.from_environment(), _BROKERS))
     failed = _examined(checks, "MISSING")
     of_containers = {f"containers {name}": check for name, check in docker_checks.CHECKS.items()}
     word = "MISSING" if containers else "without"
