@@ -1,8 +1,10 @@
 """A system that is already there, without one: what is refused, what a JVM is told, how clients are let in."""
 
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from chaos.errors import ForeignNameError, RuntimeUnavailableError
 from chaos.scenario import external as declared
@@ -49,6 +51,35 @@ def test_what_has_the_prefix_reaches_the_cluster(kafka):
         kafka.delete(["chaos-a-datasource"])
     assert Guard("chaos-a-").mine(["chaos-a-x"]) == ["chaos-a-x"]
     assert Guard("").mine(["anything"]) == ["anything"]
+
+
+class Answering:
+    """An admin client whose cluster answers with one error."""
+
+    def __init__(self, code):
+        self.code = code
+
+    def delete_topics(self, names, **_options):
+        return {name: self._refused() for name in names}
+
+    create_topics = delete_topics
+
+    def _refused(self):
+        refused = Future()
+        refused.set_exception(KafkaException(KafkaError(self.code)))
+        return refused
+
+
+def test_what_is_gone_already_is_removed_and_what_is_refused_is_told():
+    """Topics are removed twice when a run ends badly; a cluster that refuses is an error."""
+    guard, topics = Guard("chaos-a-"), ["chaos-a-1"]
+
+    guard.delete(Answering(KafkaError.UNKNOWN_TOPIC_OR_PART), topics)
+
+    with pytest.raises(KafkaException):
+        guard.delete(Answering(KafkaError.TOPIC_AUTHORIZATION_FAILED), topics)
+    with pytest.raises(KafkaException):
+        guard.create(Answering(KafkaError.INVALID_REPLICATION_FACTOR), topics, [[1]])
 
 
 def test_the_health_of_what_others_own_is_not_our_business():
