@@ -6,7 +6,8 @@
     cut after  a connection is closed once so many bytes have passed it (``limit_data``)
 
 The proof is a connection of our own through each link, and the same past it, straight to the broker: the first fares as
-declared, the second well.
+declared, the second well. Where it is a matter of time the quickest of a few counts on either side: a busy machine can make
+anything slow, and nothing quick.
 
 These toxics write to their connection without heeding an interrupt. If one were taken away while its receiver has died, the
 API of the whole server would wait for ever (the same as toxiproxy/delay.go tells of ``latency``). So the heal breaks the
@@ -15,6 +16,7 @@ connections first, lets them end, and takes the toxics away then: what was slow 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 
 from chaos import clock
@@ -24,8 +26,10 @@ from chaos.faults.network import for_each, heal_each, name_of, passing
 from chaos.faults.targets import resolve_links
 from chaos.scenario.faults.network import CutAfterBytes, ResetLink, SliceLink, ThrottleLink
 from chaos.system import probe
+from chaos.system.addresses import Address
 from chaos.system.links import Link
 from chaos.system.probe import Transfer
+from chaos.system.toxiproxy import ProxySpec
 
 _SETTLE_S = 0.3  # longer than any of these toxics sleeps
 _THROTTLED_S = 0.5
@@ -36,6 +40,7 @@ _PIECES = 4
 _EARLY = 0.9
 _DIFFERENCE = 0.5
 _WITHIN_S = 10.0
+_ROUNDS = 5
 
 Fares = Callable[[Transfer, Transfer], bool]
 
@@ -52,7 +57,7 @@ def prepare_throttle(fault: ThrottleLink, scene: Scene, rng: Random) -> Injectio
     links, target = resolve_links(fault.link, scene, rng)
     toxic = Toxics(name_of(fault), "bandwidth", fault.stream, {"rate": fault.rate_kb_per_s})
     size = min(_MOST_BYTES, max(_LEAST_BYTES, round(1000 * fault.rate_kb_per_s * _THROTTLED_S)))
-    trial = Trial(size, slower_by(size / (1000 * fault.rate_kb_per_s)))
+    trial = Trial(size, slower_by(size / (1000 * fault.rate_kb_per_s)), _ROUNDS)
     return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, trial)
 
 
@@ -61,7 +66,7 @@ def prepare_slice(fault: SliceLink, scene: Scene, rng: Random) -> Injection:
     links, target = resolve_links(fault.link, scene, rng)
     attributes = {"average_size": fault.size_bytes, "size_variation": 0, "delay": round(1e6 * fault.every_s)}
     pieces = max(_PIECES, round(_SLICED_S / fault.every_s)) + 1
-    trial = Trial(pieces * fault.size_bytes, slower_by((pieces - 1) * fault.every_s))
+    trial = Trial(pieces * fault.size_bytes, slower_by((pieces - 1) * fault.every_s), _ROUNDS)
     toxic = Toxics(name_of(fault), "slicer", fault.stream, attributes)
     return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, trial)
 
@@ -91,10 +96,12 @@ class Trial:
     Attributes:
         size: bytes, in each direction meant.
         fares: whether what went through the link fared as declared, beside what went past it.
+        rounds: how often it is tried at most, until the quickest through and the quickest past it fare so.
     """
 
     size: int
     fares: Fares
+    rounds: int = 1
 
 
 @dataclass(slots=True)
@@ -145,11 +152,26 @@ class DisturbedLinks:
         facts, bit = {}, True
         for way, move in {"up": probe.upload, "down": probe.download}.items():
             if self.toxics.stream in (way, "both"):
-                through = move(link.proxies[0].listen, self.trial.size, _WITHIN_S)
-                past = move(link.proxies[0].upstream, self.trial.size, _WITHIN_S)
+                transfer = partial(move, size=self.trial.size, within_s=_WITHIN_S)
+                through, past, fared = compared(transfer, link.proxies[0], self.trial)
                 facts[way] = {"through": through.facts, "past": past.facts}
-                bit = bit and past.end == "answered" and self.trial.fares(through, past)
+                bit = bit and fared
         return bit, facts
+
+
+def compared(move: Callable[[Address], Transfer], proxy: ProxySpec, trial: Trial) -> tuple[Transfer, Transfer, bool]:
+    """Through a proxy, past it, and whether they fared as declared."""
+    through, past = move(proxy.listen), move(proxy.upstream)
+    for _ in range(trial.rounds - 1):
+        if trial.fares(through, past):
+            break
+        through, past = quicker(through, move(proxy.listen)), quicker(past, move(proxy.upstream))
+    return through, past, past.end == "answered" and trial.fares(through, past)
+
+
+def quicker(one: Transfer, other: Transfer) -> Transfer:
+    """Of two transfers; one that was not answered was no quicker."""
+    return min(one, other, key=lambda transfer: (transfer.end != "answered", transfer.took_s))
 
 
 def is_reset(through: Transfer, _past: Transfer) -> bool:

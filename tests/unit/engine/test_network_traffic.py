@@ -2,8 +2,11 @@
 
 import pytest
 
-from chaos.faults.traffic import ends_within, is_reset, slower_by
+from chaos.faults.traffic import Trial, compared, ends_within, is_reset, slower_by
 from chaos.system.probe import Transfer
+from chaos.system.toxiproxy import ProxySpec
+
+PROXY = ProxySpec("spark-broker-1", ("127.0.0.1", 1), ("127.0.0.1", 2))
 
 
 def transfer(took_s=0.01, received=100, end="answered"):
@@ -45,3 +48,52 @@ def test_reset_is_not_closed_and_nothing_comes_before_it(end, received, bites):
 def test_what_is_cut_after_some_bytes_ends_and_no_more_comes(end, received, down, bites):
     """What comes down is counted to the byte; what goes up can only be seen to end."""
     assert ends_within(1000, down=down)(transfer(received=received, end=end), transfer()) is bites
+
+
+@pytest.mark.parametrize(
+    ("through_s", "past_s", "bites", "rounds"),
+    [
+        ((0.5,), (0.01,), True, 1),
+        ((0.5, 0.5), (0.4, 0.01), True, 2),  # past it was slow once: the machine, not the broker
+        ((0.5, 0.1, 0.1), (0.4, 0.4, 0.01), False, 3),  # through it was slow once: the machine, not the link
+        ((0.5, 0.5, 0.5), (0.4, 0.4, 0.4), False, 3),
+    ],
+)
+def test_of_what_a_busy_machine_may_slow_the_quickest_counts(through_s, past_s, bites, rounds):
+    """A slow moment of the machine is no throttle, and does not hide one."""
+    fares = {PROXY.listen: iter(through_s), PROXY.upstream: iter(past_s)}
+    asked = []
+
+    def move(address):
+        asked.append(address)
+        return transfer(next(fares[address]))
+
+    through, past, bit = compared(move, PROXY, Trial(100, slower_by(0.5), rounds=3))
+
+    assert (bit, len(asked)) == (bites, 2 * rounds)
+    assert (through.took_s, past.took_s) == (min(through_s), min(past_s))
+
+
+@pytest.mark.parametrize("end", ["silent", "closed"])
+def test_a_broker_that_does_not_answer_past_the_link_proves_nothing(end):
+    """It is the broker then, however often it is tried; and what ended early was not quick."""
+    ends = {PROXY.listen: "answered", PROXY.upstream: end}
+
+    _through, past, bit = compared(
+        lambda address: transfer(0.5 * (address == PROXY.listen), end=ends[address]),
+        PROXY,
+        Trial(100, slower_by(0.5), rounds=2),
+    )
+
+    assert (past.end, bit) == (end, False)
+
+
+def test_what_was_answered_once_is_not_hidden_by_what_was_not():
+    """An early end is no quick transfer."""
+    pasts = iter([transfer(0.4), transfer(0.0, end="reset")])
+
+    _through, past, _bit = compared(
+        lambda address: next(pasts) if address == PROXY.upstream else transfer(0.5), PROXY, Trial(100, slower_by(0.5), rounds=2)
+    )
+
+    assert (past.end, past.took_s) == ("answered", 0.4)
