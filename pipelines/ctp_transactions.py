@@ -20,7 +20,7 @@ from pipelines.consume_transform_produce import ConsumeTransformProduce, transac
 from pipelines.ctp_delivery import Batch, BrokenError, FencedError, Place, common, enqueue
 from pipelines.ctp_voice import Voice
 from pipelines.pace import monotonic_s
-from pipelines.patience import HungError, within
+from pipelines.patience import HungError, send_offsets
 
 _JITTER = 0.2  # RD_KAFKA_RETRY_JITTER_PERCENT
 _RENEWALS = 10
@@ -85,15 +85,10 @@ class Transactions:
         Raises:
             HungError: it must be replaced.
         """
-        producer = self._producer  # the one that hangs, whichever is in use when it wakes up
         if self._options.producer_per == "process":
-            producer.send_offsets_to_transaction(positions, member, within_s)
-            return
-        within(
-            within_s,
-            lambda limit_s: producer.send_offsets_to_transaction(positions, member, limit_s),
-            "send_offsets_to_transaction",
-        )
+            self._producer.send_offsets_to_transaction(positions, member, within_s)
+        else:
+            send_offsets(self._producer, positions, member, within_s)
 
     def _ask(self, call: Callable[[float], object]) -> None:
         """Make a call, and take note when its request may have been sent twice.

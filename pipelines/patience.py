@@ -9,15 +9,22 @@ docs/findings/send-offsets-hangs.md.
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
+from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer, TopicPartition
 
 _GRACE_S = 1.0
+_SEND_OFFSETS = "send_offsets_to_transaction"
 _RAISED = (KafkaException, RuntimeError, TypeError, ValueError)  # by confluent-kafka
 
 
 class HungError(RuntimeError):
     """The call is still under way, in a thread that nobody waits for; its producer must not be used again."""
+
+
+def send_offsets(producer: Producer, positions: list[TopicPartition], member: Any, limit_s: float) -> None:
+    """``producer.send_offsets_to_transaction(positions, member, limit_s)``; errors as in `within`."""
+    within(limit_s, lambda limit_s: producer.send_offsets_to_transaction(positions, member, limit_s), _SEND_OFFSETS)
 
 
 def within(limit_s: float, call: Callable[[float], object], name: str) -> None:

@@ -23,7 +23,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from pyspark import TaskContext
 
-from pipelines.patience import within
+from pipelines.patience import send_offsets
 
 STATS = "part int, attempt int, skipped bigint, sent bigint"
 _REQUEST_MS = 6000
@@ -74,12 +74,7 @@ def _write(sink: Sink, batches: Batches) -> Batches:
     skipped, sent, end = _produce(producer, sink.topic, partition, chain([first], rows), start)
     if sent:
         position = TopicPartition(source, partition, end)
-        member = consumer.consumer_group_metadata()
-        within(
-            _WITHIN_S,
-            lambda limit_s: producer.send_offsets_to_transaction([position], member, limit_s),
-            "send_offsets_to_transaction",
-        )
+        send_offsets(producer, [position], consumer.consumer_group_metadata(), _WITHIN_S)
     producer.commit_transaction(_WITHIN_S)
     consumer.close()
     yield _stats(partition, skipped, sent)

@@ -13,10 +13,12 @@ import psutil
 from docker.errors import APIError
 
 from chaos import clock
+from chaos.runtime import families
 from chaos.runtime.base import ProcessSpec
 from chaos.runtime.containers_disk import Disk, used_bytes
 from chaos.runtime.containers_machine import Machine
 from chaos.runtime.docker_engine import asking
+from chaos.runtime.families import Family
 
 _STARTS_WITHIN_S = 20.0
 _ENDS_WITHIN_S = 20.0
@@ -81,20 +83,15 @@ class ContainerProcess:
         """SIGKILL to it and to everything it started; name -> pid of those that were there."""
         family = self._family()
         self.kill()
-        return {name: process.pid for name, process in family.items()}
+        return families.pids(family)
 
     def pause_tree(self) -> dict[str, int]:
         """SIGSTOP to it and to everything it started; name -> pid."""
-        family = self._family()
-        for process in family.values():
-            process.suspend()
-        return {name: process.pid for name, process in family.items()}
+        return families.pause(self._family())
 
     def resume_tree(self) -> None:
         """SIGCONT to it and to everything it started; nothing to do for what is gone."""
-        for process in self._family().values():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.resume()
+        families.resume(self._family())
 
     def stop(self, within_s: float = 10) -> None:
         """SIGTERM, then SIGKILL when it takes too long."""
@@ -165,14 +162,14 @@ class ContainerProcess:
 
     # ----------------------------------------------------------------------------------------------------------------------
 
-    def _family(self) -> dict[str, psutil.Process]:
+    def _family(self) -> Family:
         """It and what it started, by name; empty when it is gone."""
         try:
             main = psutil.Process(self._pid)
             family = [main, *main.children(recursive=True)] if self.alive() else []
         except psutil.NoSuchProcess:
             return {}
-        return {f"{self.spec.name}{f'-{number}' if number else ''}": process for number, process in enumerate(family)}
+        return families.named(self.spec.name, family)
 
     def _find_pid(self) -> int:
         """The child of the container's init process."""

@@ -9,8 +9,9 @@ from pathlib import Path
 import psutil
 
 from chaos.errors import RuntimeUnavailableError
-from chaos.runtime import preflight
+from chaos.runtime import families, preflight
 from chaos.runtime.base import ProcessSpec
+from chaos.runtime.families import Family
 from chaos.runtime.warden import SESSION_VARIABLE, Session
 
 
@@ -61,27 +62,22 @@ class LocalProcess:
         psutil.wait_procs(list(family.values()), timeout=10)
         if family:
             self._popen.wait(timeout=10)
-        return {name: process.pid for name, process in family.items()}
+        return families.pids(family)
 
     def pause_tree(self) -> dict[str, int]:
         """SIGSTOP to it and to everything it started; name -> pid."""
-        family = self._family()
-        for process in family.values():
-            process.suspend()
-        return {name: process.pid for name, process in family.items()}
+        return families.pause(self._family())
 
     def resume_tree(self) -> None:
         """SIGCONT to it and to everything it started; nothing to do for what is gone."""
-        for process in self._family().values():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.resume()
+        families.resume(self._family())
 
-    def _family(self) -> dict[str, psutil.Process]:
+    def _family(self) -> Family:
         """It and what it started, by name; empty when it is gone."""
         if not self.alive():
             return {}
         family = [self._popen, *self._popen.children(recursive=True)]
-        return {f"{self.spec.name}{f'-{number}' if number else ''}": process for number, process in enumerate(family)}
+        return families.named(self.spec.name, family)
 
     def stop(self, within_s: float = 10) -> None:
         """SIGTERM, then SIGKILL when it takes too long."""

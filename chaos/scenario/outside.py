@@ -10,7 +10,7 @@ kill_broker, pause_broker                  where hooks are declared that do it
 =========================================  =================================================================================
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from chaos.scenario.model import Scenario
 from chaos.scenario.moments import Moment, OnRequest
 from chaos.scenario.pipelines import CommandPipeline, SparkSquarePipeline
 from chaos.scenario.places import parse, place_of
+from chaos.scenario.runtimes import faults_of
 from chaos.scenario.targets import BrokerTarget, LinkPattern
 
 Wrong = tuple[tuple[str | int, ...], str]
@@ -81,7 +82,7 @@ def impossible(scenario: Scenario, external: External) -> Iterator[Wrong]:
             ("verify", scenario.verify.index("atomicity")),
             "atomicity reads record batches over a plain connection, and this cluster wants TLS or a login",
         )
-    for place, fault in _faults(scenario).items():
+    for place, fault in faults_of(scenario):
         for key, message in (*_fault(scenario, fault, external), *_moment(scenario, fault.when, external)):
             yield (*place, *key), message
 
@@ -99,12 +100,6 @@ def _names(scenario: Scenario) -> Iterator[Wrong]:
                 ("pipeline", "transactional_ids", number),
                 f"on a cluster that others use, names begin with its prefix: {_PREFIXED}{name}",
             )
-
-
-def _faults(scenario: Scenario) -> Mapping[tuple[str | int, ...], Fault]:
-    declared = {("faults", number): fault for number, fault in enumerate(scenario.faults)}
-    picks = scenario.random.pick if scenario.random else ()
-    return declared | {("random", "pick", number, "fault"): pick.fault for number, pick in enumerate(picks)}
 
 
 def _fault(scenario: Scenario, fault: Fault, external: External) -> Iterator[Wrong]:

@@ -18,13 +18,14 @@ def impossible(scenarios: Mapping[int, Scenario], runtime: str) -> Iterator[Wron
         runtime: one of `RUNTIMES`; "" when the file is only read, and everything is possible.
     """
     for number, scenario in scenarios.items():
-        for place, fault in _faults(scenario):
+        for place, fault in faults_of(scenario):
             if runtime and fault.needs not in ("", runtime):
                 message = f"{fault.kind} is possible in {fault.needs} only: {fault.because}; use --chaos-runtime {fault.needs}"
                 yield ("scenarios", number, *place, "kind"), message
 
 
-def _faults(scenario: Scenario) -> Iterator[tuple[tuple[str | int, ...], Fault]]:
+def faults_of(scenario: Scenario) -> Iterator[tuple[tuple[str | int, ...], Fault]]:
+    """Every fault that is declared, those by chance too, with its place in the scenario."""
     yield from ((("faults", number), fault) for number, fault in enumerate(scenario.faults))
     for number, pick in enumerate(scenario.random.pick if scenario.random else ()):
         yield ("random", "pick", number, "fault"), pick.fault

@@ -54,19 +54,11 @@ class Link:
 
     def bytes_seen(self, stream: str = "both") -> int:
         """Bytes that entered the link so far, whether they came out or not."""
-        return sum(
-            int(self.toxiproxy.read(proxy.name, f"kafka_{direction}")["bytes"])
-            for proxy in self.proxies
-            for direction in STREAMS[stream]
-        )
+        return self._total("kafka", "bytes", stream)
 
     def swallowed(self, name: str, stream: str) -> int:
         """Bytes that a `blackhole` of this name has swallowed so far."""
-        return sum(
-            int(self.toxiproxy.read(proxy.name, f"{name}_{direction}")["swallowed"])
-            for proxy in self.proxies
-            for direction in STREAMS[stream]
-        )
+        return self._total(name, "swallowed", stream)
 
     def add(self, name: str, toxic: str, stream: str, attributes: Mapping[str, int]) -> None:
         """Put a toxic behind the `kafka` toxics, in one or both directions."""
@@ -92,6 +84,14 @@ class Link:
             self.pulled.by.discard(by)
             if not self.pulled.by:
                 self._enable(enabled=True)
+
+    def _total(self, name: str, counter: str, stream: str) -> int:
+        """What the toxics of this name count, over all proxies and the streams meant."""
+        return sum(
+            int(self.toxiproxy.read(proxy.name, f"{name}_{direction}")[counter])
+            for proxy in self.proxies
+            for direction in STREAMS[stream]
+        )
 
     def _enable(self, *, enabled: bool) -> None:
         for proxy in self.proxies:

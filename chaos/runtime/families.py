@@ -1,0 +1,32 @@
+"""A process and everything that it started, signalled together."""
+
+import contextlib
+from collections.abc import Iterable, Mapping
+
+import psutil
+
+Family = Mapping[str, psutil.Process]
+
+
+def named(name: str, processes: Iterable[psutil.Process]) -> Family:
+    """They by name: the first has its own, ``broker-1``, the others ``broker-1-1`` and so on."""
+    return {f"{name}{f'-{number}' if number else ''}": process for number, process in enumerate(processes)}
+
+
+def pids(family: Family) -> dict[str, int]:
+    """Name -> pid."""
+    return {name: process.pid for name, process in family.items()}
+
+
+def pause(family: Family) -> dict[str, int]:
+    """SIGSTOP to all; name -> pid."""
+    for process in family.values():
+        process.suspend()
+    return pids(family)
+
+
+def resume(family: Family) -> None:
+    """SIGCONT to all; nothing to do for what is gone."""
+    for process in family.values():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
