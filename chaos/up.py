@@ -86,7 +86,7 @@ def _tell(system: System, echo: Echo) -> None:
     proxy_host, proxy_port = system.addresses.toxiproxy
     outside = ", ".join(f"{host}:{port}" for host, port in map(system.addresses.outside, system.kafka.numbers))
     file = system.folder / DECLARATION
-    _write_pids(system)
+    write_pids(system)
     file.write_text(declaration(system), encoding="utf-8")
     echo(f"Kafka      {outside}")
     echo(f"Spark      {system.spark.master}   http://{host}:{port}")
@@ -105,11 +105,11 @@ def _look_after(system: System, restart_after_s: float, echo: Echo) -> None:
                 died_s.pop(name, None)
             elif name not in died_s:
                 died_s[name] = clock.monotonic_s()
-                _write_pids(system)
+                write_pids(system)
             elif clock.monotonic_s() - died_s[name] >= restart_after_s:
                 echo(f"{name} ended with {process.exit_code()} and is started again")
                 process.start()
-                _write_pids(system)
+                write_pids(system)
 
 
 def _processes(system: System) -> Mapping[str, Process]:
@@ -118,7 +118,7 @@ def _processes(system: System) -> Mapping[str, Process]:
     return brokers | workers | {"Spark's master": system.spark.master_process}
 
 
-def _write_pids(system: System) -> None:
+def write_pids(system: System) -> None:
     """One file for each broker that lives: the number of a dead one may become another process's."""
     for number, process in system.kafka.processes.items():
         file = system.folder / f"broker-{number}.pid"

@@ -22,10 +22,9 @@ from pydantic import (
     model_validator,
 )
 
-from chaos.errors import ScenarioError
 from chaos.scenario.declared import Declared
-from chaos.scenario.places import SyntaxProblem, parse, place_of
-from chaos.scenario.sentences import Mistake, mistakes
+from chaos.scenario.files import read, tree_of, wrong_at
+from chaos.scenario.sentences import mistakes
 from chaos.scenario.units import SomeSeconds
 from chaos.scenario.words import did_you_mean, shown
 
@@ -198,30 +197,16 @@ def load(path: Path) -> External:
     Raises:
         ScenarioError: it cannot be read, or it is wrong; one line for every error.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError(f"{path}: cannot be read: {error}; check the path") from error
-    return _rooted(load_text(text, path), path.absolute().parent)
+    return _rooted(load_text(read(path), path), path.absolute().parent)
 
 
 def load_text(text: str, path: Path) -> External:
     """Read a text that stands, or might stand, in a file; errors as in `load`."""
-    try:
-        tree = parse(text)
-    except SyntaxProblem as error:
-        raise ScenarioError(f"{path}:{error.place}: {error}") from None
-    if not isinstance(tree, Mapping):
-        raise ScenarioError(f"{path}:1:1: there is no system here; begin with `version: 1`, `bootstrap:` and `prefix:`")
+    tree = tree_of(text, path, "there is no system here; begin with `version: 1`, `bootstrap:` and `prefix:`")
     try:
         return External.model_validate(tree)
     except ValidationError as error:
-        raise ScenarioError("\n".join(_lines(mistakes(error, External), tree, path))) from None
-
-
-def _lines(found: list[Mistake], tree: Any, path: Path) -> list[str]:
-    placed = {(place_of(tree, one.location, at_key=one.at_key), one.message) for one in found}
-    return [f"{path}:{place}: {message}" for place, message in sorted(placed)]
+        raise wrong_at(mistakes(error, External), tree, path) from None
 
 
 def _rooted(external: External, folder: Path) -> External:

@@ -1,6 +1,6 @@
 """YAML -> values; or every error at once, each as `file:line:col: what (did you mean …)`."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from chaos.errors import ScenarioError
 from chaos.scenario import checks, runtimes
+from chaos.scenario.files import read, tree_of, wrong_at
 from chaos.scenario.matrix import MatrixProblem, expand
 from chaos.scenario.model import (
     MOST_BROKERS,
@@ -19,7 +20,6 @@ from chaos.scenario.model import (
     SparkSpec,
     SystemSpec,
 )
-from chaos.scenario.places import SyntaxProblem, parse, place_of
 from chaos.scenario.sentences import Mistake, mistakes
 from chaos.scenario.words import did_you_mean
 
@@ -60,34 +60,23 @@ def load(path: Path, runtime: str = "") -> ScenarioFile:
     Raises:
         ScenarioError: it cannot be read, or it is wrong; one line for every error.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ScenarioError(f"{path}: cannot be read: {error.strerror}; check the path") from error
-    except UnicodeDecodeError as error:
-        raise ScenarioError(f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from error
-    return load_text(text, path, runtime)
+    return load_text(read(path), path, runtime)
 
 
 def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     """Read a text that stands, or might stand, in a file; errors as in `load`."""
-    try:
-        tree = parse(text)
-    except SyntaxProblem as error:
-        raise ScenarioError(f"{path}:{error.place}: {error}") from None
-    if not isinstance(tree, Mapping):
-        raise ScenarioError(f"{path}:1:1: there is nothing here that could be run; begin with `version: 1` and `scenarios:`")
+    tree = tree_of(text, path, "there is nothing here that could be run; begin with `version: 1` and `scenarios:`")
     try:
         tree = expand(tree)
     except MatrixProblem as problem:
-        raise _error([problem.mistake], tree, path) from None
+        raise wrong_at([problem.mistake], tree, path) from None
     try:
         model = ScenarioFileModel.model_validate(tree)
     except ValidationError as error:
-        raise _error((*mistakes(error), *_checked(_sound(tree), _system(tree), runtime)), tree, path) from None
+        raise wrong_at((*mistakes(error), *_checked(_sound(tree), _system(tree), runtime)), tree, path) from None
     wrong = tuple(_checked(dict(enumerate(model.scenarios)), model.system, runtime))
     if wrong:
-        raise _error(wrong, tree, path)
+        raise wrong_at(wrong, tree, path)
     return ScenarioFile(path, model.system, model.scenarios)
 
 
@@ -116,9 +105,3 @@ def _system(tree: Mapping[str, Any]) -> SystemSpec:
         return SystemSpec.model_validate(tree.get("system", {}))
     except ValidationError:
         return SystemSpec(kafka=KafkaSpec(brokers=MOST_BROKERS), spark=SparkSpec(workers=MOST_WORKERS))
-
-
-def _error(wrong: Iterable[Mistake], tree: Any, path: Path) -> ScenarioError:
-    """One line for each mistake, in the order of the file."""
-    placed = {(place_of(tree, found.location, at_key=found.at_key), found.message) for found in wrong}
-    return ScenarioError("\n".join(f"{path}:{place}: {message}" for place, message in sorted(placed)))

@@ -1,6 +1,7 @@
 """What `chaos up` says of itself to other programs."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 from chaos import up
 from chaos.runtime.artifacts import Parts
@@ -38,3 +39,20 @@ def test_brokers_can_be_found_from_outside_by_name(tmp_path):
     assert "OUTSIDE://127.0.0.1:20922" in text
     assert "OUTSIDE://localhost:20922" in text
     assert "OUTSIDE:PLAINTEXT" in text
+
+
+def test_only_a_broker_that_lives_has_a_pid_file(tmp_path):
+    """A hook that kills by number must not reach a process that took the number of a dead broker."""
+    brokers = {1: broker(pid=11), 2: broker(pid=22)}
+    system = SimpleNamespace(folder=tmp_path, kafka=SimpleNamespace(processes=brokers))
+    up.write_pids(system)
+    brokers[2] = broker(pid=22, alive=False)
+    up.write_pids(system)
+    up.write_pids(system)
+
+    assert {file.name: file.read_text(encoding="ascii") for file in tmp_path.iterdir()} == {"broker-1.pid": "11\n"}
+
+
+def broker(pid, *, alive=True):
+    """A process as `chaos up` asks it."""
+    return SimpleNamespace(pid=pid, alive=lambda: alive)
