@@ -18,6 +18,7 @@ from pipelines.square import planned
 
 _OFFSETS, _COMMITS = "offsets", "commits"
 _BATCH_WITHIN_S = 20.0
+_FIRST_BATCH_WITHIN_S = 60.0  # a driver that was just started loads its classes first
 _COMMITTED_WITHIN_S = 4.0  # less than Spark lets pass without a heartbeat
 _LATER_S = 0.25
 _TRIES = 8
@@ -89,7 +90,14 @@ class OlderCheckpoint:
     healed: bool = False
 
     def inject(self) -> None:
-        """Copy it while the pipeline runs: its files are complete once they have their names."""
+        """Copy it while the pipeline runs: its files are complete once they have their names.
+
+        Raises:
+            DeadlineError: no batch was ever finished, so that the copy would be of nothing.
+        """
+        clock.wait_until(
+            lambda: newest(self.checkpoint)[_COMMITS] is not None, within_s=_FIRST_BATCH_WITHIN_S, reason="a batch to copy"
+        )
         shutil.rmtree(self._copy, ignore_errors=True)
         shutil.copytree(self.checkpoint, self._copy, ignore=shutil.ignore_patterns(".*"))
         self.copied = newest(self._copy)
@@ -120,7 +128,7 @@ class OlderCheckpoint:
         return self.checkpoint.with_name(f"{self.checkpoint.name}-copy")
 
     def _has_moved_on(self) -> bool:
-        return (newest(self.checkpoint)[_COMMITS] or 0) > (self.copied[_COMMITS] or 0) or self.healed
+        return newest(self.checkpoint)[_COMMITS] != self.copied[_COMMITS] or self.healed
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from confluent_kafka import Producer
 
-from chaos import auditor
+from chaos import auditor, clock
 from chaos.system import batches
 from chaos.system.batches import Batch
 from verifiers import VERIFIERS, evidence
@@ -34,6 +34,11 @@ def send(producer, partition, *ids):
     assert producer.flush(30) == 0
 
 
+def marked(system, hw):
+    """Wait for a marker: a transaction has ended for its producer before its partitions know of it."""
+    clock.wait_until(lambda: system.kafka.settled_offsets(TOPIC, 3)[0].hw == hw, within_s=30, reason=f"the marker before {hw}")
+
+
 @contextmanager
 def written(system):
     """Partition 0: committed, aborted and open rows; partition 1: a row in no transaction; partition 2: nothing."""
@@ -41,8 +46,10 @@ def written(system):
     committed, aborted, left = (transactional(system, f"views-{number}") for number in range(3))
     send(committed, 0, 0, 3)
     committed.commit_transaction(30)
+    marked(system, 3)
     send(aborted, 0, 6)
     aborted.abort_transaction(30)
+    marked(system, 5)
     send(Producer({"bootstrap.servers": system.kafka.bootstrap}), 1, 1)
     send(left, 0, 9)
     yield

@@ -1,12 +1,13 @@
 """Checkpoints are damaged as declared, and no more: a checkpoint of files, a pipeline that writes down what is done to it."""
 
+import shutil
 from dataclasses import dataclass, field
 from random import Random
 
 import pytest
 from pydantic import TypeAdapter
 
-from chaos.errors import InjectionError
+from chaos.errors import DeadlineError, InjectionError
 from chaos.faults import storage
 from chaos.faults.base import Scene
 from chaos.faults.catalogue import prepare
@@ -190,6 +191,16 @@ def test_an_older_copy_of_a_pipeline_that_stood_still_is_no_older(pipeline, aime
     injection.inject()
 
     assert not injection.proof().bit
+    assert pipeline.done == []
+
+
+def test_an_older_copy_is_of_something(checkpoint, pipeline, aimed, monkeypatch):
+    """A checkpoint without a finished batch is waited for: its copy would be a checkpoint that is lost, another fault."""
+    monkeypatch.setattr(storage, "_FIRST_BATCH_WITHIN_S", 0.01)
+    shutil.rmtree(checkpoint / "commits")
+
+    with pytest.raises(DeadlineError, match="a batch to copy"):
+        aimed(what="older_copy", restore_after="1ms").inject()
     assert pipeline.done == []
 
 
