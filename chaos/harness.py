@@ -88,7 +88,9 @@ class Harness:
     _parts: artifacts.Parts | None = None
     _runtime: Runtime | None = None
     _system: System | None = None
+    _spec: SystemSpec | None = None
     _spark: Future[SparkSession] | None = None
+    _session: warden.Session | None = None
     _scratch: Path | None = None
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "auditor"))
 
@@ -117,11 +119,15 @@ class Harness:
         return build(scenario, schedule, events, load_findings(folder), folder, replay)
 
     def system(self, spec: SystemSpec) -> System:
-        """A healthy system: the one there is, or a new one.
+        """A healthy system: the one there is, if it is what is declared, or a new one.
 
         Raises:
             RuntimeUnavailableError: it cannot be had.
         """
+        if self._system is not None and self._spec != spec and self.external is None:
+            self.echo("another system is declared now, the one that runs is ended")
+            self._end_system()
+        self._spec = spec
         if self._system is not None and not self._heals(self._system):
             self.echo(f"the system is not healthy and is rebuilt: {'; '.join(self._system.unhealthy())}")
             self._end_system()
@@ -136,6 +142,8 @@ class Harness:
     def _auditor(self) -> Future[SparkSession]:
         assert self._parts is not None  # noqa: S101 - a system exists first
         if self._spark is None:
+            self._session = warden.Session(_sessions())  # not the system's: the auditor outlives a system that is rebuilt
+            self._session.mark()
             self._scratch = self.runs / f"{_stamp()}-auditor"
             self._spark = self._pool.submit(auditor.start, self._parts, self._scratch)
         return self._spark
@@ -162,6 +170,8 @@ class Harness:
                 with suppress(Py4JError, ConnectionError):  # Ctrl-C and SIGTERM reach its JVM too
                     self._spark.result().stop()
         finally:
+            if self._session is not None:
+                self._session.close()
             if self._scratch is not None:
                 shutil.rmtree(self._scratch, ignore_errors=True)
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -177,11 +187,10 @@ class Harness:
     def _new_system(self, spec: SystemSpec) -> System:
         needed_gib = preflight.MEMORY_GIB if self.external is None else _DRIVERS_GIB
         preflight.check_machine(artifacts.cache_folder(), self.runs, memory_gib=needed_gib)
-        sessions = artifacts.cache_folder() / "sessions"
-        for name in warden.leftovers(sessions):
+        for name in warden.leftovers(_sessions()):
             self.echo(f"ended what an earlier crash had left: {name}")
         self._parts = artifacts.ensure(self.echo)
-        self._runtime, plan_of_addresses = self._new_runtime(sessions)
+        self._runtime, plan_of_addresses = self._new_runtime()
         folder = self.runs / f"{_stamp()}-system"
         place = Place(self._runtime, self._parts, plan_of_addresses, folder)
         if self.external is None:
@@ -194,14 +203,14 @@ class Harness:
         self._auditor()
         return system
 
-    def _new_runtime(self, sessions: Path) -> tuple[Runtime, Addresses]:
+    def _new_runtime(self) -> tuple[Runtime, Addresses]:
         """Where processes are started, and where they will listen."""
         if self.runtime == "containers":
             from chaos.runtime import containers  # noqa: PLC0415 - Docker's libraries take half a second, and are needed here only
 
-            runtime = containers.open_runtime(sessions, self.runs, self.echo)
+            runtime = containers.open_runtime(_sessions(), self.runs, self.echo)
             return runtime, Addresses(runtime.net)
-        return LocalRuntime(sessions), addresses.from_environment()
+        return LocalRuntime(_sessions()), addresses.from_environment()
 
     def _end_system(self) -> None:
         if self._runtime is not None:
@@ -234,3 +243,8 @@ def _executed(run: Run) -> BaseException | None:
 
 def _stamp() -> str:
     return clock.now_utc().strftime("%Y%m%dT%H%M%SZ")
+
+
+def _sessions() -> Path:
+    """The folder of session files, of all harnesses of this user."""
+    return artifacts.cache_folder() / "sessions"

@@ -50,7 +50,6 @@ class ContainerRuntime:
         self._image = image
         self._runs = runs
         self.session = Session(sessions, _WARDEN)
-        os.environ[SESSION_VARIABLE] = self.session.id  # what libraries start for us here (Spark's JVM) is marked as well
         self._labels = docker_leftovers.labels(self.session.id)
         try:
             self._network, self.net = docker_networks.create(self.session.id, self._labels)
@@ -110,7 +109,6 @@ class ContainerRuntime:
         for container in self._containers:
             container.get_docker_client().client.close()
         self.session.close()
-        os.environ.pop(SESSION_VARIABLE, None)
         if left:
             raise RuntimeUnavailableError(
                 f"left behind in Docker: {', '.join(left)}; see who uses it (docker network inspect), and remove it by hand"

@@ -130,7 +130,6 @@ class LocalRuntime:
             sessions: the folder of session files.
         """
         self.session = Session(sessions)
-        os.environ[SESSION_VARIABLE] = self.session.id  # what libraries start for us (Spark's JVM) is marked as well
         self._processes: list[LocalProcess] = []
 
     def check_free(self, addresses: Iterable[tuple[str, int]]) -> None:
@@ -152,4 +151,3 @@ class LocalRuntime:
         for process in reversed(self._processes):
             process.kill()
         self.session.close()
-        os.environ.pop(SESSION_VARIABLE, None)

@@ -70,6 +70,10 @@ class Session:
             start_new_session=True,
         )
 
+    def mark(self) -> None:
+        """What libraries start in this process from now on (Spark's JVM) belongs to this session."""
+        os.environ[SESSION_VARIABLE] = self.id
+
     def record(self, pid: int, name: str) -> None:
         """Remember a process that was just started."""
         try:
@@ -82,6 +86,8 @@ class Session:
         if self._warden.stdin is not None:
             self._warden.stdin.close()
         self._warden.wait(timeout=2 * _SWEEP_S)
+        if os.environ.get(SESSION_VARIABLE) == self.id:
+            del os.environ[SESSION_VARIABLE]
 
     def _write(self, identity: Identity) -> None:
         with self.path.open("a", encoding="utf-8") as file:

@@ -1,0 +1,70 @@
+"""What needs more brokers than a partition has replicas: a ring of majorities, and a replica that moves to a spare broker."""
+
+from random import Random
+
+import pytest
+from pydantic import TypeAdapter
+
+from chaos.faults.base import Scene
+from chaos.faults.catalogue import prepare
+from chaos.scenario.faults import Fault
+from chaos.scenario.model import KafkaSpec, SystemSpec
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+
+TOPIC = "wide"
+WIDE = SystemSpec(kafka=KafkaSpec(brokers=5))
+
+
+@pytest.fixture(scope="module")
+def scene(chaos_harness):
+    """Five brokers, with a topic of theirs."""
+    system = chaos_harness.system(WIDE)
+    system.kafka.create([TOPIC], 3)
+    yield Scene(system, {"datasink": TOPIC})
+    system.wait_until_healthy()
+    system.kafka.delete([TOPIC])
+
+
+def proved(scene, fault):
+    """Inject a fault, and heal it twice; what it aimed at, and what proves it."""
+    declared = TypeAdapter(Fault).validate_python({"when": {"after": "0s"}} | fault)
+    injection = prepare(declared, scene, Random(1))
+    try:
+        injection.inject()
+        proof = injection.proof()
+    finally:
+        injection.heal()
+    injection.heal()
+    scene.system.wait_until_healthy(60)
+    return injection.target, proof
+
+
+def test_the_auditor_outlives_a_system_that_is_rebuilt(chaos_harness):
+    """Another system is declared: the one that runs is ended, and the auditor's JVM is not a part of it."""
+    narrow, spark = chaos_harness.system(SystemSpec()), chaos_harness.spark()
+
+    wide = chaos_harness.system(WIDE)
+
+    assert (len(narrow.kafka.numbers), len(wide.kafka.numbers)) == (3, 5)
+    assert chaos_harness.system(WIDE) is wide
+    assert chaos_harness.spark() is spark
+    assert spark.range(3).count() == 3
+
+
+@pytest.mark.parametrize(("how", "seen", "lost"), [("blackhole", "unanswered", 10), ("cut", "refused", 20)])
+def test_in_a_ring_every_broker_loses_two_of_four_peers(scene, how, seen, lost):
+    """Five cables are pulled, of two links each; a link has two proxies, one for the brokers and one for the controllers."""
+    target, proof = proved(scene, {"kind": "partition_network", "shape": "ring", "how": how, "for": "5s"})
+
+    assert proof.bit, proof.facts
+    assert sorted(target.removeprefix("ring of ").split(", ")) == [f"broker-{number}" for number in range(1, 6)]
+    assert len(proof.facts[seen]) == lost
+
+
+def test_a_replica_moves_to_a_broker_that_had_none(scene):
+    """As many replicas as before, one of them elsewhere."""
+    _target, proof = proved(scene, {"kind": "reassign_partition", "target": "leader(datasink, 0)", "for": "1s"})
+
+    assert proof.bit, proof.facts
+    assert (len(proof.facts["now"]), len(set(proof.facts["now"]) - set(proof.facts["before"]))) == (3, 1)
