@@ -16,7 +16,7 @@ from threading import Event as Flag
 from threading import Lock, Semaphore, Thread
 from typing import Any
 
-from chaos import clock, triggers
+from chaos import clock, interrupts, triggers
 from chaos.errors import DeadlineError, InconclusiveError
 from chaos.faults.base import Injection, Scene
 from chaos.faults.catalogue import approach, has_approach, prepare
@@ -66,8 +66,9 @@ class Nemesis:
         Called once the pipeline runs: an approach takes seconds, in which the requests that a trigger counts would pass.
         """
         if any(has_approach(step.fault) for step in self._schedule.steps):
-            self._approaching = [Thread(target=self._approach, name="approach", daemon=True)]
-            self._approaching[0].start()
+            with interrupts.deferred():  # `heal_all` can join a thread only if it was started
+                self._approaching = [Thread(target=self._approach, name="approach", daemon=True)]
+                self._approaching[0].start()
 
     def run(self, watch: Watch, check: Callable[[], None]) -> None:
         """Return when every step has run its course.
@@ -75,11 +76,12 @@ class Nemesis:
         Args:
             check: called several times a second in this thread; what it raises ends the run.
         """
-        self._threads = [
-            Thread(target=self._step, args=(step, watch), name=step.name, daemon=True) for step in self._schedule.steps
-        ]
-        for thread in self._threads:
-            thread.start()
+        with interrupts.deferred():
+            self._threads = [
+                Thread(target=self._step, args=(step, watch), name=step.name, daemon=True) for step in self._schedule.steps
+            ]
+            for thread in self._threads:
+                thread.start()
         while any(thread.is_alive() for thread in self._threads):
             check()
             for thread in self._threads:

@@ -1,8 +1,10 @@
 """The nemesis: every step is written down, every injection is healed once, nothing that fails keeps the rest from it."""
 
+import signal
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from threading import Event as Flag
+from threading import Thread
 
 import pytest
 
@@ -129,6 +131,25 @@ def test_heal_all_heals_what_is_in_force_and_only_once(played):
     runner.heal_all()
 
     assert done.count(("broker-1", "heal")) == 1
+
+
+def test_ctrl_c_while_the_steps_are_started(played, monkeypatch):
+    """It comes when all are started: one that was never started could not be waited for, and the heal would end there."""
+
+    class Interrupted(Thread):
+        def start(self):
+            signal.raise_signal(signal.SIGINT)
+            super().start()
+
+    monkeypatch.setattr(nemesis, "Thread", Interrupted)
+    done = []
+    runner, _, watch = played(FakeInjection("broker-1", done, hold_s=600), FakeInjection("broker-2", done, hold_s=600))
+
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(watch, lambda: None)
+    runner.heal_all()
+
+    assert [what for _, what in done].count("heal") == [what for _, what in done].count("inject")
 
 
 def test_nothing_is_injected_once_the_run_has_ended(played):
