@@ -378,6 +378,7 @@ def _application(declared: ConsumeTransformProducePipeline) -> ConsumeTransformP
         interval_ms=round(1000 * declared.interval_s),
         transaction_failure_probability=declared.transaction_failure_probability,
         producer_per=declared.producer_per,
+        auto_offset_reset=declared.auto_offset_reset,
         socket_timeout_ms=round(1000 * declared.socket_timeout_s),
         transaction_timeout_ms=round(1000 * declared.transaction_timeout_s),
         session_timeout_ms=round(1000 * declared.session_timeout_s),

@@ -25,6 +25,7 @@ from pipelines.square import SparkSquare
 
 DELIVERIES = ("exactly_once", "at_least_once", "at_most_once")
 PRODUCERS_PER = ("unanswered", "process")
+RESETS = ("error", "earliest", "latest")
 _WORKERS = 9  # one digit: members are told apart by the order of their names
 
 
@@ -41,6 +42,7 @@ class ConsumeTransformProduce:
         seed: of these failures.
         producer_per: ``unanswered`` makes a new producer after a transaction that was not answered at once; ``process`` keeps
             one, whose late commit request can end a later transaction.
+        auto_offset_reset: where a worker begins without a position: ``earliest``, ``latest``, or ``error``, and it ends.
         socket_timeout_ms: for the answer to any request.
         retry_backoff_ms: before a request is sent again; what takes less than this was sent once.
         transaction_timeout_ms: the coordinator aborts a transaction that is older.
@@ -54,6 +56,7 @@ class ConsumeTransformProduce:
     transaction_failure_probability: float = 0.0
     seed: int = 0
     producer_per: str = "unanswered"
+    auto_offset_reset: str = "error"
     socket_timeout_ms: int = 3000
     retry_backoff_ms: int = 250
     transaction_timeout_ms: int = 20_000
@@ -76,6 +79,10 @@ class ConsumeTransformProduce:
             (
                 self.producer_per not in PRODUCERS_PER,
                 f"producer_per {self.producer_per!r} is none of {', '.join(PRODUCERS_PER)}",
+            ),
+            (
+                self.auto_offset_reset not in RESETS,
+                f"auto_offset_reset {self.auto_offset_reset!r} is none of {', '.join(RESETS)}",
             ),
             (not 1 <= self.workers <= _WORKERS, f"workers must be 1 to {_WORKERS}, not {self.workers}"),
             (self.batch_records < 1, f"batch_records must be 1 or more, not {self.batch_records}"),

@@ -8,7 +8,7 @@ away: its new owner begins at the committed position.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from pipelines.consume_transform_produce import ConsumeTransformProduce, application, transactional_id
 from pipelines.ctp_delivery import Batch, BrokenError, Delivery, FencedError, Place, PositionsFirst, RowsFirst
@@ -18,6 +18,7 @@ from pipelines.group import known
 from pipelines.pace import monotonic_s
 
 _ASK_S = 2.0
+_RESET = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
 _NOT_YET = frozenset({KafkaError._STATE, KafkaError._UNKNOWN_PARTITION})  # noqa: SLF001 - no other names
 
 
@@ -85,7 +86,7 @@ class Worker:
         """Read these again, unless they were committed after all.
 
         Raises:
-            BrokenError: a partition has no committed position: to begin anywhere would be a guess.
+            BrokenError: a partition has no committed position, and to begin anywhere would be a guess.
         """
         again = {_partition(record) for record in records} & self._mine
         positions = self._positions(again)
@@ -100,9 +101,7 @@ class Worker:
                 found = known(self._consumer.committed(asked, timeout=_ASK_S))
             except KafkaException:
                 continue  # its coordinator moves or is gone; it is asked again
-            if len(found) < len(asked):
-                raise BrokenError(f"the group has no position in some of {self._place.source}-{sorted(partitions)}")
-            return found
+            return begins(asked, found, self._options.auto_offset_reset)
         return {}
 
     def _seek(self, position: TopicPartition) -> None:
@@ -120,6 +119,18 @@ class Worker:
     def _taken(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
         self._mine = frozenset()
         self._changed = True
+
+
+def begins(asked: Sequence[TopicPartition], found: Mapping[int, int], reset: str) -> Mapping[int, int]:
+    """Partition -> its position, or the one that ``auto.offset.reset`` means.
+
+    Raises:
+        BrokenError: there is none, and the worker shall not guess.
+    """
+    missing = [one for one in asked if one.partition not in found]
+    if missing and reset not in _RESET:
+        raise BrokenError(f"the group has no position in {', '.join(f'{one.topic}-{one.partition}' for one in missing)}")
+    return {**found, **{one.partition: _RESET[reset] for one in missing}}
 
 
 def delivery(
@@ -142,7 +153,7 @@ def member(number: int, options: ConsumeTransformProduce, place: Place) -> dict[
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
-        "auto.offset.reset": "error",
+        "auto.offset.reset": options.auto_offset_reset,
         "session.timeout.ms": options.session_timeout_ms,
         "heartbeat.interval.ms": options.session_timeout_ms // 10,
         "max.poll.interval.ms": max(options.session_timeout_ms, 3 * options.transaction_timeout_ms),

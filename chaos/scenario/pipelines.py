@@ -52,6 +52,7 @@ class ConsumeTransformProducePipeline(Declared):
     interval_s: SomeSeconds = Field(alias="interval", default=0.1)
     transaction_failure_probability: Annotated[float, Field(ge=0, le=1)] = 0.0
     producer_per: Literal["unanswered", "process"] = "unanswered"
+    auto_offset_reset: Literal["error", "earliest", "latest"] = "error"
     socket_timeout_s: SomeSeconds = Field(alias="socket_timeout", default=3.0)
     transaction_timeout_s: SomeSeconds = Field(alias="transaction_timeout", default=20.0)
     session_timeout_s: SomeSeconds = Field(alias="session_timeout", default=6.0)

@@ -47,6 +47,7 @@ def test_without_transactions_there_is_no_coordinator_to_aim_at(delivery: str) -
     [
         ({"delivery": "exactly_twice"}, "'exactly_twice' is none of exactly_once, at_least_once, at_most_once"),
         ({"producer_per": "day"}, "'day' is none of unanswered, process"),
+        ({"auto_offset_reset": "none"}, "'none' is none of error, earliest, latest"),
         ({"workers": 0}, "workers must be 1 to 9, not 0"),
         ({"workers": 10}, "workers must be 1 to 9, not 10"),
         ({"batch_records": 0}, "batch_records must be 1 or more, not 0"),

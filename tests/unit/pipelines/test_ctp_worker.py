@@ -1,10 +1,11 @@
 from dataclasses import dataclass
 
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
 from pipelines.consume_transform_produce import ConsumeTransformProduce
 from pipelines.ctp_delivery import BrokenError, Place
-from pipelines.ctp_worker import member, transformed
+from pipelines.ctp_worker import begins, member, transformed
 
 
 @dataclass
@@ -51,4 +52,17 @@ def test_a_member_reads_committed_rows_and_begins_at_no_guess():
 
     assert (settings["isolation.level"], settings["enable.auto.commit"]) == ("read_committed", False)
     assert settings["auto.offset.reset"] == "error"
+    assert member(1, ConsumeTransformProduce(auto_offset_reset="latest"), Place("l", "s", "t"))["auto.offset.reset"] == "latest"
     assert (settings["client.id"], settings["group.id"]) == ("datasource-7-ctp-1", "datasource-7-ctp")
+
+
+@pytest.mark.parametrize(("reset", "begin"), [("earliest", OFFSET_BEGINNING), ("latest", OFFSET_END)])
+def test_what_is_read_again_begins_where_it_was_committed(reset, begin):
+    """Or where a worker begins that finds no position."""
+    asked = [TopicPartition("datasource-7", partition) for partition in (0, 2)]
+
+    assert begins(asked, {0: 11, 2: 0}, reset) == {0: 11, 2: 0}
+    assert begins(asked, {0: 11}, reset) == {0: 11, 2: begin}
+    assert begins(asked, {0: 11, 2: 0}, "error") == {0: 11, 2: 0}
+    with pytest.raises(BrokenError, match="no position in datasource-7-2"):
+        begins(asked, {0: 11}, "error")
