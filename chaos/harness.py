@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -165,17 +165,10 @@ class Harness:
 
     def close(self) -> None:
         """End everything; the system too when the auditor's JVM has died and cannot be ended."""
-        try:
-            if self._spark is not None and self._spark.done() and self._spark.exception() is None:
-                with suppress(Py4JError, ConnectionError):  # Ctrl-C and SIGTERM reach its JVM too
-                    self._spark.result().stop()
-        finally:
-            if self._session is not None:
-                self._session.close()
-            if self._scratch is not None:
-                shutil.rmtree(self._scratch, ignore_errors=True)
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            self._end_system()
+        with ExitStack() as ends:  # last in first out, and each whatever the others raise
+            ends.callback(self._end_system)
+            ends.callback(self._pool.shutdown, wait=False, cancel_futures=True)
+            ends.callback(self._end_auditor)
 
     def _heals(self, system: System) -> bool:
         try:
@@ -211,6 +204,15 @@ class Harness:
             runtime = containers.open_runtime(_sessions(), self.runs, self.echo)
             return runtime, Addresses(runtime.net)
         return LocalRuntime(_sessions()), addresses.from_environment()
+
+    def _end_auditor(self) -> None:
+        if self._spark is not None and self._spark.done() and self._spark.exception() is None:
+            with suppress(Py4JError, ConnectionError):  # Ctrl-C and SIGTERM reach its JVM too
+                self._spark.result().stop()
+        if self._session is not None:
+            self._session.close()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _end_system(self) -> None:
         if self._runtime is not None:

@@ -4,10 +4,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.planted.examples import EXAMPLES
 from tests.planted.log import BEGAN_MS, Batch, Expected, Line, Log, Record, clean
 from verifiers import VERIFIERS
 from verifiers.base import Bounds
@@ -109,12 +110,7 @@ def reference(log: Log) -> Mapping[str, Mapping[str, int]]:
     }
 
 
-@settings(
-    max_examples=15,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@EXAMPLES
 @given(log=damaged())
 def test_counts_are_those_of_the_definitions(spark: SparkSession, log: Log) -> None:
     """Whatever the damage, each anomaly is counted as often as its definition says."""
@@ -123,12 +119,7 @@ def test_counts_are_those_of_the_definitions(spark: SparkSession, log: Log) -> N
     assert {name: dict(VERIFIERS[name].check(evidence).counts) for name in reference(log)} == reference(log)
 
 
-@settings(
-    max_examples=15,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@EXAMPLES
 @given(log=transactions())
 def test_transactions_are_judged_as_their_definitions_say(spark: SparkSession, log: Log) -> None:
     """Whatever was written and whichever rows a reader was given."""

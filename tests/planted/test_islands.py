@@ -9,10 +9,11 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.planted.examples import EXAMPLES
 from tests.planted.log import BEGAN_MS, Expected, Judge, Log, Record, clean
 from tests.planted.test_against_reference import damaged
 from tests.planted.test_duplicates import *  # noqa: F403 - each of its tests is asked of islands
@@ -84,12 +85,7 @@ LIMITS = st.builds(
 )
 
 
-@settings(
-    max_examples=15,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
-)
+@EXAMPLES
 @given(log=st.one_of(rewritten(), rewritten(), damaged()), limits=LIMITS)
 def test_islands_say_what_the_verifiers_say(spark: SparkSession, log: Log, limits: Limits) -> None:
     """Whatever the damage, the size of a block and the way that is chosen: counts, examples and notes are the same."""

@@ -1,0 +1,12 @@
+"""How many logs are made by chance for a test: few, each costs some Spark jobs; ``PLANTED_EXAMPLES=1000`` for more."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+EXAMPLES = settings(
+    max_examples=int(os.environ.get("PLANTED_EXAMPLES", "15")),
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
+)
