@@ -97,8 +97,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     up_to = {"read_committed": bounds, "read_uncommitted": _up_to_hw(bounds)}
 
     def read(level: str, *, fail_on_loss: bool = True) -> DataFrame:
-        reader = spark.read.format("kafka").options(**for_spark(options or {})).option("kafka.bootstrap.servers", bootstrap)
-        return _read(reader, topic, up_to[level], isolation=level, fail_on_loss=fail_on_loss)
+        return _read(reader(spark, bootstrap, options), topic, up_to[level], isolation=level, fail_on_loss=fail_on_loss)
 
     makers: Mapping[str, Callable[[], DataFrame]] = {
         "uncommitted": lambda: read("read_uncommitted"),
@@ -109,6 +108,18 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     wanted = needed(verify, subject) - ({"ledger"} if ledger is None else set())
     views = {name: makers[name]() for name in sorted(wanted)}
     evidence.write(folder, Evidence(subject, expected, read(isolation), bounds, positions or {}, **views))
+
+
+def part(reading: DataFrameReader, topic: str, bounds: Mapping[int, Bounds], isolation: str) -> Evidence:
+    """What lies between these bounds of a topic that still grows; nothing is expected of it."""
+    level = bounds if isolation == "read_committed" else _up_to_hw(bounds)
+    rows = _read(reading, topic, level, isolation=isolation, fail_on_loss=True)
+    return Evidence("sink", rows.limit(0), rows, level, {})
+
+
+def reader(spark: SparkSession, bootstrap: str, options: Mapping[str, str] | None) -> DataFrameReader:
+    """Of a cluster; options are those of Kafka's Java clients."""
+    return spark.read.format("kafka").options(**for_spark(options or {})).option("kafka.bootstrap.servers", bootstrap)
 
 
 def needed(verify: Collection[str], subject: str) -> frozenset[str]:

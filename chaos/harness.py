@@ -74,6 +74,7 @@ class Harness:
         echo: for people.
         runtime: where the system runs, one of `chaos.scenario.runtimes.RUNTIMES`.
         external: the system that is already there, when that is to be used.
+        early: whether the output is audited while it grows, too.
         reports: of all runs so far.
     """
 
@@ -82,6 +83,7 @@ class Harness:
     echo: Echo
     runtime: str = "local"
     external: External | None = None
+    early: bool = False
     reports: list[Report] = field(default_factory=list)
     ups_s: list[float] = field(default_factory=list)
     _began_s: float = field(default_factory=clock.monotonic_s)
@@ -107,7 +109,7 @@ class Harness:
         system = self.system(spec)
         folder = self._new_folder(scenario.name)
         with History(folder / "history.jsonl", listener) as history:
-            session = Session(system, self.spark, square)
+            session = Session(system, self.spark, square, self.early)
             error = _executed(Run(scenario, schedule, session, folder, history))
         outcome = Outcome(self.report(scenario, schedule, folder, replay), error)
         self.reports.append(outcome.report)

@@ -50,6 +50,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--chaos-runtime", choices=RUNTIMES, default=RUNTIMES[0], help="where the system runs (default: %(default)s)"
     )
+    group.addoption(
+        "--chaos-early-audit", action="store_true", help="audit the output while it grows too, and tell what is wrong at once"
+    )
     group.addoption("--chaos-external", type=Path, metavar="FILE", help="the system that is already there (docs/external.md)")
 
 
@@ -135,6 +138,7 @@ def chaos_harness(pytestconfig: pytest.Config) -> Iterator[Harness]:
         echo=partial(_say, pytestconfig),
         runtime=pytestconfig.getoption("--chaos-runtime"),
         external=pytestconfig.stash[_EXTERNAL],
+        early=pytestconfig.getoption("--chaos-early-audit"),
     )
     pytestconfig.stash[_HARNESS] = harness
     yield harness

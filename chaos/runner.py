@@ -16,7 +16,7 @@ what can still be observed is observed and judged, for a duplicate is a duplicat
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from confluent_kafka import IsolationLevel, KafkaException
 from pyspark.sql import SparkSession
 
 from chaos import auditor, clock, interrupts, triggers
+from chaos.early import EarlyAudit
 from chaos.errors import DeadlineError, InconclusiveError
 from chaos.faults.base import Scene
 from chaos.history import History
@@ -61,11 +62,13 @@ class Session:
     Attributes:
         spark: the auditor's session; starts at first call, in the background of the first scenario.
         square: makes the Spark pipeline; a test of the framework puts a mutant here.
+        early: whether the output is audited while it grows, too.
     """
 
     system: System
     spark: Callable[[], SparkSession]
     square: Callable[..., Pipeline]
+    early: bool = False
 
 
 class Run:
@@ -116,9 +119,7 @@ class Run:
         """
         with self._cleaned_up():
             self._phase("set_up", self._set_up)
-            with Sampler(
-                self._system.kafka, self._history, self._topics.source, self._output, partitions=PARTITIONS, total=self._total
-            ):
+            with self._sampler(), self._early():
                 try:
                     self._tolerated("steady", self._steady)
                     self._tolerated("inject", self._inject)
@@ -209,6 +210,16 @@ class Run:
 
     def _judge(self) -> None:
         judge(self._session.spark(), self.scenario, self._folder)
+
+    def _sampler(self) -> Sampler:
+        kafka, source = self._system.kafka, self._topics.source
+        return Sampler(kafka, self._history, source, self._output, partitions=PARTITIONS, total=self._total)
+
+    def _early(self) -> AbstractContextManager[object]:
+        if not self._session.early:
+            return nullcontext()
+        kafka, isolation = self._system.kafka, self.scenario.isolation
+        return EarlyAudit(self._session.spark, kafka, self._history, self._output, partitions=PARTITIONS, isolation=isolation)
 
     # what they need ----------------------------------------------------------------------------------------------------
 

@@ -210,24 +210,39 @@ def _ranges(begins: Longs, ends: Longs) -> Iterator[tuple[int, int]]:
 
 def _ordering(evidence: Evidence, narrow: Evidence, observed: Groups, limits: Limits) -> Finding:
     """By islands and, where groups are none, by the rows of their blocks."""
-    partitions = max(1, len(evidence.bounds))
-    blocks = observed.ids(partitions)
-    again = np.isin(blocks, blocks[~observed.solid()])
-    if not observed.by_offset or int(observed["records"][again].sum()) > limits.most_rows:
+    found = runs_of(narrow, observed, limits)
+    if found is None:
         return Ordering().check(evidence)
-    found = runs.of_groups(observed, ~again)
-    if again.any():
-        found = found.merge(_cut(narrow, np.unique(blocks[again]), limits))
     late = runs.late(found)
     checked = int(observed["records"][observed["line"] != UNDECODABLE].sum())
     return Ordering().found(evidence, checked, tuple(late.totals()), _inversions(evidence, tuple(late.first(EXAMPLES))))
 
 
+def runs_of(evidence: Evidence, observed: Groups | None, limits: Limits = _DEFAULT) -> Runs | None:
+    """The log as runs; None where there are too many.
+
+    Args:
+        evidence: the log, or of it the blocks at least that hold groups which are no islands.
+        observed: the groups of the whole log.
+    """
+    if observed is None or not observed.by_offset:
+        return None
+    blocks = observed.ids(max(1, len(evidence.bounds)))
+    again = np.isin(blocks, blocks[~observed.solid()])
+    if int(observed["records"][again].sum()) > limits.most_rows:
+        return None
+    found = runs.of_groups(observed, ~again)
+    return found.merge(_cut(evidence, np.unique(blocks[again]), limits)) if again.any() else found
+
+
 def _cut(narrow: Evidence, blocks: Longs, limits: Limits) -> Runs:
-    partitions = max(1, len(narrow.bounds))
-    rows = _within(groups.decoded(narrow.observed).where("id IS NOT NULL"), narrow, blocks, limits, "true")
+    return cut(_within(groups.decoded(narrow.observed), narrow, blocks, limits, "true"), max(1, len(narrow.bounds)))
+
+
+def cut(rows: DataFrame, partitions: int) -> Runs:
+    """Rows that have an id, as runs; they are held in the driver's memory meanwhile."""
     columns = ("partition", "offset", f"id % {partitions} AS line", f"id DIV {partitions} AS number")
-    found = rows.selectExpr(*columns).toArrow()
+    found = rows.where("id IS NOT NULL").selectExpr(*columns).toArrow()
     return runs.of_rows(*(column.to_numpy().astype(np.int64, copy=False) for column in found.columns))
 
 

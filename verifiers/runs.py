@@ -29,6 +29,13 @@ class Runs:
         """Both; a run that was cut in two tells the same as a whole one."""
         return Runs(*(np.concatenate((getattr(self, name), getattr(other, name))) for name in Runs.__slots__))
 
+    def joined(self) -> "Runs":
+        """The same in as few runs as can be: those that go on where another ends are one."""
+        runs = self.taken(np.lexsort((self.offset, self.partition)))
+        begins = starts(runs.partition, runs.line, runs.first - runs.offset, _hole(runs))
+        last = runs.last[np.append(begins[1:], len(runs))[: len(begins)] - 1]
+        return Runs(runs.partition[begins], runs.line[begins], runs.first[begins], last, runs.offset[begins])
+
     def taken(self, places: Flags | Longs) -> "Runs":
         """Those at these places, in the order of the places."""
         return Runs(*(getattr(self, name)[places] for name in Runs.__slots__))
@@ -90,14 +97,37 @@ def of_rows(partition: Longs, offset: Longs, line: Longs, number: Longs) -> Runs
     return Runs(partition[begins], line[begins], number[begins], number[ends], offset[begins])
 
 
+def repeated(runs: Runs) -> tuple[int, Runs]:
+    """How many records are there that were there already, of all runs of a log; and the runs in which they are.
+
+    Those of a number that is in several runs are all but one of its records, whichever that is: the runs are taken by number,
+    and of two that begin with the same one, the one that lies further in the log is the second.
+    """
+    runs = runs.taken(np.lexsort((runs.offset, runs.partition, runs.first, runs.line)))
+    highest = _highest_before(runs, starts(runs.line))
+    surplus = np.maximum(np.minimum(runs.last, highest) - runs.first + 1, 0)
+    return int(surplus.sum()), runs.taken(surplus > 0)
+
+
 def late(runs: Runs) -> LateRuns:
     """Those that begin below the highest number before them, of all runs of a log."""
     runs = runs.taken(np.lexsort((runs.offset, runs.line, runs.partition)))
-    highest = np.full(len(runs), -1, np.int64)
-    begins = starts(runs.partition, runs.line)
-    for begin, end in zip(begins, np.append(begins[1:], len(runs)), strict=False):
-        highest[begin + 1 : end] = np.maximum.accumulate(runs.last[begin : end - 1])
+    highest = _highest_before(runs, starts(runs.partition, runs.line))
     wrong = np.flatnonzero(runs.first < highest)
     wrong = wrong[np.lexsort((runs.offset[wrong], runs.partition[wrong]))]
     found, before = runs.taken(wrong), highest[wrong]
     return LateRuns(found, before, np.minimum(found.last, before - 1) - found.first + 1)
+
+
+def _highest_before(runs: Runs, begins: Longs) -> Longs:
+    """The highest number before each run within those that begin together; -1 for the first."""
+    highest = np.full(len(runs), -1, np.int64)
+    for begin, end in zip(begins, np.append(begins[1:], len(runs)), strict=False):
+        highest[begin + 1 : end] = np.maximum.accumulate(runs.last[begin : end - 1])
+    return highest
+
+
+def _hole(runs: Runs) -> Longs:
+    """How many numbers are missing before each run, counted up: equal for runs that follow on one another without a hole."""
+    before = np.concatenate((runs.first[:1], runs.last[:-1] + 1)) if len(runs) else runs.first
+    return np.cumsum(runs.first != before)

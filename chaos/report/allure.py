@@ -97,7 +97,9 @@ def _label(report: Report) -> None:
 def _description(report: Report) -> str:
     """Markdown."""
     recovery = f"Output grew again after {seconds(report.recovery_s)}." if report.recovery_s is not None else ""
-    verdict = f"**{report.verdict.name}**: {' · '.join(phrases(report)) or 'nothing was judged'}. {recovery}"
+    early = f"The early audit saw the first anomaly after {seconds(report.alarmed_s)}." if report.alarmed_s is not None else ""
+    said = " ".join(sentence for sentence in (recovery, early) if sentence)
+    verdict = f"**{report.verdict.name}**: {' · '.join(phrases(report)) or 'nothing was judged'}. {said}"
     problems = "".join(f"\n* {problem}" for problem in report.problems)
     return f"{verdict}\n{problems}\n\nReplay:\n\n```\n{report.replay}\n```\n"
 

@@ -51,6 +51,7 @@ def build(
         exactly=scenario.exactly,
         matrix=scenario.matrix,
         not_sent=not_sent,
+        alarmed_s=next((event.elapsed_s for event in events if (event.process, event.f) == ("auditor", "alarm")), None),
     )
     return replace(report, verdict=max([floor, *(outcome(report, finding) for finding in findings)]))
 

@@ -56,6 +56,7 @@ class Report:
         recovery_s: from the last injection to the end of the longest standstill of the committed output after it; None when
             nothing was injected, or the output never grew again.
         replay: the command line that repeats this schedule.
+        alarmed_s: when the early audit saw a first anomaly, from the begin of the run; None when it saw none, or was not on.
     """
 
     scenario: str
@@ -76,3 +77,4 @@ class Report:
     exactly: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     matrix: Mapping[str, str] = field(default_factory=dict)
     not_sent: bool = False
+    alarmed_s: float | None = None

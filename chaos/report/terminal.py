@@ -131,7 +131,18 @@ def told(event: Event) -> str:
         return _phase(event)
     if event.process == "nemesis":
         return _fault(event)
+    if event.process == "auditor":
+        return _early(event)
     return ""
+
+
+def _early(event: Event) -> str:
+    value = event.value
+    if event.f != "alarm":
+        return f"early audit: {one_line(str(value.get('error', '')))}" if event.f == "blind" else ""
+    first = value["example"]
+    place = f"id {first['id']} at partition {first['partition']} offset {first['offset']}, {first['detail']}"
+    return f"early audit: {value['verifier']} {number(value['count'])} so far; {place}"
 
 
 def _phase(event: Event) -> str:

@@ -149,6 +149,14 @@ def test_recovery_is_counted_from_the_injection_to_the_end_of_the_longest_stands
     assert report().recovery_s == 4.0
 
 
+def test_the_first_alarm_of_the_early_audit_is_the_one_that_counts():
+    """Whatever followed; without one there is none."""
+    alarm = ("auditor", "info", "alarm", {"verifier": "duplicates", "count": 2})
+
+    assert report().alarmed_s is None
+    assert report((*GOOD, alarm, alarm)).alarmed_s == 10.0
+
+
 SWEEP = {
     "faults": [{"name": FAULT, "kind": "lose_request", "when": {"request": "EndTxn"}}],
     "expect": "not_sent",

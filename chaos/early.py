@@ -1,0 +1,93 @@
+"""The early audit of a run (`verifiers.stream`): its output is read while it grows, and what is wrong for good is told at once.
+
+It takes a share of the processor from what is broken meanwhile, so it is done where it is asked for: in a long soak, mostly.
+The audit at the end is not changed by it, and stays the authority.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from threading import Event as Flag
+from threading import Thread
+from types import TracebackType
+from typing import Self
+
+from confluent_kafka import KafkaException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from chaos import auditor, clock
+from chaos.history import History
+from chaos.system.kafka import Kafka, Offsets
+from verifiers.base import Bounds, Finding, Verdict
+from verifiers.stream import Stream, TooScatteredError
+
+_EVERY_S = 2.0
+_ENDS_WITHIN_S = 60.0
+_UNREAD = (KafkaException, Py4JError, PySparkException)
+
+
+class EarlyAudit:
+    """Writes ``auditor alarm {"verifier", "count", "checked", "example"}`` to the history whenever a count has grown.
+
+    ``auditor unread {"error"}`` says that a part could not be read; it is tried again with the next one.
+    ``auditor blind {"error"}`` says that the rest is not looked at before the end.
+    """
+
+    def __init__(
+        self, spark: Callable[[], SparkSession], kafka: Kafka, history: History, topic: str, *, partitions: int, isolation: str
+    ) -> None:
+        """Prepare to read a topic."""
+        self._spark = spark
+        self._kafka = kafka
+        self._history = history
+        self._topic = topic
+        self._partitions = partitions
+        self._isolation = isolation
+        self._stream = Stream("sink", partitions)
+        self._begins: Mapping[int, int] = {}
+        self._counts: dict[str, int] = {}
+        self._stop = Flag()
+        self._thread = Thread(target=self._run, name="early audit", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join(_ENDS_WITHIN_S)
+
+    def _run(self) -> None:
+        while not clock.pause(_EVERY_S, self._stop):
+            try:
+                self._look()
+            except _UNREAD as error:
+                self._history.record("auditor", "info", "unread", error=str(error).partition("\n")[0])
+            except TooScatteredError as error:
+                self._history.record("auditor", "info", "blind", error=str(error))
+                return
+
+    def _look(self) -> None:
+        offsets = self._kafka.offsets(self._topic, self._partitions)
+        bounds = {home: self._bounds(home, ends) for home, ends in offsets.items()}
+        ends = {home: one.lso for home, one in bounds.items()}
+        if all(ends[home] <= one.low for home, one in bounds.items()):
+            return
+        reading = auditor.reader(self._spark(), self._kafka.bootstrap, self._kafka.cluster.java)
+        for finding in self._stream.add(auditor.part(reading, self._topic, bounds, self._isolation)):
+            self._tell(finding)
+        self._begins = ends
+
+    def _bounds(self, home: int, ends: Offsets) -> Bounds:
+        """From where the part before ended to where readers come now, which a new leader may put back for a moment."""
+        low = self._begins.get(home, ends.low)
+        end = max(low, ends.lso if self._isolation == "read_committed" else ends.hw)
+        return Bounds(low, end, end)
+
+    def _tell(self, finding: Finding) -> None:
+        if finding.verdict is Verdict.INVALID and finding.count > self._counts.get(finding.verifier, 0):
+            self._counts[finding.verifier] = finding.count
+            shown = asdict(finding.examples[0])
+            told = {"verifier": finding.verifier, "count": finding.count, "checked": finding.checked, "example": shown}
+            self._history.record("auditor", "info", "alarm", **told)

@@ -1,0 +1,129 @@
+"""The early audit says of a log in parts what the verifiers say of the whole, and says it as soon as it is there."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from tests.planted.examples import EXAMPLES
+from tests.planted.log import Log, clean
+from tests.planted.test_islands import rewritten
+from verifiers import VERIFIERS, runs
+from verifiers.base import Bounds, Finding, Verdict
+from verifiers.groups import Limits
+from verifiers.stream import Stream, TooScatteredError
+
+BY_ROWS = Limits()
+BY_GROUPS = Limits(block_bits=2, least_run=0, few_rows=-1)
+Place = tuple[int, int, int, int]
+
+
+def parts(log: Log, cuts: list[int]) -> list[Log]:
+    """A log cut at these offsets above the low end of each partition."""
+    ends = {home: max([0, *(row.offset for row in log.observed if row.partition == home)]) + 1 for home in log.bounds}
+    begins = {home: bounds.low for home, bounds in log.bounds.items()}
+    found = []
+    for cut in [*sorted(cuts), max(ends.values()) + 1]:
+        bounds = {
+            home: Bounds(begin, to := max(begin, min(ends[home], log.bounds[home].low + cut)), to)
+            for home, begin in begins.items()
+        }
+        rows = tuple(row for row in log.observed if bounds[row.partition].low <= row.offset < bounds[row.partition].lso)
+        found.append(replace(log, observed=rows, bounds=bounds))
+        begins = {home: one.lso for home, one in bounds.items()}
+    return found
+
+
+def told(spark: SparkSession, log: Log, cuts: list[int], limits: Limits) -> list[tuple[Finding, Finding]]:
+    """What is said after each part."""
+    stream = Stream("sink", len(log.bounds), limits)
+    return [stream.add(part.evidence(spark)) for part in parts(log, cuts)]
+
+
+@EXAMPLES
+@given(log=rewritten(), cuts=st.lists(st.integers(0, 60), max_size=3), limits=st.sampled_from([BY_ROWS, BY_GROUPS]))
+def test_the_last_part_is_told_as_the_whole_is(spark: SparkSession, log: Log, cuts: list[int], limits: Limits) -> None:
+    """Wherever it was cut; and what was counted once stays counted."""
+    evidence = log.evidence(spark)
+    wanted = [VERIFIERS[name].check(evidence) for name in ("duplicates", "ordering")]
+
+    said = told(spark, log, cuts, limits)
+
+    assert [(one.count, one.checked) for one in said[-1]] == [(one.count, one.checked) for one in wanted]
+    for verifier in zip(*said, strict=True):
+        counts = [finding.count for finding in verifier]
+        assert counts == sorted(counts)
+        assert [finding.verdict for finding in verifier] == [Verdict.INVALID if count else Verdict.UNKNOWN for count in counts]
+
+
+@pytest.mark.parametrize("limits", [BY_ROWS, BY_GROUPS])
+def test_a_batch_that_is_written_again_is_told_at_once(spark: SparkSession, limits: Limits) -> None:
+    """With both places of its first record; before that there is nothing to tell."""
+    log = clean(24).again(9, 12).again(12, 13)
+    before, after = told(spark, log, [11], limits)
+
+    assert [(finding.count, finding.verdict) for finding in before] == [(0, Verdict.UNKNOWN)] * 2
+    assert [(finding.count, finding.verdict) for finding in after] == [(2, Verdict.INVALID)] * 2
+    duplicate, inversion = (finding.examples[0] for finding in after)
+    assert (duplicate.id, duplicate.partition, duplicate.offset, duplicate.detail) == (9, 0, 12, "also at partition 0 offset 3")
+    assert (inversion.id, inversion.offset, inversion.detail) == (9, 12, "4 too late: id 21 precedes it in this partition")
+
+
+def test_a_copy_in_another_partition(spark: SparkSession) -> None:
+    """Is a duplicate, and names the partition where the record belongs."""
+    (said, _), *_ = told(spark, clean(24).again(12, 140, partition=1), [], BY_ROWS)
+
+    assert said.count == 1
+    assert said.examples[0].detail in {"also at partition 0 offset 5", "also at partition 1 offset 140"}
+
+
+@pytest.mark.parametrize(
+    "limits", [Limits(most_groups=5), Limits(most_groups=5, few_rows=-1), Limits(least_run=10**9, few_rows=-1)]
+)
+def test_a_log_without_runs_is_refused(spark: SparkSession, limits: Limits) -> None:
+    """Rather than to take all of the driver's memory."""
+    with pytest.raises(TooScatteredError):
+        told(spark, clean(48), [], limits)
+
+
+PLACES = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(0, 1), st.integers(0, 9)),
+    max_size=25,
+    unique_by=lambda row: row[:2],
+)
+
+
+@given(rows=PLACES, cut=st.integers(0, 25))
+def test_runs_lose_nothing(rows: list[Place], cut: int) -> None:
+    """However they are cut, merged and joined: each record is in one of them, and the surplus is what a set leaves over."""
+    whole, *both = (runs.of_rows(*columns(part)) for part in (rows, rows[:cut], rows[cut:]))
+
+    joined = both[0].merge(both[1]).joined()
+
+    assert sorted(spread(joined)) == sorted(rows)
+    assert spread(joined) == spread(whole.joined())
+    assert len(joined) == len(whole)
+    lines = Counter((line, number) for _, _, line, number in rows)
+    count, where = runs.repeated(joined)
+    assert count == sum(lines.values()) - len(lines)
+    assert {(line, number) for _, _, line, number in spread(where)} & {
+        key for key, times in lines.items() if times > 1
+    } or not count
+
+
+def columns(rows: list[Place]) -> list[np.ndarray]:
+    """Partition, offset, line, number."""
+    return [np.array([row[place] for row in rows], np.int64) for place in range(4)]
+
+
+def spread(some: runs.Runs) -> list[Place]:
+    """Runs as rows again."""
+    return [
+        (int(some.partition[at]), int(some.offset[at]) + step, int(some.line[at]), int(some.first[at]) + step)
+        for at in range(len(some))
+        for step in range(int(some.last[at] - some.first[at]) + 1)
+    ]
