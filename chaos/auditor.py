@@ -111,10 +111,9 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
 
 
 def part(reading: DataFrameReader, topic: str, bounds: Mapping[int, Bounds], isolation: str) -> Evidence:
-    """What lies between these bounds of a topic that still grows; nothing is expected of it."""
-    level = bounds if isolation == "read_committed" else _up_to_hw(bounds)
-    rows = _read(reading, topic, level, isolation=isolation, fail_on_loss=True)
-    return Evidence("sink", rows.limit(0), rows, level, {})
+    """What lies from low to LSO of a topic that still grows; nothing is expected of it."""
+    rows = _read(reading, topic, bounds, isolation=isolation, fail_on_loss=True)
+    return Evidence("sink", rows.limit(0), rows, bounds, {})
 
 
 def reader(spark: SparkSession, bootstrap: str, options: Mapping[str, str] | None) -> DataFrameReader:

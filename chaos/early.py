@@ -6,19 +6,16 @@ The audit at the end is not changed by it, and stays the authority.
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from threading import Event as Flag
-from threading import Thread
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import KafkaException
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from chaos import auditor, clock
+from chaos import auditor
 from chaos.history import History
 from chaos.system.kafka import Kafka, Offsets
+from chaos.watcher import Watcher
 from verifiers.base import Bounds, Finding, Verdict
 from verifiers.stream import Stream, TooScatteredError
 
@@ -27,7 +24,7 @@ _ENDS_WITHIN_S = 60.0
 _UNREAD = (KafkaException, Py4JError, PySparkException)
 
 
-class EarlyAudit:
+class EarlyAudit(Watcher):
     """Writes ``auditor alarm {"verifier", "count", "checked", "example"}`` to the history whenever a count has grown.
 
     ``auditor unread {"error"}`` says that a part could not be read; it is tried again with the next one.
@@ -38,6 +35,7 @@ class EarlyAudit:
         self, spark: Callable[[], SparkSession], kafka: Kafka, history: History, topic: str, *, partitions: int, isolation: str
     ) -> None:
         """Prepare to read a topic."""
+        super().__init__("early audit", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._spark = spark
         self._kafka = kafka
         self._history = history
@@ -47,28 +45,17 @@ class EarlyAudit:
         self._stream = Stream("sink", partitions)
         self._begins: Mapping[int, int] = {}
         self._counts: dict[str, int] = {}
-        self._stop = Flag()
-        self._thread = Thread(target=self._run, name="early audit", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._stop.set()
-        self._thread.join(_ENDS_WITHIN_S)
-
-    def _run(self) -> None:
-        while not clock.pause(_EVERY_S, self._stop):
-            try:
-                self._look()
-            except _UNREAD as error:
-                self._history.record("auditor", "info", "unread", error=str(error).partition("\n")[0])
-            except TooScatteredError as error:
-                self._history.record("auditor", "info", "blind", error=str(error))
-                return
 
     def _look(self) -> None:
+        try:
+            self._read_on()
+        except _UNREAD as error:
+            self._history.record("auditor", "info", "unread", error=str(error).partition("\n")[0])
+        except TooScatteredError as error:
+            self._history.record("auditor", "info", "blind", error=str(error))
+            self._stop.set()
+
+    def _read_on(self) -> None:
         offsets = self._kafka.offsets(self._topic, self._partitions)
         bounds = {home: self._bounds(home, ends) for home, ends in offsets.items()}
         ends = {home: one.lso for home, one in bounds.items()}

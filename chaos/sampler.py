@@ -1,22 +1,19 @@
 """How far the run is, several times a second, by the brokers' own account on the audit listener."""
 
 from collections.abc import Mapping
-from threading import Event as Flag
-from threading import Thread
-from types import TracebackType
-from typing import Self
 
 from confluent_kafka import IsolationLevel, KafkaException
 
-from chaos import clock
 from chaos.history import History
 from chaos.system.kafka import Kafka
+from chaos.watcher import Watcher
 
 _EVERY_S = 0.03
 _SELDOM = 7
+_ENDS_WITHIN_S = 15.0
 
 
-class Sampler:
+class Sampler(Watcher):
     """Writes ``sampler progress {"written", "committed", "total", "end", "high"}`` to the history whenever it changed.
 
     ``written`` counts offsets of the source, ``committed`` offsets of the output below the last stable one, neither more than
@@ -28,6 +25,7 @@ class Sampler:
 
     def __init__(self, kafka: Kafka, history: History, source: str, output: str, *, partitions: int, total: int) -> None:
         """Prepare to watch two topics, which may be one and the same."""
+        super().__init__("sampler", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._kafka = kafka
         self._history = history
         self._source = source
@@ -37,24 +35,13 @@ class Sampler:
         self._samples = 0
         self._high = 0
         self._error = ""
-        self._stop = Flag()
-        self._thread = Thread(target=self._run, name="sampler", daemon=True)
+        self._before: Mapping[str, int] = {}
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._stop.set()
-        self._thread.join(timeout=15)
-
-    def _run(self) -> None:
-        before: Mapping[str, int] = {}
-        while not clock.pause(_EVERY_S, self._stop):
-            sample = self._sample()
-            if sample and sample != before:
-                self._history.record("sampler", "info", "progress", **sample)
-                before = sample
+    def _look(self) -> None:
+        sample = self._sample()
+        if sample and sample != self._before:
+            self._history.record("sampler", "info", "progress", **sample)
+            self._before = sample
 
     def _sample(self) -> Mapping[str, int]:
         """Empty while a leader does not answer; the history has why."""

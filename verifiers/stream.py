@@ -14,7 +14,7 @@ import numpy as np
 from verifiers import groups, islands, runs
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.findings import EXAMPLES
-from verifiers.groups import Limits, Longs
+from verifiers.groups import Limits
 from verifiers.runs import Runs
 
 _NOTE = "so far"
@@ -47,9 +47,10 @@ class Stream:
             TooScatteredError: what was seen of this part is forgotten.
         """
         found = self._runs.merge(self._cut(part)).joined()
+        records = int((found.last - found.first + 1).sum())
         if len(found) > self._limits.most_groups:
-            raise TooScatteredError(f"{len(found)} runs in {self._records} records are too many to be held")
-        self._runs, self._records = found, int((found.last - found.first + 1).sum())
+            raise TooScatteredError(f"{len(found)} runs in {records} records are too many to be held")
+        self._runs, self._records = found, records
         return self._duplicates(), self._inversions()
 
     def _cut(self, part: Evidence) -> Runs:
@@ -71,7 +72,7 @@ class Stream:
             int(column[place]) for column in (where.line, where.first, where.partition, where.offset)
         )
         there = self._runs.taken((self._runs.line == line) & (self._runs.first <= number) & (number <= self._runs.last))
-        places = zip(there.partition.tolist(), _offsets(there, number).tolist(), strict=True)
+        places = zip(there.partition.tolist(), (there.offset + number - there.first).tolist(), strict=True)
         others = sorted(other for other in places if other != (partition, offset))[:EXAMPLES]
         named = ", ".join(f"partition {home} offset {at}" for home, at in others)
         return Example("duplicate", partition, offset, self._id(line, number), None, f"also at {named}")
@@ -97,8 +98,3 @@ class Stream:
 
     def _id(self, line: int, number: int) -> int:
         return number * self._partitions + line
-
-
-def _offsets(there: Runs, number: int) -> Longs:
-    """Where this number is in each of the runs."""
-    return there.offset + (number - there.first)

@@ -128,7 +128,7 @@ class OlderCheckpoint:
         return self.checkpoint.with_name(f"{self.checkpoint.name}-copy")
 
     def _has_moved_on(self) -> bool:
-        return newest(self.checkpoint)[_COMMITS] != self.copied[_COMMITS] or self.healed
+        return (newest(self.checkpoint)[_COMMITS] or 0) > (self.copied[_COMMITS] or 0) or self.healed
 
 
 @dataclass(slots=True)

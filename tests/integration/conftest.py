@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 import pytest
+from pydantic import TypeAdapter
 
 from chaos import clock
 from chaos.faults.base import Scene
 from chaos.history import History
+from chaos.scenario.faults import Fault
 from chaos.scenario.model import SystemSpec
 from chaos.subjects import Driver, Subject
 from chaos.system.addresses import joined
@@ -60,6 +62,21 @@ def running(chaos_harness, tmp_path_factory):
             subject.kill()
     system.wait_until_healthy()
     system.kafka.delete([topics.source, topics.sink])
+
+
+def declared(fault):
+    """The fault as the grammar reads it; at once, where it does not say when."""
+    return TypeAdapter(Fault).validate_python({"when": {"after": "0s"}} | fault)
+
+
+def bitten(injection):
+    """Inject, prove, and heal twice, whatever happens; the proof."""
+    try:
+        injection.inject()
+        return injection.proof()
+    finally:
+        injection.heal()
+        injection.heal()
 
 
 def endpoints(system, client):

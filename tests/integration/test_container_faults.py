@@ -3,11 +3,10 @@
 from random import Random
 
 import pytest
-from pydantic import TypeAdapter
 
 from chaos.faults import containers, containers_disk
 from chaos.faults.catalogue import approach, prepare
-from chaos.scenario.faults import Fault
+from tests.integration.conftest import bitten, declared
 
 pytestmark = [pytest.mark.integration, pytest.mark.containers, pytest.mark.timeout(200)]
 
@@ -23,16 +22,11 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_of_containers_bites_and_heals(running, name):
     """Its proof fails before it is injected, and holds after; then the system is healthy again."""
-    fault = TypeAdapter(Fault).validate_python({"when": {"after": "0s"}} | FAULTS[name])
+    fault = declared(FAULTS[name])
     approach(fault, running.scene)
     injection = prepare(fault, running.scene, Random(1))
     assert not injection.proof().bit
-    try:
-        injection.inject()
-        proof = injection.proof()
-    finally:
-        injection.heal()
-        injection.heal()
+    proof = bitten(injection)
 
     assert proof.bit, f"{injection.target}: {proof.facts}"
     running.scene.system.wait_until_healthy(60)
@@ -40,5 +34,5 @@ def test_a_fault_of_containers_bites_and_heals(running, name):
 
 def test_every_fault_of_containers_is_tried_here():
     """A fault that is added without its test on the real system is a defect."""
-    tried = {type(TypeAdapter(Fault).validate_python({"when": {"after": "0s"}} | fault)) for fault in FAULTS.values()}
+    tried = {type(declared(fault)) for fault in FAULTS.values()}
     assert tried == {*containers.CATALOGUE, *containers_disk.CATALOGUE}

@@ -5,19 +5,17 @@ from functools import partial
 from random import Random
 
 import pytest
-from pydantic import TypeAdapter
 
 from chaos import clock
 from chaos.faults import containers, containers_disk
 from chaos.faults.catalogue import CATALOGUE, approach, prepare
-from chaos.scenario.faults import Fault
 from chaos.scenario.faults.client import ZombiePipeline
 from chaos.scenario.faults.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
 from chaos.scenario.faults.spark import CrashExecutor
+from tests.integration.conftest import bitten, declared
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
-NOW = {"after": "0s"}
 SLOWED = ("crash ", "executor", "python")
 FAULTS = {
     "cut one way": {"kind": "cut_link", "link": "broker-1->broker-2", "for": "2s"},
@@ -84,8 +82,6 @@ def test_a_fault_bites_and_heals(running, name):
         approach(fault, running.scene)
         injection = prepare(fault, running.scene, Random(1))
         proof = bitten(injection)
-        injection.heal()
-        injection.heal()
 
     assert proof.bit, f"{injection.target}: {proof.facts}"
     running.scene.system.wait_until_healthy(40)
@@ -116,18 +112,3 @@ def all_busy(scene):
     """Whether each executor is in the middle of a task, so that any of them takes one with it."""
     active = [state for state in scene.spark_app().executors().values() if state.active]
     return bool(active) and all(state.active_tasks > 0 for state in active)
-
-
-def declared(fault):
-    """The fault as the grammar reads it."""
-    return TypeAdapter(Fault).validate_python({"when": NOW} | fault)
-
-
-def bitten(injection):
-    """Inject and prove; heal what raised."""
-    try:
-        injection.inject()
-        return injection.proof()
-    except BaseException:
-        injection.heal()
-        raise

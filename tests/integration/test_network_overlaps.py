@@ -3,11 +3,10 @@
 from random import Random
 
 import pytest
-from pydantic import TypeAdapter
 
 from chaos.faults.catalogue import prepare
-from chaos.scenario.faults import Fault
 from chaos.system import wire
+from tests.integration.conftest import declared
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 
@@ -17,8 +16,7 @@ CUT = {"kind": "cut_link", "link": LINK, "for": "5s"}
 
 def injected(scene, name, fault):
     """A fault in force."""
-    declared = TypeAdapter(Fault).validate_python({"name": name, "when": {"after": "0s"}} | fault)
-    injection = prepare(declared, scene, Random(1))
+    injection = prepare(declared({"name": name} | fault), scene, Random(1))
     injection.inject()
     return injection
 

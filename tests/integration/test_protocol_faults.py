@@ -5,21 +5,19 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from pydantic import TypeAdapter
 
 from chaos import clock
 from chaos.faults.base import Scene
 from chaos.faults.catalogue import prepare
 from chaos.faults.frames import set_snare
 from chaos.history import History
-from chaos.scenario.faults import Fault
 from chaos.scenario.faults.protocol import LateRequest
 from chaos.scenario.model import SystemSpec
 from chaos.subjects import Subject
 from pipelines.base import Topics
 from pipelines.consume_transform_produce import ConsumeTransformProduce
 from pipelines.fill_source import FillSource
-from tests.integration.conftest import endpoints
+from tests.integration.conftest import bitten, declared, endpoints
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -83,10 +81,7 @@ def test_a_fault_of_one_request_bites_and_heals(application, name):
     with removed(snare):
         clock.wait_until(snare.trip, within_s=30, reason=f"{fault.when}")
         injection = prepare(fault, replace(application, held=snare), Random(1))
-        injection.inject()
-        proof = injection.proof()
-        injection.heal()
-        injection.heal()
+        proof = bitten(injection)
         trip = snare.trip()
 
     assert proof.bit, f"{injection.target}: {proof.facts}"
@@ -97,13 +92,8 @@ def test_a_fault_of_one_request_bites_and_heals(application, name):
 @pytest.mark.parametrize("name", HOLDS)
 def test_all_requests_of_a_kind_are_held(application, name):
     """On each link that is meant at least one."""
-    injection = prepare(declared({"when": {"after": "0s"}} | HOLDS[name]), application, Random(1))
-    try:
-        injection.inject()
-        proof = injection.proof()
-    finally:
-        injection.heal()
-        injection.heal()
+    injection = prepare(declared(HOLDS[name]), application, Random(1))
+    proof = bitten(injection)
 
     assert proof.bit, f"{injection.target}: {proof.facts}"
     goes_on(application)
@@ -111,7 +101,7 @@ def test_all_requests_of_a_kind_are_held(application, name):
 
 def test_a_zombie_is_fenced(application):
     """Its successor has the transactional.id now; the last test of this file, because the zombie ends."""
-    injection = prepare(declared({"when": {"after": "0s"}} | PIPELINE["zombie"]), application, Random(1))
+    injection = prepare(declared(PIPELINE["zombie"]), application, Random(1))
     injection.inject()
     proof = injection.proof()
     goes_on(application)
@@ -142,8 +132,3 @@ def removed(snare):
         yield
     finally:
         snare.remove()
-
-
-def declared(fault):
-    """The fault as the grammar reads it."""
-    return TypeAdapter(Fault).validate_python(fault)

@@ -4,13 +4,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from pydantic import TypeAdapter
 
 from chaos.faults.base import Scene
 from chaos.faults.catalogue import prepare
-from chaos.scenario.faults import Fault
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
+from tests.integration.conftest import declared
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +36,7 @@ scenarios:
 )
 def test_a_fault_on_a_link_that_nobody_uses_did_not_bite(system, fault):
     """The toxic is there, and it proves nothing."""
-    injection = prepare(TypeAdapter(Fault).validate_python({"when": {"after": "0s"}} | fault), Scene(system, {}), Random(1))
+    injection = prepare(declared(fault), Scene(system, {}), Random(1))
 
     injection.inject()
     proof = injection.proof()

@@ -3,12 +3,11 @@
 from random import Random
 
 import pytest
-from pydantic import TypeAdapter
 
 from chaos.faults.base import Scene
 from chaos.faults.catalogue import prepare
-from chaos.scenario.faults import Fault
 from chaos.scenario.model import KafkaSpec, SystemSpec
+from tests.integration.conftest import bitten, declared
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -28,14 +27,8 @@ def scene(chaos_harness):
 
 def proved(scene, fault):
     """Inject a fault, and heal it twice; what it aimed at, and what proves it."""
-    declared = TypeAdapter(Fault).validate_python({"when": {"after": "0s"}} | fault)
-    injection = prepare(declared, scene, Random(1))
-    try:
-        injection.inject()
-        proof = injection.proof()
-    finally:
-        injection.heal()
-    injection.heal()
+    injection = prepare(declared(fault), scene, Random(1))
+    proof = bitten(injection)
     scene.system.wait_until_healthy(60)
     return injection.target, proof
 
