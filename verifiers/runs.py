@@ -98,7 +98,7 @@ def of_rows(partition: Longs, offset: Longs, line: Longs, number: Longs) -> Runs
 
 
 def repeated(runs: Runs) -> tuple[int, Runs]:
-    """How many records are there that were there already, of all runs of a log; and the runs in which they are, by place.
+    """How many records are there that were there already, of all runs of a log; and the runs in which they are, by number.
 
     Those of a number that is in several runs are all but one of its records, whichever that is: the runs are taken by number,
     and of two that begin with the same one, the one that lies further in the log is the second.
@@ -106,8 +106,7 @@ def repeated(runs: Runs) -> tuple[int, Runs]:
     runs = runs.taken(np.lexsort((runs.offset, runs.partition, runs.first, runs.line)))
     highest = _highest_before(runs, starts(runs.line))
     surplus = np.maximum(np.minimum(runs.last, highest) - runs.first + 1, 0)
-    where = runs.taken(surplus > 0)
-    return int(surplus.sum()), where.taken(np.lexsort((where.offset, where.partition)))
+    return int(surplus.sum()), runs.taken(surplus > 0)
 
 
 def late(runs: Runs) -> LateRuns:

@@ -110,8 +110,8 @@ def test_runs_lose_nothing(rows: list[Place], cut: int) -> None:
     lines = Counter((line, number) for _, _, line, number in rows)
     count, where = runs.repeated(joined)
     assert count == sum(lines.values()) - len(lines)
-    places = list(zip(where.partition.tolist(), where.offset.tolist(), strict=True))
-    assert places == sorted(places)
+    numbers = list(zip(where.line.tolist(), where.first.tolist(), strict=True))
+    assert numbers == sorted(numbers)
     assert {(line, number) for _, _, line, number in spread(where)} & {
         key for key, times in lines.items() if times > 1
     } or not count
