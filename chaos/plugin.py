@@ -10,10 +10,12 @@
 It serves this project and any repository that installs the package and has a `scenarios.yaml` of its own.
 """
 
+import argparse
+import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -27,11 +29,13 @@ from chaos.report import coverage, summary, terminal
 from chaos.scenario import external
 from chaos.scenario.external import External
 from chaos.scenario.load import ScenarioFile, load
+from chaos.scenario.model import Scenario
 from chaos.scenario.outside import refused
 from chaos.scenario.runtimes import EXTERNAL, RUNTIMES
-from chaos.stage import Stage, uncaptured
+from chaos.stage import Stage, played, uncaptured
 
 FILE = "scenarios.yaml"
+_BESIDES_WORKLOAD_S = 300.0
 _HARNESS = pytest.StashKey[Harness]()
 _EXTERNAL = pytest.StashKey[External | None]()
 
@@ -41,9 +45,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("chaos", "chaos scenarios")
     group.addoption("--chaos-seed", type=int, help="seed of every random choice; drawn and printed when not given")
     group.addoption(
-        "--chaos-repeat", type=int, default=1, metavar="N", help="run every scenario N times, with the same schedule"
+        "--chaos-repeat",
+        type=_positive(int),
+        default=1,
+        metavar="N",
+        help="run every scenario N times, with the same schedule",
     )
-    group.addoption("--chaos-minutes", type=float, metavar="N", help="how long scenarios with `random` faults last (a soak)")
+    group.addoption(
+        "--chaos-minutes", type=_positive(float), metavar="N", help="how long scenarios with `random` faults last (a soak)"
+    )
     group.addoption(
         "--chaos-runs", type=Path, default=Path("runs"), metavar="DIR", help="where run directories are made (default: runs)"
     )
@@ -119,7 +129,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             pytest.param(
                 scenario.name,
                 id=scenario.name if times == 1 else f"{scenario.name}#{number}",
-                marks=[pytest.mark.chaos, *(getattr(pytest.mark, tag) for tag in scenario.tags)],
+                marks=[
+                    pytest.mark.chaos,
+                    *(getattr(pytest.mark, tag) for tag in scenario.tags),
+                    *_time_limit(metafunc.config, scenario),
+                ],
             )
             for scenario in module.file.scenarios
             for number in range(1, times + 1)
@@ -166,6 +180,27 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.write(summary.as_text(table, *crossed, costs, width=width, colour=colour))
     if crossed:
         terminalreporter.write_line(f"coverage: {harness.write_coverage()}")
+
+
+def _time_limit(config: pytest.Config, scenario: Scenario) -> Iterator[pytest.MarkDecorator]:
+    """The last resort, where pytest-timeout is installed: a limit that is set for ordinary tests would end a soak."""
+    if config.pluginmanager.hasplugin("timeout"):
+        yield pytest.mark.timeout(_BESIDES_WORKLOAD_S + played(scenario, config).workload.loading_s)
+
+
+def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:
+    """The type of an option: what is less would run nothing, and nothing is never green."""
+
+    def parsed(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = 0
+        if not 0 < value < math.inf:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+        return value
+
+    return parsed
 
 
 def _external(config: pytest.Config) -> External | None:

@@ -37,15 +37,15 @@ class Stage:
 
     def play(self, name: str) -> Outcome:
         """Run one scenario and report it, whatever comes of it."""
-        replay = f'pytest -m chaos "{self.node}" --chaos-seed {self.harness.seed}{self._where()}'
+        replay = f'pytest -m chaos "{self.node}" --chaos-seed {self.harness.seed}{self._how_long(name)}{self._where()}'
         with uncaptured(self.config), Live(name) as live:
-            outcome = self.harness.run(self._scenario(name), self.file.system, replay, live)
+            outcome = self.harness.run(played(self.file.scenario(name), self.config), self.file.system, replay, live)
         self._report(outcome)
         return outcome
 
-    def _scenario(self, name: str) -> Scenario:
-        scenario, minutes = self.file.scenario(name), self.config.getoption("--chaos-minutes")
-        return scenario.lasting(minutes) if scenario.random and minutes else scenario
+    def _how_long(self, name: str) -> str:
+        minutes = self.config.getoption("--chaos-minutes")
+        return f" --chaos-minutes {minutes:g}" if minutes and self.file.scenario(name).random else ""
 
     def _where(self) -> str:
         """The options that say where it ran, when that is not this machine's own system."""
@@ -64,6 +64,12 @@ class Stage:
         if self.is_last and crossed:
             allure.attach_text("coverage", summary.as_text(*crossed, width=_WIDTH, colour=False))
         write_beside_results(self.config, report.run_dir)
+
+
+def played(scenario: Scenario, config: pytest.Config) -> Scenario:
+    """A scenario as the options of this run want it."""
+    minutes = config.getoption("--chaos-minutes")
+    return scenario.lasting(minutes) if scenario.random and minutes else scenario
 
 
 def write_beside_results(config: pytest.Config, run_dir: Path) -> None:

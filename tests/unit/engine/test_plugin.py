@@ -61,6 +61,43 @@ def test_a_scenario_can_be_repeated(run_pytest):
     assert "second" not in answer.stdout
 
 
+SOAK = """\
+  - name: soak
+    title: Soak
+    pipeline: {kind: spark_square}
+    workload: {records: 60000, rate: 1000/s}
+    random: {every: 10s, pick: [{fault: {kind: crash_pipeline}}]}
+"""
+SHOWS_LIMITS = """\
+def pytest_collection_modifyitems(items):
+    for item in items:
+        print("limit", item.name, item.get_closest_marker("timeout").args[0])
+"""
+
+
+@pytest.mark.parametrize(("minutes", "limit"), [((), 360), (("--chaos-minutes", "30"), 2100)])
+def test_a_long_workload_has_the_time_it_takes(run_pytest, tmp_path, minutes, limit):
+    """Whatever the limit of ordinary tests is; that of the others stays what it is."""
+    (tmp_path / "conftest.py").write_text(SHOWS_LIMITS, encoding="utf-8")
+    answer = run_pytest(GOOD + SOAK, "-m", "chaos", "--collect-only", "-q", "-s", "-o", "timeout=20", *minutes)
+
+    assert f"limit test_scenario[soak] {limit}.0" in answer.stdout
+    assert "limit test_scenario[first] 310.0" in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--chaos-minutes", "0"), ("--chaos-minutes", "nan"), ("--chaos-repeat", "-1"), ("--chaos-repeat", "many")],
+)
+def test_a_run_of_nothing_is_refused(run_pytest, option, value):
+    """Nothing would be tried, and nothing would be red."""
+    answer = run_pytest(GOOD, "-m", "chaos", f"{option}={value}")
+
+    assert answer.returncode == 4
+    assert f"argument {option}: '{value}' is not a number above 0" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
 def test_wrong_yaml_ends_with_2_and_every_error_at_once(run_pytest):
     """Nothing is started, and nothing has to be mended twice."""
     answer = run_pytest(BAD, "-m", "chaos")
