@@ -5,6 +5,7 @@ never writes to the history.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -23,6 +24,7 @@ from chaos.history import Event
 from chaos.report.wording import facts, number, one_line, seconds
 
 _REFRESHES_PER_S = 8
+_MOST_TRIGGERS = 10
 
 
 def say(text: str) -> None:
@@ -80,6 +82,7 @@ class Live:
         self._progress = Progress()
         self._began_s = 0.0
         self._live: rich_live.Live | None = None
+        self._triggers: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
         self._began_s = clock.monotonic_s()
@@ -100,10 +103,18 @@ class Live:
         """Take note of one event; any thread may call."""
         with self._lock:
             self._progress = self._progress.after(event)
-        text = told(event)
+            text = self._news(event)
         is_phase = event.process == "runner" and event.type == "invoke"
         if text and not (self._live and is_phase):
             self._print(f"{event.elapsed_s:7.1f} s  {text}")
+
+    def _news(self, event: Event) -> str:
+        """In words; of a hundred faults that a soak has drawn, the moments of the first few."""
+        if event.f == "trigger" and event.type in ("invoke", "fail"):
+            self._triggers[event.type] += 1
+            if self._triggers[event.type] > _MOST_TRIGGERS:
+                return "… and others: the history has them all" if self._triggers[event.type] == _MOST_TRIGGERS + 1 else ""
+        return told(event)
 
     def _print(self, text: str) -> None:
         if self._console is not None:

@@ -88,6 +88,21 @@ def test_failures_are_told_with_their_error(run: Fabricated) -> None:
     assert told(missed) == "cut-1: did not bite: bytes 0"
 
 
+def test_a_hundred_faults_do_not_hide_what_happens(run: Fabricated) -> None:
+    """All of a soak wait from the beginning; and when it ends early, all of them fail."""
+    out = StringIO()
+    with Live("soak", Console(file=out, width=120, _environ={})) as live:
+        for kind, told_of in (("invoke", {"when": "30 s"}), ("fail", {"error": "the run ended"})):
+            for number in range(100):
+                live(run.event(0, 1, "nemesis", kind, "trigger", fault=f"round-{number}", **told_of))
+        live(run.event(0, 1, "nemesis", "ok", "inject", fault="round-99", target="broker-1"))
+
+    lines = out.getvalue().splitlines()
+    assert sum("waits for" in line for line in lines) == sum("trigger failed" in line for line in lines) == 10
+    assert sum("and others" in line for line in lines) == 2
+    assert lines[-1].endswith("round-99: in force on broker-1")
+
+
 def test_an_alarm_names_the_first_record(run: Fabricated) -> None:
     """With its places; that a part was not read at once is nothing to be told."""
     example = {"id": 9, "partition": 0, "offset": 12, "detail": "also at partition 0 offset 3"}
