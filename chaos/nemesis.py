@@ -82,10 +82,9 @@ class Nemesis:
             ]
             for thread in self._threads:
                 thread.start()
-        while any(thread.is_alive() for thread in self._threads):
+        while alive := [thread for thread in self._threads if thread.is_alive()]:
             check()
-            for thread in self._threads:
-                thread.join(_JOIN_S)
+            alive[0].join(_JOIN_S)
 
     def heal_all(self) -> None:
         """Heal what is still in force. From now on nothing can be injected any more."""

@@ -133,6 +133,17 @@ def test_heal_all_heals_what_is_in_force_and_only_once(played):
     assert done.count(("broker-1", "heal")) == 1
 
 
+@pytest.mark.timeout(20)
+def test_many_that_wait_do_not_keep_the_run_from_being_checked(played):
+    """A soak has a hundred: a pipeline that died must be noticed before minutes have passed."""
+    runner, _, watch = played(*(FakeInjection("broker-1", [], hold_s=600) for _ in range(60)), at_once=1)
+    checks = iter(range(5))
+
+    with pytest.raises(StopIteration):
+        runner.run(watch, lambda: next(checks) and None)
+    runner.heal_all()
+
+
 def test_ctrl_c_while_the_steps_are_started(played, monkeypatch):
     """It comes when all are started: one that was never started could not be waited for, and the heal would end there."""
 
