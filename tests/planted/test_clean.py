@@ -1,6 +1,6 @@
 """No false alarm: whatever a correct pipeline may leave behind, no verifier, and no way of judging, says INVALID.
 
-``PLANTED_EXAMPLES=1000 pytest tests/planted/test_clean.py`` tries a thousand of them.
+``PLANTED_EXAMPLES=1000 pytest --timeout 0 tests/planted/test_clean.py`` tries a thousand of them.
 """
 
 from collections.abc import Iterator
