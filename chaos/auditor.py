@@ -122,8 +122,8 @@ def reader(spark: SparkSession, bootstrap: str, options: Mapping[str, str] | Non
 
 
 def needed(verify: Collection[str], subject: str) -> frozenset[str]:
-    """The views that these verifiers need to judge a log."""
-    asked = (VERIFIERS[name] for name in verify)
+    """The views that these verifiers need to judge a log; `progress` judges the history and needs none."""
+    asked = (VERIFIERS[name] for name in verify if name in VERIFIERS)
     return frozenset(view for verifier in asked if subject in verifier.subjects for view in verifier.views)
 
 

@@ -1,9 +1,12 @@
 """Which verifier is asked of which log, and which views are landed for it."""
 
+from typing import get_args
+
 import pytest
 
 from chaos import auditor
 from chaos.judge import _applies
+from chaos.scenario.model import VerifierName
 
 
 @pytest.mark.parametrize(
@@ -29,6 +32,7 @@ def test_a_verifier_is_asked_of_its_own_logs(name, subjects, asked):
         (("gaps", "stability"), "source", {"again"}),
         (("ledger",), "source", {"ledger"}),
         (("ledger",), "sink", set()),
+        (get_args(VerifierName), "source", {"again", "batches", "ledger", "uncommitted"}),
     ],
 )
 def test_only_what_a_verifier_needs_is_landed(verify, subject, views):
