@@ -19,6 +19,7 @@ from pipelines.options import for_spark
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence
 
+_COMPILED_FROM = 200_000
 _OBSERVED = (
     "partition",
     "offset",
@@ -47,15 +48,21 @@ def start(parts: Parts, scratch: Path) -> SparkSession:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than judging some ten thousand rows
-        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
     )
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    suit(spark, records=1)
     _warm_up(spark, scratch)
     return spark
+
+
+def suit(spark: SparkSession, records: int) -> None:
+    """Have queries compiled, where there are enough records for that to take less time than it saves."""
+    compiled = records >= _COMPILED_FROM
+    spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
 
 
 def _warm_up(spark: SparkSession, scratch: Path) -> None:

@@ -31,6 +31,7 @@ from chaos.triggers import Watch
 _JOIN_S = 0.2
 _NS_PER_MS = 1_000_000
 _END_S = 30.0
+_RESUMES_WITHIN_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Nemesis:
         self._snares: dict[str, Snare] = {}
         self._released = {step.name: Flag() for step in schedule.steps}
         self._slots = Semaphore(schedule.at_once) if schedule.at_once else None
+        self._committed = 0
         self._approaching: list[Thread] = []
         self._threads: list[Thread] = []
 
@@ -106,7 +108,8 @@ class Nemesis:
             self._let_go(step.name)
             return
         with self._slot():
-            if self._do("inject", step.name, lambda: self._inject(step), kind=fault.kind, draw=step.draw):
+            goes_on = self._goes_on(step.name, watch)
+            if goes_on and self._do("inject", step.name, lambda: self._inject(step), kind=fault.kind, draw=step.draw):
                 self._do("prove", step.name, lambda: self._prove(step.name))
                 self._release(step.name)
                 self._hold(step.name)
@@ -124,6 +127,29 @@ class Nemesis:
         finally:
             if self._slots is not None and taken:
                 self._slots.release()
+
+    def _goes_on(self, name: str, watch: Watch) -> bool:
+        """One at a time: the output has grown since the last heal. What stands still has nothing that could be broken.
+
+        A fault whose turn comes when all of the workload is through is spared.
+        """
+        if self._slots is None:
+            return True
+        if not self._do("resume", name, lambda: self._await_growth(watch)):
+            return False
+        is_over = triggers.committed(self._history) >= watch.total
+        if is_over:
+            self._history.record("nemesis", "info", "spared", fault=name)
+        return not is_over
+
+    def _await_growth(self, watch: Watch) -> Mapping[str, Any]:
+        now = partial(triggers.committed, self._history)
+        clock.wait_until(
+            lambda: now() > self._committed or now() >= watch.total or self._stop.is_set(),
+            within_s=_RESUMES_WITHIN_S,
+            reason="the output to grow again after the fault before this one",
+        )
+        return {"committed": now()}
 
     def _approach(self) -> None:
         for step in self._schedule.steps:
@@ -187,6 +213,7 @@ class Nemesis:
             in_force = self._in_force.pop(name, None)
         if in_force is not None:
             self._do("heal", name, lambda: _healed(in_force.injection))
+            self._committed = triggers.committed(self._history)
 
     def _let_go(self, name: str) -> None:
         """Remove the rule of a step's trigger, if it has one."""

@@ -183,9 +183,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 def _time_limit(config: pytest.Config, scenario: Scenario) -> Iterator[pytest.MarkDecorator]:
-    """The last resort, where pytest-timeout is installed: a limit that is set for ordinary tests would end a soak."""
+    """The last resort, where pytest-timeout is installed: a limit that is set for ordinary tests would end a soak.
+
+    What is loaded has to be judged too.
+    """
     if config.pluginmanager.hasplugin("timeout"):
-        yield pytest.mark.timeout(_BESIDES_WORKLOAD_S + played(scenario, config).workload.loading_s)
+        yield pytest.mark.timeout(_BESIDES_WORKLOAD_S + 1.5 * played(scenario, config).workload.loading_s)
 
 
 def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:

@@ -197,6 +197,7 @@ class Run:
             subject.stop()
         kafka, folder = self._system.kafka, self._folder / "evidence"
         spark = self._session.spark()
+        auditor.suit(spark, self._total)
         offsets = {topic: kafka.settled_offsets(topic, PARTITIONS) for topic in self._names()}
         land = partial(auditor.land, spark, kafka.bootstrap, verify=self.scenario.verify, options=kafka.cluster.java)
         acknowledged = self._loader.expected(spark, self._folder, PARTITIONS)

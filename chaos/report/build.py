@@ -16,6 +16,12 @@ from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
 from verifiers.base import Finding, Verdict
 
+_FAILURES = {
+    "trigger": "its trigger never came",
+    "resume": "it was not injected",
+    "inject": "it was not injected",
+    "heal": "it was not healed",
+}
 _NOTHING_SAID = "no verifier was asked: the run did not come that far"
 
 
@@ -24,13 +30,16 @@ def build(
 ) -> Report:
     """The report of one run, complete or cut short."""
     expect = {name: Verdict[word.upper()] for name, word in scenario.expected.items()}
-    faults = tuple(_fault(step.name, step.fault.kind, events) for step in schedule.steps)
+    spared = {event.value["fault"] for event in events if (event.process, event.f) == ("nemesis", "spared")}
+    faults = tuple(_fault(step.name, step.fault.kind, events) for step in schedule.steps if step.name not in spared)
     phases = tuple(_phases(events))
     not_sent = scenario.expect == "not_sent" and _never_sent(events)
     excused = [fault for fault in faults if not_sent and fault.triggered_ms is None]
     problems = tuple(_problems(phases, [fault for fault in faults if fault not in excused], findings))
     if scenario.expect == "not_sent" and not not_sent:
         problems = (*problems, f"it was expected that this request is never sent, and {_not_sent_problem(events)}")
+    if scenario.random and not any(fault.bit for fault in faults):
+        problems = (*problems, "not one of the faults by chance was in force")
     floor = Verdict.UNKNOWN if problems else Verdict.VALID
     report = Report(
         scenario=scenario.name,
@@ -106,7 +115,7 @@ def _without(value: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
 
 
 def _fault_problem(own: Mapping[tuple[str, str], Event], *, bit: bool) -> str:
-    for f, words in (("trigger", "its trigger never came"), ("inject", "it was not injected"), ("heal", "it was not healed")):
+    for f, words in _FAILURES.items():
         if (f, "fail") in own:
             return f"{words}: {own[f, 'fail'].value['error']}"
     if ("inject", "ok") not in own:

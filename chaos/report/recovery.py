@@ -6,9 +6,11 @@ stable offsets of the output, ``high`` that of its high watermarks.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from chaos.history import Event
+
+_MOMENT_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Recovery:
     Attributes:
         fault: its name.
         injected: the event of its injection.
-        seconds: from the injection to the end of the longest standstill that began before the next fault was injected; None
+        seconds: from the injection to the end of the standstill that was the longest until the next fault was injected; None
             when the output never grew again.
         committed: of the output, when it was injected.
     """
@@ -33,7 +35,7 @@ def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:
     """Of every fault that was injected, in that order."""
     injected = [event for event in events if (event.process, event.type, event.f) == ("nemesis", "ok", "inject")]
     grown = growths(events)
-    ends_s = [event.elapsed_s for event in injected[1:]] + [float("inf")]
+    ends_s = [_begin_s(event, events) for event in injected[1:]] + [float("inf")]
     return tuple(
         Recovery(str(event.value["fault"]), event, _seconds(event, end_s, grown), _committed_at(event, events))
         for event, end_s in zip(injected, ends_s, strict=False)  # one end more than injections, when there are none
@@ -41,9 +43,10 @@ def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:
 
 
 def growths(events: Sequence[Event]) -> list[Event]:
-    """The samples at which the committed output had grown."""
+    """The samples at which the committed output was more than ever before: a new leader may put it back for a moment."""
     samples = [event for event in events if (event.process, event.f) == ("sampler", "progress")]
-    return [now for before, now in pairwise(samples) if committed(now) > committed(before)]
+    most = list(accumulate(map(committed, samples), max))
+    return [now for now, before, after in zip(samples[1:], most, most[1:], strict=False) if after > before]
 
 
 def longest_standstill_s(events: Sequence[Event]) -> float:
@@ -67,10 +70,17 @@ def committed(event: Event) -> int:
     return int(event.value["committed"])
 
 
+def _begin_s(injected: Event, events: Sequence[Event]) -> float:
+    """When an injection was begun; it bites before it is done."""
+    own = [event for event in events if event.f == "inject" and event.value.get("fault") == injected.value["fault"]]
+    return own[0].elapsed_s
+
+
 def _seconds(began: Event, end_s: float, grown: Sequence[Event]) -> float | None:
-    after = [event for event in grown if event.index > began.index]
-    pairs = [(before, now) for before, now in pairwise([began, *after]) if before.elapsed_s < end_s]
-    standstills = [(now.elapsed_s - before.elapsed_s, now.elapsed_s - began.elapsed_s) for before, now in pairs]
+    """Of a standstill that the next fault made longer, what was there before decides whether it is the longest."""
+    times_s = [began.elapsed_s, *(event.elapsed_s for event in grown if event.index > began.index)]
+    pairs = [(before, now) for before, now in pairwise(times_s) if before < max(end_s, began.elapsed_s + _MOMENT_S)]
+    standstills = [(min(now, end_s) - before, now - began.elapsed_s) for before, now in pairs]
     return round(max(standstills)[1], 3) if standstills else None
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from chaos.scenario import limits
 from chaos.scenario.faults import Fault
-from chaos.scenario.model import Scenario
+from chaos.scenario.model import Scenario, Workload
 from chaos.scenario.moments import After, OnRequest
 from chaos.scenario.reach import unreachable
 from chaos.scenario.units import spoken_seconds
@@ -13,6 +13,7 @@ from chaos.scenario.words import did_you_mean
 
 Wrong = tuple[tuple[str | int, ...], str]
 _LATE_S = 60.0
+_MAX_LOADING_S = 600.0
 # With these marks pytest would skip the scenario, run it several times, or not know what `-m` selects.
 _SPECIAL_MARKS = ("skip", "skipif", "xfail", "parametrize", "usefixtures", "filterwarnings", "timeout", "tryfirst", "trylast")
 _MISSPELT_MARKS = ("parameterize", "parametrise", "parameterise")  # pytest refuses these by name
@@ -43,6 +44,7 @@ def check(scenarios: Mapping[int, Scenario], brokers: int, workers: int) -> Iter
 
 def _scenario(scenario: Scenario, brokers: int, workers: int) -> Iterator[Wrong]:
     yield from _tags(scenario)
+    yield from _workload(scenario.workload)
     yield from _verifiers(scenario)
     yield from _fault_names(scenario)
     yield from limits.beyond(scenario, brokers)
@@ -62,6 +64,13 @@ def _tags(scenario: Scenario) -> Iterator[Wrong]:
     for number, tag in enumerate(scenario.tags):
         if tag in _TAKEN_TAGS:
             yield ("tags", number), f"{tag!r} means something to pytest already; choose another tag"
+
+
+def _workload(workload: Workload) -> Iterator[Wrong]:
+    """What is declared runs in every night; a soak is made longer on the command line."""
+    if workload.loading_s > _MAX_LOADING_S:
+        takes = f"{workload.records} records at {workload.rate_per_s:g}/s take {workload.loading_s:.0f} s"
+        yield ("workload",), f"{takes}; a workload must end within 10 minutes: fewer records, or a higher rate"
 
 
 def _verifiers(scenario: Scenario) -> Iterator[Wrong]:

@@ -8,14 +8,15 @@
         - {fault: {kind: cut_link, link: "pipeline->any", for: 5s}}
 
 All is drawn before anything happens, from the scenario's seed: the schedule is written down resolved. One fault is in force at
-a time: a round waits until the one before it is healed.
+a time: a round waits until the one before it is healed and output has grown again. Rounds that are still waiting when all of
+the workload is through are spared.
 """
 
 from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from chaos.scenario.declared import Declared
 from chaos.scenario.faults import Fault
@@ -32,11 +33,21 @@ def _without_moment(value: Any) -> Any:
     return {**value, "when": {"after": "0s"}} if isinstance(value, Mapping) else value
 
 
+def _as_declared(fault: Fault) -> dict[str, Any]:
+    """What can be read again."""
+    return fault.model_dump(mode="json", exclude={"when", "until", "name"})
+
+
 class Pick(Declared):
     """A fault that may come, and how often compared with the others."""
 
     weight: Annotated[int, Field(strict=True, ge=1, le=100)] = 1
-    fault: Annotated[Fault, BeforeValidator(_without_moment), WithJsonSchema({"type": "object", "required": ["kind"]})]
+    fault: Annotated[
+        Fault,
+        BeforeValidator(_without_moment),
+        PlainSerializer(_as_declared),
+        WithJsonSchema({"type": "object", "required": ["kind"]}),
+    ]
 
 
 class RandomFaults(Declared):

@@ -279,18 +279,29 @@ class Kafka:
         return sum(ends)
 
     def _list(self, topic: str, partitions: int, spec: Any, level: IsolationLevel) -> dict[int, int]:
+        """Of every partition, or of none.
+
+        librdkafka keeps a leader epoch, or a metadata request, that is of no use: after an error a new client asks anew. Of a
+        leader that does not answer in time it may give a negative offset, and no error.
+        """
         wanted = {TopicPartition(topic, number): spec for number in range(partitions)}
         futures = self.admin.list_offsets(wanted, isolation_level=level, request_timeout=_ASK_S)
         try:
-            return {partition.partition: future.result(_ASK_S + 1).offset for partition, future in futures.items()}
+            found = {partition.partition: future.result(_ASK_S + 1).offset for partition, future in futures.items()}
         except KafkaException:
-            self._admin = (
-                None  # librdkafka keeps a leader epoch, or a metadata request, that is of no use: a new client asks anew
-            )
+            self._admin = None
             raise
         except TimeoutError as error:  # of the future: librdkafka itself was late with its own time limit
             self._admin = None
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001 - it has no other name
+            raise _timed_out() from error
+        if any(offset < 0 for offset in found.values()):
+            self._admin = None
+            raise _timed_out()
+        return found
+
+
+def _timed_out() -> KafkaException:
+    return KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - it has no other name
 
 
 def _ended(process: Process) -> bool:

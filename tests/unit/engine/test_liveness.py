@@ -43,6 +43,20 @@ def test_each_fault_pays_for_what_began_before_the_next_one():
     assert [(one.fault, one.seconds) for one in recoveries(events)] == [("a", 8.0), ("b", 20.0)]
 
 
+def test_what_the_next_fault_made_longer_is_not_the_first_ones():
+    """The output went on every second until the next fault came: what it then waited for was that one."""
+    events = history(*STEADY, (3, "inject", "a"), (8, "sample", 30), (9, "sample", 31), (10, "inject", "b"), (50, "sample", 40))
+
+    assert [(one.fault, one.seconds) for one in recoveries(events)] == [("a", 5.0), ("b", 40.0)]
+
+
+def test_an_output_that_was_put_back_has_not_grown():
+    """A leader that takes over tells less for a moment."""
+    events = history(*STEADY, (3, "inject", "kill"), (6, "sample", 7), (7, "sample", 20), (20, "sample", 21))
+
+    assert [one.seconds for one in recoveries(events)] == [17.0]
+
+
 @pytest.mark.parametrize(("slo_s", "verdict"), [(8.0, Verdict.VALID), (7.9, Verdict.INVALID)])
 def test_a_recovery_may_take_as_long_as_declared(slo_s, verdict):
     """To the second, and the fault is named."""

@@ -3,6 +3,7 @@
 import signal
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import count
 from threading import Event as Flag
 from threading import Thread
 
@@ -76,13 +77,44 @@ def test_a_step_is_triggered_injected_proved_and_healed_in_this_order(played):
 
 
 def test_one_fault_at_a_time_when_the_schedule_says_so(played):
-    """Faults by chance must not take down more than the cluster bears: the second waits until the first is healed."""
+    """Faults by chance must not take down more than the cluster bears: the second waits for output after the first."""
     done = []
-    runner, _, watch = played(FakeInjection("broker-1", done, hold_s=0.3), FakeInjection("broker-2", done), at_once=1)
+    runner, history, watch = played(FakeInjection("broker-1", done, hold_s=0.3), FakeInjection("broker-2", done), at_once=1)
+    grows = count(1)
+
+    def check():
+        history.record("sampler", "info", "progress", committed=next(grows))
+
+    runner.run(watch, check)
+
+    assert [what for _, what in done] == ["inject", "proof", "heal"] * 2
+    said = [event.f for event in history.events() if event.process in ("nemesis", "sampler") and event.type in ("ok", "info")]
+    second = len(said) - 1 - said[::-1].index("inject")
+    assert "progress" in said[said.index("heal") : second]
+
+
+def test_a_fault_of_a_run_that_stands_still_is_not_injected(played, monkeypatch):
+    """It would not bite; and that the run stands still is what must be told."""
+    monkeypatch.setattr(nemesis, "_RESUMES_WITHIN_S", 0.2)
+    done = []
+    runner, history, watch = played(FakeInjection("broker-1", done), at_once=1)
 
     runner.run(watch, lambda: None)
 
-    assert [what for _, what in done] == ["inject", "proof", "heal"] * 2
+    assert done == []
+    assert "waited 0.2 s for the output to grow again" in _failed(history, "resume")
+
+
+def test_a_fault_whose_turn_comes_too_late_is_spared(played):
+    """All of the workload was through: there is nothing to break, and nobody is to blame."""
+    done = []
+    runner, history, watch = played(FakeInjection("broker-1", done), at_once=1)
+    history.record("sampler", "info", "progress", committed=watch.total)
+
+    runner.run(watch, lambda: None)
+
+    assert done == []
+    assert history.latest("nemesis", "spared").value == {"fault": "kill_broker-1"}
 
 
 def test_a_fault_that_did_not_bite_is_written_down_as_such(played):
@@ -136,7 +168,8 @@ def test_heal_all_heals_what_is_in_force_and_only_once(played):
 @pytest.mark.timeout(20)
 def test_many_that_wait_do_not_keep_the_run_from_being_checked(played):
     """A soak has a hundred: a pipeline that died must be noticed before minutes have passed."""
-    runner, _, watch = played(*(FakeInjection("broker-1", [], hold_s=600) for _ in range(60)), at_once=1)
+    runner, history, watch = played(*(FakeInjection("broker-1", [], hold_s=600) for _ in range(60)), at_once=1)
+    history.record("sampler", "info", "progress", committed=1)
     checks = iter(range(5))
 
     with pytest.raises(StopIteration):
