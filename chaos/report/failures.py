@@ -27,6 +27,7 @@ _FINDINGS = 3
 _EXAMPLES = 3
 _FAULTS = 6
 _PROBLEMS = 5
+_OF_THE_RUN = "progress"
 
 _GUARANTEES = {
     "duplicates": "no record is there twice",
@@ -116,7 +117,7 @@ def _times(report: Report) -> str:
 
 def _finding(report: Report, finding: Finding) -> Iterator[str]:
     name = f"{finding.verifier} in {finding.subject}"
-    checked = f"{number(finding.count)} of {number(finding.checked)} records"
+    checked = _extent(finding)
     if finding.verdict is Verdict.UNKNOWN:
         yield f"Not proved: {name} ({_guarantee(finding)})"
     elif finding.verdict is expected(report, finding) is Verdict.INVALID:
@@ -132,6 +133,12 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
         yield f"  {one_line(finding.note)}"
     for example in finding.examples[:_EXAMPLES]:
         yield f"  {describe(report, example)}"
+
+
+def _extent(finding: Finding) -> str:
+    if finding.verifier == _OF_THE_RUN:
+        return f"after {number(finding.count)} faults; it grew {number(finding.checked)} times"
+    return f"{number(finding.count)} of {number(finding.checked)} records"
 
 
 def _guarantee(finding: Finding) -> str:

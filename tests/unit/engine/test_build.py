@@ -253,3 +253,22 @@ def test_an_exact_control_must_be_caught_with_that_anomaly_and_that_count(counts
 def test_an_exact_control_that_finds_nothing_is_invalid():
     """Not caught is not caught, however exactly it was predicted."""
     assert report(expect={"duplicates": {"duplicate": 1}}).verdict is Verdict.INVALID
+
+
+def test_a_fault_that_was_spared_is_no_fault_of_the_run():
+    """Its turn came when all was through; but a run in which no fault was in force proved nothing."""
+    soak = {"random": {"every": "1s", "pick": [{"fault": {"kind": "kill_broker", "target": "any"}}]}}
+    drawn = [step.name for step in plan(Scenario.model_validate(SCENARIO | soak), 7).steps[1:]]
+    spared = [("nemesis", "info", "spared", {"fault": name}) for name in drawn]
+
+    assert drawn
+    outcome = report((*GOOD, *spared), **soak)
+    assert (outcome.verdict, [fault.name for fault in outcome.faults]) == (Verdict.VALID, [FAULT])
+    assert report((*PHASES, *spared), faults=[], **soak).problems == ("not one of the faults by chance was in force",)
+
+
+def test_a_fault_for_which_the_output_did_not_go_on_is_a_problem():
+    """The run stood still before it."""
+    (fault,) = report((*PHASES, nemesis("ok", "trigger"), nemesis("fail", "resume", error="waited 60 s"))).faults
+
+    assert fault.problem == "it was not injected: waited 60 s"

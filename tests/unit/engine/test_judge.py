@@ -1,5 +1,6 @@
 """Which verifier is asked of which log, and which views are landed for it."""
 
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -38,3 +39,13 @@ def test_a_verifier_is_asked_of_its_own_logs(name, subjects, asked):
 def test_only_what_a_verifier_needs_is_landed(verify, subject, views):
     """An ordinary scenario reads each topic once."""
     assert auditor.needed(verify, subject) == views
+
+
+@pytest.mark.parametrize(("records", "compiled"), [(16_000, ("false", "NO_CODEGEN")), (1_800_000, ("true", "FALLBACK"))])
+def test_queries_are_compiled_where_that_pays(records, compiled):
+    """A soak has a hundred times the records of a scenario."""
+    conf = {}
+
+    auditor.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
+
+    assert (conf["spark.sql.codegen.wholeStage"], conf["spark.sql.codegen.factoryMode"]) == compiled

@@ -25,6 +25,15 @@ def test_an_invalid_run_names_the_record_and_the_fault_it_fell_into(run: Fabrica
     ) in lines
 
 
+def test_a_run_that_was_too_slow_counts_faults_and_no_records(run: Fabricated) -> None:
+    """Progress is judged from the run, not from the log."""
+    slow = run.finding("progress", Verdict.INVALID, count=2, checked=2214)
+
+    lines = explained(run.report(findings=(slow,), expect={"progress": Verdict.VALID}))
+
+    assert "Broken: progress in sink, after 2 faults; it grew 2 214 times (the pipeline goes on after a fault)" in lines
+
+
 def test_it_ends_with_where_to_look_and_how_to_repeat(run: Fabricated) -> None:
     """The last two lines are for the clipboard."""
     report = run.report()

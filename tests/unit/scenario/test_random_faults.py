@@ -65,6 +65,13 @@ def test_a_drawn_schedule_survives_the_way_through_a_file():
     assert from_json(to_json(schedule)) == schedule
 
 
+def test_what_a_soak_wrote_down_can_be_read_again():
+    """`chaos judge` begins with it, however long the workload was made."""
+    lasted = scenario().lasting(30)
+
+    assert Scenario.model_validate_json(lasted.model_dump_json(by_alias=True)) == lasted
+
+
 def test_a_soak_lasts_as_long_as_asked():
     """Rate times minutes, also beyond the limit of a declared workload."""
     assert scenario().lasting(30).workload.records == 1_800_000
