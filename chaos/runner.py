@@ -155,7 +155,7 @@ class Run:
 
     def _inject(self) -> None:
         workload = self.scenario.workload
-        deadline_s = workload.records / workload.rate_per_s + _TRIGGER_SLACK_S
+        deadline_s = workload.loading_s + _TRIGGER_SLACK_S
         if not self._schedule.steps:
             clock.wait_until(self._through, within_s=deadline_s, reason="the workload to pass through an unbroken pipeline")
         self._nemesis.run(Watch(self._history, self._began_s, workload.records, deadline_s, self._stop), self._check)
@@ -183,7 +183,7 @@ class Run:
         clock.wait_until(lambda: not loader.process.alive(), within_s=self._loads_within_s, reason="the loader to end")
         loader.listen()
         clock.wait_until(
-            self._drained, within_s=_DRAINS_WITHIN_S, reason="the pipeline to reach the end of its source", seen=self._lag
+            self._drained, within_s=self._drains_within_s, reason="the pipeline to reach the end of its source", seen=self._lag
         )
         for subject in self._subjects:
             subject.stop()
@@ -234,7 +234,12 @@ class Run:
 
     @property
     def _loads_within_s(self) -> float:
-        return self._total / self.scenario.workload.rate_per_s + _DRAINS_WITHIN_S
+        return self.scenario.workload.loading_s + _DRAINS_WITHIN_S
+
+    @property
+    def _drains_within_s(self) -> float:
+        """Half an hour of faults leaves more behind than half a minute."""
+        return _DRAINS_WITHIN_S + self.scenario.workload.loading_s / 10
 
     def _make_pipeline(self) -> Pipeline | None:
         match self.scenario.pipeline:
