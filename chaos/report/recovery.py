@@ -20,8 +20,8 @@ class Recovery:
     Attributes:
         fault: its name.
         injected: the event of its injection.
-        seconds: from the injection to the end of the standstill that was the longest until the next fault was injected; None
-            when the output never grew again.
+        seconds: from the injection to the end of the standstill that was the longest until the next fault was injected, or to
+            the first growth, if none was longer than those before the first fault; None when the output never grew again.
         committed: of the output, when it was injected.
     """
 
@@ -36,8 +36,9 @@ def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:
     injected = [event for event in events if (event.process, event.type, event.f) == ("nemesis", "ok", "inject")]
     grown = growths(events)
     ends_s = [_begin_s(event, events) for event in injected[1:]] + [float("inf")]
+    usual_s = _longest_s([event for event in grown if injected and event.index < injected[0].index])
     return tuple(
-        Recovery(str(event.value["fault"]), event, _seconds(event, end_s, grown), _committed_at(event, events))
+        Recovery(str(event.value["fault"]), event, _seconds(event, end_s, grown, usual_s), _committed_at(event, events))
         for event, end_s in zip(injected, ends_s, strict=False)  # one end more than injections, when there are none
     )
 
@@ -51,7 +52,7 @@ def growths(events: Sequence[Event]) -> list[Event]:
 
 def longest_standstill_s(events: Sequence[Event]) -> float:
     """Between the first and the last time that the output grew; 0 when it did not."""
-    return max((now.elapsed_s - before.elapsed_s for before, now in pairwise(growths(events))), default=0.0)
+    return _longest_s(growths(events))
 
 
 def longest_blocked_s(events: Sequence[Event]) -> float:
@@ -76,12 +77,22 @@ def _begin_s(injected: Event, events: Sequence[Event]) -> float:
     return own[0].elapsed_s
 
 
-def _seconds(began: Event, end_s: float, grown: Sequence[Event]) -> float | None:
-    """Of a standstill that the next fault made longer, what was there before decides whether it is the longest."""
+def _longest_s(grown: Sequence[Event]) -> float:
+    return max((now.elapsed_s - before.elapsed_s for before, now in pairwise(grown)), default=0.0)
+
+
+def _seconds(began: Event, end_s: float, grown: Sequence[Event], usual_s: float) -> float | None:
+    """To the end of the longest standstill; to the first growth, if none was longer than is usual.
+
+    Of a standstill that the next fault made longer, what was there before decides whether it is the longest.
+    """
     times_s = [began.elapsed_s, *(event.elapsed_s for event in grown if event.index > began.index)]
     pairs = [(before, now) for before, now in pairwise(times_s) if before < max(end_s, began.elapsed_s + _MOMENT_S)]
     standstills = [(min(now, end_s) - before, now - began.elapsed_s) for before, now in pairs]
-    return round(max(standstills)[1], 3) if standstills else None
+    if not standstills:
+        return None
+    longest = max(standstills)
+    return round((longest if longest[0] > usual_s else standstills[0])[1], 3)
 
 
 def _committed_at(moment: Event, events: Sequence[Event]) -> int:

@@ -50,6 +50,15 @@ def test_what_the_next_fault_made_longer_is_not_the_first_ones():
     assert [(one.fault, one.seconds) for one in recoveries(events)] == [("a", 5.0), ("b", 40.0)]
 
 
+def test_a_fault_that_cost_less_than_is_usual_is_over_with_the_first_growth():
+    """Some standstill is the longest in any run; it is the fault's only if there was none like it before."""
+    events = history(
+        (0, "sample", 0), (1, "sample", 10), (4, "sample", 20), (5, "inject", "a"), (6, "sample", 30), (9, "sample", 40)
+    )
+
+    assert [one.seconds for one in recoveries(events)] == [1.0]
+
+
 def test_an_output_that_was_put_back_has_not_grown():
     """A leader that takes over tells less for a moment."""
     events = history(*STEADY, (3, "inject", "kill"), (6, "sample", 7), (7, "sample", 20), (20, "sample", 21))
