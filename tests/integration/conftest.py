@@ -1,8 +1,10 @@
 """One real system for all tests that break it; a pipeline that runs under them."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
+from confluent_kafka import IsolationLevel, KafkaException
 from pydantic import TypeAdapter
 
 from chaos import clock
@@ -67,6 +69,13 @@ def running(chaos_harness, tmp_path_factory):
 def declared(fault):
     """The fault as the grammar reads it; at once, where it does not say when."""
     return TypeAdapter(Fault).validate_python({"when": {"after": "0s"}} | fault)
+
+
+def await_growth(scene):
+    """The pipeline goes on after the fault before: on a link without traffic there is nothing to swallow."""
+    end = partial(scene.system.kafka.end, scene.topics["datasink"], 3, IsolationLevel.READ_COMMITTED)
+    before = clock.wait_until(end, within_s=30, reason="the end of the sink", ignore=(KafkaException,))
+    clock.wait_until(lambda: end() > before, within_s=60, reason="the sink to grow", every_s=0.2, ignore=(KafkaException,))
 
 
 def bitten(injection):

@@ -12,7 +12,7 @@ from chaos.faults.catalogue import CATALOGUE, approach, prepare
 from chaos.scenario.faults.client import ZombiePipeline
 from chaos.scenario.faults.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
 from chaos.scenario.faults.spark import CrashExecutor
-from tests.integration.conftest import bitten, declared
+from tests.integration.conftest import await_growth, bitten, declared
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
@@ -76,6 +76,8 @@ FAULTS = {
 def test_a_fault_bites_and_heals(running, name):
     """What it declares is seen on the wire or in the process table, and gone after the heal."""
     fault = declared(FAULTS[name])
+    if "link" in FAULTS[name]:
+        await_growth(running.scene)
     with slowed(running.scene, slow=any(word in name for word in SLOWED)):
         if isinstance(fault, CrashExecutor):
             clock.wait_until(partial(all_busy, running.scene), within_s=40, reason="every executor to have a task", every_s=0.1)
