@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.errors import ChaosError, InconclusiveError
+from chaos.offsets import listed
 from verifiers.base import Bounds
 
 _COLUMNS = {"partition": "int", "offset": "bigint", "key": "string", "value": "string"}
@@ -226,16 +227,10 @@ def read(spark: SparkSession, topics: Topics, topic: str, ends: Ends) -> DataFra
 
 def _bounds(admin: AdminClient, topic: str, partitions: Iterable[int]) -> Ends:
     """In this order, so that LSO <= HW always."""
-    low = _list(admin, topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
-    lso = _list(admin, topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED)
-    hw = _list(admin, topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
+    low = listed(admin, topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED, _ASK_S)
+    lso = listed(admin, topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED, _ASK_S)
+    hw = listed(admin, topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED, _ASK_S)
     return {number: Bounds(low[number], lso[number], hw[number]) for number in partitions}
-
-
-def _list(admin: AdminClient, topic: str, partitions: Iterable[int], spec: Any, level: IsolationLevel) -> dict[int, int]:
-    wanted = {TopicPartition(topic, number): spec for number in partitions}
-    futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=_ASK_S)
-    return {one.partition: future.result(_ASK_S + 1).offset for one, future in futures.items()}
 
 
 def _committed(topics: Topics, partitions: Iterable[int]) -> Mapping[int, int]:

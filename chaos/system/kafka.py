@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from chaos import clock
 from chaos.errors import RuntimeUnavailableError
+from chaos.offsets import listed
 from chaos.runtime.base import Process, Runtime
 from chaos.system import wire
 from chaos.system.addresses import Address
@@ -279,29 +280,12 @@ class Kafka:
         return sum(ends)
 
     def _list(self, topic: str, partitions: int, spec: Any, level: IsolationLevel) -> dict[int, int]:
-        """Of every partition, or of none.
-
-        librdkafka keeps a leader epoch, or a metadata request, that is of no use: after an error a new client asks anew. Of a
-        leader that does not answer in time it may give a negative offset, and no error.
-        """
-        wanted = {TopicPartition(topic, number): spec for number in range(partitions)}
-        futures = self.admin.list_offsets(wanted, isolation_level=level, request_timeout=_ASK_S)
         try:
-            found = {partition.partition: future.result(_ASK_S + 1).offset for partition, future in futures.items()}
+            return listed(self.admin, topic, range(partitions), spec, level, _ASK_S)
         except KafkaException:
+            # librdkafka keeps a leader epoch, or a metadata request, that is of no use: a new client asks anew
             self._admin = None
             raise
-        except TimeoutError as error:  # of the future: librdkafka itself was late with its own time limit
-            self._admin = None
-            raise _timed_out() from error
-        if any(offset < 0 for offset in found.values()):
-            self._admin = None
-            raise _timed_out()
-        return found
-
-
-def _timed_out() -> KafkaException:
-    return KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 - it has no other name
 
 
 def _ended(process: Process) -> bool:

@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka.admin import ListOffsetsResultInfo
 
+from chaos import audit_logs
 from chaos.system.cluster import Cluster
 from chaos.system.kafka import Kafka
 
@@ -60,3 +61,10 @@ def test_offsets_that_are_late_are_asked_for_again():
 
     with pytest.raises(KafkaException, match="_TIMED_OUT"):
         kafka.end("topic", 3, IsolationLevel.READ_COMMITTED)
+
+
+@pytest.mark.parametrize("answer", [Late(), Invalid()])
+def test_an_audit_has_all_bounds_or_none(answer):
+    """Rows below an end that is none would be called lost."""
+    with pytest.raises(KafkaException, match="_TIMED_OUT"):
+        audit_logs._bounds(Admin(Given(), answer), "topic", range(3))
