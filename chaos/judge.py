@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from chaos import auditor, liveness
+from chaos import liveness
 from chaos.errors import InconclusiveError
 from chaos.history import load
 from chaos.report.codec import finding_from_json, finding_to_json
@@ -30,7 +30,6 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
     except landed.EvidenceError as error:
         raise InconclusiveError(str(error)) from error
-    auditor.suit(spark, scenario.workload.records)
     of_logs = [name for name in scenario.verify if name in VERIFIERS]
     asked = [(name, one) for one in evidence for name in of_logs if _applies(name, one.subject, subjects)]
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning

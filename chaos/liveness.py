@@ -30,10 +30,11 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str) -> Fi
     Returns:
         A finding; ``checked`` are the times that the output grew, an example is a fault.
     """
-    found = list(_examples(recoveries(events), slo_s, total))
+    recovered = recoveries(events)
+    found = list(_examples(recovered, slo_s, total))
     counts = {name: sum(example.anomaly == name for example in found) for name in ("slow recovery", "no recovery")}
     grown = growths(events)
-    doubt = _doubt(grown, events)
+    doubt = _doubt(grown, recovered)
     verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if doubt else Verdict.VALID)
     return Finding(NAME, subject, verdict, len(found), len(grown), counts, tuple(found), doubt or _note(events))
 
@@ -50,11 +51,11 @@ def _example(anomaly: str, one: Recovery, detail: str) -> Example:
     return Example(anomaly, _NOWHERE, None, None, one.injected.time_ms, detail)
 
 
-def _doubt(grown: Sequence[Event], events: Sequence[Event]) -> str:
+def _doubt(grown: Sequence[Event], recovered: Sequence[Recovery]) -> str:
     """Why the run cannot tell; empty when it can."""
     if not grown:
         return "the output never grew: there was no progress to watch"
-    first = next(iter(recoveries(events)), None)
+    first = next(iter(recovered), None)
     if first is not None and first.committed == 0:
         return f"nothing was committed before {first.fault}: it fell into no run"
     return ""

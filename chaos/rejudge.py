@@ -35,6 +35,7 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
     except FileNotFoundError as error:
         raise InconclusiveError(f"{run} is no run directory: {Path(error.filename).name} is missing") from error
     spark = auditor.start(artifacts.ensure(echo), run / "tmp")
+    auditor.suit(spark, scenario.workload.records)
     findings = judge(spark, scenario, run)
     replay = f"chaos judge {run}"
     report = build(scenario, schedule, tuple(load(run / "history.jsonl")), findings, run.resolve(), replay)

@@ -10,8 +10,6 @@ from itertools import accumulate, pairwise
 
 from chaos.history import Event
 
-_MOMENT_S = 0.001
-
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
@@ -35,7 +33,8 @@ def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:
     """Of every fault that was injected, in that order."""
     injected = [event for event in events if (event.process, event.type, event.f) == ("nemesis", "ok", "inject")]
     grown = growths(events)
-    ends_s = [_begin_s(event, events) for event in injected[1:]] + [float("inf")]
+    begins_s = _begins_s(events)
+    ends_s = [begins_s[event.value["fault"]] for event in injected[1:]] + [float("inf")]
     usual_s = _longest_s([event for event in grown if injected and event.index < injected[0].index])
     return tuple(
         Recovery(str(event.value["fault"]), event, _seconds(event, end_s, grown, usual_s), _committed_at(event, events))
@@ -71,10 +70,13 @@ def committed(event: Event) -> int:
     return int(event.value["committed"])
 
 
-def _begin_s(injected: Event, events: Sequence[Event]) -> float:
-    """When an injection was begun; it bites before it is done."""
-    own = [event for event in events if event.f == "inject" and event.value.get("fault") == injected.value["fault"]]
-    return own[0].elapsed_s
+def _begins_s(events: Sequence[Event]) -> dict[str, float]:
+    """Fault -> when its injection was begun; it bites before it is done."""
+    begins_s: dict[str, float] = {}
+    for event in events:
+        if (event.process, event.f) == ("nemesis", "inject"):
+            begins_s.setdefault(event.value["fault"], event.elapsed_s)
+    return begins_s
 
 
 def _longest_s(grown: Sequence[Event]) -> float:
@@ -87,7 +89,7 @@ def _seconds(began: Event, end_s: float, grown: Sequence[Event], usual_s: float)
     Of a standstill that the next fault made longer, what was there before decides whether it is the longest.
     """
     times_s = [began.elapsed_s, *(event.elapsed_s for event in grown if event.index > began.index)]
-    pairs = [(before, now) for before, now in pairwise(times_s) if before < max(end_s, began.elapsed_s + _MOMENT_S)]
+    pairs = [(before, now) for before, now in pairwise(times_s) if before == began.elapsed_s or before < end_s]
     standstills = [(min(now, end_s) - before, now - began.elapsed_s) for before, now in pairs]
     if not standstills:
         return None
