@@ -61,7 +61,7 @@ def test_a_fault_that_cost_less_than_is_usual_is_over_with_the_first_growth():
 
 def test_an_output_that_was_put_back_has_not_grown():
     """A leader that takes over tells less for a moment."""
-    events = history(*STEADY, (3, "inject", "kill"), (6, "sample", 7), (7, "sample", 20), (20, "sample", 21))
+    events = history(*STEADY, (3, "inject", "kill"), (6, "sample", 7), (12, "sample", 20), (20, "sample", 21))
 
     assert [one.seconds for one in recoveries(events)] == [17.0]
 
