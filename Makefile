@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 RESULTS ?= allure-results
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image test install parts lint types imports unit planted integration go report lock clean
+.PHONY: help chaos chaos-all chaos-containers image test install parts lint types imports unit planted integration go mutants report lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -63,13 +63,21 @@ integration: install parts  ## each fault on the real system, and the mutants of
 go: install  ## the Go tests of the Toxiproxy server
 	$(BIN)/chaos parts --go-test
 
+mutants: install  ## break the verifiers in every small way and see a planted test fail each time (hours)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/mutants.lock
+	$(BIN)/python tests/mutants.py --reach
+	$(BIN)/python tests/mutants.py --shard 0/2 & $(BIN)/python tests/mutants.py --shard 1/2; wait
+
 report:  ## render the last Allure results, or RESULTS=allure-results-containers (needs Node.js)
 	npx --yes allure@3 generate --config allurerc.json $(RESULTS) --output allure-report
 
+UV_LOCK := uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
+
 lock: install  ## resolve requirements/*.lock anew
 	$(BIN)/python -m pip install --quiet uv
-	for name in build go; do $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate requirements/$$name.in -o requirements/$$name.lock; done
-	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --group dev pyproject.toml -o requirements/requirements.lock
+	for name in build go; do $(BIN)/$(UV_LOCK) requirements/$$name.in -o requirements/$$name.lock; done
+	$(BIN)/$(UV_LOCK) --group dev pyproject.toml -o requirements/requirements.lock
+	$(BIN)/$(UV_LOCK) requirements/mutants.in -o requirements/mutants.lock
 
 clean:  ## remove what runs left in this folder (the cache of parts stays)
-	rm -rf runs allure-results allure-results-containers allure-report .pytest_cache .mypy_cache .ruff_cache
+	rm -rf runs mutants allure-results allure-results-containers allure-report .pytest_cache .mypy_cache .ruff_cache

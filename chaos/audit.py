@@ -260,6 +260,7 @@ def session(request: Request, echo: Echo) -> Iterator[SparkSession]:
         .config("spark.driver.memory", "3g")
         .config("spark.sql.shuffle.partitions", "4")
         .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.codegen.cache.maxEntries", "1000")  # a hundred are fewer than the classes of one audit
         .config("spark.sql.session.timeZone", "UTC")
     )
     if request.topics is not None:

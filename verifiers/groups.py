@@ -1,7 +1,7 @@
 """Groups: a log, or a part of one, in as many rows as it has runs of consecutive records, for `verifiers.islands`.
 
     partition  line   block            delta            records  optional  first  last  xor  total
-    int        id%P   id div P >> 12   number - offset  of which not required    numbers of  the fingerprints
+    int        id%P   id div P >> 10   number - offset  of which not required    numbers of  the fingerprints
 
 ``number`` is ``id div P``. Records without an id are in line and block -1, and their number is their offset. A record's
 fingerprint is a 64-bit hash of (partition, id, value). Expected rows are not grouped by offset: their delta is 0, and first and
@@ -57,7 +57,7 @@ class Limits:
         few_rows: so many are read again without asking whether they are most of the log.
     """
 
-    block_bits: int = 12
+    block_bits: int = 10
     least_run: int = 8
     most_groups: int = 4_000_000
     most_rows: int = 8_000_000

@@ -7,7 +7,7 @@ writes nothing else, so 10^8 records are some 10^5 islands, and what holds of th
     number            0  1  2  3  -  4  5  6  7  -  8 10 11  6  -      9 is lost, 6 is there again
     number - offset   0  0  0  0    -1 -1 -1 -1    -2 -1 -1 -7         four groups; that of -1 has a hole
 
-1. A hash aggregation puts each record into the group of its partition, its *line* ``id mod P``, its *block* of 4096 *numbers*
+1. A hash aggregation puts each record into the group of its partition, its *line* ``id mod P``, its *block* of 1024 *numbers*
    ``id div P``, and the difference of number and offset (`verifiers.groups`). A group with as many records as there are numbers
    from its first to its last is an island: no two records of a partition share an offset. Expected rows are grouped too.
 2. A block is *sound* when as many records are there as are expected and their fingerprints agree: exclusive or and sum of a
@@ -47,7 +47,6 @@ from verifiers.values import Values
 NAMES = ("duplicates", "gaps", "ordering", "values")
 _KINDS = (("duplicates", ("duplicate",)), ("gaps", gaps.KINDS), ("values", values.KINDS))
 _DEFAULT = Limits()
-_RANGES = 32  # of offsets in a partition, to which a second read is confined
 
 
 def check(evidence: Evidence, limits: Limits = _DEFAULT, *, unique: bool = True) -> tuple[Finding, ...]:
@@ -84,13 +83,17 @@ def judge(
         return _directly(whole)
     if not len(doubtful):
         return _sound(evidence, proved, observed)
-    with _narrowed(evidence, doubtful, (expected, observed), limits, unique=unique) as narrow:
-        return (
-            Duplicates().check(narrow, proved),
-            Gaps().check(narrow, proved),
-            _ordering(evidence, narrow, observed, limits),
-            Values().check(narrow, proved),
+    with (
+        _narrowed(evidence, doubtful, (expected, observed), limits, unique=unique) as narrow,
+        ThreadPoolExecutor(len(NAMES), "islands") as pool,  # so few rows cost less than the start of a query
+    ):
+        asked = (
+            pool.submit(Duplicates().check, narrow, proved),
+            pool.submit(Gaps().check, narrow, proved),
+            pool.submit(_ordering, evidence, narrow, observed, limits),
+            pool.submit(Values().check, narrow, proved),
         )
+        return tuple(one.result() for one in asked)
 
 
 def _directly(evidence: Evidence) -> tuple[Finding, ...]:
@@ -155,9 +158,9 @@ def _narrowed(
     evidence: Evidence, doubtful: Longs, sides: tuple[Groups, Groups], limits: Limits, *, unique: bool
 ) -> Iterator[Evidence]:
     """The evidence of these blocks and of nothing else, read once and kept while the block lasts."""
-    expected = _within(evidence.expected, evidence, doubtful, limits, _spans(sides[0], evidence, doubtful, "position"))
+    expected = _within(evidence.expected, evidence, doubtful, limits, _span(sides[0], evidence, doubtful, "position"))
     rows = groups.decoded(evidence.observed)
-    observed = _within(rows, evidence, doubtful, limits, _spans(sides[1], evidence, doubtful, "offset"))
+    observed = _within(rows, evidence, doubtful, limits, _span(sides[1], evidence, doubtful, "offset"))
     narrow = replace(
         evidence, expected=expected if unique else _demanded(expected), observed=observed.select(*evidence.observed.columns)
     )
@@ -169,40 +172,28 @@ def _narrowed(
             frame.unpersist()
 
 
-def _within(rows: DataFrame, evidence: Evidence, blocks: Longs, limits: Limits, spans: str) -> DataFrame:
+def _within(rows: DataFrame, evidence: Evidence, blocks: Longs, limits: Limits, span: str) -> DataFrame:
     """Rows of these blocks; rows need an id.
 
     Args:
-        spans: SQL that is true of all of them, which a Parquet reader can use to leave out what is not.
+        span: SQL that is true of all of them, which a Parquet reader can use to leave out what is not.
     """
     wanted = rows.sparkSession.createDataFrame(pa.table({"_block": blocks}))
-    keyed = rows.where(spans).withColumn("_block", F.expr(groups.block_of(max(1, len(evidence.bounds)), limits)))
+    keyed = rows.where(span).withColumn("_block", F.expr(groups.block_of(max(1, len(evidence.bounds)), limits)))
     return keyed.join(F.broadcast(wanted), "_block", "left_semi").drop("_block")
 
 
-def _spans(side: Groups, evidence: Evidence, blocks: Longs, place: str) -> str:
-    """SQL: where rows of these blocks are, as a few ranges of offsets (or positions) in each partition."""
-    if not side.placed:
-        return "true"
+def _span(side: Groups, evidence: Evidence, blocks: Longs, place: str) -> str:
+    """SQL: between which offsets (or positions) rows of these blocks are, in any partition.
+
+    One comparison: to compare each row with a few ranges costs more than to look its block up, and with a hundred of them a
+    query has a method so long that the JVM never compiles it.
+    """
     wanted = np.isin(side.ids(max(1, len(evidence.bounds))), blocks)
-    partition, first, last, delta = (side[name][wanted] for name in ("partition", "first", "last", "delta"))
-    terms = []
-    for home in np.unique(partition):
-        here = partition == home
-        ranges = _ranges((first - delta)[here], (last - delta)[here])
-        between = " OR ".join(f"{place} BETWEEN {begin} AND {end}" for begin, end in ranges)
-        terms.append(f"partition = {home} AND ({between})")
-    return " OR ".join(f"({term})" for term in terms) or "true"
-
-
-def _ranges(begins: Longs, ends: Longs) -> Iterator[tuple[int, int]]:
-    """At most `_RANGES` that cover all of these, cut at the widest holes."""
-    order = np.argsort(begins, kind="stable")
-    begins, reach = begins[order], np.maximum.accumulate(ends[order])
-    holes = begins[1:] - reach[:-1]
-    cuts = np.sort(np.argsort(holes, kind="stable")[::-1][: _RANGES - 1]) + 1
-    for piece_begins, piece_reach in zip(np.split(begins, cuts), np.split(reach, cuts), strict=True):
-        yield int(piece_begins[0]), int(piece_reach[-1])
+    if not side.placed or not wanted.any():
+        return "true"
+    first, last, delta = (side[name][wanted] for name in ("first", "last", "delta"))
+    return f"{place} BETWEEN {(first - delta).min()} AND {(last - delta).max()}"
 
 
 # order ---------------------------------------------------------------------------------------------------------------------
@@ -215,7 +206,8 @@ def _ordering(evidence: Evidence, narrow: Evidence, observed: Groups, limits: Li
         return Ordering().check(evidence)
     late = runs.late(found)
     checked = int(observed["records"][observed["line"] != UNDECODABLE].sum())
-    return Ordering().found(evidence, checked, tuple(late.totals()), _inversions(evidence, tuple(late.first(EXAMPLES))))
+    shown = tuple(late.first(EXAMPLES))
+    return Ordering().found(evidence, checked, tuple(late.totals()), _inversions((narrow, evidence), shown))
 
 
 def runs_of(evidence: Evidence, observed: Groups | None, limits: Limits = _DEFAULT) -> Runs | None:
@@ -246,14 +238,19 @@ def cut(rows: DataFrame, partitions: int) -> Runs:
     return runs.of_rows(*(column.to_numpy().astype(np.int64, copy=False) for column in found.columns))
 
 
-def _inversions(evidence: Evidence, late: Sequence[Late]) -> Sequence[Row]:
-    """As `verifiers.ordering` reads them from the log; the time of a record is looked up."""
-    if not late:
-        return ()
-    partitions = max(1, len(evidence.bounds))
-    places = " OR ".join(f"(partition = {one.partition} AND offset = {one.offset})" for one in late)
-    found = evidence.observed.where(places).select("partition", "offset", "timestamp_ms").collect()
-    times = {(row["partition"], row["offset"]): row["timestamp_ms"] for row in found}
+def _inversions(sides: Sequence[Evidence], late: Sequence[Late]) -> Sequence[Row]:
+    """As `verifiers.ordering` reads them from the log; the time of a record is looked up.
+
+    Args:
+        sides: where, one after the other: what is held already, then the log.
+    """
+    partitions = max(1, len(sides[0].bounds))
+    times: dict[tuple[int, int], int | None] = {}
+    for side in sides:
+        missing = [one.offset for one in late if (one.partition, one.offset) not in times]
+        if missing:
+            found = side.observed.where(F.col("offset").isin(missing)).select("partition", "offset", "timestamp_ms").collect()
+            times |= {(row["partition"], row["offset"]): row["timestamp_ms"] for row in found}
     return [
         Row(
             partition=one.partition,

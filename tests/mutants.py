@@ -1,0 +1,169 @@
+"""Mutation testing of `verifiers`: each small change of its code must make a planted test fail.
+
+    make mutants        # all of them, in two processes: hours
+    .venv/bin/python tests/mutants.py [--reach] [--shard 0/2] [--only islands,gaps] [--budget SECONDS] [--folder mutants]
+
+mutmut makes the mutants. The tests run here, in one process for all of them, since to start Spark for each would take days:
+those that reach the mutated function take turns, the likeliest first, until one fails. What is known is appended to files in
+the folder, and what they say already is not asked again, so that a run can be broken off and resumed; remove the folder when
+`verifiers` or its tests have changed.
+
+    reach.json        of each test: seconds, and the functions of `verifiers` that it calls
+    results-0.jsonl   of each mutant: killed (by which test), timeout (a test took ten times as long, and 20 s), survived, or
+                      no tests (none calls the function); ``tests`` ran, of ``of``: with --budget no test begins later
+"""
+
+import argparse
+import json
+import signal
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+from _pytest.runner import runtestprotocol
+from mutmut.mutation.file_mutation import mutate_file_contents
+from mutmut.mutation.trampoline import set_mutant_under_test
+from mutmut.state import state
+
+from chaos import clock
+
+_ROOT = Path(__file__).parents[1]
+_TIMES, _GRACE_S = 10, 20.0
+_QUICK_S = 5.0
+_WITHOUT_S = 900.0
+_REPORTED = 3  # kills that make a test one of the likeliest
+
+
+class TooLongError(BaseException):
+    """Raised by a timer; no test catches it."""
+
+
+class Mutants:
+    """A pytest plugin whose test loop judges mutants."""
+
+    def __init__(self, names: Sequence[str], words: argparse.Namespace) -> None:
+        self._names = names
+        self._words = words
+        self._folder = Path(words.folder)
+        self._shard, self._shards = (int(part) for part in words.shard.split("/"))
+        self._others: dict[pytest.Item, pytest.Item] = {}
+        self._seconds: dict[pytest.Item, float] = {}
+        self._reach: dict[str, list[pytest.Item]] = defaultdict(list)
+        self._kills = Counter[tuple[str, pytest.Item]]()
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Instead of a run of the tests."""
+        items = session.items
+        self._others = {item: items[place - 1] for place, item in enumerate(items)}
+        reach = self._known(items)
+        for item in items:
+            self._seconds[item] = reach[item.nodeid]["seconds"]
+            for function in reach[item.nodeid]["calls"]:
+                self._reach[function].append(item)
+        if self._words.reach:
+            return True
+        results = self._folder / f"results-{self._shard}.jsonl"
+        judged = {json.loads(line)["mutant"] for line in results.read_text().splitlines()} if results.exists() else set()
+        with results.open("a") as file:
+            for name in self._names[self._shard :: self._shards]:
+                if name not in judged:
+                    file.write(json.dumps(self._judge(name)) + "\n")
+                    file.flush()
+        return True
+
+    def _known(self, items: Sequence[pytest.Item]) -> Mapping[str, Mapping]:
+        """What each test calls, and how long it takes in the first process that asks."""
+        path = self._folder / "reach.json"
+        if not path.exists():
+            found = {}
+            for item in items:
+                state()._stats.clear()
+                began_s = clock.monotonic_s()
+                with active("stats"):
+                    if self._fails(item, _WITHOUT_S) is not False:
+                        sys.exit(f"{item.nodeid} fails without a mutant")
+                found[item.nodeid] = {"seconds": clock.monotonic_s() - began_s, "calls": sorted(state()._stats)}
+            path.write_text(json.dumps(found))
+        return json.loads(path.read_text())
+
+    def _judge(self, name: str) -> Mapping:
+        function, module = name.rpartition("__mutmut_")[0], name.split(".")[1]
+
+        def unlikely(item: pytest.Item) -> tuple:
+            kills = min(self._kills[function, item], _REPORTED)
+            return (self._seconds[item] > _QUICK_S, -kills, module not in item.nodeid, self._seconds[item])
+
+        tests = sorted(self._reach[function], key=unlikely)
+        began_s = clock.monotonic_s()
+        for ran, item in enumerate(tests, 1):
+            if self._words.budget and clock.monotonic_s() - began_s > self._words.budget:
+                return {"mutant": name, "result": "survived", "tests": ran - 1, "of": len(tests)}
+            with active(name):
+                failed = self._fails(item, _TIMES * self._seconds[item] + _GRACE_S)
+            if failed is not False:
+                self._kills[function, item] += 1
+                return {"mutant": name, "result": "timeout" if failed is None else "killed", "by": item.nodeid, "tests": ran}
+        return {"mutant": name, "result": "survived" if tests else "no tests", "tests": len(tests), "of": len(tests)}
+
+    def _fails(self, item: pytest.Item, limit_s: float) -> bool | None:
+        """None where it took too long. The other item keeps the session's fixtures, and ends those of this one."""
+        signal.signal(signal.SIGALRM, _too_long)
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
+        try:
+            return any(report.failed for report in runtestprotocol(item, log=False, nextitem=self._others[item]))
+        except TooLongError:
+            return None
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _too_long(_signal: int, _frame: FrameType | None) -> None:
+    raise TooLongError
+
+
+@contextmanager
+def active(mutant: str) -> Iterator[None]:
+    """While the block lasts."""
+    set_mutant_under_test(mutant)
+    try:
+        yield
+    finally:
+        set_mutant_under_test("")
+
+
+def mutate(folder: Path, only: str) -> list[str]:
+    """A copy of `verifiers` that holds all mutants, of which one can be made active; their names."""
+    (folder / "verifiers").mkdir()
+    names = []
+    for path in sorted((_ROOT / "verifiers").glob("*.py")):
+        made = mutate_file_contents(str(path), path.read_text())
+        (folder / "verifiers" / path.name).write_text(made.code)
+        if not only or path.stem in only.split(","):
+            names += [f"verifiers.{path.stem}.{name}" for name in made.mutant_names]
+    return names
+
+
+def main() -> int:
+    """Judge what is not judged yet."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--reach", action="store_true", help="judge nothing, only find out what each test calls")
+    parser.add_argument("--shard", default="0/1", help="which part of how many")
+    parser.add_argument("--only", default="", help="modules, apart by commas")
+    parser.add_argument("--budget", type=float, default=0.0, help="seconds for a mutant; without it, all tests that reach it")
+    parser.add_argument("--folder", default="mutants")
+    words = parser.parse_args()
+    Path(words.folder).mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        names = mutate(Path(folder), words.only)
+        sys.path[:0] = [folder, str(_ROOT)]
+        quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:logging", "--timeout", "0")
+        return pytest.main([str(_ROOT / "tests/planted"), *quiet], plugins=[Mutants(names, words)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
