@@ -36,6 +36,7 @@ _ROOT = Path(__file__).parents[1]
 _TIMES, _GRACE_S = 10, 20.0
 _QUICK_S = 5.0
 _WITHOUT_S = 900.0
+_IMPORTED = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
 _REPORTED = 3  # kills that make a test one of the likeliest
 
 
@@ -51,7 +52,6 @@ class Mutants:
         self._words = words
         self._folder = Path(words.folder)
         self._shard, self._shards = (int(part) for part in words.shard.split("/"))
-        self._others: dict[pytest.Item, pytest.Item] = {}
         self._seconds: dict[pytest.Item, float] = {}
         self._reach: dict[str, list[pytest.Item]] = defaultdict(list)
         self._kills = Counter[tuple[str, pytest.Item]]()
@@ -59,7 +59,6 @@ class Mutants:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of a run of the tests."""
         items = session.items
-        self._others = {item: items[place - 1] for place, item in enumerate(items)}
         reach = self._known(items)
         for item in items:
             self._seconds[item] = reach[item.nodeid]["seconds"]
@@ -111,11 +110,12 @@ class Mutants:
         return {"mutant": name, "result": "survived" if tests else "no tests", "tests": len(tests), "of": len(tests)}
 
     def _fails(self, item: pytest.Item, limit_s: float) -> bool | None:
-        """None where it took too long. The other item keeps the session's fixtures, and ends those of this one."""
+        """None where it took too long. To what comes next only the folder is common: fixtures of the session are kept."""
+        folder = item.listchain()[1]
         signal.signal(signal.SIGALRM, _too_long)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
         try:
-            return any(report.failed for report in runtestprotocol(item, log=False, nextitem=self._others[item]))
+            return any(report.failed for report in runtestprotocol(item, log=False, nextitem=folder))
         except TooLongError:
             return None
         finally:
@@ -161,7 +161,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         names = mutate(Path(folder), words.only)
         sys.path[:0] = [folder, str(_ROOT)]
-        quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:logging", "--timeout", "0")
+        quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:logging", "--timeout", "0", "-W", _IMPORTED)
         return pytest.main([str(_ROOT / "tests/planted"), *quiet], plugins=[Mutants(names, words)])
 
 
