@@ -26,6 +26,7 @@ Sources: KIP-98 (markers, LSO), KIP-890; Kafka's `ProducerStateManager`.
 """
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
@@ -59,7 +60,7 @@ class Atomicity:
         counts = {"torn": len(torn)} | {kind: found.get(kind, 0) for kind in _WRONG_ROWS} | {"unaccounted": hidden}
         count, checked = sum(counts.values()), sum(found.values()) - found.get("open", 0)
         examples = [*torn, *_wrong_rows(rows, sum(counts[kind] for kind in _WRONG_ROWS)), *_wrong_offsets(holes, hidden)]
-        examples.sort(key=lambda one: (one.partition, -1 if one.offset is None else one.offset))
+        examples.sort(key=attrgetter("partition", "offset"))
         verdict, doubts = rule(evidence, count, checked)
         transactional, hanging = _transactions(batches)
         counts |= {kind: found.get(kind, 0) for kind in _RIGHT_ROWS} | {"hanging": hanging}

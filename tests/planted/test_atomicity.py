@@ -219,6 +219,18 @@ def test_a_producer_that_kept_its_epoch_cannot_be_judged(judge: Judge) -> None:
     assert finding.note == "whether one was torn cannot be told of 1 producers that kept their epoch"
 
 
+def test_each_doubt_is_told(judge: Judge) -> None:
+    """One after the other, each once."""
+    log = markers((0, 0, 7, 4, "COMMIT"), (2, 0, 7, 4, "ABORT"), written_under=4).with_open_transaction(0)
+
+    finding = judge("atomicity", log)
+
+    assert finding.note == (
+        "an open transaction hides the end of partition 0 (read to offset 1 of 2); "
+        "whether one was torn cannot be told of 1 producers that kept their epoch"
+    )
+
+
 def test_in_one_partition_nothing_can_be_torn(judge: Judge) -> None:
     """A producer that kept its epoch committed and aborted there: two transactions, and nothing to note."""
     log = markers((0, 0, 7, 4, "COMMIT"), (0, 1, 7, 4, "ABORT"), written_under=4)
