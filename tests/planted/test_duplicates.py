@@ -94,6 +94,16 @@ def rewritten(log: Log, later_ms: int, **places: int) -> Log:
     )
 
 
+def test_a_batch_written_again_in_the_only_partition(judge: Judge) -> None:
+    """The neighbours of 5 are 4 and 6, not 3 and 7."""
+    finding = judge("duplicates", rewritten(clean(8, 1), 500, id5=10, id6=11))
+
+    assert [one.detail for one in finding.examples] == [
+        "also at offset 6; cause: replay (id 6 as well, +495 ms)",
+        "also at offset 7; cause: replay (id 5 as well, +494 ms)",
+    ]
+
+
 def test_a_batch_written_again_is_a_replay(judge: Judge) -> None:
     """Another timestamp, and the neighbours in the source's order are there again: a task or a batch was done twice."""
     finding = judge("duplicates", rewritten(clean(), 500, id15=10, id18=11, id21=12))

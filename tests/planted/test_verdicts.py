@@ -51,6 +51,14 @@ def test_nothing_at_all_proves_nothing(judge: Judge, name: str) -> None:
     assert (finding.verdict, finding.checked, finding.note) == (Verdict.UNKNOWN, 0, "nothing was compared")
 
 
+@pytest.mark.parametrize("name", VERIFIERS)
+def test_a_log_without_partitions_proves_nothing(judge: Judge, name: str) -> None:
+    """Nobody wrote, and nobody knows where."""
+    finding = judge(name, Log((), (), {}, {}, lines=()))
+
+    assert (finding.verdict, finding.count, finding.checked) == (Verdict.UNKNOWN, 0, 0)
+
+
 @pytest.mark.parametrize("name", VIEWED)
 @pytest.mark.parametrize("view", ["uncommitted", "again", "batches", "ledger"])
 def test_a_view_that_was_not_landed(spark: SparkSession, name: str, view: str) -> None:
