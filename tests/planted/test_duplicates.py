@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from tests.planted.log import BEGAN_MS, Judge, Log, clean
 from verifiers.base import Example, Finding, Verdict
 
@@ -101,6 +103,20 @@ def test_a_batch_written_again_in_the_only_partition(judge: Judge) -> None:
     assert [one.detail for one in finding.examples] == [
         "also at offset 6; cause: replay (id 6 as well, +495 ms)",
         "also at offset 7; cause: replay (id 5 as well, +494 ms)",
+    ]
+
+
+def test_copies_without_timestamps(judge: Judge) -> None:
+    """Equal only in that nobody knows them: no producer retry; neighbours still tell of a replay."""
+    log = rewritten(clean(), 500, id3=10, id15=11, id18=12)
+    timeless = replace(log, observed=tuple(row._replace(timestamp_ms=None) for row in log.observed))
+
+    finding = judge("duplicates", timeless)
+
+    assert [one.detail for one in finding.examples] == [
+        "also at offset 1; cause: unknown (without timestamps)",
+        "also at offset 6; cause: replay (id 18 as well, without timestamps)",
+        "also at offset 7; cause: replay (id 15 as well, without timestamps)",
     ]
 
 

@@ -1,7 +1,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from shutil import copytree
+from shutil import copytree, rmtree
 
 import pytest
 from pyspark.errors import PySparkException
@@ -14,8 +14,8 @@ from verifiers.evidence import EvidenceError
 
 @pytest.fixture(scope="module")
 def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with evidence of a sink; tests leave it as it is."""
-    folder = tmp_path_factory.mktemp("evidence")
+    """A folder that was not there, with evidence of a sink; tests leave it as it is."""
+    folder = tmp_path_factory.mktemp("evidence") / "run" / "evidence"
     evidence.write(folder, clean().evidence(spark))
     return folder
 
@@ -165,6 +165,21 @@ def test_rows_that_are_no_parquet(spark: SparkSession, landed: Path, tmp_path: P
 
     with pytest.raises(EvidenceError, match=r"sink/expected is no Parquet folder \(FAILED_READ_FILE\..+\): run"):
         evidence.load(spark, tmp_path, "sink")
+
+
+def test_rows_of_another_contract(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+    """The rows of one view in the place of another: the message names the folder and all that is missing."""
+    copytree(landed / "sink", tmp_path / "sink")
+    rmtree(tmp_path / "sink" / "expected")
+    copytree(landed / "sink" / "observed", tmp_path / "sink" / "expected")
+
+    with pytest.raises(EvidenceError) as caught:
+        evidence.load(spark, tmp_path, "sink")
+
+    assert str(caught.value) == (
+        f"{tmp_path}/sink/expected: needed are id bigint (found: none), required boolean (found: none), "
+        "position bigint (found: none); select and cast them, see verifiers/evidence.py"
+    )
 
 
 @pytest.mark.parametrize(
