@@ -144,7 +144,7 @@ def test_damaged_bounds(spark: SparkSession, tmp_path: Path, text: str) -> None:
     (tmp_path / "sink").mkdir()
     (tmp_path / "sink" / "bounds.json").write_text(text, encoding="utf-8")
 
-    with pytest.raises(EvidenceError, match=r"sink/bounds\.json is damaged \(.+\): run the scenario again"):
+    with pytest.raises(EvidenceError, match=r"sink/bounds\.json is damaged \([A-Za-z]+Error: .+\): run the scenario again"):
         evidence.load(spark, tmp_path, "sink")
 
 
@@ -165,6 +165,17 @@ def test_rows_that_are_no_parquet(spark: SparkSession, landed: Path, tmp_path: P
 
     with pytest.raises(EvidenceError, match=r"sink/expected is no Parquet folder \(FAILED_READ_FILE\..+\): run"):
         evidence.load(spark, tmp_path, "sink")
+
+
+def test_a_folder_that_spark_takes_for_a_scheme(
+    spark: SparkSession, landed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not every error of Spark's has a condition; what there is of it is told."""
+    copytree(landed / "sink", tmp_path / "day:" / "sink")
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(EvidenceError, match=r"day:/sink/expected is no Parquet folder \([A-Za-z0-9]+Error\): run"):
+        evidence.load(spark, Path("day:"), "sink")
 
 
 def test_rows_of_another_contract(spark: SparkSession, landed: Path, tmp_path: Path) -> None:

@@ -56,13 +56,15 @@ def test_a_position_never_committed(judge: Judge, positions: dict[int, int]) -> 
     assert (finding.verdict, finding.counts) == (Verdict.UNKNOWN, NONE | {"pending": 1})
 
 
-def test_lost_and_pending_together(judge: Judge) -> None:
-    """What is lost decides; what is pending is still said."""
-    finding = judge("gaps", clean().without(9, 10, 11).with_positions({0: 8, 1: 2, 2: 2}))
+@pytest.mark.parametrize("pending", [(10, 11), (10,)])
+def test_lost_and_pending_together(judge: Judge, pending: tuple[int, ...]) -> None:
+    """What is lost decides; what is pending is still said, also when it is as many."""
+    finding = judge("gaps", clean().without(9, *pending).with_positions({0: 8, 1: 2, 2: 2}))
 
-    assert (finding.verdict, finding.count, finding.counts) == (Verdict.INVALID, 1, NONE | {"lost": 1, "pending": 2})
-    assert [(one.anomaly, one.id) for one in finding.examples] == [("lost", 9), ("pending", 10), ("pending", 11)]
-    assert finding.note == "pending, no committed position is past their input: 2"
+    counts = NONE | {"lost": 1, "pending": len(pending)}
+    assert (finding.verdict, finding.count, finding.checked, finding.counts) == (Verdict.INVALID, 1, 24, counts)
+    assert [(one.anomaly, one.id) for one in finding.examples] == [("lost", 9), *(("pending", id_) for id_ in pending)]
+    assert finding.note == f"pending, no committed position is past their input: {len(pending)}"
 
 
 def test_an_acknowledged_write_that_is_not_in_the_source(judge: Judge) -> None:

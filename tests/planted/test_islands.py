@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.planted.examples import EXAMPLES
-from tests.planted.log import BEGAN_MS, Expected, Judge, Log, Record, clean
+from tests.planted.log import BEGAN_MS, Expected, Judge, Log, Record, clean, ledger
 from tests.planted.test_against_reference import damaged
 from tests.planted.test_duplicates import *  # noqa: F403 - each of its tests is asked of islands
 from tests.planted.test_gaps import *  # noqa: F403
@@ -143,13 +143,20 @@ def test_groups_are_merged_in_any_order(spark: SparkSession, limits: Limits) -> 
     """Three parts of a log, cut anywhere and merged in any order and nesting, are the groups of the whole."""
     log = clean(96).again(21, 40).swapped(13, 16).changed(33, key="x")
     thirds = [replace(log, observed=log.observed[part::3]).evidence(spark) for part in range(3)]
-    whole = rows_of(groups.summarize(log.evidence(spark), limits))
+    whole = groups.summarize(log.evidence(spark), limits)
     parts = [groups.summarize(third, limits) for third in thirds]
 
     merged = list(nested(parts))
 
     assert len(merged) == 12
-    assert all(rows_of(one) == whole for one in merged)
+    assert all((rows_of(one), one.by_offset, one.placed) == (rows_of(whole), whole.by_offset, whole.placed) for one in merged)
+
+
+def test_places_are_known_where_those_of_all_parts_are(spark: SparkSession) -> None:
+    """What the loader wrote has no position, so a second read cannot be confined."""
+    placed, unplaced = (groups.summarize_expected(log.evidence(spark), BY_OFFSET) for log in (clean(), ledger()))
+
+    assert [one.placed for one in (placed, unplaced, placed.merge(unplaced), unplaced.merge(placed))] == [True, *[False] * 3]
 
 
 def nested(parts: list[Groups]) -> Iterator[Groups]:
@@ -159,11 +166,18 @@ def nested(parts: list[Groups]) -> Iterator[Groups]:
         yield a.merge(b.merge(c))
 
 
+def test_a_log_without_runs_has_a_group_for_each_block(spark: SparkSession) -> None:
+    """Not one for each run, of which it has as many as records: 96 in blocks of two, three lines of 32 numbers each."""
+    found = groups.summarize(clean(96).evidence(spark), WITHOUT)
+
+    assert (len(rows_of(found)), set(found["delta"].tolist()), found.by_offset) == (48, {0}, False)
+
+
 def test_groups_that_were_made_otherwise_are_not_merged(spark: SparkSession) -> None:
     """Their differences of number and offset mean nothing to each other."""
     one, other = (groups.summarize(clean().evidence(spark), limits) for limits in (BY_OFFSET, WITHOUT))
 
-    with pytest.raises(ValueError, match="summarize both parts alike"):
+    with pytest.raises(ValueError, match=r"^groups by offset and .+ cannot be merged: summarize both parts alike$"):
         one.merge(other)
 
 
@@ -179,5 +193,6 @@ def test_a_second_read_is_confined_to_where_the_damage_is(spark: SparkSession, s
     expected, observed = islands.summarize(evidence, BY_OFFSET)
     doubtful = islands._doubtful(expected, observed, 3)
 
+    assert [(side.by_offset, side.placed) for side in (expected, observed)] == [(False, True), (True, True)]
     assert islands._span(expected, evidence, doubtful, "position") == "position BETWEEN 8 AND 23"
     assert islands._span(observed, evidence, doubtful, "offset") == f"offset BETWEEN {shift + 11} AND {shift + 28}"
