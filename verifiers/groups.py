@@ -141,7 +141,7 @@ def starts(*columns: Longs) -> Longs:
 
 def reduced(how: np.ufunc, column: Longs, begins: Longs) -> Longs:
     """One value for each run."""
-    return np.asarray(how.reduceat(column, begins), np.int64) if len(column) else column
+    return np.asarray(how.reduceat(column, begins), np.int64)
 
 
 def _keyed(rows: DataFrame, evidence: Evidence, limits: Limits, place: str) -> DataFrame:

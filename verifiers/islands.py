@@ -62,7 +62,7 @@ def check(evidence: Evidence, limits: Limits = _DEFAULT, *, unique: bool = True)
 
 def summarize(evidence: Evidence, limits: Limits = _DEFAULT) -> tuple[Groups | None, Groups | None]:
     """What is expected and what is observed, as groups; None for a side that has too many."""
-    with ThreadPoolExecutor(1, "islands") as pool:  # one scan ends while the other begins
+    with ThreadPoolExecutor(1) as pool:  # one scan ends while the other begins
         expected = pool.submit(groups.summarize_expected, evidence, limits)
         observed = groups.summarize(evidence, limits)
         return expected.result(), observed
@@ -85,7 +85,7 @@ def judge(
         return _sound(evidence, proved, observed)
     with (
         _narrowed(evidence, doubtful, (expected, observed), limits, unique=unique) as narrow,
-        ThreadPoolExecutor(len(NAMES), "islands") as pool,  # so few rows cost less than the start of a query
+        ThreadPoolExecutor(len(NAMES)) as pool,  # so few rows cost less than the start of a query
     ):
         asked = (
             pool.submit(Duplicates().check, narrow, proved),

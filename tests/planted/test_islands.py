@@ -105,11 +105,13 @@ def test_each_way_says_the_same(spark: SparkSession, limits: Limits) -> None:
     assert [finding.count for finding in found] == [1, 2, 2, 3]
 
 
-def test_of_a_clean_log_nothing_is_read_again(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limits", [BY_OFFSET, WITHOUT])
+def test_of_a_clean_log_nothing_is_read_again(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limits: Limits) -> None:
     """Its blocks are sound and its groups islands: no row is given to a verifier."""
     monkeypatch.delattr(islands, "_narrowed")
+    monkeypatch.delattr(islands, "_directly")
 
-    found = islands.check(clean(96).evidence(spark), BY_OFFSET)
+    found = islands.check(clean(96).evidence(spark), limits)
 
     assert [(finding.verdict, finding.checked) for finding in found] == [(Verdict.VALID, 96)] * 4
 
@@ -121,13 +123,23 @@ def test_a_block_that_lacks_a_record_and_has_another_twice(spark: SparkSession) 
     assert [finding.count for finding in found] == [1, 1, 0, 0]
 
 
-def test_an_id_that_is_demanded_twice(spark: SparkSession) -> None:
+def test_where_no_id_is_demanded_twice_nobody_looks_for_the_first(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would cost a shuffle."""
+    monkeypatch.delattr(islands, "_demanded")
+
+    found = islands.check(clean(96).without(9).evidence(spark), BY_OFFSET)
+
+    assert [finding.count for finding in found] == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("limits", [BY_OFFSET, WITHOUT])
+def test_an_id_that_is_demanded_twice(spark: SparkSession, limits: Limits) -> None:
     """Its first row by place demands it; the log that holds it twice has a duplicate, though both logs are alike."""
     log = clean(96)
     twice = replace(log, expected=(*log.expected, Expected(9, 0, "82", required=True, position=40))).again(9, 40)
     evidence = twice.evidence(spark)
 
-    found = islands.check(evidence, BY_OFFSET, unique=False)
+    found = islands.check(evidence, limits, unique=False)
 
     assert found == directly(log.again(9, 40).evidence(spark))
     assert [finding.count for finding in found] == [1, 0, 1, 0]
@@ -164,6 +176,31 @@ def nested(parts: list[Groups]) -> Iterator[Groups]:
     for a, b, c in permutations(parts):
         yield a.merge(b).merge(c)
         yield a.merge(b.merge(c))
+
+
+def test_as_many_groups_as_may_be_held(spark: SparkSession) -> None:
+    """One more is too many, and then none is."""
+    evidence = clean(96).evidence(spark)
+
+    found = [groups.summarize(evidence, replace(BY_OFFSET, most_groups=most)) for most in (24, 23)]
+
+    assert [one and len(rows_of(one)) for one in found] == [24, None]
+
+
+@pytest.mark.parametrize("log", [clean(96).without(*range(48)), replace(clean(96), expected=clean(48).expected)])
+def test_too_many_groups_on_one_side(spark: SparkSession, log: Log) -> None:
+    """The other has few; the verifiers are asked."""
+    evidence = log.evidence(spark)
+
+    assert islands.check(evidence, replace(BY_OFFSET, most_groups=15)) == directly(evidence)
+
+
+@pytest.mark.parametrize(("least_run", "by_offset"), [(4, True), (5, False)])
+def test_runs_of_a_log_that_are_long_enough(spark: SparkSession, least_run: int, by_offset: bool) -> None:  # noqa: FBT001
+    """All have four records, which is enough or not."""
+    found = groups.summarize(clean(96).evidence(spark), Limits(block_bits=2, least_run=least_run))
+
+    assert found.by_offset is by_offset
 
 
 def test_a_log_without_runs_has_a_group_for_each_block(spark: SparkSession) -> None:
