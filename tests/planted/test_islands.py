@@ -116,6 +116,16 @@ def test_of_a_clean_log_nothing_is_read_again(spark: SparkSession, monkeypatch: 
     assert [(finding.verdict, finding.checked) for finding in found] == [(Verdict.VALID, 96)] * 4
 
 
+def test_a_record_that_moved_within_its_block(spark: SparkSession) -> None:
+    """The block has what is expected, but order is not judged by its groups; a record of another block is lost."""
+    evidence = clean(96).changed(3, offset=4).without(90).evidence(spark)
+
+    found = islands.check(evidence, BY_OFFSET)
+
+    assert found == directly(evidence)
+    assert [finding.count for finding in found] == [0, 1, 1, 0]
+
+
 def test_a_block_that_lacks_a_record_and_has_another_twice(spark: SparkSession) -> None:
     """As many records as are expected, so only a fingerprint tells."""
     found = islands.check(clean(96).changed(9, key="12", value="144").evidence(spark), BY_OFFSET)
@@ -176,6 +186,25 @@ def nested(parts: list[Groups]) -> Iterator[Groups]:
     for a, b, c in permutations(parts):
         yield a.merge(b).merge(c)
         yield a.merge(b.merge(c))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "few_rows", "directly"),
+    [(1, 0, False), (12, 0, False), (13, 52, False), (13, 51, True), (24, 96, False)],
+)
+def test_the_verifiers_are_asked_where_most_would_be_read_again(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, blocks: int, few_rows: int, *, directly: bool
+) -> None:
+    """More than half of the records, of 24 blocks of four, and not few."""
+    asked = []
+    monkeypatch.setattr(islands, "_directly", asked.append)
+    log = clean(96)
+    for block in range(blocks):
+        log = log.changed(12 * (block // 3) + block % 3, value="x")
+
+    islands.check(log.evidence(spark), replace(BY_OFFSET, few_rows=few_rows))
+
+    assert bool(asked) is directly
 
 
 def test_as_many_groups_as_may_be_held(spark: SparkSession) -> None:
