@@ -22,6 +22,7 @@ from tests.planted.test_values import *  # noqa: F403
 from verifiers import VERIFIERS, groups, islands
 from verifiers.base import Evidence, Finding, Verdict
 from verifiers.groups import Groups, Limits
+from verifiers.ordering import Ordering
 
 BY_OFFSET = Limits(block_bits=2, least_run=0)
 WITHOUT = Limits(block_bits=1, least_run=10**9)
@@ -93,6 +94,46 @@ def test_islands_say_what_the_verifiers_say(spark: SparkSession, log: Log, limit
     assert islands.check(evidence, limits) == directly(evidence)
 
 
+@pytest.mark.parametrize("limits", [BY_OFFSET, WITHOUT])
+def test_the_only_partition(spark: SparkSession, limits: Limits) -> None:
+    """A line is all of it."""
+    log = clean(32, 1).without(9).again(21, 40).changed(2, offset=4).changed(5, value="x").changed(28, key="028")
+    evidence = log.evidence(spark)
+
+    found = islands.check(evidence, limits)
+
+    assert found == directly(evidence)
+    assert [finding.count for finding in found] == [1, 2, 2, 2]
+
+
+@pytest.mark.parametrize("limits", [BY_OFFSET, WITHOUT])
+def test_one_record_that_need_not_be_there(spark: SparkSession, limits: Limits) -> None:
+    """It is there, and its block is as expected: it is told all the same."""
+    found = islands.check(clean(96).demanding(30, required=False).evidence(spark), limits)
+
+    assert found[1].counts["recovered"] == 1
+
+
+def test_order_is_judged_by_islands(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is sorted, whether rows are read again or not."""
+    monkeypatch.delattr(Ordering, "check")
+    sound, damaged = clean(96).swapped(0, 12).swapped(12, 0), clean(96).without(9).swapped(13, 16)
+
+    found = [islands.check(log.evidence(spark), BY_OFFSET)[2] for log in (sound, damaged)]
+
+    assert [(one.verdict, one.count, one.checked) for one in found] == [(Verdict.VALID, 0, 96), (Verdict.INVALID, 1, 95)]
+
+
+@pytest.mark.parametrize(("most", "held"), [(4, True), (3, False)])
+def test_as_many_rows_as_may_be_held(spark: SparkSession, most: int, held: bool) -> None:  # noqa: FBT001
+    """Those of one block, in which a record moved."""
+    evidence = clean(96).changed(3, offset=4).evidence(spark)
+
+    found = islands.runs_of(evidence, groups.summarize(evidence, BY_OFFSET), replace(BY_OFFSET, most_rows=most))
+
+    assert (found is not None) is held
+
+
 @pytest.mark.parametrize("limits", [Limits(), BY_OFFSET, WITHOUT, Limits(most_groups=0)])
 def test_each_way_says_the_same(spark: SparkSession, limits: Limits) -> None:
     """All anomalies at once, by islands, without offsets, and by the verifiers themselves."""
@@ -105,13 +146,18 @@ def test_each_way_says_the_same(spark: SparkSession, limits: Limits) -> None:
     assert [finding.count for finding in found] == [1, 2, 2, 3]
 
 
-@pytest.mark.parametrize("limits", [BY_OFFSET, WITHOUT])
-def test_of_a_clean_log_nothing_is_read_again(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limits: Limits) -> None:
-    """Its blocks are sound and its groups islands: no row is given to a verifier."""
+SCATTERED = clean(96).demanding(9, partition=1).changed(9, partition=1, offset=141)
+
+
+@pytest.mark.parametrize(("log", "limits"), [(clean(96), BY_OFFSET), (clean(96), WITHOUT), (SCATTERED, WITHOUT)])
+def test_of_a_clean_log_nothing_is_read_again(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, log: Log, limits: Limits
+) -> None:
+    """Its blocks are sound and its groups islands, if they are asked for: no row is given to a verifier."""
     monkeypatch.delattr(islands, "_narrowed")
     monkeypatch.delattr(islands, "_directly")
 
-    found = islands.check(clean(96).evidence(spark), limits)
+    found = islands.check(log.evidence(spark), limits)
 
     assert [(finding.verdict, finding.checked) for finding in found] == [(Verdict.VALID, 96)] * 4
 

@@ -53,6 +53,15 @@ def test_refused_and_there(judge: Judge) -> None:
     assert judge("ledger", log) == Finding("ledger", "sink", Verdict.INVALID, 1, 24, NONE | {"refused": 1}, (example,))
 
 
+def test_examples_of_nowhere_are_in_the_order_of_their_ids(judge: Judge) -> None:
+    """The writer was told no offset."""
+    log = clean()
+    for id_ in (21, 3, 15, 9, 12):
+        log = log.told(id_, "ok", 0, None).without(id_)
+
+    assert [one.id for one in judge("ledger", log).examples] == [3, 9, 12, 15, 21]
+
+
 def test_unknown_outcomes_are_resolved(judge: Judge) -> None:
     """Both ways are allowed and told, and neither was compared."""
     log = clean().told(3, "unknown", None, None).told(4, "unknown", None, None).told(5, "unknown", None, None).without(3)
