@@ -129,5 +129,5 @@ def _highest_before(runs: Runs, begins: Longs) -> Longs:
 
 def _hole(runs: Runs) -> Longs:
     """How many numbers are missing before each run, counted up: equal for runs that follow on one another without a hole."""
-    before = np.concatenate((runs.first[:1], runs.last[:-1] + 1)) if len(runs) else runs.first
+    before = np.concatenate((runs.first[:1], runs.last[:-1] + 1))
     return np.cumsum(runs.first != before)

@@ -53,6 +53,18 @@ def test_refused_and_there(judge: Judge) -> None:
     assert judge("ledger", log) == Finding("ledger", "sink", Verdict.INVALID, 1, 24, NONE | {"refused": 1}, (example,))
 
 
+def test_one_acknowledgement_with_an_offset_is_enough(judge: Judge) -> None:
+    """That of id 0 says none; that of 1 is right, and that of 2 is not."""
+    log = clean(3).told(0, "ok", 0, None)
+
+    found = [judge("ledger", one) for one in (log, log.told(2, "ok", 2, 299))]
+
+    assert [(one.counts, one.note) for one in found] == [
+        (NONE | {"unplaced": 1}, ""),
+        (NONE | {"unplaced": 1, "elsewhere": 1}, ""),
+    ]
+
+
 def test_examples_of_nowhere_are_in_the_order_of_their_ids(judge: Judge) -> None:
     """The writer was told no offset."""
     log = clean()

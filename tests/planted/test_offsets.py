@@ -85,8 +85,8 @@ def test_without_any_position_nothing_can_be_said(judge: Judge) -> None:
     """A pipeline whose positions nobody knows is not one that stands at its begin."""
     finding = judge("offsets", clean().with_positions({}))
 
-    assert (finding.verdict, finding.checked) == (Verdict.UNKNOWN, 0)
-    assert finding.note == "not in the evidence: a committed position of the pipeline"
+    note = "not in the evidence: a committed position of the pipeline"
+    assert finding == Finding("offsets", "sink", Verdict.UNKNOWN, 0, 0, note=note)
 
 
 def test_rows_without_an_input_are_not_compared(judge: Judge) -> None:

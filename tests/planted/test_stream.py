@@ -1,6 +1,7 @@
 """The early audit says of a log in parts what the verifiers say of the whole, and says it as soon as it is there."""
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -115,6 +116,17 @@ def test_runs_lose_nothing(rows: list[Place], cut: int) -> None:
     assert {(line, number) for _, _, line, number in spread(where)} & {
         key for key, times in lines.items() if times > 1
     } or not count
+
+
+@pytest.mark.parametrize(("lost", "lengths"), [((), [8]), ((5,), [5, 2]), ((0, 3), [2, 4]), (range(8), [])])
+def test_a_run_that_was_cut_is_whole_again(lost: Collection[int], lengths: list[int]) -> None:
+    """And one that has a hole, in its offsets too, is two."""
+    rows = [(0, place, 0, place) for place in range(8) if place not in lost]
+    one, other = (runs.of_rows(*columns(part)) for part in (rows[:4], rows[4:]))
+
+    joined = other.merge(one).joined()
+
+    assert (joined.last - joined.first + 1).tolist() == lengths
 
 
 def columns(rows: list[Place]) -> list[np.ndarray]:
