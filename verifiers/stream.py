@@ -34,7 +34,6 @@ class Stream:
         self._partitions = partitions
         self._limits = limits
         self._runs = Runs(*(np.empty(0, np.int64) for _ in Runs.__slots__))
-        self._records = 0
 
     def add(self, part: Evidence) -> tuple[Finding, Finding]:
         """Duplicates and inversions of all parts so far: INVALID, or UNKNOWN as long as there are none.
@@ -47,10 +46,9 @@ class Stream:
             TooScatteredError: what was seen of this part is forgotten.
         """
         found = self._runs.merge(self._cut(part)).joined()
-        records = int((found.last - found.first + 1).sum())
         if len(found) > self._limits.most_groups:
-            raise TooScatteredError(f"{len(found)} runs in {records} records are too many to be held")
-        self._runs, self._records = found, records
+            raise TooScatteredError(f"{len(found)} runs in {_records(found)} records are too many to be held")
+        self._runs = found
         return self._duplicates(), self._inversions()
 
     def _cut(self, part: Evidence) -> Runs:
@@ -94,7 +92,11 @@ class Stream:
 
     def _found(self, verifier: str, anomaly: str, count: int, examples: tuple[Example, ...]) -> Finding:
         verdict = Verdict.INVALID if count else Verdict.UNKNOWN
-        return Finding(verifier, self._subject, verdict, count, self._records, {anomaly: count}, examples, _NOTE)
+        return Finding(verifier, self._subject, verdict, count, _records(self._runs), {anomaly: count}, examples, _NOTE)
 
     def _id(self, line: int, number: int) -> int:
         return number * self._partitions + line
+
+
+def _records(found: Runs) -> int:
+    return int((found.last - found.first + 1).sum())

@@ -14,6 +14,16 @@ def test_two_neighbours_swapped(judge: Judge) -> None:
     assert finding == Finding("ordering", "sink", Verdict.INVALID, 1, 24, {"inversion": 1}, (example,), note)
 
 
+def test_what_is_doubtful_is_told_first(judge: Judge) -> None:
+    """And then what was found."""
+    finding = judge("ordering", clean().swapped(3, 6).with_open_transaction(2))
+
+    assert finding.note == (
+        "an open transaction hides the end of partition 2 (read to offset 209 of 210); "
+        "inversions: partition 0 has 1, at most 1 too late"
+    )
+
+
 def test_across_a_marker(judge: Judge) -> None:
     """Two records with a marker between them; partitions are judged apart."""
     finding = judge("ordering", clean().swapped(10, 13))

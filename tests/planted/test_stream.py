@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import Log, clean
 from tests.planted.test_islands import rewritten
-from verifiers import VERIFIERS, runs
+from verifiers import VERIFIERS, groups, runs
 from verifiers.base import Bounds, Finding, Verdict
 from verifiers.groups import Limits
 from verifiers.stream import Stream, TooScatteredError
@@ -69,6 +69,10 @@ def test_a_batch_that_is_written_again_is_told_at_once(spark: SparkSession, limi
 
     assert [(finding.count, finding.verdict) for finding in before] == [(0, Verdict.UNKNOWN)] * 2
     assert [(finding.count, finding.verdict) for finding in after] == [(2, Verdict.INVALID)] * 2
+    assert [(finding.verifier, finding.counts) for finding in after] == [
+        ("duplicates", {"duplicate": 2}),
+        ("ordering", {"inversion": 2}),
+    ]
     duplicate, inversion = (finding.examples[0] for finding in after)
     assert (duplicate.id, duplicate.partition, duplicate.offset, duplicate.detail) == (9, 0, 12, "also at partition 0 offset 3")
     assert (inversion.id, inversion.offset, inversion.detail) == (9, 12, "4 too late: id 21 precedes it in this partition")
@@ -87,8 +91,29 @@ def test_a_copy_in_another_partition(spark: SparkSession) -> None:
 )
 def test_a_log_without_runs_is_refused(spark: SparkSession, limits: Limits) -> None:
     """Rather than to take all of the driver's memory."""
-    with pytest.raises(TooScatteredError):
+    with pytest.raises(
+        TooScatteredError, match=r"^(12 runs in 48 records are|a part of the log has) too many( runs)? to be held$"
+    ):
         told(spark, clean(48), [], limits)
+
+
+def test_as_many_runs_as_may_be_held(spark: SparkSession) -> None:
+    """Four to a partition, with a marker after each but the last."""
+    (said, _), *_ = told(spark, clean(48), [], Limits(most_groups=12))
+
+    assert said.checked == 48
+
+
+def test_a_small_part_is_not_summarized(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far from the begin of its partition; the start of a second query takes longer than its rows."""
+    monkeypatch.delattr(groups, "summarize")
+    log = clean(24)
+    rows = tuple(row._replace(offset=row.offset + 10**9) for row in log.observed)
+    bounds = {home: Bounds(one.low + 10**9, one.lso + 10**9, one.hw + 10**9) for home, one in log.bounds.items()}
+
+    (said, _), *_ = told(spark, replace(log, observed=rows, bounds=bounds), [], BY_ROWS)
+
+    assert said.checked == 24
 
 
 PLACES = st.lists(
@@ -127,6 +152,15 @@ def test_a_run_that_was_cut_is_whole_again(lost: Collection[int], lengths: list[
     joined = other.merge(one).joined()
 
     assert (joined.last - joined.first + 1).tolist() == lengths
+
+
+def test_a_run_does_not_go_on_in_another_partition() -> None:
+    """Though number and offset do."""
+    rows = [(place // 4, place, 0, place) for place in range(8)]
+
+    joined = runs.of_rows(*columns(rows)).joined()
+
+    assert (joined.partition.tolist(), joined.first.tolist(), joined.last.tolist()) == ([0, 1], [0, 4], [3, 7])
 
 
 def columns(rows: list[Place]) -> list[np.ndarray]:
