@@ -14,7 +14,7 @@ from tests.planted.examples import EXAMPLES
 from tests.planted.log import Log, clean
 from tests.planted.test_islands import rewritten
 from verifiers import VERIFIERS, groups, runs
-from verifiers.base import Bounds, Finding, Verdict
+from verifiers.base import Bounds, Example, Finding, Verdict
 from verifiers.groups import Limits
 from verifiers.stream import Stream, TooScatteredError
 
@@ -76,6 +76,20 @@ def test_a_batch_that_is_written_again_is_told_at_once(spark: SparkSession, limi
     duplicate, inversion = (finding.examples[0] for finding in after)
     assert (duplicate.id, duplicate.partition, duplicate.offset, duplicate.detail) == (9, 0, 12, "also at partition 0 offset 3")
     assert (inversion.id, inversion.offset, inversion.detail) == (9, 12, "4 too late: id 21 precedes it in this partition")
+
+
+def test_what_is_told(spark: SparkSession) -> None:
+    """Id 10 is number 3 of line 1, and 22 number 7."""
+    found = told(spark, clean(24).again(10, 112), [], BY_ROWS)
+
+    copy = Example("duplicate", 1, 112, 10, None, "also at partition 1 offset 103")
+    late = Example("inversion", 1, 112, 10, None, "4 too late: id 22 precedes it in this partition")
+    assert found == [
+        (
+            Finding("duplicates", "sink", Verdict.INVALID, 1, 25, {"duplicate": 1}, (copy,), "so far"),
+            Finding("ordering", "sink", Verdict.INVALID, 1, 25, {"inversion": 1}, (late,), "so far"),
+        )
+    ]
 
 
 def test_a_copy_in_another_partition(spark: SparkSession) -> None:
@@ -152,6 +166,17 @@ def test_a_run_that_was_cut_is_whole_again(lost: Collection[int], lengths: list[
     joined = other.merge(one).joined()
 
     assert (joined.last - joined.first + 1).tolist() == lengths
+
+
+@pytest.mark.parametrize(
+    ("numbers", "records"),
+    [([0, 0], []), ([0, 1, 2, 3, 2, 3, 4], [1]), ([5, 0, 1, 2], [3]), ([4, 5, 3, 4, 5, 6, 7], [2]), ([0, 1, 2], [])],
+)
+def test_records_below_the_highest_before_them(numbers: list[int], records: list[int]) -> None:
+    """Of a run that begins below it and passes it the first ones; a copy right behind its record is not late."""
+    rows = [(0, place, 0, number) for place, number in enumerate(numbers)]
+
+    assert runs.late(runs.of_rows(*columns(rows))).records.tolist() == records
 
 
 def test_a_run_does_not_go_on_in_another_partition() -> None:
