@@ -69,7 +69,7 @@ def summarize(evidence: Evidence, limits: Limits = _DEFAULT) -> tuple[Groups | N
 
 
 def judge(
-    evidence: Evidence, expected: Groups | None, observed: Groups | None, limits: Limits = _DEFAULT, *, unique: bool = True
+    evidence: Evidence, expected: Groups | None, observed: Groups | None, limits: Limits, *, unique: bool
 ) -> tuple[Finding, ...]:
     """The same, from the groups of both sides; None where there are too many."""
     whole = evidence if unique else replace(evidence, expected=_demanded(evidence.expected))
