@@ -7,7 +7,6 @@ and perhaps timestamp_ms long and isolation string (rows marked ``read_uncommitt
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
@@ -173,8 +172,7 @@ def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> None
         AuditUsageError: something is in the folder already.
         InconclusiveError: records were removed meanwhile, or a leader does not answer.
     """
-
-    def one(topic: str, name: str, ends: Ends) -> None:
+    for topic, name, ends in ((topics.source, "source", fixed.source), (topics.sink, "sink", fixed.sink)):
         place = f"{folder.rstrip('/')}/{name}"
         try:
             read(spark, topics, topic, ends).write.parquet(place)
@@ -182,9 +180,6 @@ def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> None
             if "PATH_ALREADY_EXISTS" in str(error):
                 raise AuditUsageError(f"{place} is there already: name another --landing, or audit it with --landed") from None
             raise InconclusiveError(_why(error, topics, topic, ends)) from error
-
-    with ThreadPoolExecutor(2) as pool:  # three partitions keep two cores busy only half of the time
-        list(pool.map(one, (topics.source, topics.sink), ("source", "sink"), (fixed.source, fixed.sink)))
 
 
 def _why(error: Exception, topics: Topics, topic: str, ends: Ends) -> str:
