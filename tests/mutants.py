@@ -37,7 +37,7 @@ _TIMES, _GRACE_S = 10, 20.0
 _QUICK_S = 5.0
 _WITHOUT_S = 900.0
 _IMPORTED = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
-_REPORTED = 3  # kills that make a test one of the likeliest
+_LIKELY = 3  # kills: a test with as many is asked first
 
 
 class TooLongError(BaseException):
@@ -94,7 +94,7 @@ class Mutants:
         function, module = name.rpartition("__mutmut_")[0], name.split(".")[1]
 
         def unlikely(item: pytest.Item) -> tuple:
-            kills = min(self._kills[function, item], _REPORTED)
+            kills = min(self._kills[function, item], _LIKELY)
             return (self._seconds[item] > _QUICK_S, -kills, module not in item.nodeid, self._seconds[item])
 
         tests = sorted(self._reach[function], key=unlikely)

@@ -70,7 +70,7 @@ def test_a_view_that_was_not_landed(spark: SparkSession, name: str, view: str) -
     if view in verifier.views:
         assert finding == Finding(name, "sink", Verdict.UNKNOWN, 0, 0, note=f"not in the evidence: {VIEWED[name]}")
     else:
-        assert (finding.verdict, finding.checked) == (Verdict.VALID, 24)
+        assert (finding.verdict, finding.checked, finding.note) == (Verdict.VALID, 24, "")
 
 
 def test_a_log_with_aborted_blocks_and_an_expired_begin_is_valid(judge: Judge) -> None:
