@@ -116,6 +116,26 @@ def test_retention_that_moves_while_it_is_read(system, chaos_harness, tmp_path):
         with pytest.raises(InconclusiveError, match=r"records of audit-source were removed .*partition 1 began at 0"):
             land(chaos_harness.spark(), asked, fixed, str(tmp_path))
 
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("there", ["source", "sink"])
+def test_a_landing_that_is_there(system, chaos_harness, tmp_path, there):
+    """Nothing is written beside it, and what is in it stays."""
+    (tmp_path / there).mkdir()
+    asked = Topics(system.kafka.bootstrap, SOURCE, SINK)
+    with written(system), pytest.raises(AuditUsageError, match=f"{tmp_path}/{there} is there already: name another"):
+        land(chaos_harness.spark(), asked, fix(asked), str(tmp_path))
+
+    assert list(tmp_path.rglob("*")) == [tmp_path / there]
+
+
+def test_a_landing_that_cannot_be(system, chaos_harness):
+    """Hadoop says what it lacks."""
+    asked = Topics(system.kafka.bootstrap, SOURCE, SINK)
+    with written(system), pytest.raises(AuditUsageError, match='--landing nowhere://x: No FileSystem for scheme "nowhere"'):
+        land(chaos_harness.spark(), asked, fix(asked), "nowhere://x")
+
 
 def test_spark_that_is_killed(system, tmp_path):
     """UNKNOWN, with a whole report."""
