@@ -16,9 +16,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -30,10 +32,10 @@ from chaos.audit_logs import AuditUsageError, Logs, Topics
 from chaos.errors import InconclusiveError
 from chaos.report.wording import number, one_line, seconds
 from chaos.runtime import artifacts, preflight
-from verifiers import VERIFIERS, groups, islands
+from verifiers import VERIFIERS, islands
 from verifiers.base import Evidence, Example, Finding, Verdict
-from verifiers.findings import rule
-from verifiers.groups import UNDECODABLE, Limits
+from verifiers.findings import open_transaction, rule
+from verifiers.groups import UNDECODABLE, Groups, Limits
 
 EXIT = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 IDENTITIES = "dense-key, key or header:NAME"
@@ -116,17 +118,25 @@ def judge(logs: Logs, asked: Asked, limits: Limits) -> tuple[tuple[Finding, ...]
     """All findings, and how many records there are in both logs.
 
     Raises:
+        AuditUsageError: a log was landed more than once.
         InconclusiveError: the source's keys do not identify its records.
     """
-    expected, observed = islands.summarize(asked.evidence, limits)
-    lost = 0 if expected is None else int(expected["records"][expected["line"] == UNDECODABLE].sum())
-    if lost:
-        raise InconclusiveError(_no_ids(logs, lost))
-    found = islands.judge(asked.evidence, expected, observed, limits, unique=asked.unique)
+    evidence = asked.evidence
+    expected, observed = islands.summarize(evidence, limits)
+    for side, name in ((expected, "source"), (observed, "sink")):
+        if side is not None and side.placed:
+            _landed_once(side, name)
+    if expected is None or UNDECODABLE in expected["line"]:
+        _identified(asked)
+    found = islands.judge(evidence, expected, observed, limits, unique=asked.unique)
     if logs.positions is not None:
-        found = (*found, VERIFIERS["offsets"].check(asked.evidence))
+        once = evidence if asked.unique else replace(evidence, expected=islands.demanded(evidence.expected))
+        found = (*found, VERIFIERS["offsets"].check(once))
     if logs.uncommitted is not None:
-        found = (*found, _read_committed(asked.evidence, logs.uncommitted))
+        found = (*found, _read_committed(evidence, logs.uncommitted))
+    hidden = open_transaction(logs.source_ends)
+    if hidden:
+        found = tuple(_doubted(one, f"in the source, {hidden}") for one in found)
     return _named(found, asked), logs.records
 
 
@@ -190,10 +200,31 @@ def _identity(request: Request) -> Callable[[Logs, audit_identity.Model], Asked]
     raise AuditUsageError(f"--identity {request.identity}: must be {IDENTITIES}")
 
 
-def _no_ids(logs: Logs, lost: int) -> str:
-    row = groups.decoded(logs.source).where("id IS NULL").select("partition", "offset", "key").head()
-    where = f", the first at partition {row['partition']} offset {row['offset']}: {row['key']!r}" if row else ""
-    return f"{lost} of the source's keys are no ids{where}; name what identifies a record: --identity key or header:NAME"
+def _landed_once(log: Groups, name: str) -> None:
+    for partition in np.unique(log["partition"]):
+        here = log["partition"] == partition
+        first, last, delta, records = (log[column][here] for column in ("first", "last", "delta", "records"))
+        found, offsets = records.sum(), (last - delta).max() - (first - delta).min() + 1
+        if found > offsets:
+            what = f"{name}: partition {partition} has {found} records at {offsets} offsets"
+            raise AuditUsageError(f"{what}: it was landed more than once; land each topic once, into an empty folder")
+
+
+def _identified(asked: Asked) -> None:
+    """Each record of the source is."""
+    lost, first = asked.unnamed.agg(F.count("*"), F.expr("min(struct(partition, offset, key))")).collect()[0]
+    if lost:
+        place = f"the first at partition {first['partition']} offset {first['offset']}: {first['key']!r}"
+        remedy = "name what identifies a record: --identity key or header:NAME"
+        raise InconclusiveError(f"{lost} of the source's {asked.why}, {place}; {remedy}")
+
+
+def _doubted(finding: Finding, why: str) -> Finding:
+    """What is hidden may demand more; what is there already is there."""
+    if finding.verifier not in {"gaps", "values", "offsets"}:
+        return finding
+    note = "; ".join(text for text in (finding.note, why) if text)
+    return replace(finding, verdict=max(finding.verdict, Verdict.UNKNOWN), note=note)
 
 
 def _named(findings: Sequence[Finding], asked: Asked) -> tuple[Finding, ...]:

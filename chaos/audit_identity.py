@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.audit_logs import AuditUsageError, Ends, Logs
@@ -30,11 +30,15 @@ class Asked:
 
     Attributes:
         unique: whether no id is expected twice for certain.
+        unnamed: rows of the source that nothing identifies; nothing can be judged if there are any.
+        why: what is wrong with those: so many of the source's …
         keys: gives ids of the evidence their keys; None where ids need no other name.
     """
 
     evidence: Evidence
     unique: bool
+    unnamed: DataFrame
+    why: str
     keys: Callable[[frozenset[int]], Mapping[int, str]] | None = field(default=None)
 
 
@@ -61,18 +65,20 @@ def model(name: str) -> Model:
 
 def dense(logs: Logs, demanded: Model) -> Asked:
     """By decimal keys."""
-    rows = decoded(logs.source).select("id", "partition", *_demand(demanded))
+    rows = decoded(logs.source)
     bounds = _whole(logs.sink_ends, _partitions(logs))
-    return Asked(Evidence("sink", rows, logs.sink, bounds, _positions(logs)), unique=False)
+    expected = rows.select("id", "partition", *_demand(demanded))
+    evidence = Evidence("sink", expected, logs.sink, bounds, _positions(logs))
+    return Asked(evidence, unique=False, unnamed=rows.where("id IS NULL"), why="keys are no ids")
 
 
 def by_key(logs: Logs, demanded: Model) -> Asked:
     """By any keys; both logs are joined."""
     partitions = _partitions(logs)
     lines = partitions + 1
-    firsts = logs.source.where("key IS NOT NULL").groupBy("key")
-    first = firsts.agg(F.expr("min_by(struct(partition, offset, value), struct(partition, offset)) AS first"))
-    wanted = first.selectExpr("key", "first.*").withColumn("id", F.expr(f"offset * {lines} + partition"))
+    first = F.expr("min_by(struct(partition, offset, value), struct(partition, offset)) AS first")
+    wanted = logs.source.groupBy("key").agg(first).selectExpr("key", "first.*")
+    wanted = wanted.withColumn("id", F.expr(f"IF(key IS NULL, NULL, offset * {lines} + partition)"))
     stray = logs.sink.join(wanted, "key", "left_anti").where("key IS NOT NULL").groupBy("key")
     place = f"CAST(min(offset * {partitions} + partition) * {lines} + {partitions} AS BIGINT) AS id"
     ids = wanted.select("key", "id").unionByName(stray.agg(F.expr(place))).persist()
@@ -85,7 +91,8 @@ def by_key(logs: Logs, demanded: Model) -> Asked:
     def keys(asked: frozenset[int]) -> Mapping[int, str]:
         return {row["id"]: row["key"] for row in ids.where(F.col("id").isin(sorted(asked))).collect()} if asked else {}
 
-    return Asked(evidence, unique=True, keys=keys)
+    unnamed = logs.source.where("key IS NULL")
+    return Asked(evidence, unique=True, unnamed=unnamed, why="records have no key, or not the header", keys=keys)
 
 
 def _demand(demanded: Model) -> tuple[Column, ...]:

@@ -13,6 +13,7 @@ Each example says how it came about, as far as the records themselves tell it, a
                      (where producers set the timestamp, which is Kafka's default)
     replay           another timestamp, and the record before or after it in the source's order is there again as well: a
                      task or a batch was done twice; which of the two, or whether by a zombie, no record says
+    none in the log  it has the very place of the copy before it: not the log holds it twice, the evidence does
     unknown          none of these
 """
 
@@ -25,6 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Example, Finding
 from verifiers.findings import decoded, example, first, rule
 
+_LARGEST = 2**63 - 1  # Spark knows no longer number
 _NEAREST = 4  # copies named on either side: an id that is there a million times still makes one line
 
 
@@ -52,8 +54,8 @@ class Duplicates:
 
 def _examples(surplus: DataFrame, count: int, partitions: int) -> tuple[Example, ...]:
     shown = first(surplus, count)
-    beside = {(row["partition"], row["id"] + step) for row in shown for step in (-partitions, partitions)}
-    wanted = surplus.where(F.col("id").isin([id_ for _, id_ in beside])).select("partition", "id").distinct()
+    beside = {row["id"] + step for row in shown for step in (-partitions, partitions)}
+    wanted = surplus.where(F.col("id").isin([id_ for id_ in beside if id_ <= _LARGEST])).select("partition", "id").distinct()
     again = {(row["partition"], row["id"]) for row in (wanted.collect() if beside else ())}
     return tuple(example("duplicate", row, f"{_others(row)}; {_cause(row, again, partitions)}") for row in shown)
 
@@ -67,6 +69,8 @@ def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int) -> st
     before = row["before"]
     if before["partition"] != row["partition"]:
         return "cause: other partition"
+    if before["offset"] == row["offset"]:
+        return "cause: none in the log, the evidence holds this offset twice"
     if None not in (before["timestamp_ms"], row["timestamp_ms"]) and before["timestamp_ms"] == row["timestamp_ms"]:
         return "cause: producer retry (the timestamps are equal)"
     neighbours = [row["id"] + step for step in (-partitions, partitions) if (row["partition"], row["id"] + step) in again]
@@ -96,7 +100,8 @@ def _surplus(records: DataFrame) -> DataFrame:
 
 def _others(row: Row) -> str:
     """``also at offset 17, partition 2 offset 4 and 3 more``; the partition is named where it is another one."""
-    others = [place for place in row["nearby"] if place != (row["partition"], row["offset"])]
+    others = list(row["nearby"])
+    others.remove((row["partition"], row["offset"]))
     named = ", ".join(_place(place, row["partition"]) for place in others)
     more = row["copies"] - 1 - len(others)
     return f"also at {named} and {more} more" if more else f"also at {named}"

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers.base import Evidence, Example, Finding, Verdict
+from verifiers.base import Bounds, Evidence, Example, Finding, Verdict
 
 EXAMPLES = 32
 _CANONICAL = r"\A(0|[1-9][0-9]*)\z"  # not ^…$: Java's $ lets a last line break pass, and the cast trims it
@@ -44,7 +44,7 @@ def rule(evidence: Evidence, count: int, checked: int, undecided: str = "") -> t
         checked: records compared; none makes it UNKNOWN.
         undecided: the verifier's own reason for UNKNOWN, empty when it has none.
     """
-    doubts = [text for text in (_vacuous(checked), _open_transaction(evidence), undecided) if text]
+    doubts = [text for text in (_vacuous(checked), open_transaction(evidence.bounds), undecided) if text]
     found = Verdict.INVALID if count else Verdict.VALID
     return max(found, Verdict.UNKNOWN if doubts else Verdict.VALID), "; ".join(doubts)
 
@@ -54,15 +54,15 @@ def absent(verifier: str, evidence: Evidence, what: str) -> Finding:
     return Finding(verifier, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=f"not in the evidence: {what}")
 
 
-def _vacuous(checked: int) -> str:
-    return "" if checked else "nothing was compared"
-
-
-def _open_transaction(evidence: Evidence) -> str:
+def open_transaction(bounds: Mapping[int, Bounds]) -> str:
     """What is committed above an open transaction is hidden from a read_committed reader: it ends at the LSO (KAFKA-10167)."""
     behind = [
         f"partition {partition} (read to offset {ends.lso} of {ends.hw})"
-        for partition, ends in sorted(evidence.bounds.items())
+        for partition, ends in sorted(bounds.items())
         if ends.lso < ends.hw
     ]
     return f"an open transaction hides the end of {', '.join(behind)}" if behind else ""
+
+
+def _vacuous(checked: int) -> str:
+    return "" if checked else "nothing was compared"

@@ -5,7 +5,7 @@
 
 ``number`` is ``id div P``. Records without an id are in line and block -1, and their number is their offset. A record's
 fingerprint is a 64-bit hash of (partition, id, value). Expected rows are not grouped by offset: their delta is 0, and first and
-last are the positions that demand them (-1 where there are none).
+last are the positions that demand them (-1 where one has none).
 """
 
 from collections.abc import Mapping, Sequence
@@ -116,7 +116,8 @@ def summarize_expected(evidence: Evidence, limits: Limits) -> Groups | None:
     rows = _keyed(evidence.expected, evidence, limits, "position").selectExpr(
         *_HOME, "0L AS delta", *_ROW, "position", "required"
     )
-    places = ("coalesce(min(position), -1L) AS first", "coalesce(max(position), -1L) AS last")
+    ends = {"min": "first", "max": "last"}
+    places = (f"IF(count(position) = count(*), {end}(position), -1L) AS {name}" for end, name in ends.items())
     totals = (*_TOTALS, "count_if(NOT required) AS optional", *places)
     return _bounded(rows, totals, limits, by_offset=False, placed=True)
 

@@ -72,7 +72,7 @@ def judge(
     evidence: Evidence, expected: Groups | None, observed: Groups | None, limits: Limits, *, unique: bool
 ) -> tuple[Finding, ...]:
     """The same, from the groups of both sides; None where there are too many."""
-    whole = evidence if unique else replace(evidence, expected=_demanded(evidence.expected))
+    whole = evidence if unique else replace(evidence, expected=demanded(evidence.expected))
     if expected is None or observed is None or not (unique or observed.by_offset):
         return _directly(whole)
     partitions = max(1, len(evidence.bounds))
@@ -96,6 +96,12 @@ def judge(
         return tuple(one.result() for one in asked)
 
 
+def demanded(expected: DataFrame) -> DataFrame:
+    """Of the rows of an id the first, by (partition, position)."""
+    firsts = expected.groupBy("id").agg(F.expr("min_by(struct(*), struct(partition, position)) AS first"))
+    return firsts.select("first.*").select(*expected.columns)
+
+
 def _directly(evidence: Evidence) -> tuple[Finding, ...]:
     return tuple(verifier.check(evidence) for verifier in (Duplicates(), Gaps(), Ordering(), Values()))
 
@@ -105,12 +111,6 @@ def _sound(evidence: Evidence, proved: int, observed: Groups) -> tuple[Finding, 
     verdict, note = rule(evidence, 0, proved)
     none = [Finding(name, evidence.subject, verdict, 0, proved, dict.fromkeys(kinds, 0), (), note) for name, kinds in _KINDS]
     return (none[0], none[1], _ordering(evidence, evidence, observed, _DEFAULT), none[2])
-
-
-def _demanded(expected: DataFrame) -> DataFrame:
-    """Of the rows of an id the first."""
-    firsts = expected.groupBy("id").agg(F.expr("min_by(struct(*), struct(partition, position)) AS first"))
-    return firsts.select("first.*").select(*expected.columns)
 
 
 # which blocks are read again -----------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def _narrowed(
     rows = groups.decoded(evidence.observed)
     observed = _within(rows, evidence, doubtful, limits, _span(sides[1], evidence, doubtful, "offset"))
     narrow = replace(
-        evidence, expected=expected if unique else _demanded(expected), observed=observed.select(*evidence.observed.columns)
+        evidence, expected=expected if unique else demanded(expected), observed=observed.select(*evidence.observed.columns)
     )
     kept = (narrow.expected.persist(), narrow.observed.persist())
     try:
@@ -256,7 +256,7 @@ def _inversions(sides: Sequence[Evidence], late: Sequence[Late]) -> Sequence[Row
             partition=one.partition,
             offset=one.offset,
             id=one.number * partitions + one.line,
-            timestamp_ms=times[one.partition, one.offset],
+            timestamp_ms=times.get((one.partition, one.offset)),  # None: the evidence has another offset twice instead
             number=one.number,
             highest=one.highest,
             highest_id=one.highest * partitions + one.line,

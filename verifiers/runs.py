@@ -6,6 +6,7 @@ late as far as their numbers are below the highest before it in its line.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -67,10 +68,13 @@ class LateRuns:
             yield int(partition), int(self.records[here].sum()), int((self.highest - self.runs.first)[here].max())
 
     def first(self, count: int) -> Iterator[Late]:
-        """The first late records."""
-        for place in range(min(count, len(self.runs))):
+        """The first late records, so many at most."""
+        return islice(self._each(), count)
+
+    def _each(self) -> Iterator[Late]:
+        for place in range(len(self.runs)):
             run = self.runs.taken(np.array([place]))
-            for step in range(min(count, int(self.records[place]))):
+            for step in range(int(self.records[place])):
                 yield Late(
                     int(run.partition[0]),
                     int(run.offset[0]) + step,

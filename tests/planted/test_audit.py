@@ -1,5 +1,6 @@
 """Folders of Parquet that somebody landed, audited without a cluster."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from chaos import audit, audit_identity, audit_logs
 from chaos.audit_logs import AuditUsageError
 from chaos.errors import InconclusiveError
-from verifiers.base import Verdict
+from verifiers.base import Bounds, Verdict
 from verifiers.groups import Limits
 
 SOURCE = [(id_ % 3, id_ // 3, str(id_), str(id_)) for id_ in range(60)]
@@ -21,11 +22,11 @@ COLUMNS = "partition int, offset long, key string, value string"
 def audited(spark, tmp_path):
     """Land two logs, and audit them; the findings by verifier."""
 
-    def ask(source, sink, model="square", identity=audit_identity.dense, columns=COLUMNS):
+    def ask(source, sink, model="square", identity=audit_identity.dense, columns=COLUMNS, limits=LIMITS):
         land(spark, tmp_path / "source", source)
         land(spark, tmp_path / "sink", sink, columns)
         logs = audit_logs.landed(spark, str(tmp_path))
-        findings, records = audit.judge(logs, identity(logs, audit_identity.model(model)), LIMITS)
+        findings, records = audit.judge(logs, identity(logs, audit_identity.model(model)), limits)
         assert records == len(source) + len(sink) or "isolation" in columns
         return {finding.verifier: finding for finding in findings}
 
@@ -88,10 +89,61 @@ def test_the_order_of_any_keys_is_that_of_the_source(audited):
     assert {one.id for one in found["values"].examples} == {"stray", "alone"}
 
 
-def test_keys_that_are_no_ids(audited):
-    """Nothing is judged by them; it is told where the first is, and what to do."""
-    with pytest.raises(InconclusiveError, match=r"1 of the source's keys are no ids, .*offset 99: '0x1'; .*--identity key"):
-        audited([*SOURCE, (0, 99, "0x1", "1")], SINK)
+@pytest.mark.parametrize("limits", [LIMITS, replace(LIMITS, most_groups=1)])
+@pytest.mark.parametrize(
+    ("identity", "key", "message"),
+    [
+        (audit_identity.dense, "0x1", "keys are no ids, the first at partition 0 offset 99: '0x1'"),
+        (audit_identity.by_key, None, "records have no key, or not the header, the first at partition 0 offset 99: None"),
+    ],
+)
+def test_records_that_nothing_identifies(audited, identity, key, message, limits):
+    """However many groups there are: nothing is judged by them; it is told where the first is, and what to do."""
+    with pytest.raises(InconclusiveError) as error:
+        audited([*SOURCE, (0, 99, key, "1"), (1, 99, key, "1")], SINK, identity=identity, limits=limits)
+
+    assert str(error.value) == f"2 of the source's {message}; name what identifies a record: --identity key or header:NAME"
+
+
+@pytest.mark.parametrize("name", ["source", "sink"])
+def test_a_log_that_was_landed_twice(audited, name):
+    """It is no log."""
+    logs = {"source": SOURCE, "sink": SINK}
+    logs[name] = logs[name] * 2
+
+    with pytest.raises(
+        AuditUsageError, match=rf"^{name}: partition 0 has 40 records at 2[01] offsets: it was landed more than"
+    ):
+        audited(**logs)
+
+
+def test_an_open_transaction_in_the_source(spark, tmp_path):
+    """What it hides may be demanded, too; what is there already is judged."""
+    land(spark, tmp_path / "source", SOURCE)
+    land(spark, tmp_path / "sink", SINK)
+    logs = audit_logs.landed(spark, str(tmp_path))
+    logs = replace(logs, source_ends={**logs.source_ends, 1: Bounds(0, 20, 25)}, positions={0: 20, 1: 20, 2: 20})
+
+    findings, _ = audit.judge(logs, audit_identity.dense(logs, audit_identity.model("square")), LIMITS)
+
+    note = "in the source, an open transaction hides the end of partition 1 (read to offset 20 of 25)"
+    doubted = dict.fromkeys(("gaps", "values", "offsets"), (Verdict.UNKNOWN, note))
+    assert {one.verifier: (one.verdict, one.note) for one in findings} == doubted | dict.fromkeys(
+        ("duplicates", "ordering"), (Verdict.VALID, "")
+    )
+
+
+def test_a_position_between_two_records_of_one_id(spark, tmp_path):
+    """The first demands the row, so it is not written ahead of the position."""
+    land(spark, tmp_path / "source", [*SOURCE, (0, 20, "3", "3")])
+    land(spark, tmp_path / "sink", SINK)
+    logs = replace(audit_logs.landed(spark, str(tmp_path)), positions={0: 20, 1: 20, 2: 20})
+
+    findings, _ = audit.judge(logs, audit_identity.dense(logs, audit_identity.model("square")), LIMITS)
+
+    assert {one.verifier: (one.verdict, one.count) for one in findings} == dict.fromkeys(
+        ("duplicates", "gaps", "ordering", "values", "offsets"), (Verdict.VALID, 0)
+    )
 
 
 def test_no_records_at_all(audited):

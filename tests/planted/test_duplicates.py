@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from tests.planted.log import BEGAN_MS, Judge, Log, clean
+from tests.planted.log import BEGAN_MS, Judge, Log, Record, clean
 from verifiers.base import Example, Finding, Verdict
 
 RETRY = "; cause: producer retry (the timestamps are equal)"
@@ -153,3 +153,23 @@ def test_the_copy_before_decides_the_cause(judge: Judge) -> None:
         "cause: unknown (+491 ms)",
         RETRY.removeprefix("; "),
     ]
+
+
+def test_the_largest_id_twice(judge: Judge) -> None:
+    """The one after it would be no long any more."""
+    largest = Record(0, 20, BEGAN_MS, str(2**63 - 1), "9")
+
+    finding = judge("duplicates", clean().plus(largest, largest._replace(offset=21, timestamp_ms=BEGAN_MS + 1)))
+
+    assert (finding.verdict, finding.count) == (Verdict.INVALID, 1)
+    assert [(one.id, one.offset) for one in finding.examples] == [(2**63 - 1, 21)]
+
+
+def test_one_place_twice(judge: Judge) -> None:
+    """No log holds two records at an offset: the same rows were landed twice."""
+    log = clean()
+
+    finding = judge("duplicates", log.plus(log.record(9)))
+
+    assert (finding.verdict, finding.count) == (Verdict.INVALID, 1)
+    assert finding.examples[0].detail == "also at offset 3; cause: none in the log, the evidence holds this offset twice"

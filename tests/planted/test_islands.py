@@ -114,6 +114,41 @@ def test_one_record_that_need_not_be_there(spark: SparkSession, limits: Limits) 
     assert found[1].counts["recovered"] == 1
 
 
+@pytest.mark.parametrize("limits", [Limits(), BY_OFFSET, WITHOUT])
+def test_more_late_runs_than_can_be_shown(spark: SparkSession, limits: Limits) -> None:
+    """Two runs of 17 late records each: 32 of the 34 are shown, as of any finding."""
+    once = clean(18, 1).observed
+    again = tuple(row._replace(offset=row.offset + 30 * turn) for turn in range(3) for row in once)
+    evidence = replace(clean(18, 1), observed=again).evidence(spark)
+
+    found = islands.check(evidence, limits)
+
+    assert found == directly(evidence)
+    assert (found[2].count, len(found[2].examples)) == (34, 32)
+
+
+def test_rows_of_which_only_some_have_a_position(spark: SparkSession) -> None:
+    """Those without are read again, too: the last one is lost."""
+    log = clean(96).demanding(93, position=None).without(93)
+
+    found = islands.check(log.evidence(spark), BY_OFFSET)
+
+    assert found == directly(log.evidence(spark))
+    assert [(finding.count, finding.checked) for finding in found] == [(0, 95), (1, 96), (0, 95), (0, 95)]
+
+
+def test_a_run_that_holds_an_offset_twice(spark: SparkSession) -> None:
+    """As many rows as numbers, but one is there twice and one is missing. No log is so; it was landed twice in part."""
+    log = clean(11, 1)
+    places = ((10, 0), (0, 1), (1, 2), (1, 2), (3, 4))
+    log = replace(log, observed=tuple(log.record(id_)._replace(offset=offset) for id_, offset in places))
+
+    found = islands.check(log.evidence(spark), BY_OFFSET)
+
+    assert [finding.count for finding in found] == [1, 7, 4, 0]
+    assert "the evidence holds this offset twice" in found[0].examples[0].detail
+
+
 def test_order_is_judged_by_islands(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is sorted, whether rows are read again or not."""
     monkeypatch.delattr(Ordering, "check")
@@ -181,7 +216,7 @@ def test_a_block_that_lacks_a_record_and_has_another_twice(spark: SparkSession) 
 
 def test_where_no_id_is_demanded_twice_nobody_looks_for_the_first(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would cost a shuffle."""
-    monkeypatch.delattr(islands, "_demanded")
+    monkeypatch.delattr(islands, "demanded")
 
     found = islands.check(clean(96).without(9).evidence(spark), BY_OFFSET)
 
