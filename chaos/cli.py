@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chaos.errors import ChaosError, RuntimeUnavailableError, ScenarioError
+from chaos.errors import ChaosError, InconclusiveError, RuntimeUnavailableError, ScenarioError
 
 if TYPE_CHECKING:
     from chaos.scenario.model import Scenario
@@ -181,6 +181,8 @@ def main() -> None:
         sys.exit(_say(str(error), 2))
     except RuntimeUnavailableError as error:
         sys.exit(_say(f"chaos: {error}", 4))
+    except InconclusiveError as error:
+        sys.exit(_say(f"chaos: {error}", 3))
     except ChaosError as error:
         sys.exit(_say(f"chaos: {error}", 1))
 

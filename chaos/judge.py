@@ -30,6 +30,8 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
     except landed.EvidenceError as error:
         raise InconclusiveError(str(error)) from error
+    if not evidence:
+        raise InconclusiveError("there is no evidence: the run did not come that far")
     of_logs = [name for name in scenario.verify if name in VERIFIERS]
     asked = [(name, one) for one in evidence for name in of_logs if _applies(name, one.subject, subjects)]
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning

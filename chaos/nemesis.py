@@ -108,7 +108,7 @@ class Nemesis:
             self._let_go(step.name)
             return
         with self._slot():
-            goes_on = self._goes_on(step.name, watch)
+            goes_on = self._goes_on(step, watch)
             if goes_on and self._do("inject", step.name, lambda: self._inject(step), kind=fault.kind, draw=step.draw):
                 self._do("prove", step.name, lambda: self._prove(step.name))
                 self._release(step.name)
@@ -128,19 +128,19 @@ class Nemesis:
             if self._slots is not None and taken:
                 self._slots.release()
 
-    def _goes_on(self, name: str, watch: Watch) -> bool:
+    def _goes_on(self, step: Step, watch: Watch) -> bool:
         """One at a time: the output has grown since the last heal. What stands still has nothing that could be broken.
 
-        A fault whose turn comes when all of the workload is through is spared.
+        A fault by chance whose turn comes when all of the workload is through is spared.
         """
         if self._slots is None:
             return True
-        if not self._do("resume", name, lambda: self._await_growth(watch)):
+        if not self._do("resume", step.name, lambda: self._await_growth(watch)):
             return False
-        is_over = triggers.committed(self._history) >= watch.total
-        if is_over:
-            self._history.record("nemesis", "info", "spared", fault=name)
-        return not is_over
+        spared = step.by_chance and triggers.committed(self._history) >= watch.total
+        if spared:
+            self._history.record("nemesis", "info", "spared", fault=step.name)
+        return not spared
 
     def _await_growth(self, watch: Watch) -> Mapping[str, Any]:
         now = partial(triggers.committed, self._history)

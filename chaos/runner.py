@@ -39,6 +39,7 @@ from chaos.scenario.pipelines import ConsumeTransformProducePipeline, FillSource
 from chaos.scenario.plan import Schedule, to_json
 from chaos.subjects import Driver, Subject
 from chaos.system.addresses import CLIENTS
+from chaos.system.kafka import Offsets
 from chaos.system.system import System
 from chaos.triggers import Watch
 from pipelines.base import Endpoints, Pipeline, Topics
@@ -50,6 +51,7 @@ from pipelines.square import CHECKPOINT
 _FLOWS_WITHIN_S = 60.0
 _DRAINS_WITHIN_S = 60.0
 _RECOVERS_WITHIN_S = 60.0
+_SETTLES_WITHIN_S = 30.0
 _TRIGGER_SLACK_S = 60.0
 _PIPELINE = "pipeline"
 _GROUPS = {"spark_square": "spark", "consume_transform_produce": "app", "command": "app", "fill_source": "loader"}
@@ -187,6 +189,17 @@ class Run:
         )
         for subject in self._subjects:
             subject.stop()
+        self._all_loaded()
+
+    def _all_loaded(self) -> None:
+        """A loader that fails leaves a smaller workload than was asked for, and the pipeline an easy life."""
+        said = self._history.latest("loader", "loaded")
+        sent = said.value["records"] if said else 0
+        if sent < self._total:
+            code = self._subjects[-1].process.exit_code()
+            raise InconclusiveError(
+                f"the loader ended with {code} after {sent or 'some'} of {self._total} records; see its log"
+            )
 
     def _observe(self) -> None:
         """Source first: what the sink must hold is the model of the source as it was landed.
@@ -198,16 +211,29 @@ class Run:
         kafka, folder = self._system.kafka, self._folder / "evidence"
         spark = self._session.spark()
         auditor.suit(spark, self._total)
-        offsets = {topic: kafka.settled_offsets(topic, PARTITIONS) for topic in self._names()}
+        offsets, positions = self._settled()
         land = partial(auditor.land, spark, kafka.bootstrap, verify=self.scenario.verify, options=kafka.cluster.java)
         acknowledged = self._loader.expected(spark, self._folder, PARTITIONS)
         ledger = self._folder / LEDGER
         land(self._topics.source, offsets[self._topics.source], acknowledged, "source", folder, ledger=ledger)
         if self._pipeline:
-            positions = self._positions()
             expected = self._pipeline.expected(auditor.landed(spark, folder, "source"))
             isolation = self.scenario.isolation
             land(self._topics.sink, offsets[self._topics.sink], expected, "sink", folder, positions, isolation=isolation)
+
+    def _settled(self) -> tuple[Mapping[str, Mapping[int, Offsets]], Mapping[int, int]]:
+        """Ends of the topics and the pipeline's positions, of one moment: nothing was committed while they were asked for."""
+        ends: Mapping[str, Mapping[int, Offsets]] = {}
+        positions: Mapping[int, int] = {}
+
+        def rest() -> bool:
+            nonlocal ends, positions
+            positions = self._positions() if self._pipeline else {}
+            ends = {topic: self._system.kafka.settled_offsets(topic, PARTITIONS) for topic in self._names()}
+            return not self._pipeline or self._positions() == positions
+
+        clock.wait_until(rest, within_s=_SETTLES_WITHIN_S, reason="the pipeline's position to rest")
+        return ends, positions
 
     def _judge(self) -> None:
         judge(self._session.spark(), self.scenario, self._folder)

@@ -54,6 +54,12 @@ def absent(verifier: str, evidence: Evidence, what: str) -> Finding:
     return Finding(verifier, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=f"not in the evidence: {what}")
 
 
+def hidden(bounds: Mapping[int, Bounds]) -> str:
+    """SQL: whether an open transaction hides the end of the row's partition; what is not seen there may be there."""
+    behind = [str(partition) for partition, ends in bounds.items() if ends.lso < ends.hw]
+    return f"partition IN ({', '.join(behind)})" if behind else "false"
+
+
 def open_transaction(bounds: Mapping[int, Bounds]) -> str:
     """What is committed above an open transaction is hidden from a read_committed reader: it ends at the LSO (KAFKA-10167)."""
     behind = [

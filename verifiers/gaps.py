@@ -1,7 +1,8 @@
 """Gaps: a record that must be in the log and is not.
 
     lost       the pipeline's committed position is past the input that demands the record: it will never come
-    pending    the position is not past it: it may still come; judged too early, or the pipeline is stuck
+    pending    the position is not past it: it may still come; judged too early, or the pipeline is stuck. Or an open
+               transaction hides the end of its partition: it may be there
     recovered  the writer never learned the outcome, and the record is there: allowed
     absent     the writer never learned the outcome, and the record is not there: allowed
 
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Example, Finding
-from verifiers.findings import by_partition, decoded, first, rule
+from verifiers.findings import by_partition, decoded, first, hidden, rule
 
 KINDS = ("lost", "pending", "recovered", "absent")
 
@@ -60,13 +61,14 @@ def _judged(evidence: Evidence) -> DataFrame:
         f"""CASE WHEN seen AND required THEN 'there'
                  WHEN seen THEN 'recovered'
                  WHEN NOT required THEN 'absent'
+                 WHEN {hidden(evidence.bounds)} THEN 'pending'
                  WHEN position IS NULL OR position < {by_partition(evidence.positions)} THEN 'lost'
                  ELSE 'pending' END AS kind""",
     )
 
 
 def _undecided(pending: int) -> str:
-    return f"pending, no committed position is past their input: {pending}" if pending else ""
+    return f"pending, no committed position is past their input, or they may be hidden: {pending}" if pending else ""
 
 
 def _example(row: Row) -> Example:

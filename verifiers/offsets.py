@@ -8,7 +8,8 @@ apart (a checkpoint) is ahead between its write and its commit: ask this of it o
 
 A position is the next offset that will be read. A partition without one stands at its begin, as in `verifiers.gaps`; without
 any position at all nothing can be said. What is behind is also lost (`verifiers.gaps`): there it is missing, here it is one
-half of a commit. Nothing else sees what is ahead: such a log is right, until the pipeline starts again.
+half of a commit. Where an open transaction hides the end of a partition it may be there. Nothing else sees what is ahead:
+such a log is right, until the pipeline starts again.
 
 Easily confused with being ahead: an id that is in the source twice. Its first record demands the row.
 """
@@ -19,7 +20,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers.base import NO_VIEW, Evidence, Example, Finding
-from verifiers.findings import absent, by_partition, decoded, first, rule
+from verifiers.findings import absent, by_partition, decoded, first, hidden, rule
 
 _KINDS = ("behind", "ahead")
 
@@ -51,7 +52,8 @@ def _judged(evidence: Evidence) -> DataFrame:
     seen = decoded(evidence.observed).where("id IS NOT NULL")
     places = seen.groupBy("id").agg(F.expr("min(struct(partition, offset, timestamp_ms)) AS place"))
     position = by_partition(evidence.positions)
-    kind = f"""CASE WHEN place IS NULL AND required AND position < {position} THEN 'behind'
+    absent_for_certain = f"place IS NULL AND NOT {hidden(evidence.bounds)}"
+    kind = f"""CASE WHEN {absent_for_certain} AND required AND position < {position} THEN 'behind'
                     WHEN place IS NOT NULL AND position >= {position} THEN 'ahead'
                     ELSE 'right' END AS kind"""
     demanded = evidence.expected.where("position IS NOT NULL").join(places, "id", "left")

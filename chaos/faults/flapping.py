@@ -10,7 +10,7 @@ from chaos import clock
 from chaos.errors import DeadlineError
 from chaos.faults.base import Injection, Prepare, Proof, Scene
 from chaos.faults.course import Course
-from chaos.faults.network import heal_each, name_of, refused_by
+from chaos.faults.network import heal_each, in_use, name_of, refused_by
 from chaos.faults.targets import resolve_links
 from chaos.scenario.faults.network import FlappingLink
 from chaos.system.links import Link
@@ -39,7 +39,7 @@ class FlappingLinks:
     period_s: float
     downs: int = 0
     ups: int = 0
-    bytes_before: int = 0
+    in_use: int = 0
     course: Course = field(init=False)
 
     def __post_init__(self) -> None:
@@ -47,17 +47,17 @@ class FlappingLinks:
 
     def inject(self) -> None:
         """Begin with the first cut."""
-        self.bytes_before = sum(link.bytes_seen() for link in self.links)
+        self.in_use = in_use(self.links)
         for link in self.links:
             link.cut(self.name)
         self.course.begin()
 
     def proof(self) -> Proof:
-        """Somebody used these links; they were down at least twice, and up in between."""
+        """Somebody's connections were closed; the links were down at least twice, and up in between."""
         with suppress(DeadlineError):  # the numbers say so
             clock.wait_until(self._flapped, within_s=self.hold_s, reason="the links to flap twice")
-        facts = {"downs": self.downs, "ups": self.ups, "bytes_before": self.bytes_before}
-        return Proof(self._flapped() and self.bytes_before > 0, facts)
+        facts = {"downs": self.downs, "ups": self.ups, "in_use": self.in_use}
+        return Proof(self._flapped() and self.in_use > 0, facts)
 
     def heal(self) -> Mapping[str, int]:
         """Open them all for good."""

@@ -22,6 +22,10 @@ _FAILURES = {
     "inject": "it was not injected",
     "heal": "it was not healed",
 }
+_AGAIN = "judge"  # needs nothing but what is written down, and can be done again after a run that was ended in it
+_VAIN = "all of the workload was through before it: the output never grew again"
+_IDLE = "it did not bite"
+_IDLE_AT_MOST = 0.1  # of the faults by chance: some fall on what nobody uses in that moment
 _NOTHING_SAID = "no verifier was asked: the run did not come that far"
 
 
@@ -35,9 +39,12 @@ def build(
     phases = tuple(_phases(events))
     not_sent = scenario.expect == "not_sent" and _never_sent(events)
     excused = [fault for fault in faults if not_sent and fault.triggered_ms is None]
+    excused += _idle([fault for fault in faults if fault.name not in {declared.name for declared in scenario.faults}])
     problems = tuple(_problems(phases, [fault for fault in faults if fault not in excused], findings))
     if scenario.expect == "not_sent" and not not_sent:
         problems = (*problems, f"it was expected that this request is never sent, and {_not_sent_problem(events)}")
+    if scenario.pipeline.kind != "fill_source" and findings and all(finding.subject != "sink" for finding in findings):
+        problems = (*problems, "nothing was said of the sink")
     if scenario.random and not any(fault.bit for fault in faults):
         problems = (*problems, "not one of the faults by chance was in force")
     floor = Verdict.UNKNOWN if problems else Verdict.VALID
@@ -73,15 +80,16 @@ def _judged(findings: Iterable[Finding]) -> Mapping[str, Verdict]:
 
 
 def _phases(events: Iterable[Event]) -> Iterable[PhaseRecord]:
+    marks = [event for event in events if event.f == "phase"]
     began: Event | None = None
-    for event in events:
-        if event.f != "phase":
-            continue
+    for event in marks:
         if event.type == "invoke":
             began = event
         elif began is not None:
             took_s = round(event.elapsed_s - began.elapsed_s, 3)
             yield PhaseRecord(event.value["phase"], began.time_ms, took_s, event.value.get("error", ""))
+    if marks and marks[-1].type == "invoke" and marks[-1].value["phase"] != _AGAIN:
+        yield PhaseRecord(marks[-1].value["phase"], marks[-1].time_ms, 0.0, "the run was ended in the middle of it")
 
 
 def _fault(name: str, kind: str, events: Iterable[Event]) -> FaultRecord:
@@ -105,7 +113,7 @@ def _fault(name: str, kind: str, events: Iterable[Event]) -> FaultRecord:
         healed_ms=when("heal"),
         bit=bit,
         proof=proved.get("proof", {}),
-        problem=_fault_problem(own, bit=bit),
+        problem=_fault_problem(own, bit=bit) or _vain(own["inject", "ok"], events),
         aftermath=_without(own["heal", "ok"].value, "fault", "target") if ("heal", "ok") in own else {},
     )
 
@@ -122,7 +130,23 @@ def _fault_problem(own: Mapping[tuple[str, str], Event], *, bit: bool) -> str:
         return "the run ended before it was injected"
     if ("prove", "fail") in own:
         return f"its proof could not be had: {own['prove', 'fail'].value['error']}"
-    return "" if bit else "it did not bite"
+    return "" if bit else _IDLE
+
+
+def _idle(by_chance: Sequence[FaultRecord]) -> Sequence[FaultRecord]:
+    """Faults by chance that had nothing to break while they lasted, such as a link that nobody used; few are no problem."""
+    idle = [fault for fault in by_chance if fault.problem == _IDLE]
+    return idle if len(idle) <= _IDLE_AT_MOST * len(by_chance) else ()
+
+
+def _vain(injected: Event, events: Iterable[Event]) -> str:
+    """A fault that came when there was nothing left to break proves nothing."""
+    samples = [event for event in events if (event.process, event.f) == ("sampler", "progress")]
+    before = [event.value for event in samples if event.index < injected.index]
+    if not before or before[-1]["committed"] < before[-1]["total"]:
+        return ""
+    most = max(value["end"] for value in before)
+    return "" if any(event.value["end"] > most for event in samples if event.index > injected.index) else _VAIN
 
 
 def _problems(phases: Iterable[PhaseRecord], faults: Iterable[FaultRecord], findings: Sequence[Finding]) -> Iterable[str]:

@@ -24,11 +24,13 @@ class Step:
     Attributes:
         name: unique in the scenario.
         draw: seeds the random choices of this injection, whatever the other steps do.
+        by_chance: whether it was drawn for ``random:``; one that was declared must happen.
     """
 
     name: str
     fault: Fault
     draw: int
+    by_chance: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,8 @@ def plan(scenario: Scenario, run_seed: int) -> Schedule:
     """
     seed = scenario_seed(run_seed, scenario.name)
     by_chance = tuple(scenario.random.drawn(seed, scenario.workload.loading_s)) if scenario.random else ()
-    steps = tuple(Step(fault.name, fault, _drawn(seed, fault.name)) for fault in (*scenario.faults, *by_chance))
+    declared = [(fault, False) for fault in scenario.faults] + [(fault, True) for fault in by_chance]
+    steps = tuple(Step(fault.name, fault, _drawn(seed, fault.name), chance) for fault, chance in declared)
     return Schedule(scenario.name, run_seed, steps, at_once=1 if by_chance else None)
 
 
@@ -69,7 +72,10 @@ def describe(schedule: Schedule) -> list[str]:
 
 def to_json(schedule: Schedule) -> dict[str, Any]:
     """As JSON values; faults are written as they are declared, units included."""
-    steps = [{"name": step.name, "draw": step.draw, "fault": step.fault.model_dump(mode="json")} for step in schedule.steps]
+    steps = [
+        {"name": step.name, "draw": step.draw, "by_chance": step.by_chance, "fault": step.fault.model_dump(mode="json")}
+        for step in schedule.steps
+    ]
     return {"scenario": schedule.scenario, "seed": schedule.seed, "at_once": schedule.at_once, "steps": steps}
 
 
@@ -80,7 +86,10 @@ def from_json(value: Mapping[str, Any]) -> Schedule:
         KeyError: something is missing.
         pydantic.ValidationError: a fault is none of this version's grammar.
     """
-    steps = tuple(Step(step["name"], _FAULT.validate_python(step["fault"]), step["draw"]) for step in value["steps"])
+    steps = tuple(
+        Step(step["name"], _FAULT.validate_python(step["fault"]), step["draw"], step.get("by_chance", False))
+        for step in value["steps"]
+    )
     return Schedule(value["scenario"], value["seed"], steps, value.get("at_once"))
 
 

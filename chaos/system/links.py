@@ -56,6 +56,10 @@ class Link:
         """Bytes that entered the link so far, whether they came out or not."""
         return self._total("kafka", "bytes", stream)
 
+    def connections(self) -> int:
+        """How many are open now."""
+        return self._total("kafka", "connections_open", "up")
+
     def swallowed(self, name: str, stream: str) -> int:
         """Bytes that a `blackhole` of this name has swallowed so far."""
         return self._total(name, "swallowed", stream)

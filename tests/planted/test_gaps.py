@@ -45,7 +45,8 @@ def test_the_committed_position_decides(judge: Judge, position: int, verdict: Ve
 
     assert (finding.verdict, finding.counts) == (verdict, NONE | {kind: 1})
     assert [(one.anomaly, one.id) for one in finding.examples] == [(kind, 9)]
-    assert finding.note == ("pending, no committed position is past their input: 1" if kind == "pending" else "")
+    why = "pending, no committed position is past their input, or they may be hidden: 1"
+    assert finding.note == (why if kind == "pending" else "")
 
 
 @pytest.mark.parametrize("positions", [{}, {1: 8, 2: 8}])
@@ -64,7 +65,7 @@ def test_lost_and_pending_together(judge: Judge, pending: tuple[int, ...]) -> No
     counts = NONE | {"lost": 1, "pending": len(pending)}
     assert (finding.verdict, finding.count, finding.checked, finding.counts) == (Verdict.INVALID, 1, 24, counts)
     assert [(one.anomaly, one.id) for one in finding.examples] == [("lost", 9), *(("pending", id_) for id_ in pending)]
-    assert finding.note == f"pending, no committed position is past their input: {len(pending)}"
+    assert finding.note == f"pending, no committed position is past their input, or they may be hidden: {len(pending)}"
 
 
 def test_an_acknowledged_write_that_is_not_in_the_source(judge: Judge) -> None:
@@ -101,3 +102,12 @@ def test_a_key_that_is_no_id_fills_no_gap(judge: Judge) -> None:
     finding = judge("gaps", clean().changed(9, key="09").changed(12, key="12\n"))
 
     assert [one.id for one in finding.examples] == [9, 12]
+
+
+def test_what_an_open_transaction_may_hide_is_not_lost(judge: Judge) -> None:
+    """It may have been written above the last stable offset; of another partition it is lost."""
+    finding = judge("gaps", clean().without(3, 4).with_open_transaction(0))
+
+    assert (finding.verdict, finding.count, finding.counts["pending"]) == (Verdict.INVALID, 1, 1)
+    assert [(one.anomaly, one.id) for one in finding.examples] == [("pending", 3), ("lost", 4)]
+    assert judge("gaps", clean().without(3).with_open_transaction(0)).verdict is Verdict.UNKNOWN

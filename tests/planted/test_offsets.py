@@ -94,3 +94,12 @@ def test_rows_without_an_input_are_not_compared(judge: Judge) -> None:
     finding = judge("offsets", ledger().with_positions({0: 1}))
 
     assert (finding.verdict, finding.note) == (Verdict.UNKNOWN, "nothing was compared")
+
+
+def test_what_an_open_transaction_may_hide_is_not_behind(judge: Judge) -> None:
+    """It may have been written above the last stable offset; of another partition it was not."""
+    finding = judge("offsets", clean().without(3, 4).with_open_transaction(0))
+
+    assert (finding.verdict, finding.counts) == (Verdict.INVALID, {"behind": 1, "ahead": 0})
+    assert [(one.anomaly, one.id) for one in finding.examples] == [("behind", 4)]
+    assert judge("offsets", clean().without(3).with_open_transaction(0)).verdict is Verdict.UNKNOWN

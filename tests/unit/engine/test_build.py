@@ -93,7 +93,7 @@ def test_any_violation_is_invalid(subject):
 )
 def test_a_fault_that_proves_nothing_makes_the_run_unknown(lines, problem):
     """Whatever the verifiers say: without the fault they said nothing about it."""
-    outcome = report(lines)
+    outcome = report((*lines, GOOD[-1]))
 
     assert outcome.verdict is Verdict.UNKNOWN
     assert outcome.problems == (f"{FAULT}: {problem}",)
@@ -272,3 +272,61 @@ def test_a_fault_for_which_the_output_did_not_go_on_is_a_problem():
     (fault,) = report((*PHASES, nemesis("ok", "trigger"), nemesis("fail", "resume", error="waited 60 s"))).faults
 
     assert fault.problem == "it was not injected: waited 60 s"
+
+
+def late(before, *after, total=12):
+    """A good run, of which so much was committed, at these ends, before the fault and after it."""
+    samples = [
+        ("sampler", "info", "progress", {"committed": min(end, total), "total": total, "end": end}) for end in (before, *after)
+    ]
+    return (*GOOD[:2], samples[0], *GOOD[2:4], *samples[1:], *GOOD[8:])
+
+
+def test_a_fault_that_came_when_all_was_done_is_a_problem():
+    """It was in force, and there was nothing left that could go wrong."""
+    outcome = report(late(16, 16))
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.problems == (f"{FAULT}: all of the workload was through before it: the output never grew again",)
+
+
+@pytest.mark.parametrize(("before", "after"), [(11, 16), (11, 11), (14, 16)])
+def test_a_fault_in_a_run_under_way(before, after):
+    """Also when markers made it look like all, or when the output stopped for good: that is for others to tell."""
+    assert report(late(before, after)).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("phase", "problems"), [("observe", ("observe: the run was ended in the middle of it",)), ("judge", ())]
+)
+def test_a_phase_that_was_ended_in_the_middle(phase, problems):
+    """SIGKILL writes no event; judging alone can be done again."""
+    assert report((*GOOD, ("runner", "invoke", "phase", {"phase": phase}))).problems == problems
+
+
+@pytest.mark.parametrize(("pipeline", "problems"), [("spark_square", ("nothing was said of the sink",)), ("fill_source", ())])
+def test_a_run_whose_sink_was_not_landed(pipeline, problems):
+    """What is said of the source says nothing of the pipeline."""
+    outcome = report(found=findings()[:2], pipeline={"kind": pipeline})
+
+    assert (outcome.problems, outcome.verdict) == (problems, Verdict.UNKNOWN if problems else Verdict.VALID)
+
+
+@pytest.mark.parametrize(("idle", "verdict"), [(1, Verdict.VALID), (2, Verdict.UNKNOWN)])
+def test_a_fault_by_chance_may_fall_on_what_nobody_uses(idle, verdict):
+    """One in ten; a declared one must bite, and most must show what a pipeline bears."""
+    soak = {"random": {"every": "2s", "pick": [{"fault": {"kind": "kill_broker", "target": "any"}}]}}
+    scenario = Scenario.model_validate(SCENARIO | soak | {"faults": [], "workload": {"records": 40000, "rate": "1000/s"}})
+    drawn = [step.name for step in plan(scenario, 7).steps][:10]
+    spared = [("nemesis", "info", "spared", {"fault": step.name}) for step in plan(scenario, 7).steps[10:]]
+    lives = [
+        ("nemesis", "ok", f, {"fault": name, "bit": place >= idle, "proof": {}})
+        for place, name in enumerate(drawn)
+        for f in ("trigger", "inject", "prove", "heal")
+    ]
+
+    outcome = build(scenario, plan(scenario, 7), events(*PHASES, *spared, *lives), findings(), Path("runs/x"), "pytest …")
+
+    assert len(drawn) == 10
+    assert outcome.verdict is verdict
+    assert outcome.problems == (() if verdict is Verdict.VALID else tuple(f"{name}: it did not bite" for name in drawn[:2]))

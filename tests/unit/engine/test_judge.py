@@ -6,7 +6,8 @@ from typing import get_args
 import pytest
 
 from chaos import auditor
-from chaos.judge import _applies
+from chaos.errors import InconclusiveError
+from chaos.judge import _applies, judge
 from chaos.scenario.model import VerifierName
 
 
@@ -23,6 +24,14 @@ from chaos.scenario.model import VerifierName
 def test_a_verifier_is_asked_of_its_own_logs(name, subjects, asked):
     """One that has no log of its own in this run is asked all the same: it says UNKNOWN, and is not silently left out."""
     assert [subject for subject in subjects if _applies(name, subject, subjects)] == asked
+
+
+def test_a_run_that_was_never_landed(tmp_path):
+    """There is nothing to judge."""
+    scenario = SimpleNamespace(verify=("duplicates", "progress"))
+
+    with pytest.raises(InconclusiveError, match="there is no evidence: the run did not come that far"):
+        judge(None, scenario, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -50,14 +50,16 @@ def played(tmp_path, monkeypatch):
     """Plays fakes in the place of a scenario's faults, in its order; returns nemesis, history and watch."""
     histories = ExitStack()
 
-    def play(*injections, at_once=None):
+    def play(*injections, at_once=None, by_chance=False):
         fakes = iter(injections)
         monkeypatch.setattr(nemesis, "prepare", lambda *_: next(fakes))
         faults = [{"kind": "kill_broker", "target": "any", "when": {"after": "0s"}} for _ in injections]
         scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, faults=faults)
         history, stop = histories.enter_context(History(tmp_path / "history.jsonl")), Flag()
         watch = Watch(history, clock.monotonic_s(), 100, 1.0, stop)
-        schedule = replace(plan(scenario, 1), at_once=at_once)
+        schedule = plan(scenario, 1)
+        steps = tuple(replace(step, by_chance=by_chance) for step in schedule.steps)
+        schedule = replace(schedule, steps=steps, at_once=at_once)
         return Nemesis(schedule, Scene(None, {}), history, stop), history, watch
 
     with histories:
@@ -108,13 +110,25 @@ def test_a_fault_of_a_run_that_stands_still_is_not_injected(played, monkeypatch)
 def test_a_fault_whose_turn_comes_too_late_is_spared(played):
     """All of the workload was through: there is nothing to break, and nobody is to blame."""
     done = []
-    runner, history, watch = played(FakeInjection("broker-1", done), at_once=1)
+    runner, history, watch = played(FakeInjection("broker-1", done), at_once=1, by_chance=True)
     history.record("sampler", "info", "progress", committed=watch.total)
 
     runner.run(watch, lambda: None)
 
     assert done == []
     assert history.latest("nemesis", "spared").value == {"fault": "kill_broker-1"}
+
+
+def test_a_fault_that_was_declared_is_never_spared(played):
+    """Whoever wrote it down wants it, also beside faults by chance; that it came too late is for the report to say."""
+    done = []
+    runner, history, watch = played(FakeInjection("broker-1", done), at_once=1)
+    history.record("sampler", "info", "progress", committed=watch.total)
+
+    runner.run(watch, lambda: None)
+
+    assert [what for _, what in done] == ["inject", "proof", "heal"]
+    assert history.latest("nemesis", "spared") is None
 
 
 def test_a_fault_that_did_not_bite_is_written_down_as_such(played):
