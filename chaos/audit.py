@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+from pyspark.sql import DataFrame, Row, SparkSession
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from chaos import audit_identity, audit_logs, clock
+from chaos.audit_doubts import doubted
 from chaos.audit_identity import Asked
 from chaos.audit_logs import AuditUsageError, Logs, Topics
 from chaos.errors import InconclusiveError
@@ -34,7 +34,7 @@ from chaos.report.wording import number, one_line, seconds
 from chaos.runtime import artifacts, preflight
 from verifiers import VERIFIERS, islands
 from verifiers.base import Evidence, Example, Finding, Verdict
-from verifiers.findings import open_transaction, rule
+from verifiers.findings import first, rule
 from verifiers.groups import UNDECODABLE, Groups, Limits
 
 EXIT = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
@@ -127,17 +127,14 @@ def judge(logs: Logs, asked: Asked, limits: Limits) -> tuple[tuple[Finding, ...]
         if side is not None and side.placed:
             _landed_once(side, name)
     if expected is None or UNDECODABLE in expected["line"]:
-        _identified(asked)
+        audit_identity.identified(asked)
     found = islands.judge(evidence, expected, observed, limits, unique=asked.unique)
     if logs.positions is not None:
         once = evidence if asked.unique else replace(evidence, expected=islands.demanded(evidence.expected))
         found = (*found, VERIFIERS["offsets"].check(once))
     if logs.uncommitted is not None:
-        found = (*found, _read_committed(evidence, logs.uncommitted))
-    hidden = open_transaction(logs.source_ends)
-    if hidden:
-        found = tuple(_doubted(one, f"in the source, {hidden}") for one in found)
-    return _named(found, asked), logs.records
+        found = (*found, _read_committed(evidence, logs.sink, logs.uncommitted))
+    return _named([doubted(one, logs) for one in found], asked), logs.records
 
 
 def write(path: Path, audit: Audit) -> None:
@@ -210,23 +207,6 @@ def _landed_once(log: Groups, name: str) -> None:
             raise AuditUsageError(f"{what}: it was landed more than once; land each topic once, into an empty folder")
 
 
-def _identified(asked: Asked) -> None:
-    """Each record of the source is."""
-    lost, first = asked.unnamed.agg(F.count("*"), F.expr("min(struct(partition, offset, key))")).collect()[0]
-    if lost:
-        place = f"the first at partition {first['partition']} offset {first['offset']}: {first['key']!r}"
-        remedy = "name what identifies a record: --identity key or header:NAME"
-        raise InconclusiveError(f"{lost} of the source's {asked.why}, {place}; {remedy}")
-
-
-def _doubted(finding: Finding, why: str) -> Finding:
-    """What is hidden may demand more; what is there already is there."""
-    if finding.verifier not in {"gaps", "values", "offsets"}:
-        return finding
-    note = "; ".join(text for text in (finding.note, why) if text)
-    return replace(finding, verdict=max(finding.verdict, Verdict.UNKNOWN), note=note)
-
-
 def _named(findings: Sequence[Finding], asked: Asked) -> tuple[Finding, ...]:
     """With keys in place of ids that were made here, also where a detail speaks of other records."""
     if asked.keys is None:
@@ -250,20 +230,33 @@ def _renamed(one: Example, keys: Mapping[int, str]) -> Example:
     return replace(one, id=None if one.id is None else keys.get(one.id), detail=detail)  # type: ignore[arg-type]
 
 
-def _read_committed(evidence: Evidence, uncommitted: DataFrame) -> Finding:
-    """Every committed row is in the uncommitted view as well; what is only there was aborted, or is open."""
+def _read_committed(evidence: Evidence, sink: DataFrame, uncommitted: DataFrame) -> Finding:
+    """Every committed row is in the uncommitted view as well; what is only there was aborted, or is open.
+
+    Args:
+        sink: the committed view as it was landed: the evidence may have an id in place of the key.
+    """
     place, row = ["partition", "offset"], "struct(key, value)"
-    both = evidence.observed.selectExpr(*place, f"{row} AS read").join(
+    both = sink.selectExpr(*place, "timestamp_ms", f"{row} AS read").join(
         uncommitted.selectExpr(*place, f"{row} AS there"), place, "full"
     )
     kinds = both.selectExpr(
-        "CASE WHEN read IS NULL THEN 'aborted' WHEN read <=> there THEN 'same' ELSE 'split view' END AS kind"
+        "*", "CASE WHEN read IS NULL THEN 'aborted' WHEN read <=> there THEN 'same' ELSE 'split view' END AS kind"
     )
     found = {one["kind"]: one["count"] for one in kinds.groupBy("kind").count().collect()}
     split, hidden = found.get("split view", 0), found.get("aborted", 0)
     checked = sum(found.values())
     verdict, note = rule(evidence, split, checked)
-    return Finding("atomicity", "sink", verdict, split, checked, {"split view": split, "aborted": hidden}, (), note)
+    examples = tuple(_split(one) for one in first(kinds.where("kind = 'split view'"), split))
+    return Finding("atomicity", "sink", verdict, split, checked, {"split view": split, "aborted": hidden}, examples, note)
+
+
+def _split(row: Row) -> Example:
+    """No id: what the views disagree about may be the key."""
+    read, there = row["read"], row["there"]
+    shown = f"key {there['key']!r}, value {there['value']!r}" if there is not None else "nothing"
+    detail = f"key {read['key']!r}, value {read['value']!r}; the uncommitted view shows {shown} here"
+    return Example("split view", row["partition"], row["offset"], None, row["timestamp_ms"], detail)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.audit_logs import AuditUsageError, Ends, Logs
+from chaos.errors import InconclusiveError
 from verifiers.base import Bounds, Evidence
 from verifiers.groups import decoded
 
@@ -93,6 +94,19 @@ def by_key(logs: Logs, demanded: Model) -> Asked:
 
     unnamed = logs.source.where("key IS NULL")
     return Asked(evidence, unique=True, unnamed=unnamed, why="records have no key, or not the header", keys=keys)
+
+
+def identified(asked: Asked) -> None:
+    """Each record of the source is.
+
+    Raises:
+        InconclusiveError: some are not.
+    """
+    lost, first = asked.unnamed.agg(F.count("*"), F.expr("min(struct(partition, offset, key))")).collect()[0]
+    if lost:
+        place = f"the first at partition {first['partition']} offset {first['offset']}: {first['key']!r}"
+        remedy = "name what identifies a record: --identity key or header:NAME"
+        raise InconclusiveError(f"{lost} of the source's {asked.why}, {place}; {remedy}")
 
 
 def _demand(demanded: Model) -> tuple[Column, ...]:

@@ -6,10 +6,10 @@ and perhaps timestamp_ms long and isolation string (rows marked ``read_uncommitt
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from chaos.errors import ChaosError, InconclusiveError
 from chaos.offsets import listed
+from pipelines import group
 from verifiers.base import Bounds
 
 _COLUMNS = {"partition": "int", "offset": "bigint", "key": "string", "value": "string"}
@@ -48,6 +49,7 @@ class Logs:
         source_ends, sink_ends: how far they were read, by partition; of landed folders only that they were read to their ends.
         records: in both.
         positions: of the consumer group; None when none was named.
+        moved: as in `Fixed`.
     """
 
     source: DataFrame
@@ -57,6 +59,7 @@ class Logs:
     sink_ends: Ends
     records: int
     positions: Mapping[int, int] | None = None
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +80,17 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """What was fixed before anything was read."""
+    """What was fixed before anything was read.
+
+    Attributes:
+        positions: as they were before the ends.
+        moved: whether they were others after the ends: the pipeline is at work.
+    """
 
     source: Ends
     sink: Ends
-    positions: Mapping[int, int] | None = field(default=None)
+    positions: Mapping[int, int] | None = None
+    moved: bool = False
 
 
 # Parquet -------------------------------------------------------------------------------------------------------------------
@@ -101,7 +110,8 @@ def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None) -> Logs
     (source_count, source_ends), (sink_count, sink_ends) = _extent(source), _extent(committed)
     if fixed is None:
         fixed = Fixed(source_ends, sink_ends)
-    return Logs(source, committed, uncommitted, fixed.source, fixed.sink, source_count + sink_count, fixed.positions)
+    records = source_count + sink_count
+    return Logs(source, committed, uncommitted, fixed.source, fixed.sink, records, fixed.positions, fixed.moved)
 
 
 def _read(spark: SparkSession, place: str) -> DataFrame:
@@ -145,9 +155,12 @@ def _extent(rows: DataFrame) -> tuple[int, Ends]:
 def fix(topics: Topics) -> Fixed:
     """Low, LSO and HW of every partition, and the group's position; asked before anything is read.
 
+    The pipeline may be at work meanwhile, hence the order: what the positions are past was written before the sink ends, and
+    what is in the sink was demanded before the source ends.
+
     Raises:
         AuditUsageError: there is no such topic, or the group never committed.
-        InconclusiveError: no broker answers in time.
+        InconclusiveError: no broker answers in time, or the group's coordinator cannot tell a position.
     """
     admin = AdminClient({"bootstrap.servers": topics.bootstrap, "log_level": 0, "socket.timeout.ms": int(_ASK_S * 1000)})
     try:
@@ -156,14 +169,15 @@ def fix(topics: Topics) -> Fixed:
             if topic not in known:
                 there = ", ".join(sorted(name for name in known if not name.startswith("__"))) or "none"
                 raise AuditUsageError(f"there is no topic {topic!r} at {topics.bootstrap}; there are: {there}")
-        positions = _committed(topics, known[topics.source].partitions) if topics.group else None
-        source, sink = (_bounds(admin, topic, known[topic].partitions) for topic in (topics.source, topics.sink))
+        positions = _committed(topics, known[topics.source].partitions)
+        sink, source = (_bounds(admin, topic, known[topic].partitions) for topic in (topics.sink, topics.source))
+        moved = positions != _committed(topics, known[topics.source].partitions)
     except KafkaException as error:
         reason = error.args[0].str()
         raise InconclusiveError(
             f"{topics.bootstrap} does not answer within {_ASK_S:g} s ({reason}): is it up, and reachable?"
         ) from error
-    return Fixed(source, sink, positions)
+    return Fixed(source, sink, positions, moved)
 
 
 def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> None:
@@ -276,13 +290,14 @@ def _bounds(admin: AdminClient, topic: str, partitions: Iterable[int]) -> Ends:
     return {number: Bounds(low[number], lso[number], hw[number]) for number in partitions}
 
 
-def _committed(topics: Topics, partitions: Iterable[int]) -> Mapping[int, int]:
+def _committed(topics: Topics, partitions: Iterable[int]) -> Mapping[int, int] | None:
+    """None where no group is named."""
+    if not topics.group:
+        return None
     settings = {"bootstrap.servers": topics.bootstrap, "group.id": topics.group, "isolation.level": "read_committed"}
-    with closing(Consumer(settings | {"enable.auto.commit": False, "log_level": 0})) as group:
-        asked: Sequence[TopicPartition] = group.committed(
-            [TopicPartition(topics.source, number) for number in partitions], timeout=_ASK_S
-        )
-    found = {one.partition: one.offset for one in asked if one.offset >= 0}
+    with closing(Consumer(settings | {"enable.auto.commit": False, "log_level": 0})) as asker:
+        asked = [TopicPartition(topics.source, number) for number in partitions]
+        found = group.known(asker.committed(asked, timeout=_ASK_S))
     if not found:
         raise AuditUsageError(f"the group {topics.group!r} never committed a position in {topics.source!r}: is that its name?")
     return found

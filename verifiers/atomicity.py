@@ -1,6 +1,8 @@
 """Atomicity: a transaction is there as a whole or not at all, and readers see the committed ones only.
 
     torn           a transaction that was committed in one partition and aborted in another
+    zombie write   a row that is committed, or in no transaction, though its writer was fenced: its epoch is below one that its
+                   producer id had before in this partition, or below that of another row of its transaction here
     aborted read   a row that a read_committed reader is given, of a transaction that was aborted
     early read     the same of a transaction that is not ended: no marker of it is in the partition
     withheld       a row below the last stable offset that is committed, or in no transaction, but is not given to such a reader
@@ -16,13 +18,22 @@ What a marker ends is known exactly: in one partition, the rows of its producer 
 markers of different partitions belong to one transaction is known only where the epoch says so, that is where it was raised
 to end the transaction (transactions v2, KIP-890; or a new instance fenced the old one): then all markers of a producer id and
 epoch are of one transaction. A producer that keeps its epoch (transactions v1) may commit one transaction and abort the next;
-if it wrote to several partitions the log cannot tell this from a torn transaction. That is not counted, only noted.
+if it wrote to several partitions the log cannot tell this from a torn transaction. That is not counted, only noted. A marker
+without rows (nothing was appended, or retention removed it) does not show whether the epoch was raised: the others decide.
+
+Easily confused with a zombie write: an epoch that rises. A marker may be above the rows that it ends, for the coordinator
+raises the epoch to fence an instance and, in transactions v2, to end any transaction; what comes later must be that high. An
+idempotent producer may raise its epoch between two rows (KIP-360), a transactional one only where a transaction ended: rows of
+two epochs before one marker are those of a zombie, whose transaction nothing had ended, and of its successor (before KIP-890).
+While it is aborted or open no reader is given what a zombie wrote, and it is not counted. Not seen is a zombie's row that was
+committed by the successor's marker where the successor wrote nothing: a transaction of v2 looks like that. And where offsets
+are unaccounted for, a marker may have been among them: the rows around it are then taken for those of one transaction.
 
 Easily confused with a torn one: output that is committed without the input's position, which is one whole transaction where two
 belong together (`verifiers.offsets`). Easily confused with unaccounted offsets: what compaction removed. The log must not be
 a compacted one.
 
-Sources: KIP-98 (markers, LSO), KIP-890; Kafka's `ProducerStateManager`.
+Sources: KIP-98 (markers, LSO), KIP-360, KIP-890; Kafka's `ProducerStateManager`, `ProducerAppendInfo`.
 """
 
 from dataclasses import dataclass
@@ -54,12 +65,19 @@ class Atomicity:
             return absent(self.name, evidence, "the uncommitted view and the record batches")
         batches = _ended(evidence.batches)
         rows, holes = _judged(evidence, evidence.uncommitted, batches), _holes(evidence, evidence.uncommitted)
-        torn, undecided = _torn(batches)
+        zombies, (torn, undecided) = _zombies(batches), _torn(batches)
         found = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
+        fenced = zombies.selectExpr("coalesce(sum(length), 0)").collect()[0][0]
         hidden = holes.selectExpr("coalesce(sum(hole), 0)").collect()[0][0]
-        counts = {"torn": len(torn)} | {kind: found.get(kind, 0) for kind in _WRONG_ROWS} | {"unaccounted": hidden}
+        wrong = {kind: found.get(kind, 0) for kind in _WRONG_ROWS}
+        counts = {"torn": len(torn), "zombie write": fenced} | wrong | {"unaccounted": hidden}
         count, checked = sum(counts.values()), sum(found.values()) - found.get("open", 0)
-        examples = [*torn, *_wrong_rows(rows, sum(counts[kind] for kind in _WRONG_ROWS)), *_wrong_offsets(holes, hidden)]
+        examples = [
+            *torn,
+            *_zombie_writes(zombies, fenced),
+            *_wrong_rows(rows, sum(wrong.values())),
+            *_wrong_offsets(holes, hidden),
+        ]
         examples.sort(key=attrgetter("partition", "offset"))
         verdict, doubts = rule(evidence, count, checked)
         transactional, hanging = _transactions(batches)
@@ -70,12 +88,16 @@ class Atomicity:
 
 
 def _ended(batches: DataFrame) -> DataFrame:
-    """Every batch; columns added: number (of the producer's transaction in this partition), ending (its marker, or null)."""
+    """Every batch, and of its producer's transaction in this partition: number, ending (its marker) and written_under.
+
+    The last is the highest epoch of its rows. It is null where there are none, as ``ending`` is where it is not ended.
+    """
+    of_one = "PARTITION BY partition, producer_id, number"
     return batches.selectExpr(
         "*",
         f"count_if(control IS NOT NULL) OVER ({_BY_PRODUCER} UNBOUNDED PRECEDING AND 1 PRECEDING) AS number",
         f"first_value(control, true) OVER ({_BY_PRODUCER} CURRENT ROW AND UNBOUNDED FOLLOWING) AS ending",
-    )
+    ).selectExpr("*", f"max(IF(control IS NULL, producer_epoch, NULL)) OVER ({of_one}) AS written_under")
 
 
 def _judged(evidence: Evidence, uncommitted: DataFrame, batches: DataFrame) -> DataFrame:
@@ -144,14 +166,11 @@ def _holes(evidence: Evidence, uncommitted: DataFrame) -> DataFrame:
 
 def _torn(batches: DataFrame) -> tuple[list[Example], str]:
     """Transactions with both kinds of marker where the epoch identifies them; and what it cannot decide, in words."""
-    of_one = "PARTITION BY partition, producer_id, number"
-    written_under = f"max(IF(control IS NULL, producer_epoch, NULL)) OVER ({of_one}) AS written_under"
     mixed = (
-        batches.selectExpr("*", written_under)
-        .where("control IS NOT NULL")
+        batches.where("control IS NOT NULL")
         .groupBy("producer_id", "producer_epoch")
         .agg(
-            F.expr("count_if(written_under < producer_epoch) = count(*) AS single"),
+            F.expr("bool_and(written_under < producer_epoch) AS single"),  # markers without rows have no vote; null: no votes
             F.expr("array_sort(collect_list(struct(control, partition, first_offset))) AS markers"),
         )
         .where("markers[0].control <> markers[size(markers) - 1].control")
@@ -171,6 +190,30 @@ def _torn_example(row: Row) -> Example:
         f"committed at partition {committed['partition']} offset {committed['first_offset']}"
     )
     return Example("torn", aborted["partition"], aborted["first_offset"], None, None, detail)
+
+
+def _zombies(batches: DataFrame) -> DataFrame:
+    """Batches of fenced writers that a reader is given; columns added: seen (highest epoch before it), length (rows)."""
+    # Markers count as seen, for the broker takes no row below them; what they end may rightly be below them.
+    seen = f"max(producer_epoch) OVER ({_BY_PRODUCER} UNBOUNDED PRECEDING AND 1 PRECEDING) AS seen"
+    return (
+        batches.where("producer_id <> -1")
+        .selectExpr("*", seen, "last_offset - first_offset + 1 AS length")
+        .where("control IS NULL AND (NOT transactional OR ending = 'COMMIT')")
+        .where("producer_epoch < seen OR transactional AND producer_epoch < written_under")
+    )
+
+
+def _zombie_writes(zombies: DataFrame, count: int) -> list[Example]:
+    return [_zombie_write(row) for row in first(zombies, count, by=("partition", "first_offset"))]
+
+
+def _zombie_write(row: Row) -> Example:
+    """One for each batch, at its first row."""
+    fenced = row["seen"] is not None and row["producer_epoch"] < row["seen"]
+    newer = f"epoch {row['seen']} was there before" if fenced else f"its transaction has epoch {row['written_under']} too"
+    detail = f"{row['length']} from here by producer {row['producer_id']} epoch {row['producer_epoch']}: {newer}"
+    return Example("zombie write", row["partition"], row["first_offset"], None, None, detail)
 
 
 def _transactions(batches: DataFrame) -> tuple[int, int]:

@@ -194,7 +194,19 @@ def _atomicity(log: Log) -> Mapping[str, int]:
         {(batch.partition, batch.producer_id) for batch in batches if not batch.control and _fate(batch, batches) == "open"}
     )
     kinds["torn"] = _torn(batches)
-    named = ("torn", "aborted read", "early read", "withheld", "split view", "unaccounted", "aborted", "open", "hanging")
+    kinds["zombie write"] = sum(len(_span(batch)) for batch in batches if _is_zombie(batch, batches))
+    named = (
+        "torn",
+        "zombie write",
+        "aborted read",
+        "early read",
+        "withheld",
+        "split view",
+        "unaccounted",
+        "aborted",
+        "open",
+        "hanging",
+    )
     return {kind: kinds[kind] for kind in named}
 
 
@@ -220,10 +232,20 @@ def _seen(read: Record | None, there: Record | None, fate: str, ends: Bounds) ->
     return "withheld" if fate == "COMMIT" and there.offset < ends.lso else "open"
 
 
+def _is_zombie(batch: Batch, batches: list[Batch]) -> bool:
+    """Rows that are given though their producer had a newer epoch before, or has one before the next marker."""
+    if batch.control or batch.producer_id < 0 or _fate(batch, batches) != "COMMIT":
+        return False
+    same = [one for one in batches if (one.partition, one.producer_id) == (batch.partition, batch.producer_id)]
+    later = same[same.index(batch) :]
+    end = next((place for place, one in enumerate(later) if one.control), 0)
+    return any(one.producer_epoch > batch.producer_epoch for one in [*same[: same.index(batch)], *later[:end]])
+
+
 def _torn(batches: list[Batch]) -> int:
-    """Producers and epochs with both kinds of marker, each of which raised the epoch of what it ended."""
+    """Producers and epochs with both kinds of marker; those of them that ended rows all raised the epoch of these."""
     endings = defaultdict(set)
-    kept = set()
+    kept, raised = set(), set()
     written: dict[tuple[int, int], int] = {}
     for batch in batches:
         line, transaction = (batch.partition, batch.producer_id), (batch.producer_id, batch.producer_epoch)
@@ -231,6 +253,6 @@ def _torn(batches: list[Batch]) -> int:
             written[line] = max(batch.producer_epoch, written.get(line, -1))
             continue
         endings[transaction].add(batch.control)
-        if written.pop(line, batch.producer_epoch) >= batch.producer_epoch:
-            kept.add(transaction)
-    return sum(len(kinds) > 1 and transaction not in kept for transaction, kinds in endings.items())
+        if (epoch := written.pop(line, None)) is not None:
+            (raised if epoch < batch.producer_epoch else kept).add(transaction)
+    return sum(len(kinds) > 1 and transaction in raised - kept for transaction, kinds in endings.items())

@@ -5,7 +5,7 @@ import pytest
 from tests.planted.log import BEGAN_MS, Batch, Judge, Log, Record, clean
 from verifiers.base import Bounds, Example, Finding, Verdict
 
-WRONG = ("torn", "aborted read", "early read", "withheld", "split view", "unaccounted")
+WRONG = ("torn", "zombie write", "aborted read", "early read", "withheld", "split view", "unaccounted")
 NONE = dict.fromkeys((*WRONG, "aborted", "open", "hanging"), 0)
 
 
@@ -38,6 +38,25 @@ def markers(*marked: tuple[int, int, int, int, str], written_under: int) -> Log:
         hidden=tuple(row for row, control in rows if control == "ABORT"),
         batches=tuple(batches),
     )
+
+
+def wrote(*homes: str, producer: int = 7) -> Log:
+    """What one producer left in each partition, an offset for each word: 5 is a row of epoch 5 in a transaction.
+
+    ``5p`` is one in none, ``5C`` a COMMIT, ``5A`` an ABORT. A reader is given what is committed.
+    """
+    batches, given, kept, bounds = [], [], [], {}
+    for home, words in enumerate(written.split() for written in homes):
+        open_from = len(words)
+        for at, word in enumerate(words):
+            control = {"C": "COMMIT", "A": "ABORT"}.get(word[-1])
+            batches.append(Batch(home, at, at, producer, int(word.rstrip("ACp")), "p" not in word, control))
+            ending = "C" if "p" in word else next((later[-1] for later in words[at:] if later[-1] in "AC"), "none")
+            open_from = min(open_from, at) if ending == "none" else open_from
+            if not control:
+                (given if ending == "C" else kept).append(Record(home, at, BEGAN_MS, str(at), "x"))
+        bounds[home] = Bounds(0, open_from, len(words))
+    return Log((), tuple(given), bounds, {}, hidden=tuple(kept), batches=tuple(batches))
 
 
 def test_an_aborted_row_that_is_read(judge: Judge) -> None:
@@ -160,6 +179,7 @@ def test_the_two_views_differ(judge: Judge) -> None:
 def test_offsets_that_are_neither_row_nor_marker(judge: Judge) -> None:
     """At the begin, in the middle with a marker between, and at the end; each stretch is one example."""
     log = fixed(clean())
+    log = replace(log, batches=tuple(batch._replace(producer_epoch=0) for batch in log.all_batches()))  # none that was fenced
     gone = {(0, 0), (1, 103), (1, 104), (1, 105)}
     log = replace(
         log,
@@ -238,6 +258,112 @@ def test_in_one_partition_nothing_can_be_torn(judge: Judge) -> None:
     finding = judge("atomicity", log)
 
     assert (finding.verdict, finding.counts, finding.note) == (Verdict.VALID, NONE | {"aborted": 1}, "")
+
+
+@pytest.mark.parametrize("empty", ["5C", "5A"])
+def test_a_torn_transaction_with_an_empty_partition(judge: Judge, empty: str) -> None:
+    """Nothing was appended to a partition that it had, or retention removed it: the marker is of that transaction too."""
+    finding = judge("atomicity", wrote("4 5C", empty, "4 5A"))
+
+    assert (finding.verdict, finding.counts, finding.note) == (Verdict.INVALID, NONE | {"torn": 1, "aborted": 1}, "")
+    first = {"5C": (2, 1), "5A": (1, 0)}[empty]
+    detail = "producer 7 epoch 5: aborted here, committed at partition 0 offset 1"
+    assert finding.examples == (Example("torn", *first, None, None, detail),)
+
+
+@pytest.mark.parametrize("homes", [("5C", "5A"), ("5 5C", "5A"), ("4 5C", "5 5A", "5C")])
+def test_empty_partitions_decide_nothing(judge: Judge, homes: tuple[str, ...]) -> None:
+    """No marker has rows, or one ends rows of its own epoch: there may have been two transactions."""
+    finding = judge("atomicity", wrote(*homes))
+
+    assert finding.counts["torn"] == 0
+    assert finding.note.endswith("whether one was torn cannot be told of 1 producers that kept their epoch")
+
+
+def test_a_zombie_write(judge: Judge) -> None:
+    """Its successor has committed, and commits what the zombie writes after that."""
+    detail = "1 from here by producer 7 epoch 4: epoch 5 was there before"
+    example = Example("zombie write", 0, 2, None, None, detail)
+    expected = Finding("atomicity", "sink", Verdict.INVALID, 1, 3, NONE | {"zombie write": 1}, (example,))
+    assert judge("atomicity", wrote("5 5C 4 5 5C")) == expected
+
+
+def test_a_zombie_s_open_transaction_that_its_successor_commits(judge: Judge) -> None:
+    """Nothing aborted it when the zombie was fenced (before KIP-890)."""
+    detail = "1 from here by producer 7 epoch 4: its transaction has epoch 6 too"
+    example = Example("zombie write", 0, 0, None, None, detail)
+    expected = Finding("atomicity", "sink", Verdict.INVALID, 1, 2, NONE | {"zombie write": 1}, (example,))
+    assert judge("atomicity", wrote("4 6 6C")) == expected
+
+
+@pytest.mark.parametrize(
+    ("homes", "places"),
+    [
+        (("4 5A 4 6C",), [(0, 2)]),
+        (("5A 4 6C",), [(0, 1)]),
+        (("6 6A 4 6C",), [(0, 2)]),
+        (("5 5C 4 4 5C",), [(0, 2), (0, 3)]),
+        (("5 4 5C",), [(0, 1)]),
+        (("4 6 4 7C",), [(0, 0), (0, 2)]),
+        (("1p 0p",), [(0, 1)]),
+        (("5 5C 4p 4 5A",), [(0, 2)]),
+        (("3 4 6 7C 7 8C 6 8C", "", "2 2C 1 2C"), [(0, 0), (0, 1), (0, 6), (2, 2)]),
+    ],
+)
+def test_each_write_of_a_zombie(judge: Judge, homes: tuple[str, ...], places: list[tuple[int, int]]) -> None:
+    """After a marker or rows that were aborted, of a newer epoch; within a transaction; in none; each counted once."""
+    finding = judge("atomicity", wrote(*homes))
+
+    assert (finding.verdict, finding.count, finding.counts["zombie write"]) == (Verdict.INVALID, len(places), len(places))
+    assert [(one.partition, one.offset) for one in finding.examples] == places
+
+
+def test_all_rows_of_a_zombie_are_counted(judge: Judge) -> None:
+    """A batch of three is one example, at its first row."""
+    log = wrote("5 5C 4 4 4 5C")
+    log = replace(log, batches=(*log.all_batches()[:2], log.all_batches()[2]._replace(last_offset=4), log.all_batches()[5]))
+
+    finding = judge("atomicity", log)
+
+    assert (finding.count, finding.checked, len(finding.examples)) == (3, 4, 1)
+    assert (finding.examples[0].offset, finding.examples[0].detail[:11]) == (2, "3 from here")
+
+
+@pytest.mark.parametrize(
+    "homes",
+    [
+        ("4 4 4C 4 4C 4 5A 6 6C", "4 5A 6 6C"),  # fenced while it wrote: the coordinator's ABORT is above its rows
+        ("4 4C", "6 6C", "4 5A 6 6C"),  # instances that each wrote to other partitions first
+        ("4 5C 5 6C 6 6 7A 7 8C", "5 6C", "7 8C"),  # transactions v2
+        ("4 5A 6C 6 7C",),  # markers without rows
+        ("5 6A 6 6 6C",),  # from v2 back to v1
+        ("5 4C",),  # a marker has no rows, so it is never a zombie's
+        ("0p 1p 1p 2p",),  # KIP-360
+        ("5 5C 4 5A", "5 5C 4 4 5A 6 6C", "4 6 6A 6 6C"),  # zombies that were aborted
+    ],
+)
+def test_no_zombie_write(judge: Judge, homes: tuple[str, ...]) -> None:
+    """Epochs rise when transactions end, and what a zombie wrote may be aborted."""
+    finding = judge("atomicity", wrote(*homes))
+
+    assert (finding.verdict, finding.count, finding.counts["zombie write"]) == (Verdict.VALID, 0, 0)
+
+
+@pytest.mark.parametrize("written", ["5 5C 4", "4 6"])
+def test_what_a_zombie_wrote_is_open(judge: Judge, written: str) -> None:
+    """Nobody is given it yet."""
+    finding = judge("atomicity", wrote(written))
+
+    assert (finding.verdict, finding.count, finding.counts["hanging"]) == (Verdict.UNKNOWN, 0, 1)
+
+
+def test_epochs_of_others_fence_nobody(judge: Judge) -> None:
+    """Another producer's, and those of rows that have none."""
+    log = wrote("5 5C 4 4C 5 5C")
+    other = tuple(batch._replace(producer_id=8) if batch.producer_epoch == 4 else batch for batch in log.all_batches())
+
+    for sound in (replace(log, batches=other), wrote("5p 4p", producer=-1)):
+        assert (judge("atomicity", sound).verdict, judge("atomicity", sound).count) == (Verdict.VALID, 0)
 
 
 def test_two_producers_take_turns(judge: Judge) -> None:

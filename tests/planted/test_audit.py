@@ -2,20 +2,24 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from confluent_kafka import KafkaError
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos import audit, audit_identity, audit_logs
-from chaos.audit_logs import AuditUsageError
+from chaos.audit_logs import AuditUsageError, Fixed, Topics
 from chaos.errors import InconclusiveError
 from verifiers.base import Bounds, Verdict
+from verifiers.findings import EXAMPLES
 from verifiers.groups import Limits
 
 SOURCE = [(id_ % 3, id_ // 3, str(id_), str(id_)) for id_ in range(60)]
 SINK = [(id_ % 3, id_ // 3 + id_ // 30, str(id_), str(id_ * id_)) for id_ in range(60)]
 LIMITS = Limits(block_bits=2, least_run=0)
 COLUMNS = "partition int, offset long, key string, value string"
+VALID = dict.fromkeys(("duplicates", "gaps", "ordering", "values"), (Verdict.VALID, 0, ""))
 
 
 @pytest.fixture
@@ -133,6 +137,142 @@ def test_an_open_transaction_in_the_source(spark, tmp_path):
     )
 
 
+@pytest.fixture
+def doubted(spark, tmp_path):
+    """Land two logs, change what is known of them, and audit them: verdict, count and note of every verifier."""
+
+    def ask(source=SOURCE, sink=SINK, **known):
+        land(spark, tmp_path / "source", source)
+        land(spark, tmp_path / "sink", sink)
+        logs = replace(audit_logs.landed(spark, str(tmp_path)), **known)
+        findings, _ = audit.judge(logs, audit_identity.dense(logs, audit_identity.model("square")), LIMITS)
+        return {one.verifier: (one.verdict, one.count, one.note) for one in findings}
+
+    return ask
+
+
+def whole(**low):
+    """Ends of three partitions; one given as ``p1=5`` begins at 5."""
+    return {number: Bounds(low.get(f"p{number}", 0), 30, 30) for number in range(3)}
+
+
+def since(rows, partition, low):
+    """Without what expired."""
+    return [row for row in rows if row[0] != partition or row[1] >= low]
+
+
+def test_a_source_whose_begin_has_expired(doubted):
+    """What was answered before it is no phantom for certain; a wrong value is wrong still, and a whole source has no excuse."""
+    note = "the source begins at offset 5 of partition 1: what was answered before that is called phantom"
+    source, ends = since(SOURCE, 1, 5), whole(p1=5)
+
+    assert doubted(source, source_ends=ends) == VALID | {"values": (Verdict.UNKNOWN, 5, note)}
+    wrong = [(*row[:3], "x") if row[2] == "30" else row for row in SINK]
+    assert doubted(source, wrong, source_ends=ends)["values"] == (Verdict.INVALID, 6, note)
+    assert doubted(source, source_ends=whole())["values"] == (Verdict.INVALID, 5, "")
+
+
+def test_a_sink_whose_begin_has_expired(doubted):
+    """What was written before it is neither lost nor behind for certain; what is ahead of the position is so still."""
+    why = "the sink begins at offset 4 of partition 0 (and above 0 in 1 more): what was written before that is called"
+    ends, done = whole(p0=4, p2=1), {0: 20, 1: 20, 2: 20}
+    sink = since(since(SINK, 0, 4), 2, 1)
+    lost, behind = (Verdict.UNKNOWN, 5, f"{why} lost"), (Verdict.UNKNOWN, 5, f"{why} behind")
+
+    found = doubted(sink=sink, sink_ends=ends, positions=done)
+    ahead = doubted(sink=sink, sink_ends=ends, positions=done | {1: 19})
+    certain = doubted(sink=sink, sink_ends=whole(), positions=done)
+
+    assert found == VALID | {"gaps": lost, "offsets": behind}
+    assert (ahead["gaps"], ahead["offsets"]) == (lost, (Verdict.INVALID, 6, behind[2]))
+    assert (certain["gaps"], certain["offsets"]) == ((Verdict.INVALID, 5, ""),) * 2
+
+
+def test_logs_that_begin_above_0_and_agree(doubted):
+    """Nothing is called wrong, so there is nothing to doubt."""
+    found = doubted(since(SOURCE, 1, 5), since(SINK, 1, 5), source_ends=whole(p1=5), sink_ends=whole(p1=5))
+
+    assert found == VALID
+
+
+def test_positions_that_moved_while_the_ends_were_asked_for(doubted):
+    """What was committed between is ahead of the first ones; what is behind them is so still."""
+    note = "the pipeline is at work: its positions moved while the ends were asked for, what it wrote meanwhile is called ahead"
+    first = {0: 20, 1: 18, 2: 20}
+
+    assert doubted(positions=first, moved=True) == VALID | {"offsets": (Verdict.UNKNOWN, 2, note)}
+    lost = [row for row in SINK if row[2] != "9"]
+    assert doubted(sink=lost, positions=first, moved=True)["offsets"] == (Verdict.INVALID, 3, note)
+    assert doubted(positions=first)["offsets"] == (Verdict.INVALID, 2, "")
+    assert doubted(positions=dict.fromkeys(range(3), 20), moved=True) == VALID | {"offsets": (Verdict.VALID, 0, "")}
+
+
+class AtWork:
+    """A cluster where a transaction of one record is committed before each answer.
+
+    Args:
+        errors: what it answers for the position in each partition; None for the position.
+    """
+
+    def __init__(self, *errors):
+        self.commits = 0
+        self.errors = dict(enumerate(errors))
+
+    def list_topics(self, **_options):
+        return SimpleNamespace(topics={name: SimpleNamespace(partitions=[0, 1]) for name in ("in", "out")})
+
+    def listed(self, _admin, _topic, partitions, *_options):
+        self.commits += 1
+        return dict.fromkeys(partitions, self.commits)
+
+    def committed(self, asked, **_options):
+        self.commits += 1
+        errors = ((one.partition, self.errors.get(one.partition)) for one in asked)
+        return [SimpleNamespace(partition=n, offset=self.commits if e is None else -1001, error=e) for n, e in errors]
+
+    def close(self):
+        """As a consumer does."""
+
+
+@pytest.fixture
+def fix(monkeypatch):
+    """Fix what such a cluster says."""
+
+    def ask(cluster, group="it"):
+        monkeypatch.setattr(audit_logs, "listed", cluster.listed)
+        for client in ("AdminClient", "Consumer"):
+            monkeypatch.setattr(audit_logs, client, lambda _settings: cluster)
+        return audit_logs.fix(Topics("somewhere", "in", "out", group))
+
+    return ask
+
+
+def test_a_pipeline_at_work(fix):
+    """What it is past is below the sink's end, what is in the sink is below the source's; that it moved is known."""
+    fixed = fix(AtWork())
+
+    for number in (0, 1):
+        assert fixed.positions[number] < fixed.sink[number].lso < fixed.source[number].lso
+    assert (fixed.moved, fix(AtWork(), group="").positions, fix(AtWork(), group="").moved) == (True, None, False)
+
+
+def test_a_position_that_cannot_be_told(fix):
+    """It is not that of a group which never committed there: that stands at the begin, and all of its rows would be ahead."""
+    with pytest.raises(InconclusiveError, match=r"somewhere does not answer .*not the coordinator for this group"):
+        fix(AtWork(None, KafkaError(KafkaError.NOT_COORDINATOR, "not the coordinator for this group")))
+
+
+def test_what_was_fixed_is_known_of_the_logs(spark, tmp_path):
+    """Ends, positions, and that they moved."""
+    land(spark, tmp_path / "source", SOURCE)
+    land(spark, tmp_path / "sink", SINK)
+    fixed = Fixed(whole(p1=5), whole(p0=4), {0: 20}, moved=True)
+
+    logs = audit_logs.landed(spark, str(tmp_path), fixed)
+
+    assert Fixed(logs.source_ends, logs.sink_ends, logs.positions, logs.moved) == fixed
+
+
 def test_a_position_between_two_records_of_one_id(spark, tmp_path):
     """The first demands the row, so it is not written ahead of the position."""
     land(spark, tmp_path / "source", [*SOURCE, (0, 20, "3", "3")])
@@ -167,6 +307,33 @@ def test_a_view_of_what_is_not_committed(audited):
 
     assert counts(found) == {"duplicates": 0, "gaps": 0, "ordering": 0, "values": 0, "atomicity": 1}
     assert dict(found["atomicity"].counts) == {"split view": 1, "aborted": 1}
+
+
+@pytest.mark.parametrize(("identity", "name"), [(audit_identity.dense, ""), (audit_identity.by_key, "user-")])
+def test_views_that_differ(audited, identity, name):
+    """By either identity it is the key of the log that is compared and told, in the order of the log."""
+    committed = by(SINK, name)
+    uncommitted = [row for row in committed if row[2] not in {f"{name}5", f"{name}9"}]
+    uncommitted += [(2, 1, f"{name}5", "x"), (0, 70, f"{name}3", "9")]
+    rows = [(*row, "read_committed") for row in committed] + [(*row, "read_uncommitted") for row in uncommitted]
+
+    found = audited(by(SOURCE, name), rows, identity=identity, columns=f"{COLUMNS}, isolation string")["atomicity"]
+
+    assert (dict(found.counts), found.checked) == ({"split view": 2, "aborted": 1}, 61)
+    assert [(one.anomaly, one.partition, one.offset, one.id, one.detail) for one in found.examples] == [
+        ("split view", 0, 3, None, f"key '{name}9', value '81'; the uncommitted view shows nothing here"),
+        ("split view", 2, 1, None, f"key '{name}5', value '25'; the uncommitted view shows key '{name}5', value 'x' here"),
+    ]
+
+
+def test_many_rows_that_the_uncommitted_view_lacks(audited):
+    """Only the first are shown."""
+    rows = [*((*row, "read_committed") for row in reversed(SINK)), (0, 70, "3", "9", "read_uncommitted")]
+
+    found = audited(SOURCE, rows, columns=f"{COLUMNS}, isolation string")["atomicity"]
+
+    assert found.count == 60
+    assert [(one.partition, one.offset) for one in found.examples] == sorted(row[:2] for row in SINK)[:EXAMPLES]
 
 
 def test_a_model_of_ones_own(audited, tmp_path, monkeypatch):
