@@ -13,6 +13,7 @@ from chaos.report.recovery import Recovery, recoveries
 from chaos.report.report import FaultRecord, PhaseRecord, Report
 from chaos.report.wording import outcome
 from chaos.scenario.model import Scenario
+from chaos.scenario.moments import AfterFault, OnRequest
 from chaos.scenario.plan import Schedule
 from verifiers.base import Finding, Verdict
 
@@ -38,7 +39,8 @@ def build(
     faults = tuple(_fault(step.name, step.fault.kind, events) for step in schedule.steps if step.name not in spared)
     phases = tuple(_phases(events))
     not_sent = scenario.expect == "not_sent" and _never_sent(events)
-    excused = [fault for fault in faults if not_sent and fault.triggered_ms is None]
+    on_it = {step.name for step in schedule.steps if isinstance(step.fault.when, OnRequest | AfterFault)}
+    excused = [fault for fault in faults if not_sent and fault.triggered_ms is None and fault.name in on_it]
     excused += _idle([fault for fault in faults if fault.name not in {declared.name for declared in scenario.faults}])
     problems = tuple(_problems(phases, [fault for fault in faults if fault not in excused], findings))
     if scenario.expect == "not_sent" and not not_sent:

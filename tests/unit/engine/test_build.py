@@ -221,6 +221,8 @@ def test_a_prediction_that_a_request_is_not_sent_excuses_no_other_fault():
 
     assert both({"fault": FAULT}, waits).verdict is Verdict.VALID
     assert both({"progress": "40%"}, *did_not_bite).problems == ("other: it did not bite",)
+    late = ("nemesis", "fail", "trigger", {"fault": "other", "error": "DeadlineError: waited"})
+    assert both({"progress": "40%"}, late).problems == ("other: its trigger never came: DeadlineError: waited",)
 
 
 def test_a_prediction_that_a_request_is_not_sent_excuses_no_record():
