@@ -83,6 +83,7 @@ class Example:
         id: the record's id, None when the key is no number.
         timestamp_ms: of the observed record, milliseconds since the epoch, None if it is absent.
         detail: the rest in words, e.g. ``also at offset 17`` or ``value 10, expected 9``.
+        since_ms: when it was still right: of a duplicate, the time of the copy before it. What broke it happened after that.
     """
 
     anomaly: str
@@ -91,6 +92,7 @@ class Example:
     id: int | None
     timestamp_ms: int | None
     detail: str
+    since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

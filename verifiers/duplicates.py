@@ -57,7 +57,10 @@ def _examples(surplus: DataFrame, count: int, partitions: int) -> tuple[Example,
     beside = {row["id"] + step for row in shown for step in (-partitions, partitions)}
     wanted = surplus.where(F.col("id").isin([id_ for id_ in beside if id_ <= _LARGEST])).select("partition", "id").distinct()
     again = {(row["partition"], row["id"]) for row in (wanted.collect() if beside else ())}
-    return tuple(example("duplicate", row, f"{_others(row)}; {_cause(row, again, partitions)}") for row in shown)
+    return tuple(
+        example("duplicate", row, f"{_others(row)}; {_cause(row, again, partitions)}", row["before"]["timestamp_ms"])
+        for row in shown
+    )
 
 
 def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int) -> str:

@@ -30,9 +30,9 @@ def first(wrong: DataFrame, count: int, by: Sequence[str] = ("partition", "offse
     return wrong.orderBy(*by).limit(EXAMPLES).collect() if count else ()
 
 
-def example(anomaly: str, row: Row, detail: str) -> Example:
+def example(anomaly: str, row: Row, detail: str, since_ms: int | None = None) -> Example:
     """An observed record that went wrong."""
-    return Example(anomaly, row["partition"], row["offset"], row["id"], row["timestamp_ms"], detail)
+    return Example(anomaly, row["partition"], row["offset"], row["id"], row["timestamp_ms"], detail, since_ms)
 
 
 def rule(evidence: Evidence, count: int, checked: int, undecided: str = "") -> tuple[Verdict, str]:

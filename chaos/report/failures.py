@@ -27,6 +27,7 @@ _FINDINGS = 3
 _EXAMPLES = 3
 _FAULTS = 6
 _PROBLEMS = 5
+_BETWEEN = 3
 _OF_THE_RUN = "progress"
 
 _GUARANTEES = {
@@ -47,13 +48,21 @@ def explain(report: Report) -> str:
     return "\n".join(_lines(report))
 
 
-def during(report: Report, timestamp_ms: int | None) -> str:
+def during(report: Report, timestamp_ms: int | None, since_ms: int | None = None) -> str:
     """The fault window a moment falls in, e.g. ``during kill_broker-1 on broker-2, 1.2 s after injection``.
 
     Outside every window it is the distance to the last fault healed before, else to the first one after; "" for None.
+
+    Args:
+        since_ms: of a copy, when the one before it was written: every fault that was in force in between is named, for what
+            writes a record again may be long over when it is written.
     """
     if timestamp_ms is None:
         return ""
+    between = _between(report.faults, timestamp_ms, timestamp_ms if since_ms is None else since_ms)
+    if between and since_ms is not None:
+        more = f" and {len(between) - _BETWEEN} more before" if len(between) > _BETWEEN else ""
+        return f"since the copy before it: {', '.join(between[-_BETWEEN:])}{more}"
     in_force = [fault for fault in report.faults if _in_force(fault, timestamp_ms)]
     if in_force:
         return f"during {' and '.join(_since_injection(fault, timestamp_ms) for fault in in_force)}"
@@ -71,13 +80,25 @@ def describe(report: Report, example: Example) -> str:
         "" if example.timestamp_ms is None else moment(example.timestamp_ms),
         one_line(example.detail),
     ]
-    where = during(report, example.timestamp_ms)
+    where = during(report, example.timestamp_ms, example.since_ms)
     return f"{example.anomaly}: {', '.join(part for part in parts if part)}{f' [{where}]' if where else ''}"
 
 
 def _in_force(fault: FaultRecord, time_ms: int) -> bool:
     began = fault.injected_ms is not None and fault.injected_ms <= time_ms
     return began and (fault.healed_ms is None or time_ms <= fault.healed_ms)
+
+
+def _between(faults: Iterable[FaultRecord], one_ms: int, other_ms: int) -> list[str]:
+    """Those in force at any time between two moments, and how long before the later one they were injected."""
+    first_ms, last_ms = sorted((one_ms, other_ms))
+    return [
+        f"{fault.name} ({seconds((last_ms - fault.injected_ms) / 1000)} before)"
+        for fault in faults
+        if fault.injected_ms is not None
+        and fault.injected_ms <= last_ms
+        and (fault.healed_ms is None or first_ms <= fault.healed_ms)
+    ]
 
 
 def _since_injection(fault: FaultRecord, time_ms: int) -> str:

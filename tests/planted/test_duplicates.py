@@ -10,7 +10,7 @@ def test_a_record_written_twice(judge: Judge) -> None:
     """The second in the log is the one too many, and it says where the first is."""
     log = clean().again(9, 10)
 
-    example = Example("duplicate", 0, 10, 9, BEGAN_MS + 9, "also at offset 3" + RETRY)
+    example = Example("duplicate", 0, 10, 9, BEGAN_MS + 9, "also at offset 3" + RETRY, since_ms=BEGAN_MS + 9)
     assert judge("duplicates", log) == Finding("duplicates", "sink", Verdict.INVALID, 1, 25, {"duplicate": 1}, (example,))
 
 

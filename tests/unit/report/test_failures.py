@@ -179,6 +179,29 @@ def test_overlapping_faults_are_all_named(run: Fabricated) -> None:
     assert text.endswith("1.2 s after injection and cut-2 on spark->broker-1, 0.2 s after injection")
 
 
+def test_what_was_in_force_since_the_copy_before_is_named(run: Fabricated) -> None:
+    """What killed the first task may be over when its batch is written again; what ended before the first copy is not it."""
+    before = run.fault(name="cut-1", injected_ms=run.at(1), healed_ms=run.at(2))
+    faults = (before, run.fault(name="die-2", injected_ms=run.at(5), healed_ms=run.at(6)))
+    report = run.report(faults=faults)
+
+    def told(at: float, since: float) -> str:
+        return during(report, run.at(at), run.at(since)).replace("\u00a0", " ")
+
+    assert told(8, 4) == told(4, 8) == "since the copy before it: die-2 (3.0 s before)"
+    assert told(5.5, 1.5) == "since the copy before it: cut-1 (4.5 s before), die-2 (0.5 s before)"
+    assert told(8, 7) == "2.0 s after die-2 was healed"
+
+
+def test_many_faults_between_two_copies_do_not_fill_the_report(run: Fabricated) -> None:
+    """The last three are named."""
+    faults = tuple(run.fault(name=f"f-{n}", injected_ms=run.at(n), healed_ms=run.at(n)) for n in range(1, 7))
+
+    text = during(run.report(faults=faults), run.at(8), run.at(0)).replace("\u00a0", " ")
+
+    assert text == "since the copy before it: f-4 (4.0 s before), f-5 (3.0 s before), f-6 (2.0 s before) and 3 more before"
+
+
 def test_between_two_faults_the_one_that_was_healed_last_is_named(run: Fabricated) -> None:
     """The aftermath of a fault explains more than the approach of the next."""
     faults = tuple(
