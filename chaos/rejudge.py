@@ -37,7 +37,8 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
     spark = auditor.start(artifacts.ensure(echo), run / "tmp")
     auditor.suit(spark, scenario.workload.records)
     findings = judge(spark, scenario, run)
-    replay = f"chaos judge {run}"
+    before = run / "report.json"
+    replay = json.loads(before.read_text(encoding="utf-8"))["replay"] if before.exists() else "unknown: the run has no report"
     report = build(scenario, schedule, tuple(load(run / "history.jsonl")), findings, run.resolve(), replay)
     (run / "report.json").write_text(json.dumps(codec.to_json(report), indent=1) + "\n", encoding="utf-8")
     spark.stop()

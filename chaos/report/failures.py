@@ -62,7 +62,7 @@ def during(report: Report, timestamp_ms: int | None, since_ms: int | None = None
     between = _between(report.faults, timestamp_ms, timestamp_ms if since_ms is None else since_ms)
     if between and since_ms is not None:
         more = f" and {len(between) - _BETWEEN} more before" if len(between) > _BETWEEN else ""
-        return f"since the copy before it: {', '.join(between[-_BETWEEN:])}{more}"
+        return f"in force since the copy before it: {', '.join(between[-_BETWEEN:])}{more}"
     in_force = [fault for fault in report.faults if _in_force(fault, timestamp_ms)]
     if in_force:
         return f"during {' and '.join(_since_injection(fault, timestamp_ms) for fault in in_force)}"
@@ -90,10 +90,10 @@ def _in_force(fault: FaultRecord, time_ms: int) -> bool:
 
 
 def _between(faults: Iterable[FaultRecord], one_ms: int, other_ms: int) -> list[str]:
-    """Those in force at any time between two moments, and how long before the later one they were injected."""
+    """Those in force at any time between two moments, and how much earlier than the later one they were injected."""
     first_ms, last_ms = sorted((one_ms, other_ms))
     return [
-        f"{fault.name} ({seconds((last_ms - fault.injected_ms) / 1000)} before)"
+        f"{fault.name} (injected {seconds((last_ms - fault.injected_ms) / 1000)} earlier)"
         for fault in faults
         if fault.injected_ms is not None
         and fault.injected_ms <= last_ms
@@ -128,6 +128,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield from _section("Faults:", [_fault(fault) for fault in report.faults] or ["none was declared"], _FAULTS)
     yield from _section("Problems:", [one_line(problem, 300) for problem in report.problems], _PROBLEMS)
     yield f"Run directory: {report.run_dir}"
+    yield f"Judge again: chaos judge {report.run_dir}"
     yield f"Replay: {report.replay}"
 
 
@@ -140,7 +141,7 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
     name = f"{finding.verifier} in {finding.subject}"
     checked = _extent(finding)
     if finding.verdict is Verdict.UNKNOWN:
-        yield f"Not proved: {name} ({_guarantee(finding)})"
+        yield f"Not proved: {name} (demanded: {_guarantee(finding)})"
     elif finding.verdict is expected(report, finding) is Verdict.INVALID:
         exactly = tally(predicted(report, finding))
         yield f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected exactly {exactly}"
@@ -149,11 +150,13 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
     elif expected(report, finding) is Verdict.INVALID:
         yield f"Not caught: {name}, {checked}; expected INVALID: this control shows that the fault or the verifier is blind"
     else:
-        yield f"Broken: {name}, {checked}{_kinds(finding)} ({_guarantee(finding)})"
+        yield f"Broken: {name}, {checked}{_kinds(finding)} (demanded: {_guarantee(finding)})"
     if finding.note:
         yield f"  {one_line(finding.note)}"
     for example in finding.examples[:_EXAMPLES]:
         yield f"  {describe(report, example)}"
+    if finding.examples and finding.count > _EXAMPLES:
+        yield f"  … and {number(finding.count - _EXAMPLES)} more; findings.json has the first {len(finding.examples)}"
 
 
 def _extent(finding: Finding) -> str:

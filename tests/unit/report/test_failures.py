@@ -18,7 +18,8 @@ def test_an_invalid_run_names_the_record_and_the_fault_it_fell_into(run: Fabrica
     lines = explained(run.report())
 
     assert lines[0] == "INVALID: duplicates 1 204 · gaps 0"
-    assert "Broken: duplicates in sink, 1 204 of 30 000 records (no record is there twice)" in lines
+    assert "Broken: duplicates in sink, 1 204 of 30 000 records (demanded: no record is there twice)" in lines
+    assert "  … and 1 201 more; findings.json has the first 8" in lines
     assert (
         "  duplicate: id 17, partition 2, offset 1204, 11:06:46.200Z, also at offset 1190"
         " [during kill_broker-1 on broker-2 (leader of datasink-0), 1.2 s after injection]"
@@ -31,14 +32,20 @@ def test_a_run_that_was_too_slow_counts_faults_and_no_records(run: Fabricated) -
 
     lines = explained(run.report(findings=(slow,), expect={"progress": Verdict.VALID}))
 
-    assert "Broken: progress in sink, after 2 faults; it grew 2 214 times (the pipeline goes on after a fault)" in lines
+    assert (
+        "Broken: progress in sink, after 2 faults; it grew 2 214 times (demanded: the pipeline goes on after a fault)" in lines
+    )
 
 
 def test_it_ends_with_where_to_look_and_how_to_repeat(run: Fabricated) -> None:
     """The last two lines are for the clipboard."""
     report = run.report()
 
-    assert explained(report)[-2:] == [f"Run directory: {report.run_dir}", f"Replay: {report.replay}"]
+    assert explained(report)[-3:] == [
+        f"Run directory: {report.run_dir}",
+        f"Judge again: chaos judge {report.run_dir}",
+        f"Replay: {report.replay}",
+    ]
 
 
 def test_faults_are_told_with_their_proof(run: Fabricated) -> None:
@@ -60,7 +67,7 @@ def test_an_unknown_run_says_why(run: Fabricated) -> None:
     lines = explained(report)
 
     assert lines[0] == "UNKNOWN: gaps ?"
-    assert "Not proved: gaps in sink (no record is missing)" in lines
+    assert "Not proved: gaps in sink (demanded: no record is missing)" in lines
     assert "  no record was compared" in lines
     assert any("healed after 7.0 s; did not bite: refused" in line for line in lines)
     assert lines[lines.index("Problems:") + 1] == "  kill_broker-1: it did not bite"
@@ -131,7 +138,8 @@ def test_the_anomalies_are_told_apart(run: Fabricated) -> None:
     """Lost and pending are different news: one is gone, the other late."""
     gaps = run.finding("gaps", Verdict.INVALID, count=5, counts={"lost": 5, "pending": 0})
 
-    assert any("5 of 30 000 records: lost 5 (no record is missing)" in line for line in explained(run.report(findings=(gaps,))))
+    said = "5 of 30 000 records: lost 5 (demanded: no record is missing)"
+    assert any(said in line for line in explained(run.report(findings=(gaps,))))
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS)
@@ -188,8 +196,8 @@ def test_what_was_in_force_since_the_copy_before_is_named(run: Fabricated) -> No
     def told(at: float, since: float) -> str:
         return during(report, run.at(at), run.at(since)).replace("\u00a0", " ")
 
-    assert told(8, 4) == told(4, 8) == "since the copy before it: die-2 (3.0 s before)"
-    assert told(5.5, 1.5) == "since the copy before it: cut-1 (4.5 s before), die-2 (0.5 s before)"
+    assert told(8, 4) == told(4, 8) == "in force since the copy before it: die-2 (injected 3.0 s earlier)"
+    assert told(5.5, 1.5) == "in force since the copy before it: cut-1 (injected 4.5 s earlier), die-2 (injected 0.5 s earlier)"
     assert told(8, 7) == "2.0 s after die-2 was healed"
 
 
@@ -199,7 +207,8 @@ def test_many_faults_between_two_copies_do_not_fill_the_report(run: Fabricated) 
 
     text = during(run.report(faults=faults), run.at(8), run.at(0)).replace("\u00a0", " ")
 
-    assert text == "since the copy before it: f-4 (4.0 s before), f-5 (3.0 s before), f-6 (2.0 s before) and 3 more before"
+    named = ", ".join(f"f-{n} (injected {8 - n}.0 s earlier)" for n in (4, 5, 6))
+    assert text == f"in force since the copy before it: {named} and 3 more before"
 
 
 def test_between_two_faults_the_one_that_was_healed_last_is_named(run: Fabricated) -> None:
