@@ -10,7 +10,7 @@ from chaos import clock
 from chaos.errors import DeadlineError
 from chaos.faults.base import Injection, Prepare, Proof, Scene
 from chaos.faults.course import Course
-from chaos.faults.network import heal_each, in_use, name_of, refused_by
+from chaos.faults.network import await_use, heal_each, name_of, refused_by
 from chaos.faults.targets import resolve_links
 from chaos.scenario.faults.network import FlappingLink
 from chaos.system.links import Link
@@ -47,7 +47,7 @@ class FlappingLinks:
 
     def inject(self) -> None:
         """Begin with the first cut."""
-        self.in_use = in_use(self.links)
+        self.in_use = await_use(self.links)
         for link in self.links:
             link.cut(self.name)
         self.course.begin()

@@ -9,6 +9,7 @@ The first two are both worth testing: retries are born of the second.
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
@@ -25,6 +26,7 @@ from chaos.system.links import Link
 T = TypeVar("T")
 Way = tuple[Link, str]
 _SILENT_S = 0.5
+_USED_WITHIN_S = 2.0
 
 
 def prepare_cut(fault: CutLink, scene: Scene, rng: Random) -> Injection:
@@ -63,7 +65,7 @@ class CutLinks:
 
     def inject(self) -> None:
         """Close them all."""
-        self.in_use = in_use(self.links)
+        self.in_use = await_use(self.links)
         for link in self.links:
             link.cut(self.name)
 
@@ -167,9 +169,19 @@ def passing(links: list[Link], bytes_before: int, within_s: float) -> int:
     )
 
 
-def in_use(links: Iterable[Link]) -> int:
-    """How many connections are open on links; one that another fault keeps cut counts as one."""
-    return sum(1 if link.pulled.by else link.connections() for link in links)
+def await_use(links: Iterable[Link]) -> int:
+    """How many connections are open on links, as soon as there are some; 0 where nobody comes in time.
+
+    Clients that lost theirs a moment ago come back. A link that another fault keeps cut counts as one.
+    """
+    links = tuple(links)
+    with suppress(DeadlineError):
+        return clock.wait_until(
+            lambda: sum(1 if link.pulled.by else link.connections() for link in links),
+            within_s=_USED_WITHIN_S,
+            reason="a connection to cut",
+        )
+    return 0
 
 
 def refused_by(links: Iterable[Link]) -> list[str]:
