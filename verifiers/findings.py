@@ -56,18 +56,18 @@ def absent(verifier: str, evidence: Evidence, what: str) -> Finding:
 
 def hidden(bounds: Mapping[int, Bounds]) -> str:
     """SQL: whether an open transaction hides the end of the row's partition; what is not seen there may be there."""
-    behind = [str(partition) for partition, ends in bounds.items() if ends.lso < ends.hw]
-    return f"partition IN ({', '.join(behind)})" if behind else "false"
+    behind = _hidden(bounds)
+    return f"partition IN ({', '.join(map(str, behind))})" if behind else "false"
 
 
 def open_transaction(bounds: Mapping[int, Bounds]) -> str:
     """What is committed above an open transaction is hidden from a read_committed reader: it ends at the LSO (KAFKA-10167)."""
-    behind = [
-        f"partition {partition} (read to offset {ends.lso} of {ends.hw})"
-        for partition, ends in sorted(bounds.items())
-        if ends.lso < ends.hw
-    ]
+    behind = [f"partition {partition} (read to offset {ends.lso} of {ends.hw})" for partition, ends in _hidden(bounds).items()]
     return f"an open transaction hides the end of {', '.join(behind)}" if behind else ""
+
+
+def _hidden(bounds: Mapping[int, Bounds]) -> Mapping[int, Bounds]:
+    return {partition: ends for partition, ends in sorted(bounds.items()) if ends.lso < ends.hw}
 
 
 def _vacuous(checked: int) -> str:

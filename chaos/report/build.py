@@ -36,12 +36,14 @@ def build(
     """The report of one run, complete or cut short."""
     expect = {name: Verdict[word.upper()] for name, word in scenario.expected.items()}
     spared = {event.value["fault"] for event in events if (event.process, event.f) == ("nemesis", "spared")}
-    faults = tuple(_fault(step.name, step.fault.kind, events) for step in schedule.steps if step.name not in spared)
+    samples = [event for event in events if (event.process, event.f) == ("sampler", "progress")]
+    faults = tuple(_fault(step.name, step.fault.kind, events, samples) for step in schedule.steps if step.name not in spared)
     phases = tuple(_phases(events))
     not_sent = scenario.expect == "not_sent" and _never_sent(events)
     on_it = {step.name for step in schedule.steps if isinstance(step.fault.when, OnRequest | AfterFault)}
     excused = [fault for fault in faults if not_sent and fault.triggered_ms is None and fault.name in on_it]
-    excused += _idle([fault for fault in faults if fault.name not in {declared.name for declared in scenario.faults}])
+    by_chance = {step.name for step in schedule.steps if step.by_chance}
+    excused += _idle([fault for fault in faults if fault.name in by_chance])
     problems = tuple(_problems(phases, [fault for fault in faults if fault not in excused], findings))
     if scenario.expect == "not_sent" and not not_sent:
         problems = (*problems, f"it was expected that this request is never sent, and {_not_sent_problem(events)}")
@@ -94,7 +96,7 @@ def _phases(events: Iterable[Event]) -> Iterable[PhaseRecord]:
         yield PhaseRecord(marks[-1].value["phase"], marks[-1].time_ms, 0.0, "the run was ended in the middle of it")
 
 
-def _fault(name: str, kind: str, events: Iterable[Event]) -> FaultRecord:
+def _fault(name: str, kind: str, events: Iterable[Event], samples: Sequence[Event]) -> FaultRecord:
     own: dict[tuple[str, str], Event] = {
         (event.f, event.type): event for event in events if event.process == "nemesis" and event.value.get("fault") == name
     }
@@ -115,7 +117,7 @@ def _fault(name: str, kind: str, events: Iterable[Event]) -> FaultRecord:
         healed_ms=when("heal"),
         bit=bit,
         proof=proved.get("proof", {}),
-        problem=_fault_problem(own, bit=bit) or _vain(own["inject", "ok"], events),
+        problem=_fault_problem(own, bit=bit) or _vain(own["inject", "ok"], samples),
         aftermath=_without(own["heal", "ok"].value, "fault", "target") if ("heal", "ok") in own else {},
     )
 
@@ -141,9 +143,8 @@ def _idle(by_chance: Sequence[FaultRecord]) -> Sequence[FaultRecord]:
     return idle if len(idle) <= _IDLE_AT_MOST * len(by_chance) else ()
 
 
-def _vain(injected: Event, events: Iterable[Event]) -> str:
+def _vain(injected: Event, samples: Sequence[Event]) -> str:
     """A fault that came when there was nothing left to break proves nothing."""
-    samples = [event for event in events if (event.process, event.f) == ("sampler", "progress")]
     before = [event.value for event in samples if event.index < injected.index]
     if not before or before[-1]["committed"] < before[-1]["total"]:
         return ""

@@ -59,8 +59,8 @@ def during(report: Report, timestamp_ms: int | None, since_ms: int | None = None
     """
     if timestamp_ms is None:
         return ""
-    between = _between(report.faults, timestamp_ms, timestamp_ms if since_ms is None else since_ms)
-    if between and since_ms is not None:
+    between = [] if since_ms is None else _between(report.faults, since_ms, timestamp_ms)
+    if between:
         more = f" and {len(between) - _BETWEEN} more before" if len(between) > _BETWEEN else ""
         return f"in force since the copy before it: {', '.join(between[-_BETWEEN:])}{more}"
     in_force = [fault for fault in report.faults if _in_force(fault, timestamp_ms)]
