@@ -1,16 +1,25 @@
-"""Signals: Ctrl-C and SIGTERM end a run the same way, and neither may cut a heal in half."""
+"""Signals: Ctrl-C and SIGTERM end a run the same way, neither is lost, and neither may cut a heal in half."""
 
 import signal
-from collections.abc import Iterator
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_AGAIN_S = 0.05
 
 
-def terminate_like_ctrl_c() -> None:
-    """From now on SIGTERM raises KeyboardInterrupt, as SIGINT does."""
+def obey() -> None:
+    """From now on SIGTERM raises KeyboardInterrupt, as SIGINT does.
+
+    What is raised while an object is finalized (`__del__`, `weakref.finalize`) Python prints and ignores; an interrupt is sent
+    again.
+    """
     signal.signal(signal.SIGTERM, _interrupt)
+    sys.unraisablehook = partial(_ignored, before=sys.unraisablehook)
 
 
 @contextmanager
@@ -29,3 +38,14 @@ def deferred() -> Iterator[None]:
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def _ignored(unraisable: "sys.UnraisableHookArgs", *, before: Callable[["sys.UnraisableHookArgs"], object]) -> None:
+    if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+        before(unraisable)
+        return
+    # What is half finalized from now on is nobody's failure, and pytest would make it one.
+    sys.unraisablehook = partial(_ignored, before=sys.__unraisablehook__)
+    again = threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+    again.daemon = True
+    again.start()

@@ -144,7 +144,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def chaos_harness(pytestconfig: pytest.Config) -> Iterator[Harness]:
     """What scenarios share: parts, system, auditor."""
-    interrupts.terminate_like_ctrl_c()
+    interrupts.obey()
     seed = pytestconfig.getoption("--chaos-seed")
     harness = Harness(
         runs=pytestconfig.getoption("--chaos-runs").resolve(),

@@ -52,7 +52,7 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
     Raises:
         RuntimeUnavailableError: it cannot be had.
     """
-    interrupts.terminate_like_ctrl_c()
+    interrupts.obey()
     preflight.check_machine(artifacts.cache_folder(), runs)
     sessions = artifacts.cache_folder() / "sessions"
     for name in warden.leftovers(sessions):
