@@ -10,10 +10,12 @@ the folder, and what they say already is not asked again, so that a run can be b
 
     reach.json        of each test: seconds, and the functions of `verifiers` that it calls
     results-0.jsonl   of each mutant: killed (by which test), timeout (a test took ten times as long, and 20 s), survived, or
-                      no tests (none calls the function); ``tests`` ran, of ``of``: with --budget no test begins later
+                      no tests (none calls the function); ``tests`` ran, of ``of``: with --budget no test begins later;
+                      ``case``: only letters of a text are in another case, and Spark's SQL distinguishes none
 """
 
 import argparse
+import ast
 import json
 import signal
 import sys
@@ -21,6 +23,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 from types import FrameType
 
@@ -37,6 +40,7 @@ _TIMES, _GRACE_S = 10, 20.0
 _QUICK_S = 5.0
 _WITHOUT_S = 900.0
 _IMPORTED = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+_CASE_S = 4.0  # a test that compares a text for people is quick
 _LIKELY = 3  # kills: a test with as many is asked first
 
 
@@ -47,7 +51,7 @@ class TooLongError(BaseException):
 class Mutants:
     """A pytest plugin whose test loop judges mutants."""
 
-    def __init__(self, names: Sequence[str], words: argparse.Namespace) -> None:
+    def __init__(self, names: Mapping[str, bool], words: argparse.Namespace) -> None:
         self._names = names
         self._words = words
         self._folder = Path(words.folder)
@@ -69,7 +73,7 @@ class Mutants:
         results = self._folder / f"results-{self._shard}.jsonl"
         judged = {json.loads(line)["mutant"] for line in results.read_text().splitlines()} if results.exists() else set()
         with results.open("a") as file:
-            for name in self._names[self._shard :: self._shards]:
+            for name in list(self._names)[self._shard :: self._shards]:
                 if name not in judged:
                     file.write(json.dumps(self._judge(name)) + "\n")
                     file.flush()
@@ -98,16 +102,18 @@ class Mutants:
             return (self._seconds[item] > _QUICK_S, -kills, module not in item.nodeid, self._seconds[item])
 
         tests = sorted(self._reach[function], key=unlikely)
+        budget_s = min(self._words.budget, _CASE_S) if self._names[name] else self._words.budget
+        common = {"mutant": name, "case": self._names[name], "of": len(tests)}
         began_s = clock.monotonic_s()
         for ran, item in enumerate(tests, 1):
-            if self._words.budget and clock.monotonic_s() - began_s > self._words.budget:
-                return {"mutant": name, "result": "survived", "tests": ran - 1, "of": len(tests)}
+            if budget_s and clock.monotonic_s() - began_s > budget_s:
+                return {**common, "result": "survived", "tests": ran - 1}
             with active(name):
                 failed = self._fails(item, _TIMES * self._seconds[item] + _GRACE_S)
             if failed is not False:
                 self._kills[function, item] += 1
-                return {"mutant": name, "result": "timeout" if failed is None else "killed", "by": item.nodeid, "tests": ran}
-        return {"mutant": name, "result": "survived" if tests else "no tests", "tests": len(tests), "of": len(tests)}
+                return {**common, "result": "timeout" if failed is None else "killed", "by": item.nodeid, "tests": ran}
+        return {**common, "result": "survived" if tests else "no tests", "tests": len(tests)}
 
     def _fails(self, item: pytest.Item, limit_s: float) -> bool | None:
         """None where it took too long. To what comes next only the folder is common: fixtures of the session are kept."""
@@ -136,16 +142,34 @@ def active(mutant: str) -> Iterator[None]:
         set_mutant_under_test("")
 
 
-def mutate(folder: Path, only: str) -> list[str]:
-    """A copy of `verifiers` that holds all mutants, of which one can be made active; their names."""
+def mutate(folder: Path, only: str) -> Mapping[str, bool]:
+    """A copy of `verifiers` that holds all mutants, of which one can be made active.
+
+    Returns:
+        By name whether only the case of letters differs; those last.
+    """
     (folder / "verifiers").mkdir()
-    names = []
+    names = {}
     for path in sorted((_ROOT / "verifiers").glob("*.py")):
         made = mutate_file_contents(str(path), path.read_text())
         (folder / "verifiers" / path.name).write_text(made.code)
         if not only or path.stem in only.split(","):
-            names += [f"verifiers.{path.stem}.{name}" for name in made.mutant_names]
-    return names
+            functions = {
+                node.name: _folded(node) for node in ast.walk(ast.parse(made.code)) if isinstance(node, ast.FunctionDef)
+            }
+            for name in made.mutant_names:
+                original = functions[f"{name.rpartition('__mutmut_')[0]}__mutmut_orig"]
+                names[f"verifiers.{path.stem}.{name}"] = functions[name] == original
+    return dict(sorted(names.items(), key=itemgetter(1)))
+
+
+def _folded(function: ast.FunctionDef) -> str:
+    """Its code, the texts in lower case."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = node.value.lower()
+    function.name = ""
+    return ast.dump(function)
 
 
 def main() -> int:
