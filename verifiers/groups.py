@@ -53,7 +53,8 @@ class Limits:
         block_bits: a block has 2 to the power of this many numbers.
         least_run: records to a group, at least, among the first rows; below it, offsets are left out of account.
         most_groups: of one log, some 200 bytes each while they are collected.
-        most_rows: that are read again and cut into runs, some 50 bytes each.
+        most_rows: that are held at once, some 50 bytes each.
+        most_ids: that are ticked off, a byte each.
         few_rows: so many are read again without asking whether they are most of the log.
     """
 
@@ -61,6 +62,7 @@ class Limits:
     least_run: int = 8
     most_groups: int = 4_000_000
     most_rows: int = 8_000_000
+    most_ids: int = 500_000_000
     few_rows: int = 100_000
 
 
@@ -91,6 +93,10 @@ class Groups:
             raise ValueError("groups by offset and groups without it cannot be merged: summarize both parts alike")
         columns = {name: np.concatenate((self[name], other[name])) for name in _COLUMNS}
         return _merged(columns, by_offset=self.by_offset, placed=self.placed and other.placed)
+
+    def without_offsets(self) -> "Groups":
+        """The same log, a group for each block in each partition."""
+        return _merged({**self.columns, "delta": np.zeros_like(self["delta"])}, by_offset=False, placed=False)
 
     def solid(self) -> Flags:
         """Which groups are islands: as many records as numbers, in the order of their offsets."""

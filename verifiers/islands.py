@@ -19,8 +19,8 @@ writes nothing else, so 10^8 records are some 10^5 islands, and what holds of th
    its line is late up to that number (`verifiers.runs`). Rows of groups that are no islands are read again and cut into runs.
 
 A log without runs, as when a partition holds every third number in turn, has a group for each record. Its first rows tell, or
-at the latest the number of groups, before they are held. Then blocks are compared without offsets, and order is left to
-`verifiers.ordering`, which sorts. Where more than half of the records would be read again, the verifiers are asked directly.
+at the latest the number of groups, before they are held. Then blocks are compared without offsets, and order is judged piece by
+piece (`verifiers.pieces`). Where more than half of the records would be read again, the verifiers are asked directly.
 Each way gives the same findings, to the letter.
 """
 
@@ -34,13 +34,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers import gaps, groups, runs, values
+from verifiers import gaps, groups, pieces, runs, values
 from verifiers.base import Evidence, Finding
 from verifiers.duplicates import Duplicates
 from verifiers.findings import EXAMPLES, rule
 from verifiers.gaps import Gaps
 from verifiers.groups import UNDECODABLE, Flags, Groups, Limits, Longs, reduced, starts
 from verifiers.ordering import Ordering
+from verifiers.pieces import Order
 from verifiers.runs import Late, Runs
 from verifiers.values import Values
 
@@ -73,16 +74,24 @@ def judge(
 ) -> tuple[Finding, ...]:
     """The same, from the groups of both sides; None where there are too many."""
     whole = evidence if unique else replace(evidence, expected=demanded(evidence.expected))
-    if expected is None or observed is None or not (unique or observed.by_offset):
+    if expected is None or observed is None:
         return _directly(whole)
     partitions = max(1, len(evidence.bounds))
-    doubtful = _doubtful(expected, observed, partitions)
-    again = np.isin(observed.ids(partitions), doubtful)
-    proved, rest = (int(observed["records"][part].sum()) for part in (~again, again))
-    if rest > proved and rest > limits.few_rows:
+    doubtful, order = _doubtful(expected, observed, partitions), None
+    if observed.by_offset and _are_most(doubtful, observed, partitions, limits):  # its first rows had runs, the others have not
+        observed = observed.without_offsets()
+        doubtful = _doubtful(expected, observed, partitions)
+    if not observed.by_offset and not _are_most(doubtful, observed, partitions, limits):
+        order = pieces.read(evidence, observed, limits)
+        if order.repeated is None and not unique:
+            return _directly(whole)
+        if order.repeated is not None:
+            doubtful = np.union1d(doubtful, order.repeated)
+    if _are_most(doubtful, observed, partitions, limits):
         return _directly(whole)
+    proved = int(observed["records"][~np.isin(observed.ids(partitions), doubtful)].sum())
     if not len(doubtful):
-        return _sound(evidence, proved, observed)
+        return _sound(evidence, proved, observed, order)
     with (
         _narrowed(evidence, doubtful, (expected, observed), limits, unique=unique) as narrow,
         ThreadPoolExecutor(len(NAMES)) as pool,  # so few rows cost less than the start of a query
@@ -90,7 +99,7 @@ def judge(
         asked = (
             pool.submit(Duplicates().check, narrow, proved),
             pool.submit(Gaps().check, narrow, proved),
-            pool.submit(_ordering, evidence, narrow, observed, limits),
+            pool.submit(_ordering, evidence, narrow, observed, order, limits),
             pool.submit(Values().check, narrow, proved),
         )
         return tuple(one.result() for one in asked)
@@ -106,11 +115,11 @@ def _directly(evidence: Evidence) -> tuple[Finding, ...]:
     return tuple(verifier.check(evidence) for verifier in (Duplicates(), Gaps(), Ordering(), Values()))
 
 
-def _sound(evidence: Evidence, proved: int, observed: Groups) -> tuple[Finding, ...]:
+def _sound(evidence: Evidence, proved: int, observed: Groups, order: Order | None) -> tuple[Finding, ...]:
     """Nothing but the order of islands is left to be judged."""
     verdict, note = rule(evidence, 0, proved)
     none = [Finding(name, evidence.subject, verdict, 0, proved, dict.fromkeys(kinds, 0), (), note) for name, kinds in _KINDS]
-    return (none[0], none[1], _ordering(evidence, evidence, observed, _DEFAULT), none[2])
+    return (none[0], none[1], _ordering(evidence, evidence, observed, order, _DEFAULT), none[2])
 
 
 # which blocks are read again -----------------------------------------------------------------------------------------------
@@ -123,6 +132,13 @@ def _doubtful(expected: Groups, observed: Groups, partitions: int) -> Longs:
     broken = found[~observed.solid() | _overlapping(observed, found)] if observed.by_offset else found[:0]
     undecodable = found[found == UNDECODABLE]
     return np.unique(np.concatenate((unlike, broken, undecodable, wanted[expected["optional"] > 0])))
+
+
+def _are_most(blocks: Longs, observed: Groups, partitions: int, limits: Limits) -> bool:
+    """Whether more than half of the records are in these blocks, and not few."""
+    again = np.isin(observed.ids(partitions), blocks)
+    proved, rest = (int(observed["records"][part].sum()) for part in (~again, again))
+    return rest > proved and rest > limits.few_rows
 
 
 def _by_block(side: Groups, partitions: int) -> Longs:
@@ -199,15 +215,14 @@ def _span(side: Groups, evidence: Evidence, blocks: Longs, place: str) -> str:
 # order ---------------------------------------------------------------------------------------------------------------------
 
 
-def _ordering(evidence: Evidence, narrow: Evidence, observed: Groups, limits: Limits) -> Finding:
-    """By islands and, where groups are none, by the rows of their blocks."""
-    found = runs_of(narrow, observed, limits)
-    if found is None:
-        return Ordering().check(evidence)
-    late = runs.late(found)
-    checked = int(observed["records"][observed["line"] != UNDECODABLE].sum())
-    shown = tuple(late.first(EXAMPLES))
-    return Ordering().found(evidence, checked, tuple(late.totals()), _inversions((narrow, evidence), shown))
+def _ordering(evidence: Evidence, narrow: Evidence, observed: Groups, order: Order | None, limits: Limits) -> Finding:
+    """As the pieces told, or by islands and, where groups are none, by the rows of their blocks."""
+    found = None if order else runs_of(narrow, observed, limits)
+    if found is not None:
+        late, checked = runs.late(found), int(observed["records"][observed["line"] != UNDECODABLE].sum())
+        order = Order(checked, tuple(late.totals()), tuple(late.first(EXAMPLES)), None)
+    order = order or pieces.read(evidence, observed, limits)
+    return Ordering().found(evidence, order.checked, order.totals, _inversions((narrow, evidence), order.late))
 
 
 def runs_of(evidence: Evidence, observed: Groups | None, limits: Limits = _DEFAULT) -> Runs | None:

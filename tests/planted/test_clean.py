@@ -3,9 +3,11 @@
 ``PLANTED_EXAMPLES=1000 pytest --timeout 0 tests/planted/test_clean.py`` tries a thousand of them.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,19 +59,31 @@ def pieces(length: int, cuts: list[int]) -> Iterator[tuple[int, int]]:
     return pairwise(places) if length else iter(())
 
 
+def scattered(rows: Iterable[Expected], seed: int, partitions: int) -> Iterator[Expected]:
+    """Each in any partition, as a hash of the key would have it."""
+    there, draw = Counter[int](), Random(seed)
+    for row in rows:
+        home = draw.randrange(partitions)
+        yield row._replace(partition=home, position=there[home])
+        there[home] += 1
+
+
 @st.composite
 def correct(draw: st.DrawFn) -> Log:
     """What a transactional pipeline, or one that never fails, writes of what it has read so far.
 
     Transactions of any length, some aborted once or twice before they are committed, batches of any length, with a new epoch
     for each transaction or with one for all; partitions without a record; retention that has removed what was there before
-    the run; records whose writer never learned of them, written or not; rows that are still to come.
+    the run; records whose writer never learned of them, written or not; rows that are still to come; ids in turn in the
+    partitions of the source, or scattered over them.
     """
     records, partitions = draw(st.integers(0, 48)), draw(st.integers(1, 4))
     cut = st.lists(st.integers(1, 11), max_size=3)
     transactional, bumps = draw(st.booleans()), draw(st.booleans())
     unknown = draw(st.sets(st.integers(0, 47), max_size=5))
     log = clean(records, partitions).demanding(*unknown, required=False)
+    if draw(st.booleans()):
+        log = replace(log, expected=tuple(scattered(log.expected, draw(st.integers(0, 10**9)), partitions)))
     written, positions = [], {}
     for home in range(partitions):
         wanted = [row for row in log.expected if row.partition == home]

@@ -80,7 +80,8 @@ LIMITS = st.builds(
     block_bits=st.integers(0, 5),
     least_run=st.sampled_from([0, 3, 10**9]),
     most_groups=st.sampled_from([10, 10_000]),
-    most_rows=st.sampled_from([5, 10_000]),
+    most_rows=st.sampled_from([40, 10_000]),
+    most_ids=st.sampled_from([10, 10_000]),
     few_rows=st.sampled_from([0, 10_000]),
 )
 
@@ -92,6 +93,21 @@ def test_islands_say_what_the_verifiers_say(spark: SparkSession, log: Log, limit
     evidence = log.evidence(spark)
 
     assert islands.check(evidence, limits) == directly(evidence)
+
+
+@EXAMPLES
+@given(log=rewritten(), twice=st.lists(st.tuples(st.integers(0, 160), st.integers(0, 3)), max_size=3), limits=LIMITS)
+def test_islands_find_what_is_demanded_first(
+    spark: SparkSession, log: Log, twice: list[tuple[int, int]], limits: Limits
+) -> None:
+    """Of an id that is demanded more than once, in whatever partitions of the source."""
+    rows = dict(enumerate(log.expected))
+    more = [rows[row]._replace(partition=home, position=1000 + at) for at, (row, home) in enumerate(twice) if row in rows]
+    evidence = replace(log, expected=(*log.expected, *more)).evidence(spark)
+
+    found = islands.check(evidence, limits, unique=False)
+
+    assert found == directly(replace(evidence, expected=islands.demanded(evidence.expected)))
 
 
 @pytest.mark.parametrize("limits", [BY_OFFSET, WITHOUT])

@@ -1,0 +1,121 @@
+"""A log without runs: its records are scattered over the partitions, as a hash of their key would have it."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.planted.log import BEGAN_MS, Expected, Log, Record, clean
+from tests.planted.test_islands import BY_OFFSET, WITHOUT, directly
+from verifiers import groups, islands, pieces
+from verifiers.base import Verdict
+from verifiers.groups import Limits
+from verifiers.ordering import Ordering
+
+FOOLED = replace(BY_OFFSET, block_bits=4, few_rows=0)  # groups by offset are made, and most of them are no islands
+
+
+def scattered(records: int) -> Log:
+    """Each record in any of three partitions; there, by id."""
+    draw, ends = Random(7), [0, 0, 0]
+    expected, observed = [], []
+    for id_ in range(records):
+        home = draw.randrange(3)
+        expected.append(Expected(id_, home, str(id_ * id_), required=True, position=id_))
+        observed.append(Record(home, 100 * home + ends[home], BEGAN_MS + id_, str(id_), str(id_ * id_)))
+        ends[home] += 1
+    return replace(clean(records), expected=tuple(expected), observed=tuple(observed))
+
+
+@pytest.mark.parametrize("limits", [FOOLED, WITHOUT, replace(WITHOUT, most_rows=5)])
+def test_of_a_clean_log_nothing_is_sorted_or_read_again(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limits: Limits
+) -> None:
+    """Though no one said that its ids are demanded only once."""
+    monkeypatch.delattr(islands, "_narrowed")
+    monkeypatch.delattr(islands, "_directly")
+    monkeypatch.delattr(Ordering, "check")
+
+    found = islands.check(scattered(96).evidence(spark), limits, unique=False)
+
+    assert [(finding.verdict, finding.checked) for finding in found] == [(Verdict.VALID, 96)] * 4
+
+
+@pytest.mark.parametrize("most_rows", [1, 4, 7, 10_000])
+def test_order_is_the_same_however_large_a_piece_is(spark: SparkSession, most_rows: int) -> None:
+    """Late by a place, by the whole log, and for another partition's sake not at all; records without an id are left out."""
+    log = scattered(48).changed(1, offset=450, partition=2).again(5, 490, 491).changed(30, key="x").changed(40, offset=1)
+    evidence = log.changed(20, offset=150, partition=1).evidence(spark)
+    wanted = Ordering().check(evidence)
+
+    found = islands.check(evidence, replace(WITHOUT, most_rows=most_rows))[2]
+
+    assert found == wanted
+    assert wanted.count > 3
+
+
+def test_no_more_late_records_are_shown_than_of_any_finding(spark: SparkSession) -> None:
+    """Of two partitions in which all but the first are late."""
+    log = scattered(96)
+    turned = tuple(row._replace(offset=row.partition * 100 + 99 - row.offset % 100) for row in log.observed)
+    evidence = replace(log, observed=turned).evidence(spark)
+    wanted = Ordering().check(evidence)
+
+    found = islands.check(evidence, replace(WITHOUT, most_rows=50))[2]
+
+    assert (found, len(found.examples)) == (wanted, 32)
+
+
+@pytest.mark.parametrize("limits", [FOOLED, WITHOUT, replace(WITHOUT, most_rows=4), replace(WITHOUT, most_ids=0)])
+@pytest.mark.parametrize("home", [0, 1, 2])
+def test_an_id_that_is_demanded_twice_and_there_twice(spark: SparkSession, limits: Limits, home: int) -> None:
+    """In the same piece, in another one, in another partition; a block of both sides is alike."""
+    log = scattered(96).again(50, 90 + 100 * home, partition=home)
+    twice = replace(log, expected=(*log.expected, Expected(50, home, "2500", required=True, position=96)))
+    evidence = twice.evidence(spark)
+
+    found = islands.check(evidence, limits, unique=False)
+
+    assert found == directly(replace(evidence, expected=islands.demanded(evidence.expected)))
+    assert found[0].count == 1
+
+
+@pytest.mark.parametrize("repeated", [(), (50,), (50, 51), (50, 90, 91)])
+@pytest.mark.parametrize("most_rows", [4, 10_000])
+def test_the_blocks_that_hold_an_id_twice(spark: SparkSession, repeated: tuple[int, ...], most_rows: int) -> None:
+    """A block of two numbers, of three lines: that of 50 holds 50 and 53, the next one 51 and 48."""
+    log = scattered(96)
+    for place, id_ in enumerate(repeated):
+        log = log.again(id_, 90 + place)
+    evidence = log.evidence(spark)
+    limits = replace(WITHOUT, most_rows=most_rows)
+
+    found = pieces.read(evidence, groups.summarize(evidence, limits), limits)
+
+    assert found.repeated is not None
+    assert found.repeated.tolist() == sorted({id_ // 3 // 2 * 3 + id_ % 3 for id_ in repeated})
+    assert found.checked == 96 + len(repeated)
+
+
+@pytest.mark.parametrize(("most", "told"), [(96, True), (95, False)])
+def test_as_many_ids_as_may_be_ticked_off(spark: SparkSession, most: int, told: bool) -> None:  # noqa: FBT001
+    """The 96 of 48 blocks of two numbers; the record without an id has no block to be ticked off in."""
+    evidence = scattered(96).plus(Record(0, 99, BEGAN_MS, "x", "")).evidence(spark)
+    limits = replace(WITHOUT, most_ids=most)
+
+    found = pieces.read(evidence, groups.summarize(evidence, limits), limits)
+
+    assert (found.repeated is not None) is told
+
+
+def test_groups_that_are_no_islands_are_made_blocks(spark: SparkSession) -> None:
+    """As if offsets had been left out of account from the first."""
+    evidence = scattered(96).evidence(spark)
+    fooled, blocks = (groups.summarize(evidence, replace(limits, block_bits=4)) for limits in (FOOLED, WITHOUT))
+
+    made = fooled.without_offsets()
+
+    assert len(made["delta"]) < len(fooled["delta"])
+    assert (made.by_offset, made.placed) == (blocks.by_offset, blocks.placed) == (False, False)
+    assert all((made[name] == blocks[name]).all() for name in blocks.columns)
