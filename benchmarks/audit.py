@@ -1,7 +1,7 @@
 """What an audit costs, beside a bare scan, the audit one would write first, and Python sets.
 
     .venv/bin/python benchmarks/audit.py [--records 1e6] [--rounds 4] [--layouts identity,scattered] [--states clean,dirty]
-                                         [--ways ours,scan,shuffle,sets] [--kafka] [--folder DIR]
+                                         [--ways ours,scan,bare,shuffle,sets,floor] [--kafka] [--folder DIR]
 
 The ways (`audit_ways.py`) take turns within one run, so that a machine that becomes slower does so for all of them; each is a
 process of its own, so that its peak memory (VmHWM of it and of its JVM) is its own. The first turn of each warms it up and does
@@ -33,7 +33,8 @@ from chaos.audit_logs import Topics
 from chaos.harness import Harness
 from chaos.scenario.model import SystemSpec
 
-_WAYS = ("ours", "scan", "shuffle", "sets")
+_WAYS = "ours,scan,shuffle,sets"
+_FROM_KAFKA = "ours,scan,bare,sets,floor"
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ def _one(words: argparse.Namespace, records: int, layout: str, state: str, boots
         truth = plant(folder, records, layout, dirty=state == "dirty")
         if harness is not None:
             _fill(harness, folder, bootstrap)
-        ways = (*words.ways.split(","), "floor") if bootstrap else tuple(words.ways.split(","))
+        ways = (words.ways or (_FROM_KAFKA if bootstrap else _WAYS)).split(",")
         _print(f"{records:.0e} {layout} {state}", _measure(ways, folder, bootstrap, words.rounds), truth, 2 * records)
     finally:
         shutil.rmtree(folder)
@@ -154,16 +155,15 @@ def _fill(harness: Harness, folder: Path, bootstrap: str) -> None:
 def _produce(spark: SparkSession, log: Path, topic: str, bootstrap: str) -> None:
     for part in range(PARTITIONS):
         rows = spark.read.parquet(str(log)).where(f"partition = {part}").coalesce(1).sortWithinPartitions("offset")
-        kafka = rows.select("partition", "key", "value").write.format("kafka")
-        kafka.option("kafka.bootstrap.servers", bootstrap).option("topic", topic).option(
-            "kafka.enable.idempotence", "true"
-        ).save()
+        writer = rows.select("partition", "key", "value").write.format("kafka").option("kafka.enable.idempotence", "true")
+        writer.option("kafka.bootstrap.servers", bootstrap).option("topic", topic).mode("append").save()
 
 
 def _print(title: str, measured: dict[str, Measured], truth: Counter[str], records: int) -> None:
-    print(f"\n{title:24} median s   best s  records/s  of scan    CPU s  of scan  peak MB  found")
+    beside = next((way for way in ("bare", "scan") if way in measured), next(iter(measured)))
+    scan, of = measured[beside], f"of {beside}"
+    print(f"\n{title:24} median s   best s  records/s {of:>8}    CPU s {of:>8}  peak MB  found")
     for way, one in measured.items():
-        scan = measured.get("scan", one)
         times = (statistics.median(one.seconds), min(one.seconds), records / statistics.median(one.seconds))
         ratios = (_ratio(one.seconds, scan.seconds), statistics.median(one.cpu_s), _ratio(one.cpu_s, scan.cpu_s))
         wrong = any(one.counts.get(name, truth[name]) != truth[name] for name in ("duplicates", "gaps", "values"))
@@ -183,7 +183,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--layouts", default=",".join(LAYOUTS))
     parser.add_argument("--states", default="clean,dirty")
-    parser.add_argument("--ways", default=",".join(_WAYS))
+    parser.add_argument("--ways", default="", help=f"{_WAYS}; or, with --kafka, {_FROM_KAFKA}")
     parser.add_argument("--kafka", action="store_true", help="boot a system, fill topics, and read those")
     parser.add_argument("--folder", default="", help="where logs are planted")
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)

@@ -2,6 +2,7 @@
 
     ours      `chaos.audit`: duplicates, gaps, ordering and values
     scan      Spark reads every column of both logs and adds them up: what no audit that reads them can beat
+    bare      the same, as one would write it: Spark's and the consumer's defaults, not those of `ours`; from Kafka only
     shuffle   Spark as one would write it: groupBy for duplicates, anti-join for gaps, join for values, window and lag for order
     sets      a plain consumer and Python sets, as ducktape's `verify` does: duplicates and gaps only
     floor     Kafka's own ConsumerPerformance, which decodes nothing; from Kafka only
@@ -86,6 +87,22 @@ def _scan(spark: SparkSession, asked: Request, folder: Path) -> Callable[[], Cou
     return job
 
 
+def _bare(spark: SparkSession, asked: Request, _folder: Path) -> Callable[[], Counts]:
+    if asked.topics is None:
+        sys.exit("bare: from Kafka only")
+    spark.conf.set("spark.sql.sources.useV1SourceList", "avro,csv,json,kafka,orc,parquet,text")  # Spark's default
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", asked.topics.bootstrap)
+    reader = reader.option("kafka.isolation.level", "read_committed")
+
+    def job() -> Counts:
+        for topic in (SOURCE, SINK):
+            texts = ("partition", "offset", "CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value")
+            reader.option("subscribe", topic).load().selectExpr(*texts).selectExpr(*_COLUMNS).collect()
+        return {}
+
+    return job
+
+
 def _shuffle(spark: SparkSession, asked: Request, folder: Path) -> Callable[[], Counts]:
     def job() -> Counts:
         source, sink = _logs(spark, asked, folder)
@@ -149,5 +166,5 @@ def _floor(_folder: Path, bootstrap: str) -> Callable[[], Counts]:
     return lambda: {"exit": read(SOURCE) + read(SINK)}
 
 
-_SPARK = {"ours": _ours, "scan": _scan, "shuffle": _shuffle}
+_SPARK = {"ours": _ours, "scan": _scan, "bare": _bare, "shuffle": _shuffle}
 _SPARKLESS = {"sets": _sets, "floor": _floor}
