@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from rich import box
@@ -40,6 +41,8 @@ from verifiers.groups import UNDECODABLE, Groups, Limits
 EXIT = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 IDENTITIES = "dense-key, key or header:NAME"
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
+_STANDALONE = "spark://"
+_ASK_S = 10.0
 _SHOWN = 3
 _WIDE = 80
 _MADE = re.compile(r"\bid \d+(?: and \d+)?")
@@ -100,6 +103,7 @@ def run(request: Request, echo: Echo) -> Audit:
     demanded, identify = audit_identity.model(request.model), _identity(request)
     began_s = clock.monotonic_s()
     try:
+        _reached(request.master)
         fixed = audit_logs.fix(request.topics) if request.topics else None
         with session(request, echo) as spark, _place(request) as place:
             began_s = clock.monotonic_s()
@@ -110,7 +114,10 @@ def run(request: Request, echo: Echo) -> Audit:
             return Audit(findings, records, clock.monotonic_s() - began_s)
     except InconclusiveError as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
-    except (PySparkException, Py4JError, ConnectionError) as error:
+    except (Py4JNetworkError, ConnectionError) as error:
+        problem = f"Spark failed: its JVM has ended ({one_line(str(error))}): was it killed, or out of memory?"
+        return Audit(seconds=clock.monotonic_s() - began_s, problem=problem)
+    except (PySparkException, Py4JError) as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=f"Spark failed: {one_line(str(error))}")
 
 
@@ -257,6 +264,24 @@ def _split(row: Row) -> Example:
     shown = f"key {there['key']!r}, value {there['value']!r}" if there is not None else "nothing"
     detail = f"key {read['key']!r}, value {read['value']!r}; the uncommitted view shows {shown} here"
     return Example("split view", row["partition"], row["offset"], None, row["timestamp_ms"], detail)
+
+
+def _reached(master: str) -> None:
+    """Ask before Spark does, who would try for a minute and print three stack traces.
+
+    Raises:
+        AuditUsageError: a standalone master's URL has no port.
+        InconclusiveError: nobody answers at any of its places.
+    """
+    if not master.startswith(_STANDALONE):
+        return
+    for place in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = place.rpartition(":")
+        if not port.isdecimal():
+            raise AuditUsageError(f"--spark-master {master}: {_STANDALONE}HOST:PORT is needed")
+        with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), _ASK_S):
+            return
+    raise InconclusiveError(f"--spark-master {master} does not answer within {_ASK_S:g} s: is it up, and reachable?")
 
 
 @contextmanager

@@ -179,7 +179,7 @@ def test_spark_that_is_killed(system, tmp_path):
 
     report = json.loads(path.read_text(encoding="utf-8"))
     assert (code, report["verdict"], report["findings"]) == (3, "UNKNOWN", [])
-    assert report["problem"].startswith("Spark failed")
+    assert report["problem"].startswith("Spark failed: its JVM has ended (")
 
 
 def java(pid):

@@ -67,6 +67,29 @@ def test_a_model_that_is_not_there(name, message):
         audit_identity.model(name)
 
 
+@pytest.mark.parametrize("master", ["spark://127.0.0.1:{port}", "spark://127.0.0.1:1,127.0.0.1:{port}", "local[2]", "yarn"])
+def test_a_master_that_answers(master):
+    """One of several is enough; of others than Spark's own nothing is known."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        audit._reached(master.format(port=server.getsockname()[1]))
+
+
+def test_a_master_that_does_not_answer():
+    """Said before Spark is started, and before the logs are looked at."""
+    asked = replace(audit_command.request(LANDED), master="spark://127.0.0.1:1,127.0.0.1:2")
+
+    done = audit.run(asked, print)
+
+    assert done.verdict is Verdict.UNKNOWN
+    assert done.problem.startswith("--spark-master spark://127.0.0.1:1,127.0.0.1:2 does not answer within 10 s: is it up")
+
+
+def test_a_master_without_a_port():
+    """What is missing is told."""
+    with pytest.raises(AuditUsageError, match="--spark-master spark://there: spark://HOST:PORT is needed"):
+        audit.run(replace(audit_command.request(LANDED), master="spark://there"), print)
+
+
 @pytest.mark.parametrize("identity", ["value", "header:trace"])
 def test_an_identity_that_cannot_be_had(identity):
     """Headers are not landed, so folders have none."""
