@@ -1,4 +1,7 @@
-"""A log without runs: its records are scattered over the partitions, as a hash of their key would have it."""
+"""A log without runs: its records are scattered over the partitions, as a hash of their key would have it.
+
+The tests of `ordering` are imported, and asked again here of pieces of four offsets.
+"""
 
 from dataclasses import replace
 from random import Random
@@ -6,14 +9,26 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.planted.log import BEGAN_MS, Expected, Log, Record, clean
+from tests.planted.log import BEGAN_MS, Expected, Judge, Log, Record, clean
 from tests.planted.test_islands import BY_OFFSET, WITHOUT, directly
+from tests.planted.test_ordering import *  # noqa: F403 - each of its tests is asked of pieces
 from verifiers import groups, islands, pieces
-from verifiers.base import Verdict
+from verifiers.base import Finding, Verdict
 from verifiers.groups import Limits
 from verifiers.ordering import Ordering
 
 FOOLED = replace(BY_OFFSET, block_bits=4, few_rows=0)  # groups by offset are made, and most of them are no islands
+
+
+@pytest.fixture
+def judge(spark: SparkSession) -> Judge:
+    """Ask islands, which are told that there are none."""
+
+    def ask(verifier: str, log: Log) -> Finding:
+        found = islands.check(log.evidence(spark), replace(WITHOUT, most_rows=4))
+        return next(finding for finding in found if finding.verifier == verifier)
+
+    return ask
 
 
 def scattered(records: int) -> Log:
