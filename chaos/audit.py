@@ -29,7 +29,7 @@ from rich.text import Text
 from chaos import audit_identity, audit_logs, clock
 from chaos.audit_doubts import doubted
 from chaos.audit_identity import Asked
-from chaos.audit_logs import AuditUsageError, Logs, Topics
+from chaos.audit_logs import ASK_S, AuditUsageError, Logs, Topics
 from chaos.errors import InconclusiveError
 from chaos.report.wording import number, one_line, seconds
 from chaos.runtime import artifacts, preflight
@@ -42,7 +42,7 @@ EXIT = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 IDENTITIES = "dense-key, key or header:NAME"
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _STANDALONE = "spark://"
-_ASK_S = 10.0
+_LAST_PORT = 65_535
 _SHOWN = 3
 _WIDE = 80
 _MADE = re.compile(r"\bid \d+(?: and \d+)?")
@@ -277,11 +277,11 @@ def _reached(master: str) -> None:
         return
     for place in master.removeprefix(_STANDALONE).split(","):
         host, _, port = place.rpartition(":")
-        if not port.isdecimal():
+        if not port.isdecimal() or int(port) > _LAST_PORT:
             raise AuditUsageError(f"--spark-master {master}: {_STANDALONE}HOST:PORT is needed")
-        with suppress(OSError), socket.create_connection((host.strip("[]"), int(port)), _ASK_S):
+        with suppress(OSError, UnicodeError), socket.create_connection((host.strip("[]"), int(port)), ASK_S):
             return
-    raise InconclusiveError(f"--spark-master {master} does not answer within {_ASK_S:g} s: is it up, and reachable?")
+    raise InconclusiveError(f"--spark-master {master} does not answer within {ASK_S:g} s: is it up, and reachable?")
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from verifiers.base import Bounds
 
 _COLUMNS = {"partition": "int", "offset": "bigint", "key": "string", "value": "string"}
 _OPTIONAL = {"timestamp_ms": "bigint", "isolation": "string"}
-_ASK_S = 10.0
+ASK_S = 10.0
 _END = 2**63 - 1
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -162,9 +162,9 @@ def fix(topics: Topics) -> Fixed:
         AuditUsageError: there is no such topic, or the group never committed.
         InconclusiveError: no broker answers in time, or the group's coordinator cannot tell a position.
     """
-    admin = AdminClient({"bootstrap.servers": topics.bootstrap, "log_level": 0, "socket.timeout.ms": int(_ASK_S * 1000)})
+    admin = AdminClient({"bootstrap.servers": topics.bootstrap, "log_level": 0, "socket.timeout.ms": int(ASK_S * 1000)})
     try:
-        known = admin.list_topics(timeout=_ASK_S).topics
+        known = admin.list_topics(timeout=ASK_S).topics
         for topic in (topics.source, topics.sink):
             if topic not in known:
                 there = ", ".join(sorted(name for name in known if not name.startswith("__"))) or "none"
@@ -175,7 +175,7 @@ def fix(topics: Topics) -> Fixed:
     except KafkaException as error:
         reason = error.args[0].str()
         raise InconclusiveError(
-            f"{topics.bootstrap} does not answer within {_ASK_S:g} s ({reason}): is it up, and reachable?"
+            f"{topics.bootstrap} does not answer within {ASK_S:g} s ({reason}): is it up, and reachable?"
         ) from error
     return Fixed(source, sink, positions, moved)
 
@@ -270,7 +270,7 @@ def read(spark: SparkSession, topics: Topics, topic: str, ends: Ends) -> DataFra
         .option("kafka.max.poll.records", "50000")
         .option("includeHeaders", str(bool(topics.header)).lower())
         .option("failOnDataLoss", "true")
-        .option("kafkaConsumer.pollTimeoutMs", str(int(_ASK_S * 1000)))
+        .option("kafkaConsumer.pollTimeoutMs", str(int(ASK_S * 1000)))
         .load()
         .selectExpr(
             "partition",
@@ -284,9 +284,9 @@ def read(spark: SparkSession, topics: Topics, topic: str, ends: Ends) -> DataFra
 
 def _bounds(admin: AdminClient, topic: str, partitions: Iterable[int]) -> Ends:
     """In this order, so that LSO <= HW always."""
-    low = listed(admin, topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED, _ASK_S)
-    lso = listed(admin, topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED, _ASK_S)
-    hw = listed(admin, topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED, _ASK_S)
+    low = listed(admin, topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED, ASK_S)
+    lso = listed(admin, topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED, ASK_S)
+    hw = listed(admin, topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED, ASK_S)
     return {number: Bounds(low[number], lso[number], hw[number]) for number in partitions}
 
 
@@ -297,7 +297,7 @@ def _committed(topics: Topics, partitions: Iterable[int]) -> Mapping[int, int] |
     settings = {"bootstrap.servers": topics.bootstrap, "group.id": topics.group, "isolation.level": "read_committed"}
     with closing(Consumer(settings | {"enable.auto.commit": False, "log_level": 0})) as asker:
         asked = [TopicPartition(topics.source, number) for number in partitions]
-        found = group.known(asker.committed(asked, timeout=_ASK_S))
+        found = group.known(asker.committed(asked, timeout=ASK_S))
     if not found:
         raise AuditUsageError(f"the group {topics.group!r} never committed a position in {topics.source!r}: is that its name?")
     return found

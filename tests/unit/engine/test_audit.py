@@ -84,10 +84,17 @@ def test_a_master_that_does_not_answer():
     assert done.problem.startswith("--spark-master spark://127.0.0.1:1,127.0.0.1:2 does not answer within 10 s: is it up")
 
 
-def test_a_master_without_a_port():
+@pytest.mark.parametrize("master", ["spark://there", "spark://there:", "spark://there:65536", "spark://127.0.0.1:1,there"])
+def test_a_master_without_a_port(master):
     """What is missing is told."""
-    with pytest.raises(AuditUsageError, match="--spark-master spark://there: spark://HOST:PORT is needed"):
-        audit.run(replace(audit_command.request(LANDED), master="spark://there"), print)
+    with pytest.raises(AuditUsageError, match=f"--spark-master {master}: spark://HOST:PORT is needed"):
+        audit.run(replace(audit_command.request(LANDED), master=master), print)
+
+
+def test_a_master_whose_name_cannot_be_one():
+    """Nobody answers there."""
+    with pytest.raises(InconclusiveError, match=r"spark://a\.\.b:7077 does not answer"):
+        audit._reached("spark://a..b:7077")
 
 
 @pytest.mark.parametrize("identity", ["value", "header:trace"])
@@ -155,7 +162,7 @@ def test_what_people_see():
 
 def test_a_broker_that_does_not_answer(monkeypatch):
     """The wait is bounded, and it is told which."""
-    monkeypatch.setattr(audit_logs, "_ASK_S", 0.3)
+    monkeypatch.setattr(audit_logs, "ASK_S", 0.3)
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
@@ -167,7 +174,7 @@ def test_a_broker_that_does_not_answer(monkeypatch):
 
 def test_an_unreachable_broker_is_unknown_and_reported(tmp_path, monkeypatch):
     """Exit code 3, and a whole report that says why; no Spark is started for it."""
-    monkeypatch.setattr(audit_logs, "_ASK_S", 0.3)
+    monkeypatch.setattr(audit_logs, "ASK_S", 0.3)
     report = tmp_path / "report.json"
     words = ["audit", "--bootstrap", "127.0.0.1:9", "--source", "in", "--sink", "out", "--model", "square", "--json", report]
 
