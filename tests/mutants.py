@@ -6,7 +6,7 @@
 mutmut makes the mutants. The tests run here, in one process for all of them, since to start Spark for each would take days:
 those that reach the mutated function take turns, the likeliest first, until one fails. What is known is appended to files in
 the folder, and what they say already is not asked again, so that a run can be broken off and resumed; remove the folder when
-`verifiers` or its tests have changed.
+`verifiers` or a test has changed (a new one is asked of what is not judged yet).
 
     reach.json        of each test: seconds, and the functions of `verifiers` that it calls
     results-0.jsonl   of each mutant: killed (by which test), timeout (a test took ten times as long, and 20 s), survived, or
@@ -82,17 +82,16 @@ class Mutants:
     def _known(self, items: Sequence[pytest.Item]) -> Mapping[str, Mapping]:
         """What each test calls, and how long it takes in the first process that asks."""
         path = self._folder / "reach.json"
-        if not path.exists():
-            found = {}
-            for item in items:
-                state()._stats.clear()
-                began_s = clock.monotonic_s()
-                with active("stats"):
-                    if self._fails(item, _WITHOUT_S) is not False:
-                        sys.exit(f"{item.nodeid} fails without a mutant")
-                found[item.nodeid] = {"seconds": clock.monotonic_s() - began_s, "calls": sorted(state()._stats)}
-            path.write_text(json.dumps(found))
-        return json.loads(path.read_text())
+        known = json.loads(path.read_text()) if path.exists() else {}
+        for item in (item for item in items if item.nodeid not in known):
+            state()._stats.clear()
+            began_s = clock.monotonic_s()
+            with active("stats"):
+                if self._fails(item, _WITHOUT_S) is not False:
+                    sys.exit(f"{item.nodeid} fails without a mutant")
+            known[item.nodeid] = {"seconds": clock.monotonic_s() - began_s, "calls": sorted(state()._stats)}
+            path.write_text(json.dumps(known))
+        return known
 
     def _judge(self, name: str) -> Mapping:
         function, module = name.rpartition("__mutmut_")[0], name.split(".")[1]

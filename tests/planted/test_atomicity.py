@@ -296,6 +296,14 @@ def test_a_zombie_s_open_transaction_that_its_successor_commits(judge: Judge) ->
     assert judge("atomicity", wrote("4 6 6C")) == expected
 
 
+def test_a_zombie_that_has_written_before(judge: Judge) -> None:
+    """Its own epoch is the highest before its second row, and fences nobody."""
+    finding = judge("atomicity", wrote("4 4 6 6C"))
+
+    told = "1 from here by producer 7 epoch 4: its transaction has epoch 6 too"
+    assert [(one.offset, one.detail) for one in finding.examples] == [(0, told), (1, told)]
+
+
 @pytest.mark.parametrize(
     ("homes", "places"),
     [

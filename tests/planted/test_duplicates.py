@@ -165,6 +165,19 @@ def test_the_largest_id_twice(judge: Judge) -> None:
     assert [(one.id, one.offset) for one in finding.examples] == [(2**63 - 1, 21)]
 
 
+def test_what_is_beside_the_largest_id(judge: Judge) -> None:
+    """A record that is there again as well, as of any other id."""
+    once = [Record(0, 20 + place, BEGAN_MS, str(id_), "9") for place, id_ in enumerate((2**63 - 4, 2**63 - 1))]
+    again = [row._replace(offset=row.offset + 2, timestamp_ms=BEGAN_MS + 1) for row in once]
+
+    finding = judge("duplicates", clean().plus(*once, *again))
+
+    assert [one.detail for one in finding.examples] == [
+        f"also at offset 20; cause: replay (id {2**63 - 1} as well, +1 ms)",
+        f"also at offset 21; cause: replay (id {2**63 - 4} as well, +1 ms)",
+    ]
+
+
 def test_one_place_twice(judge: Judge) -> None:
     """No log holds two records at an offset: the same rows were landed twice."""
     log = clean()

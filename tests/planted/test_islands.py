@@ -19,7 +19,7 @@ from tests.planted.test_duplicates import *  # noqa: F403 - each of its tests is
 from tests.planted.test_gaps import *  # noqa: F403
 from tests.planted.test_ordering import *  # noqa: F403
 from tests.planted.test_values import *  # noqa: F403
-from verifiers import VERIFIERS, groups, islands
+from verifiers import VERIFIERS, groups, islands, pieces
 from verifiers.base import Evidence, Finding, Verdict
 from verifiers.groups import Groups, Limits
 from verifiers.ordering import Ordering
@@ -166,8 +166,9 @@ def test_a_run_that_holds_an_offset_twice(spark: SparkSession) -> None:
 
 
 def test_order_is_judged_by_islands(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is sorted, whether rows are read again or not."""
+    """Nothing is sorted, and not the whole log held, whether rows are read again or not."""
     monkeypatch.delattr(Ordering, "check")
+    monkeypatch.delattr(pieces, "read")
     sound, damaged = clean(96), clean(96).without(9).swapped(13, 16)
 
     found = [islands.check(log.evidence(spark), BY_OFFSET)[2] for log in (sound, damaged)]

@@ -100,6 +100,16 @@ def test_a_copy_in_another_partition(spark: SparkSession) -> None:
     assert said.examples[0].detail in {"also at partition 0 offset 5", "also at partition 1 offset 140"}
 
 
+def test_all_places_of_a_record_are_named(spark: SparkSession) -> None:
+    """In the order of the log."""
+    (said, _), *_ = told(spark, clean(24).again(9, 12, 14), [], BY_ROWS)
+
+    assert [one.detail for one in said.examples] == [
+        "also at partition 0 offset 3, partition 0 offset 14",
+        "also at partition 0 offset 3, partition 0 offset 12",
+    ]
+
+
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
