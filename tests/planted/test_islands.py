@@ -186,6 +186,20 @@ def test_as_many_rows_as_may_be_held(spark: SparkSession, most: int, held: bool)
     assert (found is not None) is held
 
 
+@pytest.mark.parametrize(("most", "held"), [(4, True), (3, False)])
+def test_where_they_cannot_be_held_the_log_is_read_in_pieces(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int, *, held: bool
+) -> None:
+    """Of so many offsets each."""
+    asked, read = [], pieces.read
+    monkeypatch.setattr(pieces, "read", lambda *words: asked.append(words) or read(*words))
+    evidence = clean(96).changed(3, offset=4).evidence(spark)
+
+    found = islands.check(evidence, replace(BY_OFFSET, most_rows=most))
+
+    assert (found, [words[2].most_rows for words in asked]) == (directly(evidence), [] if held else [most])
+
+
 @pytest.mark.parametrize("limits", [Limits(), BY_OFFSET, WITHOUT, Limits(most_groups=0)])
 def test_each_way_says_the_same(spark: SparkSession, limits: Limits) -> None:
     """All anomalies at once, by islands, without offsets, and by the verifiers themselves."""

@@ -57,6 +57,19 @@ def test_of_a_clean_log_nothing_is_sorted_or_read_again(
     assert [(finding.verdict, finding.checked) for finding in found] == [(Verdict.VALID, 96)] * 4
 
 
+@pytest.mark.parametrize(("lost", "unique"), [((), True), ((), False), ((9,), True), ((9,), False)])
+def test_pieces_are_read_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, lost: tuple[int, ...], *, unique: bool
+) -> None:
+    """They tell of order and of what is there twice, of a damaged log as well."""
+    asked, read = [], pieces.read
+    monkeypatch.setattr(pieces, "read", lambda *words: asked.append(words) or read(*words))
+
+    found = islands.check(scattered(96).without(*lost).evidence(spark), WITHOUT, unique=unique)
+
+    assert ([finding.count for finding in found], len(asked)) == ([0, len(lost), 0, 0], 1)
+
+
 @pytest.mark.parametrize("most_rows", [1, 4, 7, 10_000])
 def test_order_is_the_same_however_large_a_piece_is(spark: SparkSession, most_rows: int) -> None:
     """Late by a place, by the whole log, and for another partition's sake not at all; records without an id are left out."""

@@ -131,6 +131,17 @@ def test_as_many_runs_as_may_be_held(spark: SparkSession) -> None:
     assert said.checked == 48
 
 
+def test_as_many_rows_as_may_be_held(spark: SparkSession) -> None:
+    """Those of the one block in which a record moved, four."""
+    log = clean(48).changed(3, offset=4)
+
+    (_, said), *_ = told(spark, log, [], replace(BY_GROUPS, most_rows=4))
+
+    assert said.count == 1
+    with pytest.raises(TooScatteredError, match=r"^a part of the log has too many runs"):
+        told(spark, log, [], replace(BY_GROUPS, most_rows=3))
+
+
 def test_a_small_part_is_not_summarized(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """However far from the begin of its partition; the start of a second query takes longer than its rows."""
     monkeypatch.delattr(groups, "summarize")
