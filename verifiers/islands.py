@@ -217,7 +217,7 @@ def _span(side: Groups, evidence: Evidence, blocks: Longs, place: str) -> str:
 
 def _ordering(evidence: Evidence, narrow: Evidence, observed: Groups, order: Order | None, limits: Limits) -> Finding:
     """As the pieces told, or by islands and, where groups are none, by the rows of their blocks."""
-    found = None if order else runs_of(narrow, observed, limits)
+    found = runs_of(narrow, observed, limits)
     if found is not None:
         late, checked = runs.late(found), int(observed["records"][observed["line"] != UNDECODABLE].sum())
         order = Order(checked, tuple(late.totals()), tuple(late.first(EXAMPLES)), None)

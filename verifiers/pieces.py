@@ -31,7 +31,7 @@ class Order:
     Attributes:
         checked: the records with an id.
         totals, late: as `Ordering.found` takes them; the first late records only.
-        repeated: the blocks (`Groups.ids`) that hold an id more than once; None where they are too many to tell.
+        repeated: the blocks (`Groups.ids`) that hold an id more than once; None where that cannot be told.
     """
 
     checked: int

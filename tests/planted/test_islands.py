@@ -114,12 +114,12 @@ def test_islands_find_what_is_demanded_first(
 def test_the_only_partition(spark: SparkSession, limits: Limits) -> None:
     """A line is all of it."""
     log = clean(32, 1).without(9).again(21, 40).changed(2, offset=4).changed(5, value="x").changed(28, key="028")
-    evidence = log.evidence(spark)
+    evidence = log.swapped(17, 18).evidence(spark)
 
     found = islands.check(evidence, limits)
 
     assert found == directly(evidence)
-    assert [finding.count for finding in found] == [1, 2, 2, 2]
+    assert [finding.count for finding in found] == [1, 2, 3, 2]
 
 
 @pytest.mark.parametrize("limits", [BY_OFFSET, WITHOUT])
@@ -255,15 +255,16 @@ def test_where_no_id_is_demanded_twice_nobody_looks_for_the_first(spark: SparkSe
 
 
 @pytest.mark.parametrize("limits", [BY_OFFSET, WITHOUT])
-def test_an_id_that_is_demanded_twice(spark: SparkSession, limits: Limits) -> None:
+@pytest.mark.parametrize(("id_", "value"), [(9, "82"), (9, "81"), (57, "3249")])
+def test_an_id_that_is_demanded_twice(spark: SparkSession, limits: Limits, id_: int, value: str) -> None:
     """Its first row by place demands it; the log that holds it twice has a duplicate, though both logs are alike."""
     log = clean(96)
-    twice = replace(log, expected=(*log.expected, Expected(9, 0, "82", required=True, position=40))).again(9, 40)
-    evidence = twice.evidence(spark)
+    row = Expected(id_, 0, value, required=True, position=40)
+    evidence = replace(log, expected=(*log.expected, row)).again(id_, 40).evidence(spark)
 
     found = islands.check(evidence, limits, unique=False)
 
-    assert found == directly(log.again(9, 40).evidence(spark))
+    assert found == directly(log.again(id_, 40).evidence(spark))
     assert [finding.count for finding in found] == [1, 0, 1, 0]
 
 

@@ -70,6 +70,16 @@ def test_pieces_are_read_once(
     assert ([finding.count for finding in found], len(asked)) == ([0, len(lost), 0, 0], 1)
 
 
+def test_a_log_most_of_which_is_wrong_is_not_read_in_pieces(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verifiers are asked directly, whatever its order."""
+    monkeypatch.delattr(pieces, "read")
+    log = scattered(96)
+    wrong = tuple(row._replace(value="x") for row in log.expected)
+    evidence = replace(log, expected=wrong).evidence(spark)
+
+    assert islands.check(evidence, replace(WITHOUT, few_rows=0)) == directly(evidence)
+
+
 @pytest.mark.parametrize("most_rows", [1, 4, 7, 10_000])
 def test_order_is_the_same_however_large_a_piece_is(spark: SparkSession, most_rows: int) -> None:
     """Late by a place, by the whole log, and for another partition's sake not at all; records without an id are left out."""
