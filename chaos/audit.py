@@ -8,6 +8,7 @@ so whatever is missing is lost.
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import tempfile
@@ -318,10 +319,14 @@ def session(request: Request, echo: Echo) -> Iterator[SparkSession]:
         builder = builder.config("spark.jars", ",".join(map(str, artifacts.ensure(echo).connector_jars)))
     if request.master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("OFF")
-    try:
-        yield spark
-    finally:
-        with suppress(Py4JError, ConnectionError):  # it may have been killed
-            spark.stop()
+    with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:
+        # a JVM that is killed removes nothing; this adds to what the user wants of Java and Spark, and overrides none of it
+        given = os.environ.get("SPARK_SUBMIT_OPTS", "")
+        os.environ["SPARK_SUBMIT_OPTS"] = f"-Djava.io.tmpdir={shlex.quote(scratch)} {given}"
+        spark = builder.getOrCreate()
+        spark.sparkContext.setLogLevel("OFF")
+        try:
+            yield spark
+        finally:
+            with suppress(Py4JError, ConnectionError):  # it may have been killed
+                spark.stop()

@@ -1,6 +1,7 @@
 """`chaos audit` as a user calls it: on a real broker's topics, on folders, and where things end badly."""
 
 import json
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -168,18 +169,23 @@ def test_a_landing_that_cannot_be(system, chaos_harness):
 
 
 def test_spark_that_is_killed(system, tmp_path):
-    """UNKNOWN, with a whole report."""
-    path = tmp_path / "report.json"
+    """UNKNOWN, with a whole report; none of its files is left."""
+    path, scratch = tmp_path / "report.json", tmp_path / "scratch"
+    scratch.mkdir()
     with written(system):
         argv = [CHAOS, "audit", "--model", "square", "--json", str(path), *topics(system)]
-        with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        env = os.environ | {"TMPDIR": str(scratch)}
+        with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env) as process:
             jvm = clock.wait_until(lambda: java(process.pid), within_s=60, reason="Spark's JVM")
+            place = next(scratch.glob("chaos-audit-spark-*"))
+            clock.wait_until(lambda: list(place.glob("blockmgr-*")), within_s=60, reason="Spark's files")
             jvm.kill()
             code = process.wait(120)
 
     report = json.loads(path.read_text(encoding="utf-8"))
     assert (code, report["verdict"], report["findings"]) == (3, "UNKNOWN", [])
     assert report["problem"].startswith("Spark failed: its JVM has ended (")
+    assert list(scratch.iterdir()) == []
 
 
 def java(pid):
