@@ -9,8 +9,8 @@ import json
 import os
 import re
 import shlex
-import shutil
 import socket
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from rich import box
@@ -44,6 +45,7 @@ IDENTITIES = "dense-key, key or header:NAME"
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _STANDALONE = "spark://"
 _LAST_PORT = 65_535
+_END_S = 20.0
 _SHOWN = 3
 _WIDE = 80
 _MADE = re.compile(r"\bid \d+(?: and \d+)?")
@@ -291,11 +293,8 @@ def _place(request: Request) -> Iterator[str]:
     if request.landed is not None or request.landing:
         yield request.landed if request.landed is not None else request.landing
         return
-    folder = tempfile.mkdtemp(prefix="chaos-audit-")
-    try:
+    with tempfile.TemporaryDirectory(prefix="chaos-audit-", ignore_cleanup_errors=True) as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -319,7 +318,7 @@ def session(request: Request, echo: Echo) -> Iterator[SparkSession]:
         builder = builder.config("spark.jars", ",".join(map(str, artifacts.ensure(echo).connector_jars)))
     if request.master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch, _jvm_ends():
         # a JVM that is killed removes nothing; this adds to what the user wants of Java and Spark, and overrides none of it
         given = os.environ.get("SPARK_SUBMIT_OPTS", "")
         os.environ["SPARK_SUBMIT_OPTS"] = f"-Djava.io.tmpdir={shlex.quote(scratch)} {given}"
@@ -330,3 +329,20 @@ def session(request: Request, echo: Echo) -> Iterator[SparkSession]:
         finally:
             with suppress(Py4JError, ConnectionError):  # it may have been killed
                 spark.stop()
+
+
+@contextmanager
+def _jvm_ends() -> Iterator[None]:
+    """Before its folder is removed: it would go on to put files there, as it does when it is interrupted while it starts."""
+    try:
+        yield
+    finally:
+        gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no function that ends its JVM
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - or the next session would look for it
+        if gateway is not None:
+            gateway.proc.stdin.close()  # it ends then, as it does when this process ends
+            try:
+                gateway.proc.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                gateway.proc.kill()
+                gateway.proc.wait()

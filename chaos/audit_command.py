@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from chaos import audit
+from chaos import audit, interrupts
 from chaos.audit import Audit, Request
 from chaos.audit_logs import AuditUsageError, Topics
 
@@ -35,6 +35,7 @@ def main(options: Options, echo: Callable[[str], None]) -> int:
     Returns:
         The exit code: 0 valid, 1 invalid, 2 wrong usage (then there is no report), 3 unknown.
     """
+    interrupts.obey()
     try:
         done = audit.run(request(options), echo)
         audit.write(options.report, done)

@@ -1,5 +1,6 @@
 """One real system for all tests that break it; a pipeline that runs under them."""
 
+import signal
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +18,14 @@ from chaos.system.addresses import joined
 from pipelines.base import Endpoints, Topics
 from pipelines.fill_source import FillSource
 from pipelines.square import CHECKPOINT, SparkSquare
+
+
+@pytest.fixture
+def hears_ctrl_c():
+    """A job in the background of a shell is born deaf to SIGINT, and so are its children, unless it listens itself."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @dataclass(frozen=True)

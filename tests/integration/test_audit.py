@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -168,19 +169,37 @@ def test_a_landing_that_cannot_be(system, chaos_harness):
         land(chaos_harness.spark(), asked, fix(asked), "nowhere://x")
 
 
+@contextmanager
+def at_work(system, path, scratch):
+    """An audit, and its JVM, that have put files there."""
+    scratch.mkdir()
+    argv = [CHAOS, "audit", "--model", "square", "--json", str(path), *topics(system)]
+    env = os.environ | {"TMPDIR": str(scratch)}
+    with written(system), subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env) as process:
+        jvm = clock.wait_until(lambda: java(process.pid), within_s=60, reason="Spark's JVM")
+        clock.wait_until(lambda: list(scratch.glob("*/blockmgr-*")), within_s=60, reason="Spark's files")
+        yield process, jvm
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_audit_that_is_interrupted(system, tmp_path, number):
+    """Nothing is left, and no exit code that is a verdict."""
+    path, scratch = tmp_path / "report.json", tmp_path / "scratch"
+    with at_work(system, path, scratch) as (process, jvm):
+        process.send_signal(number)
+        code = process.wait(60)
+        jvm.wait(30)
+
+    assert (code, path.exists(), list(scratch.iterdir())) == (130, False, [])
+
+
 def test_spark_that_is_killed(system, tmp_path):
     """UNKNOWN, with a whole report; none of its files is left."""
     path, scratch = tmp_path / "report.json", tmp_path / "scratch"
-    scratch.mkdir()
-    with written(system):
-        argv = [CHAOS, "audit", "--model", "square", "--json", str(path), *topics(system)]
-        env = os.environ | {"TMPDIR": str(scratch)}
-        with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env) as process:
-            jvm = clock.wait_until(lambda: java(process.pid), within_s=60, reason="Spark's JVM")
-            place = next(scratch.glob("chaos-audit-spark-*"))
-            clock.wait_until(lambda: list(place.glob("blockmgr-*")), within_s=60, reason="Spark's files")
-            jvm.kill()
-            code = process.wait(120)
+    with at_work(system, path, scratch) as (process, jvm):
+        jvm.kill()
+        code = process.wait(120)
 
     report = json.loads(path.read_text(encoding="utf-8"))
     assert (code, report["verdict"], report["findings"]) == (3, "UNKNOWN", [])

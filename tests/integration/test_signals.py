@@ -15,18 +15,10 @@ from chaos.history import load
 from chaos.runtime.warden import SESSION_VARIABLE
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240), pytest.mark.usefixtures("hears_ctrl_c")]
 
 SCENARIO = "sink-leader-killed"
 NET = "127.78"
-
-
-@pytest.fixture(autouse=True)
-def _hears_ctrl_c():
-    """A job in the background of a shell is born deaf to SIGINT, and so are its children, unless it listens itself."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
