@@ -76,8 +76,8 @@ class History:
         return event
 
     def age_s(self, event: Event) -> float:
-        """Seconds since an event of this history."""
-        return clock.monotonic_s() - self._began_s - event.elapsed_s
+        """Seconds since an event of this history; never below 0, though ``elapsed_s`` may be rounded up."""
+        return max(0.0, clock.monotonic_s() - self._began_s - event.elapsed_s)
 
     def latest(self, process: str, f: str) -> Event | None:
         """The last event of its kind, None when there was none yet."""

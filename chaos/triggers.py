@@ -64,7 +64,7 @@ def committed(history: History) -> int:
 def all_through(watch: Watch) -> str:
     """Says so once all of the workload is committed and nothing has grown for a while: no request will come any more."""
     sample = watch.history.latest("sampler", "progress")
-    through = sample is not None and committed(watch.history) >= watch.total and watch.history.age_s(sample) > _QUIET_S
+    through = sample is not None and committed(watch.history) >= watch.total and watch.history.age_s(sample) >= _QUIET_S
     return "all of the workload had passed" if through else ""
 
 

@@ -3,6 +3,7 @@
 import json
 from threading import Thread
 
+from chaos import clock
 from chaos.history import History, load
 
 
@@ -48,6 +49,18 @@ def test_the_latest_event_of_a_kind_is_known(tmp_path):
 
         assert history.latest("sampler", "progress").value["committed"] == 2
         assert history.latest("loader", "loaded") is None
+
+
+def test_no_event_lies_in_the_future(tmp_path, monkeypatch):
+    """Its time is rounded to a tenth of a millisecond, perhaps up; who asks at once must not get an age below 0."""
+    now_s = iter([0.0, 10.00006, 10.00007, 12.5001])
+    monkeypatch.setattr(clock, "monotonic_s", lambda: next(now_s))
+    with History(tmp_path / "history.jsonl") as history:
+        event = history.record("sampler", "info", "progress", committed=1)
+
+        assert event.elapsed_s == 10.0001
+        assert history.age_s(event) == 0
+        assert history.age_s(event) == 2.5
 
 
 def test_a_listener_is_told_of_every_event_after_it_was_written(tmp_path):
