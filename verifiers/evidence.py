@@ -3,7 +3,8 @@
     <folder>/<subject>/expected/     id long, partition int, value string, required boolean, position long
     <folder>/<subject>/observed/     partition int, offset long, timestamp_ms long, key string, value string
     <folder>/<subject>/bounds.json   {"bounds": {"0": {"low": 0, "lso": 9, "hw": 9}, …}, "positions": {"0": 9, …},
-                                      "views": ["batches", "uncommitted"]}
+                                      "views": ["batches", "uncommitted"],
+                                      "files": {"observed/part-….parquet": 4711, …}}
 
     and, where ``views`` names it:
     <folder>/<subject>/uncommitted/  as observed
@@ -14,12 +15,13 @@
 
 What the columns mean is said by `verifiers.base.Evidence`. An id is expected once: the writer of `expected` sees to it. Other
 columns may be there and are left out. `bounds.json` is removed first and put in place last: where it is, the evidence is
-complete, and a view that it does not name is not part of it.
+complete, and a view that it does not name is not part of it. ``files`` has the bytes of each file that holds rows: one that
+is lost would be read as records that are lost.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -46,6 +48,7 @@ BATCHES = {
 LEDGER = {"id": "bigint", "outcome": "string", "partition": "int", "offset": "bigint"}
 VIEWS = {"uncommitted": OBSERVED, "again": OBSERVED, "batches": BATCHES, "ledger": LEDGER}
 
+_ROWS = "*.parquet"
 _AT_ONCE = 2
 _LAST = "again"  # a second read that ran beside the first would see what the first saw
 
@@ -72,17 +75,18 @@ def write(folder: Path, evidence: Evidence) -> None:
         list(pool.map(land, [name for name in frames if name != _LAST]))
     if _LAST in frames:
         land(_LAST)
-    _write_bounds(place / "bounds.json", evidence, sorted(frames.keys() & VIEWS.keys()))
+    _write_bounds(place / "bounds.json", evidence, sorted(frames.keys() & VIEWS.keys()), _files(place, frames))
 
 
 def load(spark: SparkSession, folder: Path, subject: str) -> Evidence:
     """Read one subject's evidence; the frames are lazy.
 
     Raises:
-        EvidenceError: it is not there, was not completed, or is of another shape.
+        EvidenceError: it is not there, was not completed, was changed since, or is of another shape.
     """
     place = folder / subject
-    bounds, positions, views = _read_bounds(place / "bounds.json")
+    bounds, positions, views, files = _read_bounds(place / "bounds.json")
+    _unchanged(place, {"expected", "observed", *views}, files)
     expected = _read(spark, place / "expected", EXPECTED)
     observed = _read(spark, place / "observed", OBSERVED)
     return Evidence(
@@ -102,24 +106,40 @@ def _frames(evidence: Evidence) -> Mapping[str, DataFrame]:
     }
 
 
-def _write_bounds(path: Path, evidence: Evidence, views: Sequence[str]) -> None:
+def _files(place: Path, names: Iterable[str]) -> Mapping[str, int]:
+    """Bytes of each file that holds rows."""
+    return {f"{name}/{file.name}": file.stat().st_size for name in names for file in sorted((place / name).glob(_ROWS))}
+
+
+def _unchanged(place: Path, names: AbstractSet[str], files: Mapping[str, int] | None) -> None:
+    if files is None:  # landed by an earlier version
+        return
+    found = _files(place, names)
+    for file in sorted(found.keys() | files.keys()):
+        if found.get(file) != files.get(file):
+            sizes = [f"{one[file]} bytes" if file in one else "not there" for one in (found, files)]
+            raise EvidenceError(f"{place / file} is {sizes[0]}, and was {sizes[1]} when it was landed: run the scenario again")
+
+
+def _write_bounds(path: Path, evidence: Evidence, views: Sequence[str], files: Mapping[str, int]) -> None:
     """In one step, so that a reader never sees half of it."""
     bounds = {partition: asdict(ends) for partition, ends in evidence.bounds.items()}
-    text = json.dumps({"bounds": bounds, "positions": dict(evidence.positions), "views": list(views)}, indent=1)
+    text = json.dumps({"bounds": bounds, "positions": dict(evidence.positions), "views": list(views), "files": files}, indent=1)
     draft = path.with_suffix(".draft")
     draft.write_text(text + "\n", encoding="utf-8")
     draft.replace(path)
 
 
-def _read_bounds(path: Path) -> tuple[Mapping[int, Bounds], Mapping[int, int], AbstractSet[str]]:
-    """Bounds, positions, and the views that were landed."""
+def _read_bounds(path: Path) -> tuple[Mapping[int, Bounds], Mapping[int, int], AbstractSet[str], Mapping[str, int] | None]:
+    """Bounds, positions, the views that were landed, and the files where it is known."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         bounds = {
             int(partition): Bounds(**{end: int(ends[end]) for end in ends}) for partition, ends in found["bounds"].items()
         }
         positions = {int(partition): int(position) for partition, position in found["positions"].items()}
-        return bounds, positions, VIEWS.keys() & set(found.get("views", ()))
+        files = None if found.get("files") is None else {str(file): int(size) for file, size in found["files"].items()}
+        return bounds, positions, VIEWS.keys() & set(found.get("views", ())), files
     except (FileNotFoundError, NotADirectoryError):
         raise EvidenceError(f"{path} is not there, so the evidence beside it is not complete: run the scenario again") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,7 +1,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from shutil import copytree, rmtree
+from shutil import copy, copytree, rmtree
 
 import pytest
 from pyspark.errors import PySparkException
@@ -67,14 +67,67 @@ def test_views_of_an_earlier_run_are_not_taken_for_this_one(spark: SparkSession,
     assert (found.again is None, found.batches, found.uncommitted, found.ledger) == (False, None, None, None)
 
 
-def test_evidence_of_before_there_were_views_is_read(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
-    """A run that was landed by an earlier version can still be judged."""
+@pytest.mark.parametrize("names", [["views", "files"], ["files"]])
+def test_evidence_of_an_earlier_version_is_read(spark: SparkSession, landed: Path, tmp_path: Path, names: list[str]) -> None:
+    """Of before there were views, or before files were counted: it can still be judged."""
     copytree(landed, tmp_path, dirs_exist_ok=True)
-    bounds = json.loads((tmp_path / "sink" / "bounds.json").read_text(encoding="utf-8"))
-    del bounds["views"]
-    (tmp_path / "sink" / "bounds.json").write_text(json.dumps(bounds), encoding="utf-8")
+    (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, *names), encoding="utf-8")
 
-    assert evidence.load(spark, tmp_path, "sink").again is None
+    found = evidence.load(spark, tmp_path, "sink")
+
+    assert (found.again, found.observed.count()) == (None, len(clean().observed))
+
+
+def bounds_without(landed: Path, *names: str) -> str:
+    """The text of ``bounds.json`` as an earlier version wrote it."""
+    bounds = json.loads((landed / "sink" / "bounds.json").read_text(encoding="utf-8"))
+    return json.dumps({name: value for name, value in bounds.items() if name not in names})
+
+
+@pytest.mark.parametrize("view", ["expected", "observed", "uncommitted"])
+def test_a_file_that_was_lost_is_no_lost_record(spark: SparkSession, tmp_path: Path, view: str) -> None:
+    """Spark reads the files that there are."""
+    evidence.write(tmp_path, clean().evidence(spark, {"uncommitted"}))
+    file = max((tmp_path / "sink" / view).glob("*.parquet"))
+    size = file.stat().st_size
+    file.unlink()
+
+    with pytest.raises(EvidenceError) as caught:
+        evidence.load(spark, tmp_path, "sink")
+
+    assert str(caught.value) == f"{file} is not there, and was {size} bytes when it was landed: run the scenario again"
+
+
+def test_a_file_that_was_copied_is_no_duplicate(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+    """A tool that merges folders may bring one of another run."""
+    copytree(landed, tmp_path, dirs_exist_ok=True)
+    file = max((tmp_path / "sink" / "observed").glob("*.parquet"))
+    copy(file, file.with_name("zz.parquet"))
+
+    with pytest.raises(
+        EvidenceError, match=r"observed/zz\.parquet is \d+ bytes, and was not there when it was landed: run the scenario again"
+    ):
+        evidence.load(spark, tmp_path, "sink")
+
+
+def test_a_file_that_was_cut(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+    """Told by its name, before Spark says what a footer is."""
+    copytree(landed, tmp_path, dirs_exist_ok=True)
+    file = max((tmp_path / "sink" / "observed").glob("*.parquet"))
+    size = file.stat().st_size
+    file.write_bytes(file.read_bytes()[:100])
+
+    with pytest.raises(EvidenceError, match=rf"\.parquet is 100 bytes, and was {size} bytes when it was landed"):
+        evidence.load(spark, tmp_path, "sink")
+
+
+def test_rows_of_a_view_that_is_not_named_do_not_matter(spark: SparkSession, tmp_path: Path) -> None:
+    """They are those of an earlier run, and not read."""
+    evidence.write(tmp_path, clean().evidence(spark, {"again"}))
+    evidence.write(tmp_path, clean().evidence(spark))
+    rmtree(tmp_path / "sink" / "again")
+
+    assert evidence.load(spark, tmp_path, "sink").observed.count() == len(clean().observed)
 
 
 def test_the_second_read_begins_when_the_first_is_complete(spark: SparkSession, tmp_path: Path) -> None:
@@ -151,7 +204,7 @@ def test_damaged_bounds(spark: SparkSession, tmp_path: Path, text: str) -> None:
 def test_rows_missing_beside_the_bounds(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
     """The bounds say it is complete, but somebody took the rows away."""
     (tmp_path / "sink").mkdir()
-    (tmp_path / "sink" / "bounds.json").write_bytes((landed / "sink" / "bounds.json").read_bytes())
+    (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, "files"), encoding="utf-8")
 
     with pytest.raises(EvidenceError, match=r"sink/expected is no Parquet folder \(PATH_NOT_FOUND\): run the scenario again"):
         evidence.load(spark, tmp_path, "sink")
@@ -160,7 +213,7 @@ def test_rows_missing_beside_the_bounds(spark: SparkSession, landed: Path, tmp_p
 def test_rows_that_are_no_parquet(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
     """A file cut short has no footer; the message names the folder."""
     (tmp_path / "sink" / "expected").mkdir(parents=True)
-    (tmp_path / "sink" / "bounds.json").write_bytes((landed / "sink" / "bounds.json").read_bytes())
+    (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, "files"), encoding="utf-8")
     (tmp_path / "sink" / "expected" / "part-0.parquet").write_bytes(b"PAR1 cut")
 
     with pytest.raises(EvidenceError, match=r"sink/expected is no Parquet folder \(FAILED_READ_FILE\..+\): run"):
@@ -181,6 +234,7 @@ def test_a_folder_that_spark_takes_for_a_scheme(
 def test_rows_of_another_contract(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
     """The rows of one view in the place of another: the message names the folder and all that is missing."""
     copytree(landed / "sink", tmp_path / "sink")
+    (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, "files"), encoding="utf-8")
     rmtree(tmp_path / "sink" / "expected")
     copytree(landed / "sink" / "observed", tmp_path / "sink" / "expected")
 
