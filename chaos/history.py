@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 from chaos import clock
+from chaos.errors import InconclusiveError
 
 EventType = Literal["invoke", "ok", "fail", "info"]
 
@@ -97,9 +98,16 @@ class History:
 
 
 def load(path: Path) -> Iterator[Event]:
-    """Read a history back; a last line cut short by a crash is left out."""
-    for line in path.read_text(encoding="utf-8").splitlines():
+    """Read a history back; a last line cut short by a crash is left out.
+
+    Raises:
+        InconclusiveError: another line is none of ours: what it said is not known, and it may have been a failure.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, 1):
         try:
             yield Event(**json.loads(line))
-        except json.JSONDecodeError:
-            return
+        except (ValueError, TypeError) as error:
+            if number == len(lines):
+                return
+            raise InconclusiveError(f"{path}:{number} is damaged ({error}): run the scenario again") from error

@@ -3,7 +3,10 @@
 import json
 from threading import Thread
 
+import pytest
+
 from chaos import clock
+from chaos.errors import InconclusiveError
 from chaos.history import History, load
 
 
@@ -39,6 +42,20 @@ def test_a_line_cut_short_is_left_out(tmp_path):
         file.write(json.dumps({"index": 1})[:-3])
 
     assert [event.index for event in load(path)] == [0]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"index": 1, "what": 2}'])
+def test_a_damaged_line_is_not_left_out(tmp_path, damage):
+    """It may have said that a heal failed; what comes after it shows that no crash cut it."""
+    path = tmp_path / "history.jsonl"
+    with History(path) as history:
+        history.record("runner", "invoke", "phase", phase="set_up")
+        history.record("runner", "ok", "phase", phase="set_up")
+    first, second = path.read_text(encoding="utf-8").splitlines()
+    path.write_text(f"{first}\n{damage}\n{second}\n", encoding="utf-8")
+
+    with pytest.raises(InconclusiveError, match=r"history\.jsonl:2 is damaged \(.+\): run the scenario again"):
+        list(load(path))
 
 
 def test_the_latest_event_of_a_kind_is_known(tmp_path):
