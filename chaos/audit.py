@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import socket
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,16 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark import SparkContext
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chaos import audit_identity, audit_logs, clock
+from chaos import audit_identity, audit_logs, clock, drafts, spark
 from chaos.audit_doubts import doubted
 from chaos.audit_identity import Asked
 from chaos.audit_logs import ASK_S, AuditUsageError, Logs, Topics
@@ -45,7 +41,6 @@ IDENTITIES = "dense-key, key or header:NAME"
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _STANDALONE = "spark://"
 _LAST_PORT = 65_535
-_END_S = 20.0
 _SHOWN = 3
 _WIDE = 80
 _MADE = re.compile(r"\bid \d+(?: and \d+)?")
@@ -108,20 +103,17 @@ def run(request: Request, echo: Echo) -> Audit:
     try:
         _reached(request.master)
         fixed = audit_logs.fix(request.topics) if request.topics else None
-        with session(request, echo) as spark, _place(request) as place:
+        with session(request, echo) as started, _place(request) as place:
             began_s = clock.monotonic_s()
             if request.topics is not None and fixed is not None:
-                audit_logs.land(spark, request.topics, fixed, place)
-            logs = audit_logs.landed(spark, place, fixed)
+                audit_logs.land(started, request.topics, fixed, place)
+            logs = audit_logs.landed(started, place, fixed)
             findings, records = judge(logs, identify(logs, demanded), request.limits)
             return Audit(findings, records, clock.monotonic_s() - began_s)
     except InconclusiveError as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
-    except (Py4JNetworkError, ConnectionError) as error:
-        problem = f"Spark failed: its JVM has ended ({one_line(str(error))}): was it killed, or out of memory?"
-        return Audit(seconds=clock.monotonic_s() - began_s, problem=problem)
-    except (PySparkException, Py4JError) as error:
-        return Audit(seconds=clock.monotonic_s() - began_s, problem=f"Spark failed: {one_line(str(error))}")
+    except spark.FAILURES as error:
+        return Audit(seconds=clock.monotonic_s() - began_s, problem=spark.failure(error))
 
 
 def judge(logs: Logs, asked: Asked, limits: Limits) -> tuple[tuple[Finding, ...], int]:
@@ -157,9 +149,7 @@ def write(path: Path, audit: Audit) -> None:
         "records_per_second": round(audit.records / audit.seconds) if audit.seconds else 0,
         "problem": audit.problem,
     }
-    draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    draft.replace(path)
+    drafts.put(path, json.dumps(report, indent=1))
 
 
 def table(audit: Audit, width: int) -> RenderableType:
@@ -318,31 +308,9 @@ def session(request: Request, echo: Echo) -> Iterator[SparkSession]:
         builder = builder.config("spark.jars", ",".join(map(str, artifacts.ensure(echo).connector_jars)))
     if request.master.startswith("local"):
         builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch, _jvm_ends():
+    with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:
         # a JVM that is killed removes nothing; this adds to what the user wants of Java and Spark, and overrides none of it
         given = os.environ.get("SPARK_SUBMIT_OPTS", "")
         os.environ["SPARK_SUBMIT_OPTS"] = f"-Djava.io.tmpdir={shlex.quote(scratch)} {given}"
-        spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("OFF")
-        try:
-            yield spark
-        finally:
-            with suppress(Py4JError, ConnectionError):  # it may have been killed
-                spark.stop()
-
-
-@contextmanager
-def _jvm_ends() -> Iterator[None]:
-    """Before its folder is removed: it would go on to put files there, as it does when it is interrupted while it starts."""
-    try:
-        yield
-    finally:
-        gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no function that ends its JVM
-        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - or the next session would look for it
-        if gateway is not None:
-            gateway.proc.stdin.close()  # it ends then, as it does when this process ends
-            try:
-                gateway.proc.wait(_END_S)
-            except subprocess.TimeoutExpired:
-                gateway.proc.kill()
-                gateway.proc.wait()
+        with spark.session(builder.getOrCreate) as started:
+            yield started

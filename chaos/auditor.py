@@ -30,6 +30,13 @@ _OBSERVED = (
 
 
 def start(parts: Parts, scratch: Path) -> SparkSession:
+    """A session that has judged already; arguments as of `session`."""
+    spark = session(parts, scratch)
+    _warm_up(spark, scratch)
+    return spark
+
+
+def session(parts: Parts, scratch: Path) -> SparkSession:
     """A local session with the Kafka connector.
 
     Args:
@@ -54,7 +61,6 @@ def start(parts: Parts, scratch: Path) -> SparkSession:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     suit(spark, records=1)
-    _warm_up(spark, scratch)
     return spark
 
 

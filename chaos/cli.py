@@ -126,8 +126,10 @@ def schema() -> None:
 @app.command()
 def judge(run: Annotated[Path, typer.Argument(help="a run directory", exists=True, file_okay=False)]) -> None:
     """Judge a run again from its landed evidence, without a cluster."""
+    from chaos import interrupts  # noqa: PLC0415
     from chaos.rejudge import rejudge  # noqa: PLC0415
 
+    interrupts.obey()
     raise typer.Exit(rejudge(run, typer.echo))
 
 

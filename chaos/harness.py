@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from chaos import auditor, clock
+from chaos import auditor, clock, drafts
 from chaos.errors import ChaosError, DeadlineError, InconclusiveError, RuntimeUnavailableError, ViolationError
 from chaos.history import Event, History, load
 from chaos.judge import load_findings
@@ -158,7 +158,7 @@ class Harness:
     def write_coverage(self) -> Path:
         """What the cases of matrices came to, as JSON; returns the file."""
         path = self.runs / f"{_stamp()}-coverage.json"
-        path.write_text(json.dumps(coverage.to_json(self.reports), indent=1) + "\n", encoding="utf-8")
+        drafts.put(path, json.dumps(coverage.to_json(self.reports), indent=1))
         return path
 
     def total_s(self) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from chaos import liveness
+from chaos import drafts, liveness
 from chaos.errors import InconclusiveError
 from chaos.history import load
 from chaos.report.codec import finding_from_json, finding_to_json
@@ -41,7 +41,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         progress = liveness.check(events, scenario.recovery_slo_s, scenario.workload.records, subjects[-1])
         findings = (*findings, progress)
     text = json.dumps([finding_to_json(finding) for finding in findings], indent=1)
-    (folder / "findings.json").write_text(text + "\n", encoding="utf-8")
+    drafts.put(folder / "findings.json", text)
     return findings
 
 

@@ -1,21 +1,28 @@
 """`chaos judge RUN`: phases 7 and 8 of a run that is over, from its files alone."""
 
 import json
-import shutil
+import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from chaos import auditor
+from pydantic import ValidationError
+
+from chaos import auditor, spark
 from chaos.errors import InconclusiveError
 from chaos.history import load
 from chaos.judge import judge
 from chaos.report import codec
 from chaos.report.build import build
 from chaos.report.failures import explain
+from chaos.report.wording import one_line
 from chaos.runtime import artifacts
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import from_json
 from verifiers.base import Verdict
+
+T = TypeVar("T")
 
 _EXIT = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 
@@ -24,24 +31,53 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
     """Judge again, write findings and report anew.
 
     Returns:
-        The exit code.
+        The exit code: 0 valid, 1 invalid, 3 unknown.
 
     Raises:
-        InconclusiveError: the folder is no run directory, or was never landed.
+        InconclusiveError: it cannot be judged: no run directory, never landed, damaged, or Spark failed; what was found before
+            stays.
     """
+    scenario = _read(run / "scenario.json", Scenario.model_validate_json)
+    schedule = _read(run / "schedule.json", lambda text: from_json(json.loads(text)))
+    events = _read(run / "history.jsonl", lambda _text: tuple(load(run / "history.jsonl")))
+    replay = _replay(run / codec.FILE)
+    parts = artifacts.ensure(echo)
     try:
-        scenario = Scenario.model_validate_json((run / "scenario.json").read_text(encoding="utf-8"))
-        schedule = from_json(json.loads((run / "schedule.json").read_text(encoding="utf-8")))
-    except FileNotFoundError as error:
-        raise InconclusiveError(f"{run} is no run directory: {Path(error.filename).name} is missing") from error
-    spark = auditor.start(artifacts.ensure(echo), run / "tmp")
-    auditor.suit(spark, scenario.workload.records)
-    findings = judge(spark, scenario, run)
-    before = run / "report.json"
-    replay = json.loads(before.read_text(encoding="utf-8"))["replay"] if before.exists() else "unknown: the run has no report"
-    report = build(scenario, schedule, tuple(load(run / "history.jsonl")), findings, run.resolve(), replay)
-    (run / "report.json").write_text(json.dumps(codec.to_json(report), indent=1) + "\n", encoding="utf-8")
-    spark.stop()
-    shutil.rmtree(run / "tmp", ignore_errors=True)
+        with (
+            tempfile.TemporaryDirectory(prefix="judge-", dir=run, ignore_cleanup_errors=True) as scratch,
+            spark.session(partial(auditor.session, parts, Path(scratch))) as started,
+        ):
+            auditor.suit(started, scenario.workload.records)
+            findings = judge(started, scenario, run)
+    except spark.FAILURES as error:
+        raise InconclusiveError(spark.failure(error)) from error
+    report = build(scenario, schedule, events, findings, run.resolve(), replay)
+    codec.write(report)
     echo(explain(report))
     return _EXIT[report.verdict]
+
+
+def _read(path: Path, parse: Callable[[str], T]) -> T:
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise InconclusiveError(f"{path.parent} is no run directory: {path.name} is missing") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InconclusiveError(f"{path} is damaged, or of another version ({_why(error)}): run the scenario again") from error
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return one_line(": ".join((*map(str, first["loc"]), first["msg"])))
+    return one_line(f"{type(error).__name__}: {error}")
+
+
+def _replay(path: Path) -> str:
+    """The line that repeats the run: all that an old report says and the other files do not."""
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8"))["replay"])
+    except FileNotFoundError:
+        return "unknown: the run has no report"
+    except (ValueError, KeyError, TypeError):
+        return "unknown: the run's report was damaged"

@@ -25,7 +25,7 @@ from threading import Event as Flag
 from confluent_kafka import IsolationLevel, KafkaException
 from pyspark.sql import SparkSession
 
-from chaos import auditor, clock, interrupts, triggers
+from chaos import auditor, clock, drafts, interrupts, triggers
 from chaos.early import EarlyAudit
 from chaos.errors import DeadlineError, InconclusiveError
 from chaos.faults.base import Scene
@@ -410,7 +410,7 @@ class Run:
                 shutil.rmtree(self._folder / "tmp", ignore_errors=True)
 
     def _write(self, name: str, text: str) -> None:
-        (self._folder / name).write_text(text + "\n", encoding="utf-8")
+        drafts.put(self._folder / name, text)
 
 
 def _application(declared: ConsumeTransformProducePipeline) -> ConsumeTransformProduce:

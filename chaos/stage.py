@@ -55,7 +55,7 @@ class Stage:
     def _report(self, outcome: Outcome) -> None:
         report = outcome.report
         events = tuple(load(report.run_dir / "history.jsonl"))
-        (report.run_dir / "report.json").write_text(json.dumps(codec.to_json(report), indent=1) + "\n", encoding="utf-8")
+        codec.write(report)
         from chaos.report import timeline  # noqa: PLC0415 - matplotlib takes a second, and is needed here only
 
         timeline.draw(report, events, report.run_dir)

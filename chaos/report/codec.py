@@ -3,15 +3,24 @@
 A verdict is written as its name, a path as a string; everything else keeps its field's name and shape.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from chaos import drafts
 from chaos.report.report import FaultRecord, PhaseRecord, Report
 from verifiers.base import Example, Finding, Verdict
 
 Json = dict[str, Any]
+
+FILE = "report.json"
+
+
+def write(report: Report) -> None:
+    """Put it into its run directory."""
+    drafts.put(report.run_dir / FILE, json.dumps(to_json(report), indent=1))
 
 
 def to_json(report: Report) -> Json:

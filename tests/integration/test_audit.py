@@ -175,8 +175,11 @@ def at_work(system, path, scratch):
     scratch.mkdir()
     argv = [CHAOS, "audit", "--model", "square", "--json", str(path), *topics(system)]
     env = os.environ | {"TMPDIR": str(scratch)}
-    with written(system), subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env) as process:
-        jvm = clock.wait_until(lambda: java(process.pid), within_s=60, reason="Spark's JVM")
+    with (
+        written(system),
+        subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process,
+    ):
+        jvm = clock.wait_until(lambda: java(process.pid, scratch, worked_s=3), within_s=60, reason="Spark's JVM")
         clock.wait_until(lambda: list(scratch.glob("*/blockmgr-*")), within_s=60, reason="Spark's files")
         yield process, jvm
 
@@ -188,10 +191,31 @@ def test_an_audit_that_is_interrupted(system, tmp_path, number):
     path, scratch = tmp_path / "report.json", tmp_path / "scratch"
     with at_work(system, path, scratch) as (process, jvm):
         process.send_signal(number)
-        code = process.wait(60)
-        jvm.wait(30)
+        _, why = process.communicate(timeout=60)
+        assert not jvm.is_running()
 
-    assert (code, path.exists(), list(scratch.iterdir())) == (130, False, [])
+    assert (process.returncode, path.exists(), list(scratch.iterdir())) == (130, False, [])
+    assert "Traceback" not in why
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_audit_that_is_interrupted_before_its_jvm_is_known(tmp_path, number):
+    """The JVM cannot write where nobody reads any more, and would live for ever."""
+    scratch, logs = tmp_path / "scratch", tmp_path / "logs"
+    scratch.mkdir()
+    (logs / "source").mkdir(parents=True)
+    argv = [CHAOS, "audit", "--landed", str(logs), "--model", "identity", "--json", str(tmp_path / "report.json")]
+    env = os.environ | {"TMPDIR": str(scratch)}
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process:
+        jvm = clock.wait_until(lambda: java(process.pid, scratch), within_s=60, reason="a JVM with files of its own")
+        process.send_signal(number)
+        _, why = process.communicate(timeout=60)
+        alive = jvm.is_running()
+        if alive:
+            jvm.kill()
+
+    assert (process.returncode, alive, "Traceback" in why, list(scratch.iterdir())) == (130, False, False, [])
 
 
 def test_spark_that_is_killed(system, tmp_path):
@@ -207,7 +231,8 @@ def test_spark_that_is_killed(system, tmp_path):
     assert list(scratch.iterdir()) == []
 
 
-def java(pid):
-    """The JVM of a Python process, once it works."""
+def java(pid, scratch, worked_s=0):
+    """The JVM of a Python process, once it has worked so long; not the one that finds out how to start it."""
     children = psutil.Process(pid).children(recursive=True)
-    return next((one for one in children if one.name() == "java" and one.cpu_times().user > 3), None)
+    named = (one for one in children if one.name() == "java" and str(scratch) in " ".join(one.cmdline()))
+    return next((one for one in named if one.cpu_times().user >= worked_s), None)

@@ -1,0 +1,143 @@
+"""`chaos judge RUN`: a run that is over is judged again, alike, from its files; and what is wrong with them is said."""
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copytree
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from chaos import clock
+from chaos.report import codec
+from chaos.scenario.load import load_text
+from chaos.scenario.model import SystemSpec
+from verifiers.base import Verdict
+
+ROOT = Path(__file__).parents[2]
+CHAOS = str(Path(sys.executable).with_name("chaos"))
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+
+QUIET = """\
+version: 1
+scenarios:
+  - name: judged-again
+    title: Nothing is broken
+    pipeline: {kind: consume_transform_produce}
+    workload: {records: 2000, rate: 2000/s}
+    verify: [duplicates, gaps, ordering, values, progress]
+"""
+
+
+@pytest.fixture(scope="module")
+def over(chaos_harness):
+    """The directory of a run that was VALID."""
+    file = load_text(QUIET, ROOT / "scenarios.yaml")
+    report = chaos_harness.run(file.scenarios[0], SystemSpec(), "pytest, that way", lambda _event: None).report
+    codec.write(report)
+    assert report.verdict is Verdict.VALID
+    return report.run_dir
+
+
+@pytest.fixture
+def run(over, tmp_path):
+    """A copy, to be damaged."""
+    return copytree(over, tmp_path / "run")
+
+
+def command(run):
+    """A shell's line."""
+    return CHAOS, "judge", str(run)
+
+
+def judged(run):
+    """Its end: exit code, and what is said."""
+    done = subprocess.run(command(run), capture_output=True, text=True, timeout=120, check=False)
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stdout, done.stderr
+
+
+def files(run):
+    """All of them but those that Spark wrote, with their contents."""
+    return {one.name: one.read_bytes() for one in run.iterdir() if one.is_file()}
+
+
+def observed(run):
+    """The files with what a reader of the sink saw."""
+    return sorted((run / "evidence" / "sink" / "observed").glob("*.parquet"))
+
+
+def test_it_comes_to_the_same(over):
+    """Nothing that was found or said the first time is lost."""
+    before, names = files(over), sorted(one.name for one in over.iterdir())
+
+    code, told, _ = judged(over)
+
+    assert (code, told.startswith("VALID: "), "Replay: pytest, that way" in told) == (0, True, True)
+    assert files(over) == before
+    assert sorted(one.name for one in over.iterdir()) == names
+
+
+def test_it_is_judged_from_what_was_landed(run):
+    """A record less, in evidence of an earlier version that did not count its files: it is named."""
+    bounds = run / "evidence" / "sink" / "bounds.json"
+    bounds.write_text(json.dumps(json.loads(bounds.read_text(encoding="utf-8")) | {"files": None}), encoding="utf-8")
+    file = observed(run)[0]
+    rows = pq.read_table(file)
+    pq.write_table(rows.slice(1), file)
+    file.with_name(f".{file.name}.crc").unlink()
+
+    code, told, _ = judged(run)
+
+    assert (code, f"id {rows['key'][0]}" in told) == (1, True)
+    report = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    assert (report["verdict"], report["judged"]["gaps"], report["judged"]["duplicates"]) == ("INVALID", "INVALID", "VALID")
+
+
+def test_a_file_that_was_lost_is_no_lost_record(run):
+    """UNKNOWN; what was found before stays."""
+    before, lost = files(run), observed(run)[0]
+    lost.unlink()
+
+    code, _, why = judged(run)
+
+    assert (code, why.splitlines()[-1].split(" is not there, and was ")[0]) == (3, f"chaos: {lost}")
+    assert files(run) == before
+    assert list(run.glob("judge-*")) == []
+
+
+@contextmanager
+def at_work(run):
+    """A command whose JVM is at work, and that JVM."""
+    with subprocess.Popen(command(run), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        clock.wait_until(lambda: list(run.glob("judge-*/blockmgr-*")), within_s=60, reason="Spark's files")
+        yield process, next(one for one in psutil.Process(process.pid).children(recursive=True) if one.name() == "java")
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_that_is_interrupted(run, number):
+    """No exit code that is a verdict, no stack trace, nothing left, and what was found before stays."""
+    before = files(run)
+    with at_work(run) as (process, jvm):
+        process.send_signal(number)
+        _, why = process.communicate(timeout=60)
+        jvm.wait(30)
+
+    assert (process.returncode, "Traceback" in why) == (130, False)
+    assert files(run) == before
+    assert list(run.glob("judge-*")) == []
+
+
+def test_spark_that_is_killed(run):
+    """UNKNOWN, whatever it was doing, and none of its files is left."""
+    with at_work(run) as (process, jvm):
+        jvm.kill()
+        _, why = process.communicate(timeout=120)
+
+    assert (process.returncode, "Traceback" in why) == (3, False)
+    assert list(run.glob("judge-*")) == []

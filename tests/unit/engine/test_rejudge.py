@@ -1,0 +1,88 @@
+"""`chaos judge` of a folder that cannot be judged: one line that names the file, before anything is started."""
+
+import json
+
+import pytest
+
+from chaos.errors import InconclusiveError
+from chaos.history import History
+from chaos.rejudge import rejudge
+from chaos.runtime import artifacts
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan, to_json
+
+SCENARIO = Scenario.model_validate(
+    {
+        "name": "judged",
+        "title": "A run that is over",
+        "pipeline": {"kind": "consume_transform_produce"},
+        "workload": {"records": 1000, "rate": "1000/s"},
+        "faults": [{"kind": "kill_broker", "target": "broker-1", "when": {"progress": "40%"}}],
+    }
+)
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """A run directory without evidence; whoever asks for Spark has come too far."""
+    monkeypatch.setattr(artifacts, "ensure", lambda _echo: pytest.fail("nothing is wrong with the files"))
+    (tmp_path / "scenario.json").write_text(SCENARIO.model_dump_json(by_alias=True), encoding="utf-8")
+    (tmp_path / "schedule.json").write_text(json.dumps(to_json(plan(SCENARIO, 1))), encoding="utf-8")
+    with History(tmp_path / "history.jsonl") as history:
+        history.record("runner", "invoke", "phase", phase="set_up")
+        history.record("runner", "ok", "phase", phase="set_up")
+    return tmp_path
+
+
+def refused(run):
+    """What is said."""
+    with pytest.raises(InconclusiveError) as caught:
+        rejudge(run, lambda _line: None)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["scenario.json", "schedule.json", "history.jsonl"])
+def test_a_folder_that_is_no_run_directory(run, name):
+    """The file that is missing is named."""
+    (run / name).unlink()
+
+    assert refused(run) == f"{run} is no run directory: {name} is missing"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "why"),
+    [
+        ("scenario.json", '"title"', '"titel"', "title: Field required"),
+        ("scenario.json", '"judged"', "", "Invalid JSON: expected value"),
+        ("schedule.json", '"draw"', '"drawn"', "KeyError: 'draw'"),
+        ("schedule.json", '"steps"', "", "JSONDecodeError: Expecting property name"),
+        ("schedule.json", '"kind": "kill_broker"', '"kind": "kill_boss"', "'kill_boss' found"),
+    ],
+)
+def test_a_file_that_is_damaged(run, name, old, new, why):
+    """Or of another version: told in one line, with what is wrong in it."""
+    text = (run / name).read_text(encoding="utf-8")
+    assert old in text
+    (run / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+
+    said = refused(run)
+
+    assert said.startswith(f"{run / name} is damaged, or of another version (")
+    assert said.endswith("): run the scenario again")
+    assert why in said
+    assert "\n" not in said
+
+
+def test_a_list_in_place_of_a_schedule(run):
+    """JSON, and still none of ours."""
+    (run / "schedule.json").write_text("[]", encoding="utf-8")
+
+    assert refused(run).startswith(f"{run / 'schedule.json'} is damaged, or of another version (TypeError: ")
+
+
+def test_a_damaged_history(run):
+    """With its line."""
+    text = (run / "history.jsonl").read_text(encoding="utf-8")
+    (run / "history.jsonl").write_text(f"?\n{text}", encoding="utf-8")
+
+    assert refused(run).startswith(f"{run / 'history.jsonl'}:1 is damaged (")
