@@ -33,16 +33,20 @@ def main(options: Options, echo: Callable[[str], None]) -> int:
     """Audit, write the report and show it.
 
     Returns:
-        The exit code: 0 valid, 1 invalid, 2 wrong usage (then there is no report), 3 unknown.
+        The exit code: 0 valid, 1 invalid, 2 wrong usage or a report that cannot be written (there is none then), 3 unknown.
     """
     interrupts.obey()
     try:
         done = audit.run(request(options), echo)
-        audit.write(options.report, done)
     except AuditUsageError as error:
         echo(f"chaos audit: {error}")
         return _USAGE
-    _show(done)
+    _show(done)  # first: what an hour's work came to is not lost with the report
+    try:
+        audit.write(options.report, done)
+    except OSError as error:
+        echo(f"chaos audit: --json {options.report}: cannot be written: {error.strerror}")
+        return _USAGE
     return audit.EXIT[done.verdict]
 
 
@@ -54,6 +58,8 @@ def request(options: Options) -> Request:
     """
     if not options.report.resolve().parent.is_dir():
         raise AuditUsageError(f"--json {options.report}: its folder is not there")
+    if options.report.is_dir():
+        raise AuditUsageError(f"--json {options.report}: is a folder; a file is needed")
     asked = {"--bootstrap": options.bootstrap, "--source": options.source, "--sink": options.sink}
     beyond = {"--group": options.group, "--landing": options.landing}
     given = [name for name, value in (asked | beyond).items() if value]

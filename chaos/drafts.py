@@ -4,7 +4,14 @@ from pathlib import Path
 
 
 def put(path: Path, text: str) -> None:
-    """Write a text file, in place of what was there; a line break is added at its end."""
+    """Write a text file, in place of what was there; a line break is added at its end.
+
+    Raises:
+        OSError: it cannot be written; what was there stays.
+    """
     draft = path.with_name(f".{path.name}.draft")
-    draft.write_text(f"{text}\n", encoding="utf-8")
-    draft.replace(path)
+    try:
+        draft.write_text(f"{text}\n", encoding="utf-8")
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -49,10 +49,13 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
         ):
             auditor.suit(started, scenario.workload.records)
             findings = judge(started, scenario, run)
+        report = build(scenario, schedule, events, findings, run.resolve(), replay)
+        codec.write(report)
     except spark.FAILURES as error:
         raise InconclusiveError(spark.failure(error)) from error
-    report = build(scenario, schedule, events, findings, run.resolve(), replay)
-    codec.write(report)
+    except OSError as error:
+        what = f"{run} cannot be written ({error.strerror})"
+        raise InconclusiveError(f"{what}: copy it to where you may write, findings and report are put into it") from error
     echo(explain(report))
     return _EXIT[report.verdict]
 
@@ -62,6 +65,8 @@ def _read(path: Path, parse: Callable[[str], T]) -> T:
         return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InconclusiveError(f"{path.parent} is no run directory: {path.name} is missing") from error
+    except OSError as error:
+        raise InconclusiveError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InconclusiveError(f"{path} is damaged, or of another version ({_why(error)}): run the scenario again") from error
 
@@ -79,5 +84,5 @@ def _replay(path: Path) -> str:
         return str(json.loads(path.read_text(encoding="utf-8"))["replay"])
     except FileNotFoundError:
         return "unknown: the run has no report"
-    except (ValueError, KeyError, TypeError):
-        return "unknown: the run's report was damaged"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "unknown: the run's report cannot be read"

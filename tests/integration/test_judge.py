@@ -110,6 +110,29 @@ def test_a_file_that_was_lost_is_no_lost_record(run):
     assert list(run.glob("judge-*")) == []
 
 
+@pytest.mark.parametrize("report", ["", '{"replay": '])
+def test_a_report_that_was_lost_is_made_anew(run, report):
+    """Only the line that repeats the run was nowhere else."""
+    before = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    (run / "report.json").write_text(report, encoding="utf-8")
+
+    code, told, _ = judged(run)
+
+    assert (code, "Replay: unknown: the run's report cannot be read" in told) == (0, True)
+    after = json.loads((run / "report.json").read_text(encoding="utf-8"))
+    assert {name for name in before if before[name] != after[name]} == {"replay", "run_dir"}
+
+
+def test_a_folder_that_cannot_be_written(run):
+    """It is said, and no exit code says INVALID."""
+    (run / "findings.json").unlink()
+    (run / "findings.json").mkdir()
+
+    code, _, why = judged(run)
+
+    assert (code, f"chaos: {run} cannot be written (Is a directory)" in why) == (3, True)
+
+
 @contextmanager
 def at_work(run):
     """A command whose JVM is at work, and that JVM."""

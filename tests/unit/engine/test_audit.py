@@ -197,3 +197,22 @@ def test_wrong_usage_leaves_no_report(tmp_path):
         "chaos audit: --model cube: must be identity, square, or module:function\n",
         False,
     )
+
+
+def test_a_report_in_the_place_of_a_folder(tmp_path):
+    """Told before anything is done."""
+    answer = CliRunner().invoke(cli.app, ["audit", "--landed", "logs", "--model", "square", "--json", str(tmp_path)])
+
+    assert (answer.exit_code, answer.output) == (2, f"chaos audit: --json {tmp_path}: is a folder; a file is needed\n")
+
+
+def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):
+    """What was found is shown all the same, and the exit code is no verdict."""
+    monkeypatch.setattr(audit, "run", lambda _request, _echo: Audit((RIGHT,), 18, 2.0))
+    report = tmp_path / ("a" * 250)  # the draft beside it is longer than a file's name may be
+
+    answer = CliRunner().invoke(cli.app, ["audit", "--landed", "logs", "--model", "square", "--json", str(report)])
+
+    assert (answer.exit_code, "VALID: 18 records" in answer.output) == (2, True)
+    assert answer.output.endswith(f"chaos audit: --json {report}: cannot be written: File name too long\n")
+    assert list(tmp_path.iterdir()) == []

@@ -80,6 +80,14 @@ def test_a_list_in_place_of_a_schedule(run):
     assert refused(run).startswith(f"{run / 'schedule.json'} is damaged, or of another version (TypeError: ")
 
 
+def test_a_folder_in_place_of_a_file(run):
+    """It is there, and cannot be read."""
+    (run / "schedule.json").unlink()
+    (run / "schedule.json").mkdir()
+
+    assert refused(run) == f"{run / 'schedule.json'} cannot be read: Is a directory"
+
+
 def test_a_damaged_history(run):
     """With its line."""
     text = (run / "history.jsonl").read_text(encoding="utf-8")
