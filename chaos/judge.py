@@ -26,6 +26,8 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         InconclusiveError: the evidence is missing or incomplete.
     """
     subjects = [name for name in ("source", "sink") if (folder / "evidence" / name).is_dir()]
+    if subjects == ["sink"]:  # the source is landed first
+        raise InconclusiveError(f"{folder / 'evidence' / 'source'} was there and was lost: run the scenario again")
     try:
         evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
     except landed.EvidenceError as error:

@@ -34,6 +34,14 @@ def test_a_run_that_was_never_landed(tmp_path):
         judge(None, scenario, tmp_path)
 
 
+def test_a_source_that_was_lost(tmp_path):
+    """What was wrong with it would not be said, and the sink alone might be VALID."""
+    (tmp_path / "evidence" / "sink").mkdir(parents=True)
+
+    with pytest.raises(InconclusiveError, match="evidence/source was there and was lost: run the scenario again"):
+        judge(None, SimpleNamespace(verify=("duplicates",)), tmp_path)
+
+
 @pytest.mark.parametrize(
     ("verify", "subject", "views"),
     [
