@@ -4,6 +4,7 @@ import signal
 from dataclasses import dataclass
 from functools import partial
 
+import psutil
 import pytest
 from confluent_kafka import IsolationLevel, KafkaException
 from pydantic import TypeAdapter
@@ -26,6 +27,18 @@ def hears_ctrl_c():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+def jvm_of(process, scratch, worked_s=0):
+    """The JVM of a Python process that has its files in a folder, once it has worked so long."""
+
+    def found():
+        children = psutil.Process(process.pid).children(recursive=True)
+        named = (one for one in children if one.name() == "java" and str(scratch) in " ".join(one.cmdline()))
+        return next((one for one in named if one.cpu_times().user >= worked_s), None)
+
+    # the shell that starts it, and the JVM that finds out how, may end while they are looked at
+    return clock.wait_until(found, within_s=60, reason="Spark's JVM", ignore=(psutil.NoSuchProcess,))
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from chaos import clock
 from chaos.audit_logs import AuditUsageError, Topics, fix, land
 from chaos.errors import InconclusiveError
+from tests.integration.conftest import jvm_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -40,8 +40,10 @@ def written(system, lost=(), again=()):
             producer.produce(SINK, key=str(id_), value=str(id_ * id_), partition=id_ % 3, headers={"trace": f"t-{id_}"})
         assert producer.flush(30) == 0  # what is aborted before it was sent is not in the log at all
         producer.commit_transaction(30) if commit else producer.abort_transaction(30)
-    yield
-    system.kafka.delete([SOURCE, SINK])
+    try:
+        yield
+    finally:
+        system.kafka.delete([SOURCE, SINK])
 
 
 def audit(tmp_path, *words):
@@ -179,7 +181,7 @@ def at_work(system, path, scratch):
         written(system),
         subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process,
     ):
-        jvm = clock.wait_until(lambda: java(process.pid, scratch, worked_s=3), within_s=60, reason="Spark's JVM")
+        jvm = jvm_of(process, scratch, worked_s=3)
         clock.wait_until(lambda: list(scratch.glob("*/blockmgr-*")), within_s=60, reason="Spark's files")
         yield process, jvm
 
@@ -208,7 +210,7 @@ def test_an_audit_that_is_interrupted_before_its_jvm_is_known(tmp_path, number):
     argv = [CHAOS, "audit", "--landed", str(logs), "--model", "identity", "--json", str(tmp_path / "report.json")]
     env = os.environ | {"TMPDIR": str(scratch)}
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process:
-        jvm = clock.wait_until(lambda: java(process.pid, scratch), within_s=60, reason="a JVM with files of its own")
+        jvm = jvm_of(process, scratch)
         process.send_signal(number)
         _, why = process.communicate(timeout=60)
         alive = jvm.is_running()
@@ -229,10 +231,3 @@ def test_spark_that_is_killed(system, tmp_path):
     assert (code, report["verdict"], report["findings"]) == (3, "UNKNOWN", [])
     assert report["problem"].startswith("Spark failed: its JVM has ended (")
     assert list(scratch.iterdir()) == []
-
-
-def java(pid, scratch, worked_s=0):
-    """The JVM of a Python process, once it has worked so long; not the one that finds out how to start it."""
-    children = psutil.Process(pid).children(recursive=True)
-    named = (one for one in children if one.name() == "java" and str(scratch) in " ".join(one.cmdline()))
-    return next((one for one in named if one.cpu_times().user >= worked_s), None)

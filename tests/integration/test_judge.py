@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import copytree
 
-import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,6 +15,7 @@ from chaos import clock
 from chaos.report import codec
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
+from tests.integration.conftest import jvm_of
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -138,7 +138,7 @@ def at_work(run):
     """A command whose JVM is at work, and that JVM."""
     with subprocess.Popen(command(run), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         clock.wait_until(lambda: list(run.glob("judge-*/blockmgr-*")), within_s=60, reason="Spark's files")
-        yield process, next(one for one in psutil.Process(process.pid).children(recursive=True) if one.name() == "java")
+        yield process, jvm_of(process, run)
 
 
 @pytest.mark.usefixtures("hears_ctrl_c")
