@@ -30,8 +30,10 @@ def parts(
     go_test: Annotated[bool, typer.Option("--go-test", help="run the Go tests of the Toxiproxy server")] = False,
 ) -> None:
     """Fetch and build what is no Python package: jars, Toxiproxy, class archives."""
-    from chaos.runtime import artifacts, gobuild  # noqa: PLC0415 - each command imports what it needs: `--help` is quick
+    from chaos import interrupts  # noqa: PLC0415 - each command imports what it needs: `--help` is quick
+    from chaos.runtime import artifacts, gobuild  # noqa: PLC0415
 
+    interrupts.obey()
     if go_test:
         gobuild.test(artifacts.cache_folder(), typer.echo)
         return

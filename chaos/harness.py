@@ -25,7 +25,7 @@ from chaos.report.build import build
 from chaos.report.failures import explain
 from chaos.report.report import Report
 from chaos.runner import Run, Session
-from chaos.runtime import artifacts, preflight, warden
+from chaos.runtime import artifacts, cache, preflight, warden
 from chaos.runtime.base import Runtime
 from chaos.runtime.local import LocalRuntime
 from chaos.scenario.external import External
@@ -251,4 +251,4 @@ def _stamp() -> str:
 
 def _sessions() -> Path:
     """The folder of session files, of all harnesses of this user."""
-    return artifacts.cache_folder() / "sessions"
+    return artifacts.cache_folder() / cache.SESSIONS

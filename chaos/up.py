@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos import clock, interrupts
-from chaos.runtime import artifacts, preflight, warden
+from chaos.runtime import artifacts, cache, preflight, warden
 from chaos.runtime.artifacts import Echo
 from chaos.runtime.base import Process
 from chaos.runtime.local import LocalRuntime
@@ -54,7 +54,7 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
     """
     interrupts.obey()
     preflight.check_machine(artifacts.cache_folder(), runs)
-    sessions = artifacts.cache_folder() / "sessions"
+    sessions = artifacts.cache_folder() / cache.SESSIONS
     for name in warden.leftovers(sessions):
         echo(f"ended what an earlier crash had left: {name}")
     parts, folder = artifacts.ensure(echo), runs / f"{clock.now_utc().strftime('%Y%m%dT%H%M%SZ')}-up"

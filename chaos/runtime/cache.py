@@ -15,6 +15,9 @@ from pathlib import Path
 import platformdirs
 
 from chaos.errors import RuntimeUnavailableError
+from chaos.runtime import warden
+
+SESSIONS = "sessions"
 
 _HALF = ".half"
 
@@ -33,7 +36,7 @@ def digest(*texts: str) -> str:
 
 
 def make(part: Path, how: Callable[[Path], None]) -> None:
-    """Make a part's folder if it is not there; needs the lock.
+    """Make a part's folder if it is not there; needs the lock. What is started for it ends with this process at the latest.
 
     Args:
         part: its place.
@@ -45,7 +48,11 @@ def make(part: Path, how: Callable[[Path], None]) -> None:
         shutil.rmtree(left, ignore_errors=True)
     half = part.with_name(part.name + _HALF)
     half.mkdir(parents=True)
-    how(half)
+    sessions = part.parent / SESSIONS
+    warden.leftovers(sessions)  # a training broker of a process that was killed would keep its port
+    with warden.Session(sessions) as session:
+        session.mark()
+        how(half)
     half.rename(part)
 
 

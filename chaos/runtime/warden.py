@@ -62,6 +62,7 @@ class Session:
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.id = uuid.uuid4().hex
+        self._before: str | None = None
         self.path = folder / f"{self.id}.jsonl"
         self._write(identify(os.getpid(), "owner"))
         self._warden = subprocess.Popen(
@@ -72,6 +73,7 @@ class Session:
 
     def mark(self) -> None:
         """What libraries start in this process from now on (Spark's JVM) belongs to this session."""
+        self._before = os.environ.get(SESSION_VARIABLE)
         os.environ[SESSION_VARIABLE] = self.id
 
     def record(self, pid: int, name: str) -> None:
@@ -88,6 +90,8 @@ class Session:
         self._warden.wait(timeout=2 * _SWEEP_S)
         if os.environ.get(SESSION_VARIABLE) == self.id:
             del os.environ[SESSION_VARIABLE]
+            if self._before is not None:
+                os.environ[SESSION_VARIABLE] = self._before
 
     def _write(self, identity: Identity) -> None:
         with self.path.open("a", encoding="utf-8") as file:

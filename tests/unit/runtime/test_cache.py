@@ -2,9 +2,12 @@ import fcntl
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
+import psutil
 import pytest
 
+from chaos import clock
 from chaos.errors import RuntimeUnavailableError
 from chaos.runtime import cache
 
@@ -54,7 +57,61 @@ def test_what_an_earlier_process_left_half_made_is_ignored_and_removed(tmp_path:
 
     cache.make(tmp_path / "part", lambda half: (half / "new").touch())
 
-    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["part", "part/new"]
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["part", "part/new", "sessions"]
+
+
+STARTS = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from chaos.runtime import cache
+
+def make(half):
+    started = subprocess.Popen(["sleep", "100"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    print(started.pid, flush=True)
+    {end}
+
+cache.make(Path(sys.argv[1]) / "part", make)
+"""
+
+
+@pytest.mark.parametrize(
+    "end", ["os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGTERM)", "raise OSError", "pass"]
+)
+def test_what_is_started_for_a_part_ends_with_its_making(tmp_path: Path, end: str) -> None:
+    """A broker that is left over would keep its port, and no part would be made with one again."""
+    script = STARTS.replace("{end}", end)
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
+    pid = int(done.stdout)
+
+    clock.wait_until(lambda: gone(pid), within_s=15, reason="what was started to end")
+
+    assert (tmp_path / "part").exists() == (end == "pass")
+
+
+def test_what_an_earlier_process_left_running_is_ended(tmp_path: Path) -> None:
+    """Its warden was killed with it."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTS.replace("{end}", "signal.pause()"), str(tmp_path)], stdout=PIPE
+    ) as first:
+        assert first.stdout is not None
+        left = psutil.Process(int(first.stdout.readline()))
+        for one in psutil.Process(first.pid).children():
+            if one != left:
+                one.kill()
+        first.kill()
+
+    cache.make(tmp_path / "part", lambda _half: None)
+
+    clock.wait_until(lambda: gone(left.pid), within_s=10, reason="what was left to end")
+    assert list((tmp_path / "sessions").iterdir()) == []
+
+
+def gone(pid: int) -> bool:
+    """Also where nobody asks for its exit code."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_two_processes_take_turns(tmp_path: Path) -> None:
