@@ -23,6 +23,7 @@ _HOST = "127.77.9.9"  # beside the plan of `chaos.system.addresses`
 _PORT = 19092
 _CONTROLLER_PORT = 19093
 _WITHIN_S = 180.0
+_MADE_FOR = "made-for"
 _PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -72,6 +73,14 @@ def make(ingredients: Ingredients, folder: Path, echo: Echo) -> None:
         _keep_sound(ingredients.java, folder / name, class_path, echo)
     for scratch in ("broker", "spark"):
         shutil.rmtree(folder / scratch, ignore_errors=True)
+    (folder / _MADE_FOR).write_text(str(ingredients.spark_home), encoding="utf-8")
+
+
+def throw_away_useless(cache: Path) -> None:
+    """Archives for a Spark that is not there any more, as after its virtual environment was removed: 250 MB each."""
+    for made_for in cache.glob(f"*/{_MADE_FOR}"):
+        if not Path(made_for.read_text(encoding="utf-8")).is_dir():
+            shutil.rmtree(made_for.parent, ignore_errors=True)
 
 
 def _said(echo: Echo, train: Callable[[], None]) -> None:

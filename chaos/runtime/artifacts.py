@@ -129,5 +129,6 @@ def _archives(place: Path, ingredients: Ingredients, echo: Echo) -> Path:
     folder = place / f"archives-{cache.digest(*ingredients.described())}"
     if not folder.is_dir():
         echo("making class archives, so that every later start is quicker (a minute or two, once) …")
+        archiving.throw_away_useless(place)
         cache.make(folder, lambda half: archiving.make(ingredients, half, echo))
     return folder

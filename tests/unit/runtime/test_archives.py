@@ -1,5 +1,7 @@
 import os
+from dataclasses import replace
 from pathlib import Path
+from shutil import copytree, rmtree
 
 import pytest
 
@@ -84,8 +86,25 @@ def test_what_cannot_be_made_is_said_and_done_without(ingredients: Ingredients, 
     (line,) = said
     assert "every start will take longer" in line
     assert "could not be formatted (3) no room (to try again, remove archives-*" in line
-    assert list(folder.iterdir()) == []
+    assert [one.name for one in folder.iterdir()] == ["made-for"]
     assert archives.found(folder, archives.KAFKA) is None
+
+
+def test_archives_of_a_spark_that_is_gone_are_thrown_away(ingredients: Ingredients, tmp_path: Path) -> None:
+    """An environment that was removed leaves 250 MB; of one that is there, and of earlier versions, they are kept."""
+    ingredients.java.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+    ingredients.java.chmod(0o755)
+    cache, gone = tmp_path / "cache", copytree(ingredients.spark_home, tmp_path / "gone")
+    for name, home in (("gone", gone), ("here", ingredients.spark_home)):
+        (cache / name).mkdir(parents=True)
+        archiving.make(replace(ingredients, spark_home=home), cache / name, lambda _line: None)
+    (cache / "earlier").mkdir()
+    (cache / "gone" / archives.SPARK).touch()
+    rmtree(gone)
+
+    archiving.throw_away_useless(cache)
+
+    assert sorted(one.name for one in cache.iterdir()) == ["earlier", "here"]
 
 
 def test_an_archive_that_a_jvm_crashes_on_is_thrown_away(ingredients: Ingredients, tmp_path: Path) -> None:
