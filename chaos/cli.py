@@ -1,12 +1,14 @@
 """Chaos tests of Kafka and Spark pipelines.
 
-Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or wrong YAML, 3 unknown, 4 this machine cannot do it.
+Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or wrong YAML, 3 unknown, 4 this machine cannot do it, 70 a defect
+of chaos itself, 130 interrupted.
 """
 
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -179,16 +181,21 @@ def audit(  # noqa: PLR0913 - one argument for each thing that can be said
 
 def main() -> None:
     """Run a command; an error of ours is one message, not a traceback."""
+    sys.excepthook = _defect
     try:
         app()
     except ScenarioError as error:
         sys.exit(_say(str(error), 2))
-    except RuntimeUnavailableError as error:
-        sys.exit(_say(f"chaos: {error}", 4))
     except InconclusiveError as error:
         sys.exit(_say(f"chaos: {error}", 3))
     except ChaosError as error:
-        sys.exit(_say(f"chaos: {error}", 1))
+        sys.exit(_say(f"chaos: {error}", 4))
+
+
+def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Python would exit with 1, which says that a guarantee is broken."""
+    sys.__excepthook__(kind, error, trace)
+    raise SystemExit(70)  # EX_SOFTWARE of sysexits.h
 
 
 def _say(text: str, code: int) -> int:
