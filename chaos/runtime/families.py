@@ -19,9 +19,10 @@ def pids(family: Family) -> dict[str, int]:
 
 
 def pause(family: Family) -> dict[str, int]:
-    """SIGSTOP to all; name -> pid."""
+    """SIGSTOP to all; name -> pid, also of what is gone."""
     for process in family.values():
-        process.suspend()
+        with contextlib.suppress(psutil.NoSuchProcess):  # a command that the pipeline ran
+            process.suspend()
     return pids(family)
 
 

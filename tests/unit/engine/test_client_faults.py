@@ -8,6 +8,7 @@ from random import Random
 import psutil
 import pytest
 
+from chaos import clock
 from chaos.errors import DeadlineError
 from chaos.faults import client
 from chaos.faults.client import prepare_crash, prepare_pause, prepare_zombie
@@ -170,3 +171,24 @@ def test_a_zombie_that_never_stood_still_gets_no_successor(pipeline):
 
     assert injection.heal() == {}
     assert "take_over" not in pipeline.done
+
+
+@pytest.mark.parametrize("waited_for", [False, True])
+def test_a_command_that_had_just_ended_need_not_stand_still(pipeline, monkeypatch, waited_for):
+    """Its parent is stopped and cannot ask for its exit code: a zombie, or gone; the pipeline itself must be stopped."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as command:
+        if not waited_for:
+            clock.wait_until(
+                lambda: psutil.Process(command.pid).status() == psutil.STATUS_ZOMBIE, within_s=5, reason="a zombie"
+            )
+        else:
+            command.wait()
+        both = {"pipeline": pipeline.process.pid, "pipeline-1": command.pid}
+        monkeypatch.setattr(FakePipeline, "_pids", both)
+        paused = aimed(prepare_pause, PausePipeline(kind="pause_pipeline", when=NOW, **{"for": "1s"}), pipeline)
+
+        paused.inject()
+        proof = paused.proof()
+        paused.heal()
+
+    assert (proof.bit, proof.facts) == (True, {"pids": {"pipeline": pipeline.process.pid}})
