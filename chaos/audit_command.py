@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from chaos import audit, interrupts
+from chaos import audit
 from chaos.audit import Audit, Request
 from chaos.audit_logs import AuditUsageError, Topics
 
@@ -35,7 +35,6 @@ def main(options: Options, echo: Callable[[str], None]) -> int:
     Returns:
         The exit code: 0 valid, 1 invalid, 2 wrong usage or a report that cannot be written (there is none then), 3 unknown.
     """
-    interrupts.obey()
     try:
         done = audit.run(request(options), echo)
     except AuditUsageError as error:

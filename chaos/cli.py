@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chaos import interrupts
 from chaos.errors import ChaosError, InconclusiveError, RuntimeUnavailableError, ScenarioError
 
 if TYPE_CHECKING:
@@ -32,10 +33,8 @@ def parts(
     go_test: Annotated[bool, typer.Option("--go-test", help="run the Go tests of the Toxiproxy server")] = False,
 ) -> None:
     """Fetch and build what is no Python package: jars, Toxiproxy, class archives."""
-    from chaos import interrupts  # noqa: PLC0415 - each command imports what it needs: `--help` is quick
-    from chaos.runtime import artifacts, gobuild  # noqa: PLC0415
+    from chaos.runtime import artifacts, gobuild  # noqa: PLC0415 - each command imports what it needs: `--help` is quick
 
-    interrupts.obey()
     if go_test:
         gobuild.test(artifacts.cache_folder(), typer.echo)
         return
@@ -130,10 +129,8 @@ def schema() -> None:
 @app.command()
 def judge(run: Annotated[Path, typer.Argument(help="a run directory", exists=True, file_okay=False)]) -> None:
     """Judge a run again from its landed evidence, without a cluster."""
-    from chaos import interrupts  # noqa: PLC0415
     from chaos.rejudge import rejudge  # noqa: PLC0415
 
-    interrupts.obey()
     raise typer.Exit(rejudge(run, typer.echo))
 
 
@@ -182,6 +179,7 @@ def audit(  # noqa: PLR0913 - one argument for each thing that can be said
 def main() -> None:
     """Run a command; an error of ours is one message, not a traceback."""
     sys.excepthook = _defect
+    interrupts.obey()
     try:
         app()
     except ScenarioError as error:
@@ -194,6 +192,8 @@ def main() -> None:
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Python would exit with 1, which says that a guarantee is broken."""
+    if issubclass(kind, KeyboardInterrupt):  # before or after the command itself
+        raise SystemExit(130)
     sys.__excepthook__(kind, error, trace)
     raise SystemExit(70)  # EX_SOFTWARE of sysexits.h
 

@@ -37,9 +37,9 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
         InconclusiveError: it cannot be judged: no run directory, never landed, damaged, or Spark failed; what was found before
             stays.
     """
-    scenario = _read(run / "scenario.json", Scenario.model_validate_json)
-    schedule = _read(run / "schedule.json", lambda text: from_json(json.loads(text)))
-    events = _read(run / "history.jsonl", lambda _text: tuple(load(run / "history.jsonl")))
+    scenario = _read(run / "scenario.json", lambda path: Scenario.model_validate_json(path.read_text(encoding="utf-8")))
+    schedule = _read(run / "schedule.json", lambda path: from_json(json.loads(path.read_text(encoding="utf-8"))))
+    events = _read(run / "history.jsonl", lambda path: tuple(load(path)))
     replay = _replay(run / codec.FILE)
     parts = artifacts.ensure(echo)
     try:
@@ -60,9 +60,9 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
     return _EXIT[report.verdict]
 
 
-def _read(path: Path, parse: Callable[[str], T]) -> T:
+def _read(path: Path, parse: Callable[[Path], T]) -> T:
     try:
-        return parse(path.read_text(encoding="utf-8"))
+        return parse(path)
     except FileNotFoundError as error:
         raise InconclusiveError(f"{path.parent} is no run directory: {path.name} is missing") from error
     except OSError as error:

@@ -52,7 +52,6 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
     Raises:
         RuntimeUnavailableError: it cannot be had.
     """
-    interrupts.obey()
     preflight.check_machine(artifacts.cache_folder(), runs)
     sessions = artifacts.cache_folder() / cache.SESSIONS
     for name in warden.leftovers(sessions):

@@ -9,10 +9,10 @@ import psutil
 
 from chaos import clock
 from chaos.faults.base import Injection, PipelineUnderTest, Prepare, Proof, Scene
+from chaos.runtime import families
 from chaos.scenario.faults.client import CrashPipeline, PausePipeline, ZombiePipeline
 
 _STOPS_WITHIN_S = 5.0
-_ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 _FENCED_WITHIN_S = 30.0
 
 
@@ -114,20 +114,13 @@ def _stopped(pids: Mapping[str, int]) -> Proof:
     """What had just ended when its parent was stopped stays a zombie for so long: it is none that could go on."""
 
     def states() -> Mapping[str, str]:
-        return {name: state for name, pid in pids.items() if (state := _state(pid)) not in _ENDED}
+        return {name: state for name, pid in pids.items() if (state := families.state(pid)) not in families.ENDED}
 
     def all_stopped() -> bool:
         return not pids or set(states().values()) == {psutil.STATUS_STOPPED}
 
     clock.wait_until(all_stopped, within_s=_STOPS_WITHIN_S, reason="the pipeline to stand still", seen=states)
     return Proof(bool(pids), {"pids": {name: pids[name] for name in states()}})
-
-
-def _state(pid: int) -> str:
-    try:
-        return str(psutil.Process(pid).status())
-    except psutil.NoSuchProcess:
-        return str(psutil.STATUS_DEAD)
 
 
 CATALOGUE: Mapping[type, Prepare] = {

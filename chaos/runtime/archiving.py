@@ -65,6 +65,7 @@ class Ingredients:
 def make(ingredients: Ingredients, folder: Path, echo: Echo) -> None:
     """Make both archives; what cannot be made is said and done without."""
     try:
+        (folder / _MADE_FOR).write_text(str(ingredients.spark_home), encoding="utf-8")
         with _broker(ingredients, folder):
             _said(echo, lambda: _spark(ingredients, folder))
     except _FAILURES as error:
@@ -73,7 +74,6 @@ def make(ingredients: Ingredients, folder: Path, echo: Echo) -> None:
         _keep_sound(ingredients.java, folder / name, class_path, echo)
     for scratch in ("broker", "spark"):
         shutil.rmtree(folder / scratch, ignore_errors=True)
-    (folder / _MADE_FOR).write_text(str(ingredients.spark_home), encoding="utf-8")
 
 
 def throw_away_useless(cache: Path) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping
 
 import psutil
 
+ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+
 Family = Mapping[str, psutil.Process]
 
 
@@ -16,6 +18,14 @@ def named(name: str, processes: Iterable[psutil.Process]) -> Family:
 def pids(family: Family) -> dict[str, int]:
     """Name -> pid."""
     return {name: process.pid for name, process in family.items()}
+
+
+def state(pid: int) -> str:
+    """As psutil has it; dead for one that is gone."""
+    try:
+        return str(psutil.Process(pid).status())
+    except psutil.NoSuchProcess:
+        return str(psutil.STATUS_DEAD)
 
 
 def pause(family: Family) -> dict[str, int]:

@@ -22,6 +22,7 @@ from typing import Self
 import psutil
 
 from chaos import clock
+from chaos.runtime import families
 
 SESSION_VARIABLE = "CHAOS_SESSION"
 _SWEEP_S = 10.0
@@ -144,7 +145,7 @@ def _alive(path: Path) -> Iterator[psutil.Process]:
     listed = {found.pid: found for identity in recorded[1:] if (found := identity.process()) is not None}
     marked = {found.pid: found for found in psutil.process_iter() if _session_of(found) == path.stem}
     for pid, process in (listed | marked).items():
-        if pid not in spared and _status(process) not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+        if pid not in spared and families.state(pid) not in families.ENDED:
             yield process
 
 
@@ -161,13 +162,6 @@ def _session_of(process: psutil.Process) -> str | None:
         return process.environ().get(SESSION_VARIABLE)
     except psutil.Error:
         return None
-
-
-def _status(process: psutil.Process) -> str:
-    try:
-        return str(process.status())
-    except psutil.NoSuchProcess:
-        return str(psutil.STATUS_DEAD)
 
 
 def main() -> None:
