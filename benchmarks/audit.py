@@ -27,10 +27,10 @@ from audit_planted import LAYOUTS, PARTITIONS, plant
 from audit_ways import SINK, SOURCE, work
 from pyspark.sql import SparkSession
 
-from chaos import audit
-from chaos.audit import Request
-from chaos.audit_logs import Topics
-from chaos.harness import Harness
+from chaos.audit import audit
+from chaos.audit.audit import Request
+from chaos.audit.logs import Topics
+from chaos.engine.session import Harness
 from chaos.scenario.model import SystemSpec
 
 _WAYS = "ours,scan,shuffle,sets"

@@ -1,6 +1,6 @@
 """The ways that `audit.py` compares, each in a process of its own: it does its work once for each line it is sent.
 
-    ours      `chaos.audit`: duplicates, gaps, ordering and values
+    ours      `chaos.audit.audit`: duplicates, gaps, ordering and values
     scan      Spark reads every column of both logs and adds them up: what no audit that reads them can beat
     bare      the same, as one would write it: Spark's and the consumer's defaults, not those of `ours`; from Kafka only
     shuffle   Spark as one would write it: groupBy for duplicates, anti-join for gaps, join for values, window and lag for order
@@ -23,10 +23,12 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from chaos import audit, audit_identity, audit_logs, clock
-from chaos.audit import Request
-from chaos.audit_logs import Topics
-from chaos.runtime import artifacts
+from chaos.audit import audit, identity
+from chaos.audit import logs as audit_logs
+from chaos.audit.audit import Request
+from chaos.audit.logs import Topics
+from chaos.common import clock
+from chaos.install import artifacts
 
 SOURCE, SINK = "bench-source", "bench-sink"
 Counts = Mapping[str, int]
@@ -70,7 +72,7 @@ def _ours(spark: SparkSession, asked: Request, folder: Path) -> Callable[[], Cou
             place, fixed = tempfile.mkdtemp(prefix="bench-"), audit_logs.fix(asked.topics)
             audit_logs.land(spark, asked.topics, fixed, place)
         logs = audit_logs.landed(spark, place, fixed)
-        findings, _ = audit.judge(logs, audit_identity.dense(logs, audit_identity.model(asked.model)), asked.limits)
+        findings, _ = audit.judge(logs, identity.dense(logs, identity.model(asked.model)), asked.limits)
         if asked.topics is not None:
             shutil.rmtree(place)
         return {finding.verifier: finding.count for finding in findings}
@@ -106,7 +108,7 @@ def _bare(spark: SparkSession, asked: Request, _folder: Path) -> Callable[[], Co
 def _shuffle(spark: SparkSession, asked: Request, folder: Path) -> Callable[[], Counts]:
     def job() -> Counts:
         source, sink = _logs(spark, asked, folder)
-        model = audit_identity.model(asked.model)
+        model = identity.model(asked.model)
         wanted = source.select(source["key"].cast("long").alias("id"), model(source["value"]).alias("wanted"))
         there = sink.selectExpr("partition", "offset", "CAST(key AS BIGINT) AS id", "value")
         twice = there.groupBy("id").count().selectExpr("coalesce(sum(count - 1), 0)").collect()[0][0]

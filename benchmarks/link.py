@@ -21,8 +21,9 @@ from pathlib import Path
 
 import psutil
 
-from chaos.clock import wait_until
-from chaos.runtime import cache, commands, gobuild
+from chaos.common import commands
+from chaos.common.clock import wait_until
+from chaos.install import cache, go_build
 
 _ROUNDS = 13
 _SECONDS = 0.35  # 13 rounds of 3 ways and 3 loads take about a minute
@@ -64,12 +65,12 @@ def _build(folder: Path, package: str) -> Path:
     """A command of the Go module, built with the project's own toolchain."""
     place = cache.folder()
     with cache.locked(place, print):
-        go = gobuild.find_go(place, print)
+        go = go_build.find_go(place, print)
     target = folder / (package.removeprefix("./").strip(".") or "toxiproxy")
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -modcacherw"}
     environment = {"GOPATH": str(place / "go-path"), **os.environ, **settings}
     argv = (str(go), "build", "-trimpath", "-o", str(target), package)
-    answer = commands.run(argv, within_s=300, cwd=gobuild.SOURCES, env=environment)
+    answer = commands.run(argv, within_s=300, cwd=go_build.SOURCES, env=environment)
     if answer.returncode:
         sys.exit(answer.stderr)
     return target

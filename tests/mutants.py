@@ -33,7 +33,7 @@ from mutmut.mutation.file_mutation import mutate_file_contents
 from mutmut.mutation.trampoline import set_mutant_under_test
 from mutmut.state import state
 
-from chaos import clock
+from chaos.common import clock
 
 _ROOT = Path(__file__).parents[1]
 _TIMES, _GRACE_S = 10, 20.0

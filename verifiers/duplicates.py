@@ -42,7 +42,7 @@ class Duplicates:
         """Judge one log.
 
         Args:
-            proved: records beyond the evidence that are known to be there once (`verifiers.islands`).
+            proved: records beyond the evidence that are known to be there once (`verifiers.single_scan.islands`).
         """
         records = decoded(evidence.observed).where("id IS NOT NULL")
         ids, there = records.groupBy("id").count().selectExpr("count(*)", "coalesce(sum(count), 0)").collect()[0]

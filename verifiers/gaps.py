@@ -35,7 +35,7 @@ class Gaps:
         """Judge one log.
 
         Args:
-            proved: required records beyond the evidence that are known to be there (`verifiers.islands`).
+            proved: required records beyond the evidence that are known to be there (`verifiers.single_scan.islands`).
         """
         judged = _judged(evidence)
         found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}

@@ -32,7 +32,7 @@ class Values:
         """Judge one log.
 
         Args:
-            proved: records beyond the evidence that are known to be right (`verifiers.islands`).
+            proved: records beyond the evidence that are known to be right (`verifiers.single_scan.islands`).
         """
         judged = _judged(evidence)
         found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}

@@ -9,9 +9,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-from chaos.system.rules import Trip
-from chaos.system.spark_app import SparkApp
-from chaos.system.system import System
+from chaos.cluster.rules import Trip
+from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.system import System
 
 
 @dataclass(frozen=True, slots=True)

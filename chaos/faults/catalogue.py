@@ -4,56 +4,56 @@ from collections.abc import Mapping
 from random import Random
 
 from chaos.faults import (
-    broker,
-    client,
+    broker_disks,
+    broker_processes,
+    checkpoint,
     containers,
     containers_disk,
-    disk,
-    elections,
     flapping,
-    group,
     hooks,
-    network,
-    protocol,
+    kafka_state,
+    leadership,
+    link_toxics,
+    links,
+    network_partitions,
+    pipeline_process,
     reassignment,
+    requests,
     rounds,
-    shapes,
-    spark,
-    spark_cluster,
-    spark_python,
-    storage,
-    traffic,
+    spark_daemons,
+    spark_executors,
+    spark_python_workers,
     transaction,
     zombies,
 )
 from chaos.faults.base import Approach, Injection, Prepare, Scene
-from chaos.scenario.faults import Fault
+from chaos.faults.declared import Fault
 
 _FAMILIES = (
-    broker,
-    client,
+    broker_processes,
+    pipeline_process,
     containers,
     containers_disk,
-    disk,
-    elections,
+    broker_disks,
+    leadership,
     flapping,
-    group,
-    network,
-    protocol,
+    kafka_state,
+    links,
+    requests,
     reassignment,
     rounds,
-    shapes,
-    spark,
-    spark_cluster,
-    spark_python,
-    storage,
-    traffic,
+    network_partitions,
+    spark_executors,
+    spark_daemons,
+    spark_python_workers,
+    checkpoint,
+    link_toxics,
     transaction,
     zombies,
 )
 
 CATALOGUE: Mapping[type, Prepare] = {fault: prepare for family in _FAMILIES for fault, prepare in family.CATALOGUE.items()}
-APPROACHES: Mapping[type, Approach] = {**spark.APPROACHES, **spark_python.APPROACHES, **zombies.APPROACHES}
+APPROACHES: Mapping[type, Approach] = {**spark_executors.APPROACHES, **spark_python_workers.APPROACHES, **zombies.APPROACHES}
 
 
 def has_approach(fault: Fault) -> bool:

@@ -13,16 +13,16 @@ from typing import Any
 
 import psutil
 
-from chaos import clock
-from chaos.errors import DeadlineError, InjectionError
+from chaos.cluster import protocol
+from chaos.cluster.addresses import Address
+from chaos.cluster.system import System
+from chaos.common import clock
+from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import Injection, Prepare, Proof, Scene
-from chaos.faults.broker import SIGKILLED, start_again, wait_until_serving
+from chaos.faults.broker_processes import SIGKILLED, start_again, wait_until_serving
+from chaos.faults.declared.containers import Disconnect, Freeze, LimitCpu, OutOfMemory
 from chaos.faults.targets import resolve_brokers
 from chaos.runtime.base import Contained
-from chaos.scenario.faults.containers import Disconnect, Freeze, LimitCpu, OutOfMemory
-from chaos.system import wire
-from chaos.system.addresses import Address
-from chaos.system.system import System
 
 _LOST_WITHIN_S = 0.7
 _PERIOD_US = 100_000
@@ -116,8 +116,8 @@ class FrozenBrokers:
         """The kernel keeps them from running, and a ping is accepted but never answered."""
         frozen = [container.spec.name for container in self.containers if container.frozen()]
         addresses = {f"broker-{number}": self.system.kafka.address(number) for number in self.numbers}
-        silent = [name for name, address in addresses.items() if not wire.answers(address, within_s=_LOST_WITHIN_S)]
-        open_ = [name for name, address in addresses.items() if not wire.refused(address)]
+        silent = [name for name, address in addresses.items() if not protocol.answers(address, within_s=_LOST_WITHIN_S)]
+        open_ = [name for name, address in addresses.items() if not protocol.refused(address)]
         bit = len(frozen) == len(silent) == len(open_) == len(self.numbers)
         return Proof(bit, {"frozen": frozen, "unanswered": silent, "accepted": open_})
 

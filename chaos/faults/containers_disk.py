@@ -5,15 +5,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
-from chaos import clock
-from chaos.errors import DeadlineError
+from chaos.cluster.system import System
+from chaos.common import clock
+from chaos.common.errors import DeadlineError
 from chaos.faults.base import Injection, Prepare, Proof, Scene
-from chaos.faults.broker import start_again
+from chaos.faults.broker_processes import start_again
 from chaos.faults.containers import contained
+from chaos.faults.declared.containers import LimitDisk
 from chaos.faults.targets import resolve_brokers
 from chaos.runtime.base import Contained, Process
-from chaos.scenario.faults.containers import LimitDisk
-from chaos.system.system import System
 
 _STOPS_WITHIN_S = 30.0
 _FULL_WITHIN_S = 60.0

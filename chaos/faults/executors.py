@@ -6,12 +6,12 @@ from random import Random
 import psutil
 import requests
 
-from chaos import clock
-from chaos.errors import DeadlineError, InjectionError
+from chaos.cluster.spark import Executor
+from chaos.cluster.spark_rest import SparkApp
+from chaos.common import clock
+from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import Scene
-from chaos.scenario.targets import ExecutorTarget
-from chaos.system.spark import Executor
-from chaos.system.spark_app import SparkApp
+from chaos.grammar.targets import ExecutorTarget
 
 _THERE_WITHIN_S = 20.0
 _BUSY_WITHIN_S = 5.0

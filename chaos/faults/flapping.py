@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from random import Random
 from threading import Event
 
-from chaos import clock
-from chaos.errors import DeadlineError
+from chaos.cluster.links import Link
+from chaos.common import clock
+from chaos.common.errors import DeadlineError
+from chaos.faults.background import Course
 from chaos.faults.base import Injection, Prepare, Proof, Scene
-from chaos.faults.course import Course
-from chaos.faults.network import await_use, heal_each, name_of, refused_by
+from chaos.faults.declared.network import FlappingLink
+from chaos.faults.links import await_use, heal_each, name_of, refused_by
 from chaos.faults.targets import resolve_links
-from chaos.scenario.faults.network import FlappingLink
-from chaos.system.links import Link
 
 _ENOUGH = 2
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from chaos.errors import InjectionError
+from chaos.cluster.rules import Rule, RuleBook, Trip
+from chaos.common.errors import InjectionError
 from chaos.faults.base import Frame, Scene
 from chaos.faults.targets import resolve_links
-from chaos.scenario.apis import OF_BROKERS
-from chaos.scenario.moments import OnRequest
-from chaos.scenario.targets import LinkPattern
-from chaos.system.rules import Rule, RuleBook, Trip
+from chaos.grammar.apis import OF_BROKERS
+from chaos.grammar.targets import LinkPattern
+from chaos.grammar.triggers import OnRequest
 
 _PEERS = LinkPattern("broker-*", "broker-*")
 _PIPELINE = LinkPattern("pipeline", "*")

@@ -15,14 +15,14 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from chaos import clock
-from chaos.errors import DeadlineError, InjectionError
+from chaos.cluster.kafka import Kafka
+from chaos.common import clock
+from chaos.common.errors import DeadlineError, InjectionError
+from chaos.external.broker_hooks import BrokerHooks, Kind
+from chaos.external.hooks import HookRun
 from chaos.faults.base import Injection, Prepare, Proof, Scene
+from chaos.faults.declared.broker import KillBroker, PauseBroker
 from chaos.faults.targets import resolve_brokers
-from chaos.runtime.external import HookRun
-from chaos.scenario.faults.broker import KillBroker, PauseBroker
-from chaos.system.hooks import BrokerHooks, Kind
-from chaos.system.kafka import Kafka
 
 _GONE_WITHIN_S = 30.0
 _BACK_WITHIN_S = 180.0

@@ -10,14 +10,14 @@ from random import Random
 
 from confluent_kafka import KafkaException
 
-from chaos import clock
-from chaos.errors import DeadlineError
+from chaos.cluster import leadership
+from chaos.cluster.kafka import Kafka
+from chaos.common import clock
+from chaos.common.errors import DeadlineError
 from chaos.faults.base import Injection, Prepare, Proof, Scene
-from chaos.faults.elections import Partition, partition_of
+from chaos.faults.declared.broker import ReassignPartition
+from chaos.faults.leadership import Partition, partition_of
 from chaos.faults.targets import resolve_brokers
-from chaos.scenario.faults.broker import ReassignPartition
-from chaos.system import leadership
-from chaos.system.kafka import Kafka
 
 _MOVES_WITHIN_S = 30.0
 _BACK_WITHIN_S = 60.0

@@ -9,15 +9,15 @@ from random import Random
 from threading import Event
 from typing import Any
 
-from chaos import clock
+from chaos.cluster.kafka import Kafka
+from chaos.cluster.system import System
+from chaos.common import clock
+from chaos.faults.background import Course, until
 from chaos.faults.base import Injection, Prepare, Proof, Scene
-from chaos.faults.broker import SIGKILLED, TERMINATED, start_again, terminate
-from chaos.faults.course import Course, until
+from chaos.faults.broker_processes import SIGKILLED, TERMINATED, start_again, terminate
+from chaos.faults.declared.broker import ChaseLeader, RollingRestart
 from chaos.faults.targets import resolve_brokers
 from chaos.runtime.base import Process
-from chaos.scenario.faults.broker import ChaseLeader, RollingRestart
-from chaos.system.kafka import Kafka
-from chaos.system.system import System
 
 _ENDS_WITHIN_S = 30.0
 _LED_WITHIN_S = 30.0

@@ -4,11 +4,11 @@ from random import Random
 
 from confluent_kafka import KafkaException
 
-from chaos import clock
-from chaos.errors import InjectionError
+from chaos.cluster.links import Link
+from chaos.common import clock
+from chaos.common.errors import InjectionError
 from chaos.faults.base import Scene
-from chaos.scenario.targets import BrokerTarget, LinkPattern
-from chaos.system.links import Link
+from chaos.grammar.targets import BrokerTarget, LinkPattern
 
 _WITHIN_S = 10.0
 

@@ -8,14 +8,14 @@ from typing import Any
 import psutil
 from confluent_kafka import KafkaException
 
-from chaos import clock
-from chaos.errors import DeadlineError
+from chaos.cluster.spark import Executor, lives
+from chaos.cluster.spark_rest import SparkApp
+from chaos.common import clock
+from chaos.common.errors import DeadlineError
 from chaos.faults.base import Approach, Injection, Prepare, Proof, Scene
+from chaos.faults.declared.spark import ZombieExecutor
 from chaos.faults.executors import pids, running, wait_until_back, warm_up
-from chaos.faults.spark_python import in_tasks, pids_of, resolve_in_tasks, resume, workers
-from chaos.scenario.faults.spark import ZombieExecutor
-from chaos.system.spark import Executor, lives
-from chaos.system.spark_app import SparkApp
+from chaos.faults.spark_python_workers import in_tasks, pids_of, resolve_in_tasks, resume, workers
 
 _REAPED_WITHIN_S = 2.0
 _RETRIED_WITHIN_S = 40.0

@@ -13,11 +13,11 @@ from allure_commons import plugin_manager
 from allure_commons.model2 import Parameter, Status, StatusDetails, TestResult, TestStepResult
 from allure_commons.types import AttachmentType
 
-from chaos.history import Event
-from chaos.report.failures import explain
-from chaos.report.report import Report
+from chaos.common.history import Event
+from chaos.report.failure_text import explain
+from chaos.report.formatting import phrases, seconds
+from chaos.report.model import Report
 from chaos.report.steps import Step, steps
-from chaos.report.wording import phrases, seconds
 from verifiers.base import Verdict
 
 _TAIL_BYTES = 256 * 1024

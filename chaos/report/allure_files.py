@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 # The message of a result begins with the exception's full name. Java and JavaScript both read these patterns.
-_UNAVAILABLE = r"^chaos\.errors\.(RuntimeUnavailable|Deadline)Error[\s\S]*"
-_INCONCLUSIVE = r"^chaos\.errors\.InconclusiveError[\s\S]*"
+_UNAVAILABLE = r"^chaos\.common\.errors\.(RuntimeUnavailable|Deadline)Error[\s\S]*"
+_INCONCLUSIVE = r"^chaos\.common\.errors\.InconclusiveError[\s\S]*"
 _INTERRUPTED = r"^KeyboardInterrupt[\s\S]*"
-_OTHER = r"^(?!chaos\.errors\.(Inconclusive|RuntimeUnavailable|Deadline)Error|KeyboardInterrupt)[\s\S]*"
+_OTHER = r"^(?!chaos\.common\.errors\.(Inconclusive|RuntimeUnavailable|Deadline)Error|KeyboardInterrupt)[\s\S]*"
 
 CATEGORIES = (
     {"name": "Guarantee broken", "matchedStatuses": ["failed"]},

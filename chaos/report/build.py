@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chaos.history import Event
-from chaos.report.recovery import Recovery, recoveries
-from chaos.report.report import FaultRecord, PhaseRecord, Report
-from chaos.report.wording import outcome
+from chaos.common.history import Event
+from chaos.grammar.triggers import AfterFault, OnRequest
+from chaos.judging.recovery import Recovery, recoveries
+from chaos.report.formatting import outcome
+from chaos.report.model import FaultRecord, PhaseRecord, Report
 from chaos.scenario.model import Scenario
-from chaos.scenario.moments import AfterFault, OnRequest
 from chaos.scenario.plan import Schedule
 from verifiers.base import Finding, Verdict
 

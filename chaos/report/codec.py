@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from chaos import drafts
-from chaos.report.report import FaultRecord, PhaseRecord, Report
+from chaos.common import files
+from chaos.report.model import FaultRecord, PhaseRecord, Report
 from verifiers.base import Example, Finding, Verdict
 
 Json = dict[str, Any]
@@ -20,7 +20,7 @@ FILE = "report.json"
 
 def write(report: Report) -> None:
     """Put it into its run directory."""
-    drafts.put(report.run_dir / FILE, json.dumps(to_json(report), indent=1))
+    files.put(report.run_dir / FILE, json.dumps(to_json(report), indent=1))
 
 
 def to_json(report: Report) -> Json:

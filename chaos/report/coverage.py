@@ -11,8 +11,8 @@ from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
-from chaos.report.report import Report
-from chaos.report.wording import seconds
+from chaos.report.formatting import seconds
+from chaos.report.model import Report
 from verifiers.base import Verdict
 
 _ACROSS = "pipeline"

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from chaos.history import Event
-from chaos.report.failures import describe
-from chaos.report.report import FaultRecord, PhaseRecord, Report
-from chaos.report.wording import aimed, facts, number, outcome, phrase
+from chaos.common.history import Event
+from chaos.report.failure_text import describe
+from chaos.report.formatting import aimed, facts, number, outcome, phrase
+from chaos.report.model import FaultRecord, PhaseRecord, Report
 from verifiers.base import Finding, Verdict
 
 Status = Literal["passed", "failed", "broken"]

@@ -9,8 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chaos.report.report import Report
-from chaos.report.wording import one_line, phrases, seconds, wall_s
+from chaos.report.formatting import one_line, phrases, seconds, wall_s
+from chaos.report.model import Report
 from verifiers.base import Verdict
 
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}

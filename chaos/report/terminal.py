@@ -19,9 +19,9 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from chaos import clock
-from chaos.history import Event
-from chaos.report.wording import facts, number, one_line, seconds
+from chaos.common import clock
+from chaos.common.history import Event
+from chaos.report.formatting import facts, number, one_line, seconds
 
 _REFRESHES_PER_S = 8
 _MOST_TRIGGERS = 10

@@ -16,9 +16,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from chaos.history import Event
-from chaos.report.report import FaultRecord, Report
-from chaos.report.wording import number, one_line, phrases, seconds
+from chaos.common.history import Event
+from chaos.report.formatting import number, one_line, phrases, seconds
+from chaos.report.model import FaultRecord, Report
 from verifiers.base import Verdict
 
 _BLUE, _SKY, _VERMILION, _ORANGE, _GREEN, _PURPLE = "#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73", "#CC79A7"

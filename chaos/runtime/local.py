@@ -8,11 +8,12 @@ from pathlib import Path
 
 import psutil
 
-from chaos.errors import RuntimeUnavailableError
-from chaos.runtime import families, preflight
+from chaos.common import process_trees
+from chaos.common.errors import RuntimeUnavailableError
+from chaos.common.process_trees import Family
+from chaos.common.warden import SESSION_VARIABLE, Session
+from chaos.install import preflight
 from chaos.runtime.base import ProcessSpec
-from chaos.runtime.families import Family
-from chaos.runtime.warden import SESSION_VARIABLE, Session
 
 
 class LocalProcess:
@@ -62,22 +63,22 @@ class LocalProcess:
         psutil.wait_procs(list(family.values()), timeout=10)
         if family:
             self._popen.wait(timeout=10)
-        return families.pids(family)
+        return process_trees.pids(family)
 
     def pause_tree(self) -> dict[str, int]:
         """SIGSTOP to it and to everything it started; name -> pid."""
-        return families.pause(self._family())
+        return process_trees.pause(self._family())
 
     def resume_tree(self) -> None:
         """SIGCONT to it and to everything it started; nothing to do for what is gone."""
-        families.resume(self._family())
+        process_trees.resume(self._family())
 
     def _family(self) -> Family:
         """It and what it started, by name; empty when it is gone."""
         if not self.alive():
             return {}
         family = [self._popen, *self._popen.children(recursive=True)]
-        return families.named(self.spec.name, family)
+        return process_trees.named(self.spec.name, family)
 
     def stop(self, within_s: float = 10) -> None:
         """SIGTERM, then SIGKILL when it takes too long."""

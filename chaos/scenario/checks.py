@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from chaos.faults.declared import Fault
+from chaos.grammar.triggers import After, OnRequest
+from chaos.grammar.units import spoken_seconds
+from chaos.grammar.words import did_you_mean
 from chaos.scenario import limits
-from chaos.scenario.faults import Fault
 from chaos.scenario.model import Scenario, Workload
-from chaos.scenario.moments import After, OnRequest
 from chaos.scenario.reach import unreachable
-from chaos.scenario.units import spoken_seconds
-from chaos.scenario.words import did_you_mean
 
 Wrong = tuple[tuple[str | int, ...], str]
 _LATE_S = 60.0

@@ -16,16 +16,16 @@ let pass here; the run is UNKNOWN when the cluster does not recover.
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from chaos.scenario.faults import Fault, broker_targets
-from chaos.scenario.faults.broker import KillBroker, LogDirFull, PauseBroker, PowerLoss, TerminateBroker, UncleanElection
-from chaos.scenario.faults.containers import Disconnect, Freeze, LimitDisk, OutOfMemory
-from chaos.scenario.faults.partition import PartitionNetwork
+from chaos.faults.declared import Fault, broker_targets
+from chaos.faults.declared.broker import KillBroker, LogDirFull, PauseBroker, PowerLoss, TerminateBroker, UncleanElection
+from chaos.faults.declared.containers import Disconnect, Freeze, LimitDisk, OutOfMemory
+from chaos.faults.declared.partition import PartitionNetwork
+from chaos.grammar.triggers import After
+from chaos.grammar.units import spoken_seconds
 from chaos.scenario.model import Scenario
-from chaos.scenario.moments import After
-from chaos.scenario.units import spoken_seconds
 
 Wrong = tuple[tuple[str | int, ...], str]
-_PATIENCE_S = 45.0  # the shortest of pipelines' and drain's limits is 60 s (chaos.runner); recovery itself takes its share
+_PATIENCE_S = 45.0  # the shortest of pipelines' and drain's limits is 60 s (chaos.engine.run); recovery itself takes its share
 _FEWEST_IN_A_RING = 4
 _WAIT = f"clients wait for about {spoken_seconds(_PATIENCE_S)}"
 _RING = (

@@ -7,9 +7,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from chaos.errors import ScenarioError
+from chaos.common.errors import ScenarioError
+from chaos.grammar.error_messages import Mistake, mistakes
+from chaos.grammar.files import read, tree_of, wrong_at
+from chaos.grammar.words import did_you_mean
 from chaos.scenario import checks, runtimes
-from chaos.scenario.files import read, tree_of, wrong_at
 from chaos.scenario.matrix import MatrixProblem, expand
 from chaos.scenario.model import (
     MOST_BROKERS,
@@ -20,8 +22,6 @@ from chaos.scenario.model import (
     SparkSpec,
     SystemSpec,
 )
-from chaos.scenario.sentences import Mistake, mistakes
-from chaos.scenario.words import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

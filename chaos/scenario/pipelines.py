@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
-from chaos.scenario.declared import Declared
-from chaos.scenario.units import SomeSeconds
-from pipelines.placeholders import check, placeholders
+from chaos.grammar.base import Declared
+from chaos.grammar.units import SomeSeconds
+from pipelines.command.placeholders import check, placeholders
 
 Records = Annotated[int, Field(strict=True, ge=1)]
 
@@ -43,7 +43,7 @@ class FillSourcePipeline(Declared):
 
 
 class ConsumeTransformProducePipeline(Declared):
-    """The plain transactional application, without Spark: `pipelines.consume_transform_produce` says what the fields mean."""
+    """The plain transactional application, without Spark: `pipelines.transactional.pipeline` says what the fields mean."""
 
     kind: Literal["consume_transform_produce"]
     delivery: Literal["exactly_once", "at_least_once", "at_most_once"] = "exactly_once"
@@ -68,7 +68,7 @@ Word = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_placed)]
 
 
 class CommandPipeline(Declared):
-    """Any command that copies topic to topic: `pipelines.command` says what the fields mean, and the placeholders."""
+    """Any command that copies topic to topic: `pipelines.command.pipeline` says what the fields mean, and the placeholders."""
 
     kind: Literal["command"]
     run: Annotated[tuple[Word, ...], Field(min_length=1)]

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from chaos.scenario.faults import Fault
+from chaos.faults.declared import Fault
 from chaos.scenario.model import Scenario
 
 _FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)

@@ -18,10 +18,10 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from chaos.scenario.declared import Declared
-from chaos.scenario.faults import Fault
-from chaos.scenario.moments import After
-from chaos.scenario.units import Percent, SomeSeconds, text_of_seconds
+from chaos.faults.declared import Fault
+from chaos.grammar.base import Declared
+from chaos.grammar.triggers import After
+from chaos.grammar.units import Percent, SomeSeconds, text_of_seconds
 
 
 def _without_moment(value: Any) -> Any:

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
-from chaos.scenario.apis import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL
-from chaos.scenario.faults import Fault, broker_targets
-from chaos.scenario.faults.base import LinkFault, ends_of
-from chaos.scenario.faults.client import OF_GROUP, OF_PIPELINE
-from chaos.scenario.faults.protocol import HoldRequests
-from chaos.scenario.faults.spark import OF_SPARK, PythonFault
-from chaos.scenario.faults.storage import CheckpointFault, CrashBeforeCommit
+from chaos.faults.declared import Fault, broker_targets
+from chaos.faults.declared.base import LinkFault, ends_of
+from chaos.faults.declared.client import OF_GROUP, OF_PIPELINE
+from chaos.faults.declared.protocol import HoldRequests
+from chaos.faults.declared.spark import OF_SPARK, PythonFault
+from chaos.faults.declared.storage import CheckpointFault, CrashBeforeCommit
+from chaos.grammar.apis import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL
+from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, WorkerTarget
+from chaos.grammar.triggers import AfterFault, Moment, OnRequest
 from chaos.scenario.model import Scenario
-from chaos.scenario.moments import AfterFault, Moment, OnRequest
 from chaos.scenario.pipelines import FillSourcePipeline, SparkSquarePipeline
-from chaos.scenario.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, WorkerTarget
 
 Wrong = tuple[tuple[str, ...], str]
 _OF_HELD = ("receiver", "sender")

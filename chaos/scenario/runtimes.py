@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from chaos.scenario.faults import Fault
+from chaos.faults.declared import Fault
 from chaos.scenario.model import Scenario
 
 EXTERNAL = "external"

@@ -9,16 +9,16 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaException
 from pydantic import TypeAdapter
 
-from chaos import clock
+from chaos.cluster.addresses import joined
+from chaos.common import clock
+from chaos.common.history import History
+from chaos.engine.processes import Driver, Subject
 from chaos.faults.base import Scene
-from chaos.history import History
-from chaos.scenario.faults import Fault
+from chaos.faults.declared import Fault
 from chaos.scenario.model import SystemSpec
-from chaos.subjects import Driver, Subject
-from chaos.system.addresses import joined
 from pipelines.base import Endpoints, Topics
-from pipelines.fill_source import FillSource
-from pipelines.square import CHECKPOINT, SparkSquare
+from pipelines.loader.pipeline import FillSource
+from pipelines.spark_square.pipeline import CHECKPOINT, SparkSquare
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from chaos import clock
-from chaos.runtime.warden import SESSION_VARIABLE
+from chaos.common import clock
+from chaos.common.warden import SESSION_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 THEIRS, OURS = "127.92", "127.93"

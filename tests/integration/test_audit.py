@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from chaos import clock
-from chaos.audit_logs import AuditUsageError, Topics, fix, land
-from chaos.errors import InconclusiveError
+from chaos.audit.logs import AuditUsageError, Topics, fix, land
+from chaos.common import clock
+from chaos.common.errors import InconclusiveError
 from tests.integration.conftest import jvm_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
-from chaos import clock
-from chaos.history import History
-from chaos.subjects import Subject
-from chaos.system.addresses import joined
-from chaos.system.system import System
+from chaos.cluster.addresses import joined
+from chaos.cluster.system import System
+from chaos.common import clock
+from chaos.common.history import History
+from chaos.engine.processes import Subject
 from pipelines.base import Endpoints, Topics
-from pipelines.command import CommandPipeline
-from pipelines.consume_transform_produce import ConsumeTransformProduce
+from pipelines.command.pipeline import CommandPipeline
+from pipelines.transactional.pipeline import ConsumeTransformProduce
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(90)]
 

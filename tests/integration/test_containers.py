@@ -12,13 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaos import clock
-from chaos.errors import RuntimeUnavailableError
-from chaos.runtime import containers, docker_leftovers
+from chaos.cluster import protocol
+from chaos.common import clock
+from chaos.common.errors import RuntimeUnavailableError
+from chaos.common.warden import SESSION_VARIABLE
 from chaos.runtime.base import ProcessSpec
-from chaos.runtime.docker_engine import connected, image_name
-from chaos.runtime.warden import SESSION_VARIABLE
-from chaos.system import wire
+from chaos.runtime.docker import cleanup
+from chaos.runtime.docker import runtime as containers
+from chaos.runtime.docker.engine import connected, image_name
 
 ROOT = Path(__file__).parents[2]
 SCENARIO = "sink-leader-killed"
@@ -57,7 +58,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.containers, pytest.mark.timeo
 def _swept():
     """What an earlier crash has left would be removed in the middle of a test."""
     with connected() as client:
-        docker_leftovers.leftovers(client)
+        cleanup.leftovers(client)
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_a_process_that_is_killed_leaves_its_machine_behind(server):
     server.kill()
 
     assert (server.alive(), server.exit_code(), psutil.pid_exists(pid)) == (False, -signal.SIGKILL, False)
-    assert wire.refused(address)
+    assert protocol.refused(address)
     server.start()
     wait_until_open(address[0])
     assert server.pid != pid
@@ -140,7 +141,7 @@ def test_a_disconnected_machine_is_silent_and_comes_back_with_its_address(server
     server.disconnect()
 
     with pytest.raises(OSError, match=r"timed out|No route to host"):
-        wire.ping((host, 8080), within_s=1)
+        protocol.ping((host, 8080), within_s=1)
     assert server.alive()
     server.reconnect()
     server.reconnect()
@@ -181,7 +182,7 @@ def test_what_cannot_be_removed_is_named_at_the_end(tmp_path):
     """Somebody else's container on our network keeps it: the run fails, and says so."""
     runtime = containers.open_runtime(tmp_path / "sessions", tmp_path / "runs", print)
     with connected() as client:
-        network = client.networks.list(filters={"label": f"{docker_leftovers.SESSION}={runtime.session.id}"})[0]
+        network = client.networks.list(filters={"label": f"{cleanup.SESSION}={runtime.session.id}"})[0]
         other = client.containers.run(image_name(), ["sleep", "100"], detach=True, network=network.name)
         try:
             with pytest.raises(RuntimeUnavailableError, match=f"left behind in Docker: network {network.name}; "):
@@ -208,7 +209,7 @@ def test_a_harness_that_is_killed_leaves_nothing(tmp_path, warden):
     if warden == "dies too":
         assert len(listed()) == len(before) + 3
         with connected() as client:
-            assert len(docker_leftovers.leftovers(client)) == 3
+            assert len(cleanup.leftovers(client)) == 3
     else:
         clock.wait_until(lambda: listed() == before, within_s=30, reason=f"the warden of {session} to sweep", seen=listed)
     assert listed() == before
@@ -217,7 +218,7 @@ def test_a_harness_that_is_killed_leaves_nothing(tmp_path, warden):
 def test_what_belongs_to_a_session_that_goes_on_is_let_alone(server):
     """Two runs on one machine."""
     with connected() as client:
-        assert docker_leftovers.leftovers(client) == []
+        assert cleanup.leftovers(client) == []
     assert server.alive()
 
 

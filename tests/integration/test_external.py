@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from chaos.history import load
+from chaos.common.history import load
 from tests.integration.external import end, inventory, others, play, said, start_up, survivors
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

@@ -18,11 +18,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from chaos import clock
-from chaos.errors import RuntimeUnavailableError
-from chaos.runtime import archives, artifacts
-from chaos.scenario import external as declared
-from chaos.system import external
+from chaos.common import clock
+from chaos.common.errors import RuntimeUnavailableError
+from chaos.external import declaration as declared
+from chaos.external import discovery
+from chaos.install import artifacts, class_archives
 from tests.integration.external import play
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -80,7 +80,13 @@ def cluster(tmp_path_factory):
     (folder / "server.properties").write_text(
         PROPERTIES.format(controller=CONTROLLER, port=PORT, folder=folder), encoding="utf-8"
     )
-    java = (str(parts.java), *archives.options(parts.kafka_cds), "-Xmx384m", "-cp", archives.kafka_class_path(parts.kafka_jars))
+    java = (
+        str(parts.java),
+        *class_archives.options(parts.kafka_cds),
+        "-Xmx384m",
+        "-cp",
+        class_archives.kafka_class_path(parts.kafka_jars),
+    )
     storage = ("kafka.tools.StorageTool", "format", "-t", "Y2hhb3MtY2x1c3Rlci0wOQ", "-c", str(folder / "server.properties"))
     subprocess.run((*java, *storage), check=True, capture_output=True, timeout=60)
     with (folder / "log").open("wb") as log:
@@ -148,7 +154,7 @@ def test_what_will_not_work_is_said_before_anything_is_made(cluster, monkeypatch
     spec, began_s = declared.load(path), clock.monotonic_s()
 
     with pytest.raises(RuntimeUnavailableError, match=said) as caught:
-        external.check(external.look(spec), spec)
+        discovery.check(discovery.look(spec), spec)
 
     assert "\n" not in str(caught.value)
     assert clock.monotonic_s() - began_s < 15

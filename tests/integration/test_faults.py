@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from chaos import clock
+from chaos.common import clock
 from chaos.faults import containers, containers_disk
 from chaos.faults.catalogue import CATALOGUE, approach, prepare
-from chaos.scenario.faults.client import ZombiePipeline
-from chaos.scenario.faults.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
-from chaos.scenario.faults.spark import CrashExecutor
+from chaos.faults.declared.client import ZombiePipeline
+from chaos.faults.declared.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
+from chaos.faults.declared.spark import CrashExecutor
 from tests.integration.conftest import await_growth, bitten, declared
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]

@@ -11,7 +11,7 @@ from shutil import copytree
 import pyarrow.parquet as pq
 import pytest
 
-from chaos import clock
+from chaos.common import clock
 from chaos.report import codec
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec

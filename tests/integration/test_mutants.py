@@ -7,7 +7,7 @@ import pytest
 
 import pipelines
 from chaos.scenario.load import load
-from pipelines.square import SparkSquare
+from pipelines.spark_square.pipeline import SparkSquare
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]

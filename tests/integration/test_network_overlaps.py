@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
+from chaos.cluster import protocol
 from chaos.faults.catalogue import prepare
-from chaos.system import wire
 from tests.integration.conftest import declared
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
@@ -28,11 +28,11 @@ def test_a_cable_stays_pulled_until_nobody_pulls_it(running, other):
     first, second = injected(running.scene, "first", CUT), injected(running.scene, "second", other)
 
     second.heal()
-    refused = wire.refused(address)
+    refused = protocol.refused(address)
     first.heal()
 
     assert refused
-    assert wire.answers(address)
+    assert protocol.answers(address)
     running.scene.system.wait_until_healthy()
 
 
@@ -42,12 +42,12 @@ def test_two_toxics_of_one_kind_are_two(running):
     slow = {"kind": "delay_link", "link": LINK, "latency": "200ms", "stream": "up", "for": "5s"}
     first, second = injected(running.scene, "first", slow), injected(running.scene, "second", slow)
 
-    both_s = wire.ping(address)
+    both_s = protocol.ping(address)
     first.heal()
-    one_s = wire.ping(address)
+    one_s = protocol.ping(address)
     second.heal()
 
     assert both_s >= 0.4
     assert 0.2 <= one_s < 0.4
-    assert wire.ping(address) < 0.2
+    assert protocol.ping(address) < 0.2
     running.scene.system.wait_until_healthy()

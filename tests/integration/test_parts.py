@@ -11,10 +11,10 @@ import pyspark
 import pytest
 import requests
 
-from chaos import clock
-from chaos.errors import RuntimeUnavailableError
-from chaos.runtime import archives, artifacts, cache, jars, preflight
-from chaos.runtime.artifacts import Parts
+from chaos.common import clock
+from chaos.common.errors import RuntimeUnavailableError
+from chaos.install import artifacts, cache, class_archives, jars, preflight
+from chaos.install.artifacts import Parts
 
 pytestmark = pytest.mark.integration
 
@@ -175,7 +175,7 @@ def test_the_server_refuses_addresses_that_others_can_reach(parts: Parts, host: 
 
 def test_an_archive_is_used_and_a_wrong_class_path_is_silent(parts: Parts) -> None:
     """With its own class path most classes come from the archive, with another one none does, and nobody complains."""
-    own, other = archives.kafka_class_path(parts.kafka_jars), str(parts.connector_jars[0])
+    own, other = class_archives.kafka_class_path(parts.kafka_jars), str(parts.connector_jars[0])
 
     assert _from_archive(parts, own) > 300
     assert _from_archive(parts, other) == 0
@@ -189,5 +189,5 @@ def _from_archive(parts: Parts, class_path: str) -> int:
 
 
 def _java(parts: Parts, class_path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = (str(parts.java), *archives.options(parts.kafka_cds), "-cp", class_path, *arguments)
+    command = (str(parts.java), *class_archives.options(parts.kafka_cds), "-cp", class_path, *arguments)
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -6,17 +6,17 @@ from random import Random
 
 import pytest
 
-from chaos import clock
+from chaos.common import clock
+from chaos.common.history import History
+from chaos.engine.processes import Subject
 from chaos.faults.base import Scene
 from chaos.faults.catalogue import prepare
+from chaos.faults.declared.protocol import LateRequest
 from chaos.faults.frames import set_snare
-from chaos.history import History
-from chaos.scenario.faults.protocol import LateRequest
 from chaos.scenario.model import SystemSpec
-from chaos.subjects import Subject
 from pipelines.base import Topics
-from pipelines.consume_transform_produce import ConsumeTransformProduce
-from pipelines.fill_source import FillSource
+from pipelines.loader.pipeline import FillSource
+from pipelines.transactional.pipeline import ConsumeTransformProduce
 from tests.integration.conftest import bitten, declared, endpoints
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]

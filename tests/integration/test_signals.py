@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaos import clock
-from chaos.history import load
-from chaos.runtime.warden import SESSION_VARIABLE
+from chaos.common import clock
+from chaos.common.history import load
+from chaos.common.warden import SESSION_VARIABLE
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240), pytest.mark.usefixtures("hears_ctrl_c")]

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from chaos import clock
+from chaos.common import clock
 from tests.integration.external import end, start_up, survivors
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]

@@ -6,9 +6,10 @@ from functools import partial
 import pytest
 from confluent_kafka import Producer
 
-from chaos import auditor, clock
-from chaos.system import batches
-from chaos.system.batches import Batch
+from chaos.cluster import batches
+from chaos.cluster.batches import Batch
+from chaos.common import clock
+from chaos.judging import landing
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Verdict
 
@@ -69,7 +70,7 @@ def test_transactions_are_read_from_the_log_and_judged(system, chaos_harness, tm
         expected = spark.createDataFrame(
             [(0, 0, "0", True, None)], "id long, partition int, value string, required boolean, position long"
         )
-        land = partial(auditor.land, spark, system.kafka.bootstrap, TOPIC, offsets, expected)
+        land = partial(landing.land, spark, system.kafka.bootstrap, TOPIC, offsets, expected)
         land("source", tmp_path, verify=VERIFY, ledger=tmp_path / "ledger.csv")
     producers = {batch.producer_id: number for number, batch in enumerate(found)}
     assert [(batch.first_offset, batch.last_offset, batch.transactional, batch.control) for batch in found] == [

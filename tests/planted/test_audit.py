@@ -8,12 +8,14 @@ import pytest
 from confluent_kafka import KafkaError
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos import audit, audit_identity, audit_logs
-from chaos.audit_logs import AuditUsageError, Fixed, Topics
-from chaos.errors import InconclusiveError
+from chaos.audit import audit
+from chaos.audit import identity as audit_identity
+from chaos.audit import logs as audit_logs
+from chaos.audit.logs import AuditUsageError, Fixed, Topics
+from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds, Verdict
 from verifiers.findings import EXAMPLES
-from verifiers.groups import Limits
+from verifiers.single_scan.groups import Limits
 
 SOURCE = [(id_ % 3, id_ // 3, str(id_), str(id_)) for id_ in range(60)]
 SINK = [(id_ % 3, id_ // 3 + id_ // 30, str(id_), str(id_ * id_)) for id_ in range(60)]

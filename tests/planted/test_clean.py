@@ -15,9 +15,10 @@ from pyspark.sql import SparkSession
 
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import BEGAN_MS, Batch, Expected, Line, Log, Record, clean
-from verifiers import VERIFIERS, islands
+from verifiers import VERIFIERS
 from verifiers.base import Bounds, Verdict
-from verifiers.groups import Limits
+from verifiers.single_scan import islands
+from verifiers.single_scan.groups import Limits
 
 LIMITS = st.sampled_from([Limits(), Limits(block_bits=2, least_run=0), Limits(block_bits=1, least_run=10**9)])
 VIEWS = ("uncommitted", "again", "batches", "ledger")

@@ -19,10 +19,11 @@ from tests.planted.test_duplicates import *  # noqa: F403 - each of its tests is
 from tests.planted.test_gaps import *  # noqa: F403
 from tests.planted.test_ordering import *  # noqa: F403
 from tests.planted.test_values import *  # noqa: F403
-from verifiers import VERIFIERS, groups, islands, pieces
+from verifiers import VERIFIERS
 from verifiers.base import Evidence, Finding, Verdict
-from verifiers.groups import Groups, Limits
 from verifiers.ordering import Ordering
+from verifiers.single_scan import groups, islands, pieces
+from verifiers.single_scan.groups import Groups, Limits
 
 BY_OFFSET = Limits(block_bits=2, least_run=0)
 WITHOUT = Limits(block_bits=1, least_run=10**9)

@@ -1,7 +1,7 @@
 """What a pipeline promises, as a pure model: the verifiers compare logs with this, so it must be right itself."""
 
-from pipelines.fill_source import FillSource
-from pipelines.square import SparkSquare
+from pipelines.loader.pipeline import FillSource
+from pipelines.spark_square.pipeline import SparkSquare
 
 SOURCE = "partition int, offset long, key string, value string"
 

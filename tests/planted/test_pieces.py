@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from tests.planted.log import BEGAN_MS, Expected, Judge, Log, Record, clean
 from tests.planted.test_islands import BY_OFFSET, WITHOUT, directly
 from tests.planted.test_ordering import *  # noqa: F403 - each of its tests is asked of pieces
-from verifiers import groups, islands, pieces
 from verifiers.base import Finding, Verdict
-from verifiers.groups import Limits
 from verifiers.ordering import Ordering
+from verifiers.single_scan import groups, islands, pieces
+from verifiers.single_scan.groups import Limits
 
 FOOLED = replace(BY_OFFSET, block_bits=4, few_rows=0)  # groups by offset are made, and most of them are no islands
 

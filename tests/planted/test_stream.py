@@ -13,10 +13,11 @@ from pyspark.sql import SparkSession
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import Log, clean
 from tests.planted.test_islands import rewritten
-from verifiers import VERIFIERS, groups, runs
+from verifiers import VERIFIERS
 from verifiers.base import Bounds, Example, Finding, Verdict
-from verifiers.groups import Limits
-from verifiers.stream import Stream, TooScatteredError
+from verifiers.single_scan import groups, runs
+from verifiers.single_scan.groups import Limits
+from verifiers.single_scan.stream import Stream, TooScatteredError
 
 BY_ROWS = Limits()
 BY_GROUPS = Limits(block_bits=2, least_run=0, few_rows=-1)

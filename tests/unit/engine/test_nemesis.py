@@ -9,14 +9,15 @@ from threading import Thread
 
 import pytest
 
-from chaos import clock, nemesis
-from chaos.errors import InjectionError
+from chaos.common import clock
+from chaos.common.errors import InjectionError
+from chaos.common.history import History
+from chaos.engine import nemesis
+from chaos.engine.nemesis import Nemesis
+from chaos.engine.triggers import Watch
 from chaos.faults.base import Proof, Scene
-from chaos.history import History
-from chaos.nemesis import Nemesis
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.triggers import Watch
 
 
 @dataclass

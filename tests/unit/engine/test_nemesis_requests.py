@@ -5,16 +5,17 @@ from threading import Event as Flag
 
 import pytest
 
-from chaos import clock, nemesis, triggers
-from chaos.errors import InjectionError
-from chaos.faults import protocol
+from chaos.common import clock
+from chaos.common.errors import InjectionError
+from chaos.common.history import History
+from chaos.engine import nemesis, triggers
+from chaos.engine.nemesis import Nemesis
+from chaos.engine.triggers import Watch
+from chaos.faults import requests
 from chaos.faults.base import Proof
-from chaos.history import History
-from chaos.nemesis import Nemesis
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
-from chaos.triggers import Watch
-from tests.unit.engine.wire import FakeRules, scene, trip
+from tests.unit.faults.wire import FakeRules, scene, trip
 
 REQUEST = {"request": "EndTxn", "nth": 2}
 KILL = {"kind": "kill_broker", "name": "fault", "target": "any", "when": REQUEST}
@@ -49,7 +50,7 @@ class FakeInjection:
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
     """Nothing comes to light late here."""
-    monkeypatch.setattr(protocol, "_SEEN_WITHIN_S", 0.01)
+    monkeypatch.setattr(requests, "_SEEN_WITHIN_S", 0.01)
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from chaos.errors import InconclusiveError
-from chaos.history import History
-from chaos.rejudge import rejudge
-from chaos.runtime import artifacts
+from chaos.common.errors import InconclusiveError
+from chaos.common.history import History
+from chaos.engine.rejudge import rejudge
+from chaos.install import artifacts
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan, to_json
 

@@ -4,11 +4,12 @@ from threading import Event as Flag
 
 import pytest
 
-from chaos import clock, triggers
-from chaos.errors import DeadlineError, InconclusiveError
-from chaos.history import History
-from chaos.scenario.moments import After, AfterFault, Progress
-from chaos.triggers import Watch
+from chaos.common import clock
+from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.history import History
+from chaos.engine import triggers
+from chaos.engine.triggers import Watch
+from chaos.grammar.triggers import After, AfterFault, Progress
 
 
 @pytest.fixture

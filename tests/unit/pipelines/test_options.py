@@ -6,10 +6,10 @@ import pytest
 
 from pipelines import options
 from pipelines.base import Endpoints, Topics
-from pipelines.command import CommandPipeline
-from pipelines.consume_transform_produce import ConsumeTransformProduce
-from pipelines.fill_source import FillSource
-from pipelines.square import SparkSquare
+from pipelines.command.pipeline import CommandPipeline
+from pipelines.loader.pipeline import FillSource
+from pipelines.spark_square.pipeline import SparkSquare
+from pipelines.transactional.pipeline import ConsumeTransformProduce
 
 SECRET = "hunter2"  # noqa: S105 - of nobody
 ENDPOINTS = Endpoints(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from chaos.history import Event, EventType
-from chaos.report.report import FaultRecord, PhaseRecord, Report
+from chaos.common.history import Event, EventType
+from chaos.report.model import FaultRecord, PhaseRecord, Report
 from verifiers.base import Example, Finding, Verdict
 
 BEGAN_MS = 1_795_000_000_000

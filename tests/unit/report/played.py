@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos.errors import InconclusiveError, ViolationError
-from chaos.history import load
+from chaos.common.errors import InconclusiveError, ViolationError
+from chaos.common.history import load
 from chaos.report import allure
 from chaos.report.codec import from_json
-from chaos.report.failures import explain
+from chaos.report.failure_text import explain
 from verifiers.base import Verdict
 
 ERRORS = {Verdict.INVALID: ViolationError, Verdict.UNKNOWN: InconclusiveError}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chaos.report.codec import to_json
-from chaos.report.report import Report
+from chaos.report.model import Report
 from chaos.report.timeline import draw
 from tests.unit.report.conftest import Fabricated
 from verifiers.base import Verdict

@@ -30,13 +30,17 @@ def test_environment_survives_the_format_of_properties(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("status", "message", "category"),
     [
-        ("failed", "chaos.errors.ViolationError: INVALID: duplicates 3\nmore", "Guarantee broken"),
-        ("broken", "chaos.errors.InconclusiveError: UNKNOWN: gaps ?\n  drain: chaos.errors.DeadlineError: x", "Proved nothing"),
-        ("broken", "chaos.errors.RuntimeUnavailableError: no JDK", "System not available"),
-        ("broken", "chaos.errors.DeadlineError: waited 60 s", "System not available"),
+        ("failed", "chaos.common.errors.ViolationError: INVALID: duplicates 3\nmore", "Guarantee broken"),
+        (
+            "broken",
+            "chaos.common.errors.InconclusiveError: UNKNOWN: gaps ?\n  drain: chaos.common.errors.DeadlineError: x",
+            "Proved nothing",
+        ),
+        ("broken", "chaos.common.errors.RuntimeUnavailableError: no JDK", "System not available"),
+        ("broken", "chaos.common.errors.DeadlineError: waited 60 s", "System not available"),
         ("broken", "KeyboardInterrupt: the run was ended", "Interrupted"),
-        ("broken", "KeyError: 'chaos.errors.InconclusiveError'", "Defect of the framework"),
-        ("broken", "chaos.errors.InjectionError: no", "Defect of the framework"),
+        ("broken", "KeyError: 'chaos.common.errors.InconclusiveError'", "Defect of the framework"),
+        ("broken", "chaos.common.errors.InjectionError: no", "Defect of the framework"),
     ],
 )
 def test_every_red_has_exactly_one_category(status: str, message: str, category: str) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from chaos.history import History, load
+from chaos.common.history import History, load
 from chaos.report.terminal import Live, Progress, told
 from tests.unit.report.conftest import Fabricated
 

@@ -3,7 +3,7 @@ import struct
 
 import pytest
 
-from chaos.report.report import Report
+from chaos.report.model import Report
 from chaos.report.timeline import _figure, draw
 from tests.unit.report.conftest import Fabricated
 

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import pytest
 
-from chaos.errors import ScenarioError
+from chaos.common.errors import ScenarioError
 from chaos.scenario.load import ScenarioFile, load_text
 
 HEAD = """\

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.errors import ScenarioError
+from chaos.common.errors import ScenarioError
 from chaos.scenario.load import load
 from chaos.scenario.pipelines import Pipeline
 from tests.unit.scenario.declared import HEAD, errors_in, errors_of, kinds, read

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from chaos.scenario.faults.client import CrashPipeline
-from chaos.scenario.faults.network import CutLink
-from chaos.scenario.faults.protocol import LoseRequest
+from chaos.faults.declared.client import CrashPipeline
+from chaos.faults.declared.network import CutLink
+from chaos.faults.declared.protocol import LoseRequest
+from chaos.grammar.triggers import OnRequest
+from chaos.grammar.yaml_source import parse, place_of
 from chaos.scenario.load import load_text
 from chaos.scenario.matrix import expand
 from chaos.scenario.model import Scenario
-from chaos.scenario.moments import OnRequest
-from chaos.scenario.places import parse, place_of
 from tests.unit.scenario.declared import HEAD, errors_of
 
 SWEEP = """\

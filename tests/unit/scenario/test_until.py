@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.errors import ScenarioError
+from chaos.common.errors import ScenarioError
 from chaos.scenario.load import load_text
 from chaos.scenario.plan import describe, from_json, plan, to_json
 

@@ -1,0 +1,1 @@
+"""What `chaos audit` does: judge topics or folders that no run of ours has filled."""

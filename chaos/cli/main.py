@@ -1,0 +1,204 @@
+"""Chaos tests of Kafka and Spark pipelines.
+
+Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or wrong YAML, 3 unknown, 4 this machine cannot do it, 70 a defect
+of chaos itself, 130 interrupted.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chaos.common import signals
+from chaos.common.errors import ChaosError, InconclusiveError, RuntimeUnavailableError, ScenarioError
+
+if TYPE_CHECKING:
+    from chaos.scenario.model import Scenario
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+
+_FILE = Path("scenarios.yaml")
+_BROKERS = 3
+Scenarios = Annotated[Path, typer.Option("--scenarios", "-s", help="the scenarios file")]
+
+
+@app.command()
+def parts(
+    *,
+    verify: Annotated[bool, typer.Option("--verify", help="compare the jars that are there with their SHA-256 too")] = False,
+    go_test: Annotated[bool, typer.Option("--go-test", help="run the Go tests of the Toxiproxy server")] = False,
+) -> None:
+    """Fetch and build what is no Python package: jars, Toxiproxy, class archives."""
+    from chaos.install import artifacts, go_build  # noqa: PLC0415 - each command imports what it needs: `--help` is quick
+
+    if go_test:
+        go_build.test(artifacts.cache_folder(), typer.echo)
+        return
+    found = artifacts.ensure(typer.echo, verify=verify)
+    for name, version in artifacts.versions(found).items():
+        typer.echo(f"{name:16}{version}")
+
+
+@app.command()
+def doctor(
+    *,
+    containers: Annotated[
+        bool, typer.Option("--containers", help="what containers need must be there too, not only be shown")
+    ] = False,
+) -> None:
+    """Say what this machine lacks, and how to mend it."""
+    from chaos.cluster import addresses  # noqa: PLC0415
+    from chaos.cluster.system import listeners  # noqa: PLC0415
+    from chaos.install import artifacts, preflight  # noqa: PLC0415
+    from chaos.runtime.docker import doctor as docker_checks  # noqa: PLC0415
+
+    checks: dict[str, Callable[[], object]] = {
+        "java": lambda: str(preflight.find_java()),
+        "machine": lambda: preflight.check_machine(artifacts.cache_folder(), Path("runs")),
+    }
+    if not containers:  # their network has its own
+        checks["addresses"] = lambda: preflight.check_addresses(listeners(addresses.from_environment(), _BROKERS))
+    failed = _examined(checks, "MISSING")
+    of_containers = {f"containers {name}": check for name, check in docker_checks.CHECKS.items()}
+    word = "MISSING" if containers else "without"
+    lacking = _examined({"docker": docker_checks.daemon}, word) or _examined(of_containers, word)
+    raise typer.Exit(4 if failed or (containers and lacking) else 0)
+
+
+@app.command()
+def up(
+    brokers: Annotated[int, typer.Option(min=3, max=5, help="how many brokers")] = _BROKERS,
+    workers: Annotated[int, typer.Option(min=1, max=4, help="how many Spark workers")] = 2,
+    runs: Annotated[Path, typer.Option(help="where its logs and its declaration are put")] = Path("runs"),
+    restart_after: Annotated[float, typer.Option(min=0, help="seconds until a process that died is started again")] = 5.0,
+) -> None:
+    """Start the local system on its own, for other programs, until Ctrl-C."""
+    from chaos.cli import up as running  # noqa: PLC0415
+
+    running.up(running.Size(brokers, workers, restart_after), runs.resolve(), typer.echo)
+
+
+@app.command()
+def plan(scenarios: Scenarios = _FILE, seed: Annotated[int, typer.Option(help="the seed of a run")] = 0) -> None:
+    """Show what would be broken and when; nothing is started."""
+    from chaos.scenario.load import load  # noqa: PLC0415
+    from chaos.scenario.plan import describe  # noqa: PLC0415
+    from chaos.scenario.plan import plan as planned  # noqa: PLC0415
+
+    for scenario in load(scenarios).scenarios:
+        typer.echo(f"{scenario.name}  [{', '.join(scenario.tags)}]  {scenario.title}")
+        for line in describe(planned(scenario, seed)) or ["nothing is broken"]:
+            typer.echo(f"    {line}")
+        typer.echo(f"    expect {', '.join(_predictions(scenario))}")
+
+
+@app.command()
+def faults() -> None:
+    """List every fault: its keys (* is needed, a default is in brackets), where it can be done, and what it does."""
+    from rich.console import Console  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+
+    from chaos.runtime.docker import engine  # noqa: PLC0415
+    from chaos.scenario.describe import listing  # noqa: PLC0415
+
+    table = Table("kind", "keys", "runs in", "what it does", box=None, pad_edge=False, header_style="bold")
+    family = ""
+    for fault in listing():
+        if fault.family != family:
+            family = fault.family
+            table.add_row(f"\n[dim]{family}[/]")
+        table.add_row(fault.kind, "\n".join(fault.keys), "\n".join(fault.runs_in), fault.does)
+    Console().print(table)
+    try:
+        engine.connect().close()
+    except RuntimeUnavailableError as error:
+        typer.echo(f"\nnot on this machine: {error}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of a scenarios file, for your editor."""
+    from chaos.scenario.schema import json_schema  # noqa: PLC0415
+
+    typer.echo(json.dumps(json_schema(), indent=1))
+
+
+@app.command()
+def judge(run: Annotated[Path, typer.Argument(help="a run directory", exists=True, file_okay=False)]) -> None:
+    """Judge a run again from its landed evidence, without a cluster."""
+    from chaos.engine.rejudge import rejudge  # noqa: PLC0415
+
+    raise typer.Exit(rejudge(run, typer.echo))
+
+
+def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
+    """Say how each is; whether one failed."""
+    failed = False
+    for name, check in checks.items():
+        try:
+            typer.echo(f"ok      {name:22}{check() or ''}")
+        except RuntimeUnavailableError as error:
+            failed = True
+            typer.echo(f"{word:8}{name:22}{error}")
+    return failed
+
+
+def _predictions(scenario: "Scenario") -> Iterator[str]:
+    """``duplicates invalid (duplicate 1)``, ``gaps valid``; for a case that cannot happen, that its request is never sent."""
+    if scenario.expect == "not_sent":
+        yield "the request is never sent"
+    for name, word in scenario.expected.items():
+        exactly = ", ".join(f"{anomaly} {count}" for anomaly, count in scenario.exactly.get(name, {}).items())
+        yield f"{name} {word} ({exactly})" if exactly else f"{name} {word}"
+
+
+@app.command()
+def audit(  # noqa: PLR0913 - one argument for each thing that can be said
+    *,
+    report: Annotated[Path, typer.Option("--json", help="the report, written in one step")],
+    model: Annotated[str, typer.Option(help="identity, square, or module:function (a column in, a column out)")],
+    landed: Annotated[str, typer.Option(help="folder or URL of source/ and sink/, Parquet; instead of topics")] = "",
+    bootstrap: Annotated[str, typer.Option(help="HOST:PORT of the brokers")] = "",
+    source: Annotated[str, typer.Option(help="the topic that the pipeline reads")] = "",
+    sink: Annotated[str, typer.Option(help="the topic that it writes")] = "",
+    group: Annotated[str, typer.Option(help="its consumer group: what is past its position is pending, not lost")] = "",
+    identity: Annotated[str, typer.Option(help="dense-key, key or header:NAME")] = "dense-key",
+    spark_master: Annotated[str, typer.Option(help="any master of Spark")] = "local[*]",
+    landing: Annotated[str, typer.Option(help="folder or URL where topics are landed, and left")] = "",
+) -> None:
+    """Audit two topics, or two folders of Parquet, that nobody here filled."""
+    from chaos.audit import command  # noqa: PLC0415
+
+    asked = command.Options(landed, bootstrap, source, sink, group, model, identity, spark_master, landing, report)
+    raise typer.Exit(command.main(asked, typer.echo))
+
+
+def main() -> None:
+    """Run a command; an error of ours is one message, not a traceback."""
+    sys.excepthook = _defect
+    signals.obey()
+    try:
+        app()
+    except ScenarioError as error:
+        sys.exit(_say(str(error), 2))
+    except InconclusiveError as error:
+        sys.exit(_say(f"chaos: {error}", 3))
+    except ChaosError as error:
+        sys.exit(_say(f"chaos: {error}", 4))
+
+
+def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Python would exit with 1, which says that a guarantee is broken."""
+    if issubclass(kind, KeyboardInterrupt):  # before or after the command itself
+        raise SystemExit(130)
+    sys.__excepthook__(kind, error, trace)
+    raise SystemExit(70)  # EX_SOFTWARE of sysexits.h
+
+
+def _say(text: str, code: int) -> int:
+    sys.stderr.write(f"{text}\n")
+    return code

@@ -1,0 +1,146 @@
+"""One KRaft broker (controller and broker in one process): its files and its command line.
+
+A broker knows its peers by name only, and its own hosts file (``jdk.net.hosts.file``) says where a name leads: to the proxy
+of the link from here to there. So each direction between two brokers can be broken alone, without root.
+"""
+
+import base64
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaos.cluster.addresses import AUDIT_PORT, CLIENTS, CONTROLLER_PORT, INTERNAL_PORT, Addresses
+from chaos.install import class_archives
+from chaos.install.artifacts import Parts
+from chaos.runtime.base import ProcessSpec
+
+_OUTSIDE = "OUTSIDE"
+CLUSTER_ID = base64.urlsafe_b64encode(b"chaos-cluster-01").decode().rstrip("=")
+
+# Short enough for a laptop, long enough to be Kafka: what a user would meet in minutes happens here in seconds.
+_SETTINGS = """\
+process.roles=broker,controller
+controller.listener.names=CONTROLLER
+inter.broker.listener.name=INTERNAL
+default.replication.factor=3
+min.insync.replicas=2
+offsets.topic.replication.factor=3
+offsets.topic.num.partitions=3
+transaction.state.log.replication.factor=3
+transaction.state.log.min.isr=2
+transaction.state.log.num.partitions=3
+share.coordinator.state.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=6000
+broker.heartbeat.interval.ms=1000
+replica.lag.time.max.ms=5000
+transaction.abort.timed.out.transaction.cleanup.interval.ms=1000
+unclean.leader.election.enable=false
+auto.create.topics.enable=false
+auto.leader.rebalance.enable=false
+log.cleaner.enable=false
+num.network.threads=2
+num.io.threads=4
+"""
+
+_LOGGING = """\
+Configuration:
+  Appenders:
+    Console: {name: STDOUT, PatternLayout: {pattern: "%d{ISO8601} %p %c{1} %m%n"}}
+  Loggers:
+    Root: {level: INFO, AppenderRef: {ref: STDOUT}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Where one broker lives.
+
+    Attributes:
+        number: node.id, from 1.
+        brokers: how many there are.
+        folder: its files; its log is ``<folder>.log``.
+        is_outside: whether it has one more listener, for other programs, who know it by a name.
+    """
+
+    number: int
+    brokers: int
+    addresses: Addresses
+    folder: Path
+    parts: Parts
+    is_outside: bool = False
+
+    @property
+    def name(self) -> str:
+        """As in scenarios."""
+        return f"broker-{self.number}"
+
+    @property
+    def data(self) -> Path:
+        """Its log directory."""
+        return self.folder / "data"
+
+    def write_files(self) -> None:
+        """Write the configuration, the hosts file and the logging configuration."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "server.properties").write_text(self._properties(), encoding="utf-8")
+        (self.folder / "hosts").write_text(self._hosts(), encoding="utf-8")
+        (self.folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
+
+    def format_spec(self) -> ProcessSpec:
+        """The command that formats its storage."""
+        arguments = ("format", "-t", CLUSTER_ID, "-c", str(self.folder / "server.properties"))
+        return self._spec(f"format-{self.name}", "kafka.tools.StorageTool", arguments)
+
+    def serve_spec(self) -> ProcessSpec:
+        """The command that runs it."""
+        return self._spec(self.name, "kafka.Kafka", (str(self.folder / "server.properties"),))
+
+    def _spec(self, name: str, main: str, arguments: tuple[str, ...]) -> ProcessSpec:
+        argv = (
+            str(self.parts.java),
+            "-Xms256m",
+            "-Xmx384m",
+            *class_archives.options(self.parts.kafka_cds),
+            f"-Djava.io.tmpdir={self.folder}",
+            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}",
+            f"-Djdk.net.hosts.file={self.folder / 'hosts'}",
+            "-cp",
+            class_archives.kafka_class_path(self.parts.kafka_jars),
+            main,
+            *arguments,
+        )
+        host = self.addresses.broker(self.number)
+        return ProcessSpec(name, argv, self.folder, self.folder.with_suffix(".log"), hosts=(host,))
+
+    def _hosts(self) -> str:
+        """This replaces name resolution in the JVM: a name that is not here does not resolve."""
+        peers = [f"{self.addresses.peer(self.number, peer)} broker-{peer}" for peer in range(1, self.brokers + 1)]
+        return "\n".join([*peers, "127.0.0.1 localhost", ""])
+
+    def _properties(self) -> str:
+        host = self.addresses.broker(self.number)
+        groups = {client.upper(): self.addresses.client(client, self.number) for client in CLIENTS}
+        own = {"CONTROLLER": CONTROLLER_PORT, "INTERNAL": INTERNAL_PORT, "AUDIT": AUDIT_PORT} | {
+            client.upper(): self.addresses.client_port(client) for client in CLIENTS
+        }
+        advertised = {
+            "CONTROLLER": (self.name, CONTROLLER_PORT),
+            "INTERNAL": (self.name, INTERNAL_PORT),
+            "AUDIT": (host, AUDIT_PORT),
+        } | groups
+        listeners = {name: (host, port) for name, port in own.items()}
+        if self.is_outside:
+            advertised[_OUTSIDE] = self.addresses.outside(self.number)
+            listeners[_OUTSIDE] = ("127.0.0.1", advertised[_OUTSIDE][1])
+        voters = ",".join(f"{peer}@broker-{peer}:{CONTROLLER_PORT}" for peer in range(1, self.brokers + 1))
+        return _SETTINGS + "\n".join(
+            [
+                f"node.id={self.number}",
+                f"controller.quorum.voters={voters}",
+                f"listeners={','.join(f'{name}://{at}:{port}' for name, (at, port) in listeners.items())}",
+                f"advertised.listeners={','.join(f'{name}://{at}:{port}' for name, (at, port) in advertised.items())}",
+                f"listener.security.protocol.map={','.join(f'{name}:PLAINTEXT' for name in listeners)}",
+                f"log.dirs={self.data}",
+                "",
+            ]
+        )

@@ -1,0 +1,131 @@
+"""Links: the ordered pairs client -> broker and broker -> broker, each through proxies of its own.
+
+    spark ──spark->broker-2──▶ [kafka ▸ toxics] ──▶ broker-2    what is on the link goes through the toxics in order;
+    spark ◀─────────────────── [toxics ◂ kafka] ◀── broker-2    `kafka` is first: it counts what a later one swallows
+
+A link between brokers is two proxies, INTERNAL (replication, transaction markers) and CONTROLLER (the quorum, heartbeats):
+what is cut is the cable, not a port.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from chaos.cluster.addresses import CLIENTS, CONTROLLER_PORT, INTERNAL_PORT, Addresses
+from chaos.cluster.toxiproxy import ProxySpec, Toxic, Toxiproxy
+
+STREAMS = {"up": ("upstream",), "down": ("downstream",), "both": ("upstream", "downstream")}
+
+
+@dataclass(slots=True)
+class Pulled:
+    """Who has pulled a cable: it is plugged in when nobody keeps it pulled any more."""
+
+    by: set[str] = field(default_factory=set)
+    lock: Lock = field(default_factory=Lock)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One ordered pair.
+
+    Attributes:
+        source: ``spark``, ``loader`` or ``broker-1``; who opens the connections.
+        broker: number of the broker at the other end.
+        proxies: the proxies that make up the link.
+        pulled: the faults that keep it cut now.
+    """
+
+    source: str
+    broker: int
+    proxies: tuple[ProxySpec, ...]
+    toxiproxy: Toxiproxy
+    pulled: Pulled = field(default_factory=Pulled, compare=False)
+
+    @property
+    def name(self) -> str:
+        """As it is written in scenarios, e.g. ``spark->broker-2``."""
+        return f"{self.source}->broker-{self.broker}"
+
+    @property
+    def replication(self) -> "Link":
+        """Of a link between brokers the part that followers fetch through; the controller quorum has its own."""
+        return replace(self, proxies=tuple(proxy for proxy in self.proxies if proxy.listen[1] == INTERNAL_PORT))
+
+    def bytes_seen(self, stream: str = "both") -> int:
+        """Bytes that entered the link so far, whether they came out or not."""
+        return self._total("kafka", "bytes", stream)
+
+    def connections(self) -> int:
+        """How many are open now."""
+        return self._total("kafka", "connections_open", "up")
+
+    def swallowed(self, name: str, stream: str) -> int:
+        """Bytes that a `blackhole` of this name has swallowed so far."""
+        return self._total(name, "swallowed", stream)
+
+    def add(self, name: str, toxic: str, stream: str, attributes: Mapping[str, int]) -> None:
+        """Put a toxic behind the `kafka` toxics, in one or both directions."""
+        for proxy in self.proxies:
+            for direction in STREAMS[stream]:
+                self.toxiproxy.add(proxy.name, Toxic(f"{name}_{direction}", toxic, direction, attributes))
+
+    def remove(self, name: str, stream: str) -> None:
+        """Take the toxic away; idempotent."""
+        for proxy in self.proxies:
+            for direction in STREAMS[stream]:
+                self.toxiproxy.remove(proxy.name, f"{name}_{direction}")
+
+    def cut(self, by: str) -> None:
+        """Pull the cable, on behalf of a fault."""
+        with self.pulled.lock:
+            self.pulled.by.add(by)
+            self._enable(enabled=False)
+
+    def mend(self, by: str) -> None:
+        """Plug it in, unless another fault keeps it pulled. Idempotent."""
+        with self.pulled.lock:
+            self.pulled.by.discard(by)
+            if not self.pulled.by:
+                self._enable(enabled=True)
+
+    def _total(self, name: str, counter: str, stream: str) -> int:
+        """What the toxics of this name count, over all proxies and the streams meant."""
+        return sum(
+            int(self.toxiproxy.read(proxy.name, f"{name}_{direction}")[counter])
+            for proxy in self.proxies
+            for direction in STREAMS[stream]
+        )
+
+    def _enable(self, *, enabled: bool) -> None:
+        for proxy in self.proxies:
+            self.toxiproxy.enable(proxy.name, enabled=enabled)
+
+
+def every_link(addresses: Addresses, brokers: int, toxiproxy: Toxiproxy) -> tuple[Link, ...]:
+    """All links of a system: of each client group to each broker, of each broker to each broker.
+
+    A broker talks to itself through a link as well (its own name must resolve), but that is no cable: it is never broken.
+    """
+    numbers = range(1, brokers + 1)
+    of_clients = [
+        Link(client, number, (_client_proxy(addresses, client, number),), toxiproxy) for client in CLIENTS for number in numbers
+    ]
+    of_brokers = [
+        Link(f"broker-{source}", target, tuple(_peer_proxies(addresses, source, target)), toxiproxy)
+        for source in numbers
+        for target in numbers
+    ]
+    return (*of_clients, *of_brokers)
+
+
+def _client_proxy(addresses: Addresses, client: str, number: int) -> ProxySpec:
+    upstream = addresses.broker(number), addresses.client_port(client)
+    return ProxySpec(f"{client}-to-broker-{number}", addresses.client(client, number), upstream, f"{client}->broker-{number}")
+
+
+def _peer_proxies(addresses: Addresses, source: int, target: int) -> Iterator[ProxySpec]:
+    for role, port in (("internal", INTERNAL_PORT), ("controller", CONTROLLER_PORT)):
+        listen = addresses.peer(source, target), port
+        upstream = addresses.broker(target), port
+        yield ProxySpec(f"broker-{source}-to-broker-{target}-{role}", listen, upstream, f"broker-{source}->broker-{target}")

@@ -1,0 +1,145 @@
+"""The rule book of the `kafka` toxic (toxiproxy/kafka.go): which frame is stopped, what is done to it, what came of it.
+
+Every link carries the toxic in both directions from the start, and all share one book: a rule is armed by one call, on any of
+them. ``nth`` counts the frames that fit, over all links of the rule, from the arming on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from chaos.cluster.toxiproxy import Toxiproxy
+
+TOXIC = "kafka_upstream"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which frames, and what is done to them.
+
+    Attributes:
+        api: Kafka's name of the request.
+        at: ``request`` or ``response``.
+        links: names of links, e.g. ``spark->broker-1``.
+        action: ``hold`` (dies with its connection), ``late`` (outlives it) or ``count``.
+        nth: which one, from 1; times: how many from there on, 0 for all.
+        client_id, transactional_id: globs; empty for any.
+        max_hold_ms: after this the toxic delivers by itself.
+    """
+
+    api: str
+    at: str
+    links: Sequence[str]
+    action: str = "hold"
+    nth: int = 1
+    times: int = 1
+    client_id: str = ""
+    transactional_id: str = ""
+    max_hold_ms: int = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """One frame that a rule stopped.
+
+    Attributes:
+        link: which one it was on.
+        api, version, correlation_id, client_id, transactional_id: as on the wire.
+        tripped_ns, released_ns, client_gone_ns, answered_ns: nanoseconds since the epoch, 0 for what has not happened.
+        outcome: held, delivered, dropped, closed, client gone or max_hold.
+        error_code: of the broker's answer, where it was read.
+    """
+
+    link: str
+    api: str
+    version: int
+    correlation_id: int
+    client_id: str
+    transactional_id: str
+    tripped_ns: int
+    released_ns: int
+    client_gone_ns: int
+    answered_ns: int
+    outcome: str
+    error_code: int | None
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the history says of it."""
+        ids = {"client_id": self.client_id, "transactional_id": self.transactional_id}
+        known = {name: value for name, value in ids.items() if value}
+        frame = {"link": self.link, "api": self.api, "version": self.version, "correlation_id": self.correlation_id}
+        return {**frame, **known}
+
+
+class RuleBook:
+    """The rules of one Toxiproxy server."""
+
+    def __init__(self, toxiproxy: Toxiproxy, proxies: Mapping[str, Sequence[str]]) -> None:
+        """Open the book.
+
+        Args:
+            proxies: link -> names of its proxies.
+        """
+        self._toxiproxy = toxiproxy
+        self._proxies = proxies
+        self._serial = count(1)
+        self._before: Mapping[str, Mapping[str, Any]] = {}
+        self._any = next(name for names in proxies.values() for name in names)
+
+    def arm(self, name: str, rule: Rule) -> str:
+        """Put a rule in force.
+
+        Returns:
+            Its own name: the book keeps the trips of rules that are gone, also those of another run with a fault of this name.
+        """
+        own = f"{name}#{next(self._serial)}"
+        self._change({own: {field: getattr(rule, field) for field in Rule.__slots__} | {"links": list(rule.links)}})
+        return own
+
+    def release(self, name: str, how: str) -> None:
+        """Let go what a rule holds: ``deliver``, ``drop`` or ``close``; what fits later passes."""
+        self._change({name: {"release": how}})
+
+    def disarm(self, *names: str) -> None:
+        """Remove rules; what they hold is delivered. Idempotent."""
+        if names:
+            self._change(dict.fromkeys(names))
+
+    def armed(self) -> list[str]:
+        """Names of the rules in force."""
+        return list(self._read()["rules"])
+
+    def clear(self) -> None:
+        """Remove all rules."""
+        self.disarm(*self.armed())
+
+    def trips(self, name: str) -> list[Trip]:
+        """What a rule stopped so far, also after it was removed."""
+        found = [trip for trip in self._read()["trips"] if trip["rule"] == name]
+        return [Trip(**{field: trip[field] for field in Trip.__slots__}) for trip in found]
+
+    def begin(self) -> None:
+        """Count from now on, for `sent` and `unparsed`: a run begins."""
+        names = [name for names in self._proxies.values() for name in names]
+        self._before = {name: self._toxiproxy.read(name, TOXIC) for name in names}
+
+    def sent(self, api: str, links: Sequence[str]) -> int:
+        """Requests of a kind that these links have carried since `begin`."""
+        return self._since(links, lambda read: int(read["counts"].get(api, {}).get("requests", 0)))
+
+    def unparsed(self, links: Sequence[str]) -> int:
+        """Connections on these links, since `begin`, whose bytes are not Kafka's protocol: no rule can see into them."""
+        return self._since(links, lambda read: int(read["unparsed"]["connections"]))
+
+    def _since(self, links: Sequence[str], number: Callable[[Mapping[str, Any]], int]) -> int:
+        names = [name for link in links for name in self._proxies[link]]
+        now = sum(number(self._toxiproxy.read(name, TOXIC)) for name in names)
+        return now - sum(number(self._before[name]) for name in names if name in self._before)
+
+    def _read(self) -> Mapping[str, Any]:
+        return self._toxiproxy.read(self._any, TOXIC)
+
+    def _change(self, rules: Mapping[str, Any]) -> None:
+        self._toxiproxy.change(self._any, TOXIC, {"rules": rules})

@@ -1,0 +1,167 @@
+"""The whole system under test, started together, asked together, ended together."""
+
+import ipaddress
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaos.cluster.addresses import AUDIT_PORT, CONTROLLER_PORT, INTERNAL_PORT, Address, Addresses, joined
+from chaos.cluster.broker import Broker
+from chaos.cluster.cluster import Cluster
+from chaos.cluster.kafka import Kafka
+from chaos.cluster.links import Link, every_link
+from chaos.cluster.rules import RuleBook
+from chaos.cluster.spark import Spark
+from chaos.cluster.spark_cluster import SparkCluster
+from chaos.cluster.toxiproxy import Toxiproxy
+from chaos.common import clock
+from chaos.external.broker_hooks import BrokerHooks
+from chaos.install import artifacts
+from chaos.install.artifacts import Parts
+from chaos.runtime.base import Process, ProcessSpec, Runtime
+
+Echo = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the processes of a system run.
+
+    Attributes:
+        folder: their files.
+    """
+
+    runtime: Runtime
+    parts: Parts
+    addresses: Addresses
+    folder: Path
+
+
+class System:
+    """Brokers, Toxiproxy, a Spark cluster; and a proxy on every link that can be broken.
+
+    Attributes:
+        up_s: seconds from nothing to ready.
+    """
+
+    def __init__(self, place: Place, kafka: Kafka, spark: SparkCluster, links: Sequence[Link]) -> None:
+        """Describe the system; `start` starts what of it is ours.
+
+        Args:
+            place: where that runs.
+            kafka: the cluster.
+            spark: where the pipeline's driver goes.
+            links: each of them through proxies of ours.
+        """
+        self.parts = place.parts
+        self.runtime = place.runtime
+        self.addresses = place.addresses
+        self.folder = place.folder
+        self.kafka = kafka
+        self.spark = spark
+        self.hooks: BrokerHooks | None = None
+        self.toxiproxy = Toxiproxy(place.addresses.toxiproxy)
+        self.links = tuple(links)
+        self.rules = RuleBook(self.toxiproxy, {link.name: [proxy.name for proxy in link.proxies] for link in self.links})
+        self.up_s = 0.0
+        self._proxy_server: Process | None = None
+
+    def start(self, echo: Echo) -> None:
+        """Start everything and return when all of it serves.
+
+        Raises:
+            RuntimeUnavailableError: an address is taken, or a process did not start.
+            DeadlineError: a process did not get ready.
+        """
+        began_s = clock.monotonic_s()
+        self.runtime.check_free(self._listeners())
+        echo(f"starting {', '.join(self._ours())} …")
+        self._start_toxiproxy()
+        self.kafka.start()
+        self.spark.start()
+        self.kafka.wait_until_ready()
+        self.spark.wait_until_ready()
+        self.up_s = clock.monotonic_s() - began_s
+        echo(f"the system is up after {self.up_s:.1f} s")
+
+    def bootstrap(self, client: str) -> str:
+        """Where clients of a group find the cluster: at their own links, where it is ours."""
+        if not self.kafka.is_ours:
+            return self.kafka.bootstrap
+        return joined([self.addresses.client(client, number) for number in self.kafka.numbers])
+
+    def versions(self) -> dict[str, str]:
+        """What runs here, for reports; a cluster that is not ours does not say what it is."""
+        known = artifacts.versions(self.parts)
+        return known if self.kafka.is_ours else known | {"kafka": f"external, {len(self.kafka.numbers)} brokers"}
+
+    def unhealthy(self) -> list[str]:
+        """What is not as it must be before a scenario begins."""
+        if self._proxy_server is None or not self._proxy_server.alive():
+            return ["Toxiproxy does not run"]
+        armed = [f"the rule {name} is armed" for name in self.rules.armed()]
+        return self.toxiproxy.disturbed() + armed + self.kafka.unhealthy() + self.spark.unhealthy()
+
+    def wait_until_healthy(self, within_s: float = 20) -> None:
+        """Return when nothing is wrong.
+
+        Raises:
+            DeadlineError: it stays wrong; the system must be rebuilt.
+        """
+        clock.wait_until(
+            lambda: not self.unhealthy(), within_s=within_s, reason="a healthy system", every_s=0.2, seen=self.unhealthy
+        )
+
+    def _ours(self) -> list[str]:
+        """What is to be started, in words."""
+        brokers = [f"{len(self.kafka.numbers)} brokers"] if self.kafka.is_ours else []
+        workers = [f"Spark's master and {len(self.spark.numbers)} workers"] if self.spark.numbers else []
+        return ["Toxiproxy", *brokers, *workers]
+
+    def _listeners(self) -> list[Address]:
+        if self.kafka.is_ours:
+            return listeners(self.addresses, len(self.kafka.numbers))
+        return [self.addresses.toxiproxy, *(proxy.listen for link in self.links for proxy in link.proxies)]
+
+    def _start_toxiproxy(self) -> None:
+        host, port = self.addresses.toxiproxy
+        of_links = sorted({proxy.listen[0] for link in self.links for proxy in link.proxies})
+        argv = (str(self.parts.toxiproxy), "-host", host, "-port", str(port), *_beyond_loopback(host))
+        spec = ProcessSpec("toxiproxy", argv, self.folder, self.folder / "toxiproxy.log", hosts=(host, *of_links))
+        self._proxy_server = self.runtime.start(spec)
+        self.toxiproxy.wait_until_ready()
+        self.toxiproxy.populate(proxy for link in self.links for proxy in link.proxies)
+
+
+def _beyond_loopback(host: str) -> tuple[str, ...]:
+    """What Toxiproxy wants to be told before it listens where others than this machine might reach it."""
+    return () if ipaddress.ip_address(host).is_loopback else ("-allow-non-loopback",)
+
+
+def of_our_own(place: Place, *, brokers: int, workers: int, is_outside: bool = False) -> System:
+    """A system all of whose processes are ours, with a proxy on every link.
+
+    Args:
+        place: where they run.
+        brokers, workers: how many.
+        is_outside: whether other programs may use its brokers, by their names.
+    """
+    addresses, numbers = place.addresses, range(1, brokers + 1)
+    cluster = Cluster({number: addresses.audit(number) for number in numbers})
+    folders = {number: place.folder / f"broker-{number}" for number in numbers}
+    processes = [Broker(number, brokers, addresses, folders[number], place.parts, is_outside) for number in numbers]
+    spark = Spark(place.runtime, place.parts, addresses, place.folder / "spark", workers)
+    links = every_link(addresses, brokers, Toxiproxy(addresses.toxiproxy))
+    return System(place, Kafka(place.runtime, cluster, processes), spark, links)
+
+
+def listeners(addresses: Addresses, brokers: int) -> list[Address]:
+    """Every address that a system will listen on and that is known before it starts."""
+    own = [
+        (addresses.broker(number), port)
+        for number in range(1, brokers + 1)
+        for port in (CONTROLLER_PORT, INTERNAL_PORT, AUDIT_PORT)
+    ]
+    links = every_link(addresses, brokers, Toxiproxy(addresses.toxiproxy))
+    proxies = [proxy.listen for link in links for proxy in link.proxies]
+    return [addresses.toxiproxy, addresses.master, addresses.master_page, *own, *proxies]

@@ -1,0 +1,1 @@
+"""What everything else stands on: time, errors, files, signals, and the history of a run."""

@@ -1,0 +1,81 @@
+"""Time: the only module that sleeps or asks what time it is."""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from threading import Event
+from typing import TypeVar
+
+from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
+
+from chaos.common.errors import DeadlineError
+
+T = TypeVar("T")
+
+
+def monotonic_s() -> float:
+    """Seconds on a clock that never jumps; only differences mean anything."""
+    return time.monotonic()
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch, for what must be compared with Kafka's timestamps."""
+    return time.time_ns() // 1_000_000
+
+
+def now_ns() -> int:
+    """Nanoseconds since the epoch, for what must be compared with the time of a trip on the wire."""
+    return time.time_ns()
+
+
+def now_utc() -> datetime:
+    """The wall clock, for names and reports."""
+    return datetime.now(UTC)
+
+
+def pause(seconds: float, stop: Event | None = None) -> bool:
+    """Let time pass because the scenario declares it (`for: 10s`), never to wait for a condition.
+
+    Returns:
+        Whether `stop` was set meanwhile, which ends the pause at once.
+    """
+    if stop is None:
+        time.sleep(seconds)
+        return False
+    return stop.wait(seconds)
+
+
+def wait_until(
+    condition: Callable[[], T],
+    *,
+    within_s: float,
+    reason: str,
+    every_s: float = 0.05,
+    ignore: tuple[type[Exception], ...] = (),
+    seen: Callable[[], object] | None = None,
+) -> T:
+    """Poll until the condition is truthy, and return what it answered.
+
+    Args:
+        condition: asked at once, then every `every_s` seconds.
+        within_s: the deadline; the condition is asked at least once.
+        reason: completes the sentence "waited … for …".
+        every_s: seconds between two questions.
+        ignore: exceptions that mean "not yet".
+        seen: asked once at the deadline; its answer is put into the error.
+
+    Raises:
+        DeadlineError: the deadline passed.
+    """
+    retrying = Retrying(
+        stop=stop_after_delay(within_s),
+        wait=wait_fixed(every_s),
+        retry=retry_if_result(lambda answer: not answer) | retry_if_exception_type(ignore),
+        sleep=time.sleep,
+    )
+    try:
+        return retrying(condition)
+    except RetryError as error:
+        cause = error.last_attempt.exception()
+        last = f"; last seen: {seen()}" if seen else f"; last error: {cause}" if cause else ""
+        raise DeadlineError(f"waited {within_s:g} s for {reason}{last}") from cause

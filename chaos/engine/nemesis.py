@@ -1,0 +1,265 @@
+"""Who breaks it: each step of the schedule in a thread of its own, trigger -> inject -> prove -> hold -> heal.
+
+A trigger on a request holds that frame on the wire; it is let go as soon as the fault is in force, or by the fault itself.
+
+Whatever happens, `heal_all` undoes every injection, last in first out; it is called in a ``finally``. One of the two places
+with a broad ``except``: an error of a fault becomes an event of the history and makes the run UNKNOWN; it must not keep the
+next fault from being healed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from threading import Event as Flag
+from threading import Lock, Semaphore, Thread
+from typing import Any
+
+from chaos.common import clock, signals
+from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.history import History
+from chaos.engine import triggers
+from chaos.engine.triggers import Watch
+from chaos.faults.base import Injection, Scene
+from chaos.faults.catalogue import approach, has_approach, prepare
+from chaos.faults.declared import Fault
+from chaos.faults.declared.protocol import DelayRequest, FrameFault, LateRequest
+from chaos.faults.frames import Snare, set_snare
+from chaos.grammar.triggers import AfterFault, OnRequest
+from chaos.scenario.plan import Schedule, Step
+
+_JOIN_S = 0.2
+_NS_PER_MS = 1_000_000
+_END_S = 30.0
+_RESUMES_WITHIN_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _InForce:
+    injection: Injection
+    since_s: float
+
+
+class Nemesis:
+    """Carries out one schedule."""
+
+    def __init__(self, schedule: Schedule, scene: Scene, history: History, stop: Flag) -> None:
+        """Prepare; nothing happens before `run`.
+
+        Args:
+            stop: set by whoever ends the run early; triggers and holds end at once.
+        """
+        self._schedule = schedule
+        self._scene = scene
+        self._history = history
+        self._stop = stop
+        self._lock = Lock()
+        self._in_force: dict[str, _InForce] = {}
+        self._snares: dict[str, Snare] = {}
+        self._released = {step.name: Flag() for step in schedule.steps}
+        self._slots = Semaphore(schedule.at_once) if schedule.at_once else None
+        self._committed = 0
+        self._approaching: list[Thread] = []
+        self._threads: list[Thread] = []
+
+    def approach(self) -> None:
+        """Begin with what would be too slow at the moment of injection; the trigger of a fault does not wait for it.
+
+        Called once the pipeline runs: an approach takes seconds, in which the requests that a trigger counts would pass.
+        """
+        if any(has_approach(step.fault) for step in self._schedule.steps):
+            with signals.deferred():  # `heal_all` can join a thread only if it was started
+                self._approaching = [Thread(target=self._approach, name="approach", daemon=True)]
+                self._approaching[0].start()
+
+    def run(self, watch: Watch, check: Callable[[], None]) -> None:
+        """Return when every step has run its course.
+
+        Args:
+            check: called several times a second in this thread; what it raises ends the run.
+        """
+        with signals.deferred():
+            self._threads = [
+                Thread(target=self._step, args=(step, watch), name=step.name, daemon=True) for step in self._schedule.steps
+            ]
+            for thread in self._threads:
+                thread.start()
+        while alive := [thread for thread in self._threads if thread.is_alive()]:
+            check()
+            alive[0].join(_JOIN_S)
+
+    def heal_all(self) -> None:
+        """Heal what is still in force. From now on nothing can be injected any more."""
+        with self._lock:
+            self._stop.set()
+            names = list(self._in_force)
+        for released in self._released.values():
+            released.set()
+        for name in reversed(names):
+            self._heal(name)
+        for thread in (*self._approaching, *self._threads):
+            thread.join(_END_S)
+        for name in list(self._snares):
+            self._let_go(name)
+
+    def _step(self, step: Step, watch: Watch) -> None:
+        fault = step.fault
+        if not self._do("trigger", step.name, lambda: self._await(step, watch), when=str(fault.when)):
+            self._let_go(step.name)
+            return
+        with self._slot():
+            goes_on = self._goes_on(step, watch)
+            if goes_on and self._do("inject", step.name, lambda: self._inject(step), kind=fault.kind, draw=step.draw):
+                self._do("prove", step.name, lambda: self._prove(step.name))
+                self._release(step.name)
+                self._hold(step.name)
+            self._heal(step.name)
+        self._let_go(step.name)
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        """One of those that may be in force at once; when the run is stopped meanwhile, nothing is injected anyhow."""
+        taken = False
+        while self._slots is not None and not taken and not self._stop.is_set():
+            taken = self._slots.acquire(timeout=_JOIN_S)
+        try:
+            yield
+        finally:
+            if self._slots is not None and taken:
+                self._slots.release()
+
+    def _goes_on(self, step: Step, watch: Watch) -> bool:
+        """One at a time: the output has grown since the last heal. What stands still has nothing that could be broken.
+
+        A fault by chance whose turn comes when all of the workload is through is spared.
+        """
+        if self._slots is None:
+            return True
+        if not self._do("resume", step.name, lambda: self._await_growth(watch)):
+            return False
+        spared = step.by_chance and triggers.committed(self._history) >= watch.total
+        if spared:
+            self._history.record("nemesis", "info", "spared", fault=step.name)
+        return not spared
+
+    def _await_growth(self, watch: Watch) -> Mapping[str, Any]:
+        now = partial(triggers.committed, self._history)
+        clock.wait_until(
+            lambda: now() > self._committed or now() >= watch.total or self._stop.is_set(),
+            within_s=_RESUMES_WITHIN_S,
+            reason="the output to grow again after the fault before this one",
+        )
+        return {"committed": now()}
+
+    def _approach(self) -> None:
+        for step in self._schedule.steps:
+            if has_approach(step.fault) and not self._stop.is_set():
+                self._do("approach", step.name, partial(_approached, step.fault, self._scene))
+
+    def _await(self, step: Step, watch: Watch) -> Mapping[str, Any]:
+        when = step.fault.when
+        if not isinstance(when, OnRequest):
+            return triggers.wait_for(when, watch)
+        if when.since is not None:
+            triggers.wait_for(AfterFault(fault=when.since), watch)
+        rng = Random(step.draw)  # noqa: S311 - a schedule, no secret
+        late, hold_s = isinstance(step.fault, LateRequest), _holds_s(step.fault)
+        snare = set_snare(step.name, when, self._scene, rng, late=late, hold_s=hold_s)
+        self._snares[step.name] = snare
+        try:
+            triggers.until(lambda: snare.trip() is not None, watch, f"{when}", over=lambda: triggers.all_through(watch))
+        except (DeadlineError, InconclusiveError) as error:
+            missed = snare.missed()
+            self._history.record("nemesis", "info", "missed", fault=step.name, **missed)
+            said = f"{missed['sent']} {when.request} were sent on {', '.join(missed['links'])} in this run"
+            raise type(error)(f"{error}; {said}") from error
+        trip = snare.trip()
+        return dict(trip.facts) if trip else {}
+
+    def _inject(self, step: Step) -> Mapping[str, Any]:
+        snare, when = self._snares.get(step.name), step.fault.when
+        followed = self._snares.get(when.fault) if isinstance(when, AfterFault) else None
+        scene = replace(self._scene, held=snare or followed)
+        injection = prepare(step.fault, scene, Random(step.draw))  # noqa: S311 - a schedule, no secret
+        with self._lock:
+            if self._stop.is_set():
+                raise InconclusiveError("the run ended before the fault was injected")
+            self._in_force[step.name] = _InForce(injection, clock.monotonic_s())
+            injection.inject()
+        return {"target": injection.target, "hold_s": injection.hold_s, **_let_go_of(snare, step.fault)}
+
+    def _prove(self, name: str) -> Mapping[str, Any]:
+        in_force = self._in_force.get(name)
+        if in_force is None:
+            raise InconclusiveError("the fault was healed before it was proved")
+        proof = in_force.injection.proof()
+        return {"bit": proof.bit, "proof": proof.facts}
+
+    def _release(self, name: str) -> None:
+        """End the hold of those that were to last until this one was proved."""
+        for step in self._schedule.steps:
+            if getattr(step.fault, "until", None) == name:
+                self._released[step.name].set()
+
+    def _hold(self, name: str) -> None:
+        in_force = self._in_force.get(name)
+        if in_force is not None:
+            left_s = in_force.since_s + in_force.injection.hold_s - clock.monotonic_s()
+            clock.pause(max(0.0, left_s), self._released[name])
+
+    def _heal(self, name: str) -> None:
+        """Once for each injection, whoever comes first: its own thread or `heal_all`."""
+        with self._lock:
+            in_force = self._in_force.pop(name, None)
+        if in_force is not None:
+            self._do("heal", name, lambda: _healed(in_force.injection))
+            self._committed = triggers.committed(self._history)
+
+    def _let_go(self, name: str) -> None:
+        """Remove the rule of a step's trigger, if it has one."""
+        snare = self._snares.pop(name, None)
+        if snare is not None:
+            self._do("release", name, lambda: _removed(snare))
+
+    def _do(self, f: str, name: str, action: Callable[[], Mapping[str, Any]], **value: Any) -> bool:
+        """Do one thing of one fault, and write down that it began and how it ended."""
+        self._history.record("nemesis", "invoke", f, fault=name, **value)
+        try:
+            outcome = action()
+        except Exception as error:  # noqa: BLE001 - see the docstring of this module
+            self._history.record("nemesis", "fail", f, fault=name, error=f"{type(error).__name__}: {error}")
+            return False
+        self._history.record("nemesis", "ok", f, fault=name, **outcome)
+        return True
+
+
+def _approached(fault: Fault, scene: Scene) -> Mapping[str, Any]:
+    approach(fault, scene)
+    return {}
+
+
+def _holds_s(fault: Fault) -> float:
+    """How long a fault holds the frame of its trigger by itself."""
+    return fault.for_s if isinstance(fault, DelayRequest | LateRequest) else 0.0
+
+
+def _let_go_of(snare: Snare | None, fault: Fault) -> Mapping[str, Any]:
+    """Let the frame go that was held for a fault of another kind; how long after the trip the fault was in force."""
+    trip = snare.trip() if snare else None
+    if snare is None or trip is None:
+        return {}
+    delay_ms = (clock.now_ns() - trip.tripped_ns) / _NS_PER_MS
+    if isinstance(fault.when, OnRequest) and not isinstance(fault, FrameFault):
+        snare.let_go("deliver" if fault.when.then == "deliver" else "close")
+    return {"after_trip_ms": round(delay_ms, 1)}
+
+
+def _removed(snare: Snare) -> Mapping[str, Any]:
+    snare.remove()
+    trip = snare.trip()
+    return {"outcome": trip.outcome} if trip else {}
+
+
+def _healed(injection: Injection) -> Mapping[str, Any]:
+    return {"target": injection.target} | dict(injection.heal() or {})

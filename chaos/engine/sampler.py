@@ -1,0 +1,69 @@
+"""How far the run is, several times a second, by the brokers' own account on the audit listener."""
+
+from collections.abc import Mapping
+
+from confluent_kafka import IsolationLevel, KafkaException
+
+from chaos.cluster.kafka import Kafka
+from chaos.common.history import History
+from chaos.common.polling import Watcher
+
+_EVERY_S = 0.03
+_SELDOM = 7
+_ENDS_WITHIN_S = 15.0
+
+
+class Sampler(Watcher):
+    """Writes ``sampler progress {"written", "committed", "total", "end", "high"}`` to the history whenever it changed.
+
+    ``written`` counts offsets of the source, ``committed`` offsets of the output below the last stable one, neither more than
+    the workload has. ``end`` and ``high`` are the sums of the output's last stable offsets and high watermarks as they are.
+    Transaction markers take offsets too, one per transaction and partition.
+
+    ``sampler silent {"error"}`` says that a leader did not answer, whenever the reason changed.
+    """
+
+    def __init__(self, kafka: Kafka, history: History, source: str, output: str, *, partitions: int, total: int) -> None:
+        """Prepare to watch two topics, which may be one and the same."""
+        super().__init__("sampler", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
+        self._kafka = kafka
+        self._history = history
+        self._source = source
+        self._output = output
+        self._partitions = partitions
+        self._total = total
+        self._samples = 0
+        self._high = 0
+        self._error = ""
+        self._before: Mapping[str, int] = {}
+
+    def _look(self) -> None:
+        sample = self._sample()
+        if sample and sample != self._before:
+            self._history.record("sampler", "info", "progress", **sample)
+            self._before = sample
+
+    def _sample(self) -> Mapping[str, int]:
+        """Empty while a leader does not answer; the history has why."""
+        try:
+            written = self._kafka.end(self._source, self._partitions, IsolationLevel.READ_UNCOMMITTED)
+            end = self._kafka.end(self._output, self._partitions, IsolationLevel.READ_COMMITTED)
+            high = self._high = self._high_now()
+        except KafkaException as error:
+            self._silent(str(error))
+            return {}
+        self._error = ""
+        known = {"written": min(written, self._total), "committed": min(end, self._total), "total": self._total}
+        return {**known, "end": end, "high": max(high, end)}
+
+    def _silent(self, error: str) -> None:
+        if error != self._error:
+            self._error = error
+            self._history.record("sampler", "info", "silent", error=error)
+
+    def _high_now(self) -> int:
+        """The high watermark, asked at every seventh sample: it is looked at for seconds, not for milliseconds."""
+        self._samples += 1
+        if self._samples % _SELDOM:
+            return self._high
+        return self._kafka.end(self._output, self._partitions, IsolationLevel.READ_UNCOMMITTED)

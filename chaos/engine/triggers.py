@@ -1,0 +1,103 @@
+"""When it is broken: a moment of the run, told by what is stored in the brokers, never by the pipeline itself."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Event as Flag
+from typing import Any
+
+from chaos.common import clock
+from chaos.common.errors import InconclusiveError
+from chaos.common.history import History
+from chaos.grammar.triggers import After, AfterFault, Progress
+
+_EVERY_S = 0.005
+_QUIET_S = 3.0
+_EVENTS = {"injected": "inject", "proved": "prove"}
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What triggers look at.
+
+    Attributes:
+        began_s: monotonic seconds when output first flowed; ``after`` counts from there.
+        total: records of the workload.
+        deadline_s: how long a trigger is waited for.
+    """
+
+    history: History
+    began_s: float
+    total: int
+    deadline_s: float
+    stop: Flag
+
+
+def wait_for(when: After | Progress | AfterFault, watch: Watch) -> Mapping[str, Any]:
+    """Return at the moment declared, with what was seen.
+
+    Raises:
+        InconclusiveError: the run was stopped first.
+        DeadlineError: the moment never came.
+    """
+    match when:
+        case After(after_s=after_s):
+            left_s = watch.began_s + after_s - clock.monotonic_s()
+            _pass(left_s, watch)
+            return {"elapsed_s": round(clock.monotonic_s() - watch.began_s, 3)}
+        case AfterFault(fault=fault, once=once, after_s=after_s):
+            done, failed = (lambda: _did(watch.history, "ok", fault, _EVENTS[once])), (lambda: _failure(watch.history, fault))
+            until(done, watch, f"{fault} to be {once}", over=failed)
+            _pass(after_s, watch)
+            return {"after": fault}
+        case Progress(percent=percent):
+            wanted = watch.total * percent / 100
+            until(lambda: committed(watch.history) >= wanted, watch, f"{percent:g} % of the workload to be committed")
+            return {"committed": committed(watch.history), "of": watch.total}
+
+
+def committed(history: History) -> int:
+    """Records that a read_committed reader of the pipeline's output can see, by the last sample."""
+    sample = history.latest("sampler", "progress")
+    return int(sample.value["committed"]) if sample else 0
+
+
+def all_through(watch: Watch) -> str:
+    """Says so once all of the workload is committed and nothing has grown for a while: no request will come any more."""
+    sample = watch.history.latest("sampler", "progress")
+    through = sample is not None and committed(watch.history) >= watch.total and watch.history.age_s(sample) >= _QUIET_S
+    return "all of the workload had passed" if through else ""
+
+
+def until(condition: Callable[[], bool], watch: Watch, reason: str, over: Callable[[], str] = lambda: "") -> None:
+    """Return when the condition holds.
+
+    Args:
+        over: why it cannot come true any more, or nothing.
+
+    Raises:
+        InconclusiveError: the run was stopped first, or it is over.
+        DeadlineError: it never came true.
+    """
+    clock.wait_until(
+        lambda: condition() or watch.stop.is_set() or bool(over()),
+        within_s=watch.deadline_s,
+        reason=f"the trigger: {reason}",
+        every_s=_EVERY_S,
+        seen=lambda: f"{committed(watch.history)} of {watch.total}",
+    )
+    if not condition():
+        raise InconclusiveError(f"{over() or 'the run ended'} before the trigger came: {reason}")
+
+
+def _pass(left_s: float, watch: Watch) -> None:
+    if left_s > 0 and clock.pause(left_s, watch.stop):
+        raise InconclusiveError("the run ended before the trigger came")
+
+
+def _did(history: History, type_: str, fault: str, *steps: str) -> bool:
+    own = (event for event in history.events() if event.process == "nemesis" and event.value.get("fault") == fault)
+    return any(event.type == type_ and event.f in steps for event in own)
+
+
+def _failure(history: History, fault: str) -> str:
+    return f"{fault} failed" if _did(history, "fail", fault, "trigger", "inject", "prove") else ""

@@ -1,0 +1,217 @@
+"""A system that is already there, as it is declared: the file of ``--chaos-external``.
+
+It is a file of its own because `scenarios.yaml` says what is broken and what must hold, which does not change with where it is
+tried; where a cluster is and who may enter it changes from machine to machine, and has no place beside the scenarios.
+
+What may be done to such a system is in `chaos.scenario.support`.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from chaos.grammar.base import Declared
+from chaos.grammar.error_messages import mistakes
+from chaos.grammar.files import read, tree_of, wrong_at
+from chaos.grammar.units import SomeSeconds
+from chaos.grammar.words import did_you_mean, shown
+
+HOOK_WORDS = ("broker", "id", "host", "port")
+_ADDRESS = re.compile(r"[^\s:,]+:([0-9]{1,5})|\[[0-9a-fA-F:]+\]:([0-9]{1,5})")
+_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,62}[-._]")
+_MASTER = re.compile(r"local\[([0-9]+|\*)\]|spark://\S+|yarn|k8s://\S+")
+_HOLE = re.compile(r"\{([^{}]*)\}")
+_MOST_PORT = 65_535
+_OURS = ("bootstrap.servers", "security.protocol", "sasl.password", "sasl.jaas.config", "group.id", "transactional.id")
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+
+
+def _address(text: str) -> str:
+    match = _ADDRESS.fullmatch(text)
+    if match is None or not 0 < int(match[1] or match[2]) <= _MOST_PORT:
+        raise ValueError(f"{shown(text)} is no address; write HOST:PORT, e.g. kafka-1.example.org:9092")
+    return text
+
+
+def _prefix(text: str) -> str:
+    if not _PREFIX.fullmatch(text):
+        raise ValueError(
+            f"{shown(text)} is no prefix; write four or more letters and digits that end with a hyphen, dot or underscore, "
+            "e.g. chaos-alice-: whatever begins with it is made and removed"
+        )
+    return text
+
+
+def _command(text: str) -> str:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"{shown(text)} is no command: {str(error).lower()}") from None
+    if not words:
+        raise ValueError("a hook is a command, and this is none")
+    for name in _HOLE.findall(text):
+        if name not in HOOK_WORDS:
+            known = ", ".join(f"{{{word}}}" for word in HOOK_WORDS)
+            raise ValueError(f"{{{name}}} is not known here{did_you_mean(name, HOOK_WORDS)}; there are {known}")
+    return text
+
+
+def _extra(options: Mapping[str, str]) -> Mapping[str, str]:
+    taken = next((name for name in options if name in _OURS), None)
+    if taken:
+        raise ValueError(f"{taken!r} is not for you to set here; it follows from `bootstrap`, `tls`, `sasl` and `prefix`")
+    return options
+
+
+def _as_text(options: Any) -> Any:
+    """``true`` and ``4`` as clients want them: texts."""
+    if not isinstance(options, Mapping):
+        return options
+    words = {True: "true", False: "false"}
+    return {
+        name: words[value] if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
+        for name, value in options.items()
+    }
+
+
+Address = Annotated[Text, AfterValidator(_address)]
+Hook = Annotated[Text, AfterValidator(_command)]
+Options = Annotated[dict[str, str], BeforeValidator(_as_text)]
+ClientOptions = Annotated[Options, AfterValidator(_extra)]
+Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class Tls(Declared):
+    """Files are PEM, and their paths begin where the file of this declaration is."""
+
+    ca: Text | None = None
+    certificate: Text | None = None
+    key: Text | None = None
+    verify_hostname: Annotated[bool, Field(strict=True)] = True
+
+    @model_validator(mode="after")
+    def _both(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("a certificate goes with its key: write both, or neither")
+        return self
+
+
+class Sasl(Declared):
+    """A name and a password; the password is taken from the environment, so that it stands in no file."""
+
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
+    username: Text
+    password_env: Variable
+
+
+class ExternalSpark(Declared):
+    """The Spark that runs the pipeline.
+
+    ``executors: here`` says that they run on this machine (with ``local[N]`` they always do): then their network can be broken,
+    and they can be killed.
+    """
+
+    master: Text
+    executors: Literal["here", "elsewhere"] = "elsewhere"
+    driver_host: Text | None = None
+    options: Options = Field(default_factory=dict)
+
+    @field_validator("master")
+    @classmethod
+    def _is_master(cls, text: str) -> str:
+        if not _MASTER.fullmatch(text):
+            raise ValueError(f"{shown(text)} is no Spark master; write spark://HOST:PORT, local[4], yarn or k8s://…")
+        return text
+
+    @property
+    def is_local(self) -> bool:
+        """Whether driver and executor are one process."""
+        return self.master.startswith("local[")
+
+    @property
+    def is_here(self) -> bool:
+        """Whether every JVM of the pipeline runs on this machine."""
+        return self.is_local or self.executors == "here"
+
+
+class Hooks(Declared):
+    """Commands that do to a broker what we cannot; run without a shell."""
+
+    kill: Hook | None = None
+    start: Hook | None = None
+    pause: Hook | None = None
+    resume: Hook | None = None
+    within_s: SomeSeconds = Field(alias="within", default=60.0)
+
+    @model_validator(mode="after")
+    def _undone(self) -> Self:
+        if (self.pause is None) != (self.resume is None):
+            raise ValueError("pause goes with resume: whoever is frozen must wake up again")
+        if self.start is not None and self.kill is None:
+            raise ValueError("start goes with kill: nothing would ever be started")
+        return self
+
+
+class External(Declared):
+    """A whole file.
+
+    Attributes:
+        names: node id -> what ``{broker}`` stands for in hooks; the advertised host where there is none.
+        librdkafka, java: further options of clients of either kind.
+    """
+
+    version: Literal[1]
+    bootstrap: Annotated[tuple[Address, ...], Field(min_length=1)]
+    prefix: Annotated[Text, AfterValidator(_prefix)]
+    replication: Annotated[int, Field(strict=True, ge=1, le=9)] = 3
+    tls: Tls | None = None
+    sasl: Sasl | None = None
+    librdkafka: ClientOptions = Field(default_factory=dict)
+    java: ClientOptions = Field(default_factory=dict)
+    spark: ExternalSpark = ExternalSpark(master="local[2]")
+    hooks: Hooks = Hooks()
+    names: dict[int, Text] = Field(default_factory=dict)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its protocol can be read on the wire, and spoken without a login."""
+        return self.tls is None and self.sasl is None
+
+
+def load(path: Path) -> External:
+    """Read a file; paths in it begin at its folder.
+
+    Raises:
+        ScenarioError: it cannot be read, or it is wrong; one line for every error.
+    """
+    return _rooted(load_text(read(path), path), path.absolute().parent)
+
+
+def load_text(text: str, path: Path) -> External:
+    """Read a text that stands, or might stand, in a file; errors as in `load`."""
+    tree = tree_of(text, path, "there is no system here; begin with `version: 1`, `bootstrap:` and `prefix:`")
+    try:
+        return External.model_validate(tree)
+    except ValidationError as error:
+        raise wrong_at(mistakes(error, External), tree, path) from None
+
+
+def _rooted(external: External, folder: Path) -> External:
+    if external.tls is None:
+        return external
+    names = {"ca": external.tls.ca, "certificate": external.tls.certificate, "key": external.tls.key}
+    files = {name: str(folder / value) for name, value in names.items() if value is not None}
+    return external.model_copy(update={"tls": external.tls.model_copy(update=files)})

@@ -1,0 +1,62 @@
+"""Hooks: commands by which somebody else does to a broker what we cannot, e.g. ``kubectl delete pod {broker}``.
+
+They run without a shell: the declared text is split into words first and its placeholders are filled in afterwards, so no name
+of a broker can become a second word, let alone a second command.
+"""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.common import clock, commands
+
+_SHOWN = 500
+
+
+@dataclass(frozen=True, slots=True)
+class HookRun:
+    """How a hook ended.
+
+    Attributes:
+        output: what it wrote, standard error last, cut to its end.
+    """
+
+    argv: tuple[str, ...]
+    exit_code: int
+    output: str
+    took_s: float
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the history says of it."""
+        return {"argv": list(self.argv), "exit_code": self.exit_code, "output": self.output, "took_s": self.took_s}
+
+
+def run_hook(text: str, values: Mapping[str, object], within_s: float) -> HookRun:
+    """Run one hook to its end, whatever its exit code.
+
+    Args:
+        text: as it is declared.
+        values: placeholder -> what it stands for.
+        within_s: it is killed after that.
+
+    Raises:
+        RuntimeUnavailableError: it cannot be started, or does not end in time.
+    """
+    argv = hook_words(text, values)
+    began_s = clock.monotonic_s()
+    answer = commands.run(argv, within_s=within_s)
+    took_s = round(clock.monotonic_s() - began_s, 3)
+    return HookRun(argv, answer.returncode, (answer.stdout + answer.stderr).strip()[-_SHOWN:], took_s)
+
+
+def hook_words(text: str, values: Mapping[str, object]) -> tuple[str, ...]:
+    """The words of a hook, placeholders filled in; a brace that belongs to none is left as it is."""
+    return tuple(_filled(word, values) for word in shlex.split(text))
+
+
+def _filled(word: str, values: Mapping[str, object]) -> str:
+    for name, value in values.items():
+        word = word.replace(f"{{{name}}}", str(value))
+    return word

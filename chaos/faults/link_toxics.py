@@ -1,0 +1,206 @@
+"""Faults within the connections of a link: reset, throttled, sliced, cut after so many bytes.
+
+    reset      a connection is reset (RST) as soon as its client says something (Toxiproxy ``reset_peer``)
+    throttle   so many KB/s pass a connection in each direction (``bandwidth``)
+    slice      bytes arrive in small pieces with time between them (``slicer``)
+    cut after  a connection is closed once so many bytes have passed it (``limit_data``)
+
+The proof is a connection of our own through each link, and the same past it, straight to the broker: the first fares as
+declared, the second well. Where it is a matter of time the quickest of a few counts on either side: a busy machine can make
+anything slow, and nothing quick.
+
+These toxics write to their connection without heeding an interrupt. If one were taken away while its receiver has died, the
+API of the whole server would wait for ever (the same as toxiproxy/delay.go tells of ``latency``). So the heal breaks the
+connections first, lets them end, and takes the toxics away then: what was slow does not become fast, it connects anew.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from chaos.cluster import probe
+from chaos.cluster.addresses import Address
+from chaos.cluster.links import Link
+from chaos.cluster.probe import Transfer
+from chaos.cluster.toxiproxy import ProxySpec
+from chaos.common import clock
+from chaos.common.errors import DeadlineError
+from chaos.faults.base import Injection, Prepare, Proof, Scene
+from chaos.faults.declared.network import CutAfterBytes, ResetLink, SliceLink, ThrottleLink
+from chaos.faults.links import for_each, heal_each, name_of, passing
+from chaos.faults.targets import resolve_links
+
+_SETTLE_S = 0.3  # longer than any of these toxics sleeps
+_THROTTLED_S = 0.5
+_SLICED_S = 0.1
+_LEAST_BYTES = 1000
+_MOST_BYTES = 100_000
+_PIECES = 4
+_EARLY = 0.9
+_DIFFERENCE = 0.5
+_WITHIN_S = 10.0
+_ROUNDS = 5
+
+Fares = Callable[[Transfer, Transfer], bool]
+
+
+def prepare_reset(fault: ResetLink, scene: Scene, rng: Random) -> Injection:
+    """Aim a `ResetLink`; a client speaks first, so its direction is enough."""
+    links, target = resolve_links(fault.link, scene, rng)
+    toxic = Toxics(name_of(fault), "reset_peer", "up", {"timeout": 0})
+    return DisturbedLinks(target, fault.for_s, links, toxic, Trial(1, is_reset), breaks=True)
+
+
+def prepare_throttle(fault: ThrottleLink, scene: Scene, rng: Random) -> Injection:
+    """Aim a `ThrottleLink`."""
+    links, target = resolve_links(fault.link, scene, rng)
+    toxic = Toxics(name_of(fault), "bandwidth", fault.stream, {"rate": fault.rate_kb_per_s})
+    size = min(_MOST_BYTES, max(_LEAST_BYTES, round(1000 * fault.rate_kb_per_s * _THROTTLED_S)))
+    trial = Trial(size, slower_by(size / (1000 * fault.rate_kb_per_s)), _ROUNDS)
+    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, trial)
+
+
+def prepare_slice(fault: SliceLink, scene: Scene, rng: Random) -> Injection:
+    """Aim a `SliceLink`."""
+    links, target = resolve_links(fault.link, scene, rng)
+    attributes = {"average_size": fault.size_bytes, "size_variation": 0, "delay": round(1e6 * fault.every_s)}
+    pieces = max(_PIECES, round(_SLICED_S / fault.every_s)) + 1
+    trial = Trial(pieces * fault.size_bytes, slower_by((pieces - 1) * fault.every_s), _ROUNDS)
+    toxic = Toxics(name_of(fault), "slicer", fault.stream, attributes)
+    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, trial)
+
+
+def prepare_cut_after(fault: CutAfterBytes, scene: Scene, rng: Random) -> Injection:
+    """Aim a `CutAfterBytes`."""
+    links, target = resolve_links(fault.link, scene, rng)
+    toxic = Toxics(name_of(fault), "limit_data", fault.stream, {"bytes": fault.size_bytes})
+    trial = Trial(2 * fault.size_bytes, ends_within(fault.size_bytes, down=fault.stream != "up"))
+    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, trial)
+
+
+@dataclass(frozen=True, slots=True)
+class Toxics:
+    """One toxic, as it is put on every link of a fault."""
+
+    name: str
+    type: str
+    stream: str
+    attributes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is sent, and asked for, over a link and past it.
+
+    Attributes:
+        size: bytes, in each direction meant.
+        fares: whether what went through the link fared as declared, beside what went past it.
+        rounds: how often it is tried at most, until the quickest through and the quickest past it fare so.
+    """
+
+    size: int
+    fares: Fares
+    rounds: int = 1
+
+
+@dataclass(slots=True)
+class DisturbedLinks:
+    """Links with a toxic of their connections.
+
+    Attributes:
+        trial: of each link, for the proof.
+        breaks: living connections are broken once the toxic is there: it works on new ones only.
+    """
+
+    target: str
+    hold_s: float
+    links: list[Link]
+    toxics: Toxics
+    trial: Trial
+    breaks: bool = False
+    bytes_before: int = 0
+
+    def inject(self) -> None:
+        """Disturb from now on."""
+        for link in self.links:
+            link.add(self.toxics.name, self.toxics.type, self.toxics.stream, self.toxics.attributes)
+        self.bytes_before = sum(link.bytes_seen() for link in self.links)
+        for link in self.links if self.breaks else ():
+            link.cut(self.toxics.name)
+            link.mend(self.toxics.name)
+
+    def proof(self) -> Proof:
+        """Somebody uses these links; what we send through each fares as declared, and past it well."""
+        try:
+            passed = passing(self.links, self.bytes_before, self.hold_s)
+        except DeadlineError:
+            return Proof(bit=False, facts={"bytes_seen": 0})
+        tried = for_each(self.links, self._try)
+        facts = {"bytes_seen": passed, "trials": {name: facts for name, (_, facts) in tried.items()}}
+        return Proof(all(bit for bit, _ in tried.values()), facts)
+
+    def heal(self) -> None:
+        """Break the connections, take the toxics away, and let everything connect anew."""
+        heal_each(self.links, lambda link: link.cut(self.toxics.name))
+        clock.pause(_SETTLE_S)
+        heal_each(self.links, lambda link: link.remove(self.toxics.name, self.toxics.stream))
+        heal_each(self.links, lambda link: link.mend(self.toxics.name))
+
+    def _try(self, link: Link) -> tuple[bool, Mapping[str, object]]:
+        """One transfer in each direction meant, through a link and past it."""
+        facts, bit = {}, True
+        for way, move in {"up": probe.upload, "down": probe.download}.items():
+            if self.toxics.stream in (way, "both"):
+                transfer = partial(move, size=self.trial.size, within_s=_WITHIN_S)
+                through, past, fared = compared(transfer, link.proxies[0], self.trial)
+                facts[way] = {"through": through.facts, "past": past.facts}
+                bit = bit and fared
+        return bit, facts
+
+
+def compared(move: Callable[[Address], Transfer], proxy: ProxySpec, trial: Trial) -> tuple[Transfer, Transfer, bool]:
+    """Through a proxy, past it, and whether they fared as declared."""
+    through, past = move(proxy.listen), move(proxy.upstream)
+    for _ in range(trial.rounds - 1):
+        if trial.fares(through, past):
+            break
+        through, past = quicker(through, move(proxy.listen)), quicker(past, move(proxy.upstream))
+    return through, past, past.end == "answered" and trial.fares(through, past)
+
+
+def quicker(one: Transfer, other: Transfer) -> Transfer:
+    """Of two transfers; one that was not answered was no quicker."""
+    return min(one, other, key=lambda transfer: (transfer.end != "answered", transfer.took_s))
+
+
+def is_reset(through: Transfer, _past: Transfer) -> bool:
+    """It was accepted, and reset when it spoke."""
+    return through.end == "reset" and not through.received
+
+
+def slower_by(least_s: float) -> Fares:
+    """All of it comes, and not before its time, which is not that of a machine that is busy."""
+
+    def fares(through: Transfer, past: Transfer) -> bool:
+        late = through.took_s >= _EARLY * least_s and through.took_s - past.took_s >= _DIFFERENCE * least_s
+        return late and through.end == "answered"
+
+    return fares
+
+
+def ends_within(size: int, *, down: bool) -> Fares:
+    """It ends before all was answered; of what is limited on its way down, no more comes than may."""
+
+    def fares(through: Transfer, _past: Transfer) -> bool:
+        return through.end in ("closed", "reset") and not (down and through.received > size)
+
+    return fares
+
+
+CATALOGUE: Mapping[type, Prepare] = {
+    ResetLink: prepare_reset,
+    ThrottleLink: prepare_throttle,
+    SliceLink: prepare_slice,
+    CutAfterBytes: prepare_cut_after,
+}

@@ -1,0 +1,1 @@
+"""The words that declarations are made of, and how mistakes in them are told."""

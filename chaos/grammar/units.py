@@ -1,0 +1,99 @@
+"""Quantities carry their unit: ``5s``, ``400ms``, ``2m``; ``3000/s``; ``40%``."""
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
+
+from chaos.grammar.words import shown
+
+_SECONDS = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60)}
+_NUMBER = r"([0-9]{1,6}(?:\.[0-9]{1,3})?)"
+_DURATION = re.compile(rf"{_NUMBER}(ms|s|m)")
+_RATE = re.compile(rf"{_NUMBER}/s")
+_PERCENT = re.compile(rf"{_NUMBER}%")
+_LONGEST_S = 3600
+_LEAST_PERCENT, _MOST_PERCENT = 1, 99
+
+
+def seconds(text: Any) -> float:
+    """A duration in seconds, read without rounding: ``text_of_seconds`` gives the same duration back.
+
+    Raises:
+        ValueError: no number with a unit, or more than an hour.
+    """
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"{shown(text)} is no duration; write a number with a unit, e.g. 400ms, 5s or 2m")
+    value = Decimal(match[1]) * _SECONDS[match[2]]
+    if value > _LONGEST_S:
+        raise ValueError(f"{text!r} is too long; one hour, 60m, is the most")
+    return float(value)
+
+
+def per_second(text: Any) -> float:
+    """A rate in records per second.
+
+    Raises:
+        ValueError: no number followed by ``/s``, or zero.
+    """
+    match = _RATE.fullmatch(text) if isinstance(text, str) else None
+    if match is None or float(match[1]) == 0:
+        raise ValueError(f"{shown(text)} is no rate; write records per second, e.g. 3000/s")
+    return float(match[1])
+
+
+def percent(text: Any) -> float:
+    """A share of the workload, between 1 and 99.
+
+    Raises:
+        ValueError: no number followed by ``%``, or out of range.
+    """
+    match = _PERCENT.fullmatch(text) if isinstance(text, str) else None
+    if match is None or not _LEAST_PERCENT <= float(match[1]) <= _MOST_PERCENT:
+        raise ValueError(f"{shown(text)} is no progress; write a share of the workload from 1% to 99%")
+    return float(match[1])
+
+
+def text_of_seconds(value: float) -> str:
+    """A duration as it is declared: ``5s``, ``400ms``."""
+    return "".join(_number_and_unit(value))
+
+
+def spoken_seconds(value: float) -> str:
+    """A duration as it is read: ``5 s``, ``400 ms``."""
+    return " ".join(_number_and_unit(value))
+
+
+def _number_and_unit(value: float) -> tuple[str, str]:
+    milliseconds = Decimal(str(value)) * 1000
+    whole = milliseconds == milliseconds.to_integral_value()
+    in_seconds = value == 0 or (value >= 1 and whole)
+    return (_digits(value), "s") if in_seconds else (_digits(milliseconds), "ms")
+
+
+def _digits(value: Decimal | float) -> str:
+    """Without exponent and without zeros at the end."""
+    digits = f"{Decimal(str(value)):f}"
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+
+
+def _not_zero(value: float) -> float:
+    if value == 0:
+        raise ValueError("zero is no time for a fault to bite; write e.g. 400ms, 5s or 2m")
+    return value
+
+
+def _schema(pattern: re.Pattern[str], example: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": f"^{pattern.pattern}$", "examples": [example]})
+
+
+Seconds = Annotated[float, BeforeValidator(seconds), PlainSerializer(text_of_seconds), _schema(_DURATION, "5s")]
+SomeSeconds = Annotated[Seconds, AfterValidator(_not_zero)]
+PerSecond = Annotated[
+    float, BeforeValidator(per_second), PlainSerializer(lambda value: f"{_digits(value)}/s"), _schema(_RATE, "3000/s")
+]
+Percent = Annotated[
+    float, BeforeValidator(percent), PlainSerializer(lambda value: f"{_digits(value)}%"), _schema(_PERCENT, "40%")
+]

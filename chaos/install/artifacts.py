@@ -1,0 +1,134 @@
+"""The parts that are no Python packages: jars, Toxiproxy's server, class archives. Fetched or built once, then only looked up.
+
+$CHAOS_CACHE (default: the user's cache folder)/
+    kafka-<digest>/ connector-<digest>/     jars, checked by SHA-256 against parts.lock
+    tools-<digest>/                         Kafka's own programs, likewise
+    toxiproxy-<digest>/server               built from toxiproxy/
+    go-<digest>/                            a Go toolchain, where the path has none
+    archives-<digest>/                      class archives (AppCDS) of this JDK and these jars
+    sessions/                               what runs underway have started (`chaos.common.warden`)
+"""
+
+import platform
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from chaos.common.errors import RuntimeUnavailableError
+from chaos.install import cache, class_archive_build, class_archives, go_build, jars, preflight
+from chaos.install.class_archive_build import Ingredients
+
+Echo = Callable[[str], None]
+cache_folder = cache.folder
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Everything that the system is made of.
+
+    Attributes:
+        kafka_jars: a folder of jars, the brokers' class path.
+        connector_jars: Spark's Kafka connector and what it needs.
+        tools_jars: a folder of jars, Kafka's own programs; they need the brokers' jars as well.
+        kafka_cds, spark_cds: class archives, None where there are none.
+    """
+
+    java: Path
+    spark_home: Path
+    kafka_jars: Path
+    connector_jars: tuple[Path, ...]
+    tools_jars: Path
+    toxiproxy: Path
+    kafka_cds: Path | None = None
+    spark_cds: Path | None = None
+
+    @property
+    def tools_class_path(self) -> str:
+        """Of Kafka's own programs, e.g. ``org.apache.kafka.tools.TransactionalMessageCopier``."""
+        return f"{self.kafka_jars}/*:{self.tools_jars}/*"
+
+
+def ensure(echo: Echo, *, verify: bool = False) -> Parts:
+    """All parts, made if they are not there.
+
+    Args:
+        echo: told what takes time.
+        verify: compare the hashes of jars that are there already as well.
+
+    Raises:
+        RuntimeUnavailableError: no JDK, no network with an empty cache, or a jar that is not what the lock says.
+    """
+    place, java, spark_home = cache.folder(), preflight.find_java(), Path(pyspark.__file__).parent
+    ivy = jars.Ivy(java, spark_home)
+    with cache.locked(place, echo):
+        kafka = _jars(place, "kafka", ivy, echo, verify=verify)
+        connector = tuple(sorted(_jars(place, "connector", ivy, echo, verify=verify).glob("*.jar")))
+        tools = _jars(place, "tools", ivy, echo, verify=verify)
+        toxiproxy = _toxiproxy(place, echo)
+        archived = _archives(place, Ingredients(java, spark_home, kafka, connector), echo)
+    kafka_cds, spark_cds = (class_archives.found(archived, name) for name in (class_archives.KAFKA, class_archives.SPARK))
+    return Parts(java, spark_home, kafka, connector, tools, toxiproxy, kafka_cds, spark_cds)
+
+
+def versions(parts: Parts) -> dict[str, str]:
+    """What runs here, for reports."""
+    locked = {(section, jar.artifact): jar.version for section, wanted in jars.read_lock().items() for jar in wanted}
+    return {
+        "kafka": locked["kafka", "kafka_2.13"],
+        "spark": pyspark.__version__,
+        "spark-sql-kafka": locked["connector", "spark-sql-kafka-0-10_2.13"],
+        "toxiproxy": go_build.toxiproxy_version(),
+        "java": preflight.java_version(parts.java),
+        "python": platform.python_version(),
+        "os": f"{platform.system()} {platform.release()}",
+    }
+
+
+def go_test(echo: Echo) -> None:
+    """Vet and test the Toxiproxy server.
+
+    Raises:
+        RuntimeUnavailableError: a test failed, or there is no Go to be had.
+    """
+    go_build.test(cache.folder(), echo)
+
+
+def _jars(place: Path, section: str, ivy: jars.Ivy, echo: Echo, *, verify: bool) -> Path:
+    wanted = jars.read_lock()[section]
+    folder = place / f"{section}-{cache.digest(*(f'{jar} {jar.sha256}' for jar in wanted))}"
+    if verify and folder.is_dir():
+        _throw_away_wrong(wanted, folder, echo)
+    if not folder.is_dir():
+        echo(f"fetching {len(wanted)} jars for {section} …")
+        cache.make(folder, lambda half: jars.fetch(wanted, half, ivy, echo))
+    return folder
+
+
+def _throw_away_wrong(wanted: tuple[jars.Jar, ...], folder: Path, echo: Echo) -> None:
+    try:
+        jars.check(wanted, folder)
+    except RuntimeUnavailableError as error:
+        echo(f"thrown away: {error}")
+        shutil.rmtree(folder)
+
+
+def _toxiproxy(place: Path, echo: Echo) -> Path:
+    folder = place / f"toxiproxy-{cache.digest(*(path.read_text(encoding='utf-8') for path in go_build.sources()))}"
+    if not folder.is_dir():
+        go = go_build.find_go(place, echo)
+        echo("building Toxiproxy's server …")
+        cache.make(folder, lambda half: go_build.build(go, half / "server", place))
+    return folder / "server"
+
+
+def _archives(place: Path, ingredients: Ingredients, echo: Echo) -> Path:
+    """Class archives are a matter of speed only: what cannot be made is said and done without."""
+    folder = place / f"archives-{cache.digest(*ingredients.described())}"
+    if not folder.is_dir():
+        echo("making class archives, so that every later start is quicker (a minute or two, once) …")
+        class_archive_build.throw_away_useless(place)
+        cache.make(folder, lambda half: class_archive_build.make(ingredients, half, echo))
+    return folder

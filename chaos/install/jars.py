@@ -1,0 +1,177 @@
+"""Jars from Maven Central without Maven: PySpark ships Ivy, whose jar is a program that resolves and downloads.
+
+Every jar is named in `parts.lock` with its SHA-256, and nothing is resolved transitively. ``-types jar bundle`` is needed:
+without ``bundle``, scala-logging and snappy are silently left out.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from chaos.common import commands
+from chaos.common.errors import RuntimeUnavailableError
+
+LOCK = Path(__file__).with_name("parts.lock")
+_LINE = re.compile(
+    r"(?P<group>[^\s:]+):(?P<artifact>[^\s:]+):(?P<version>[^\s:]+)(?::(?P<classifier>[^\s:]+))?\s+(?P<sha256>\S{64})"
+)
+_PATTERN = "[organisation]__[artifact]-[revision](-[classifier]).[ext]"
+_FETCH_WITHIN_S = 600
+_NO_NETWORK = ("UnknownHostException", "ConnectException", "SocketTimeoutException", "NoRouteToHost", "SSLHandshakeException")
+_NAMED = 3  # of many missing jars, so many are named
+
+Echo = Callable[[str], None]
+
+
+class UnreachableError(RuntimeUnavailableError):
+    """Nobody answers where the jars come from: trying again at once is of no use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One line of the lock."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+    classifier: str | None = None
+
+    @property
+    def file(self) -> str:
+        """Its name in the cache."""
+        return f"{self.group}__{self.artifact}-{'-'.join(filter(None, (self.version, self.classifier)))}.jar"
+
+    def __str__(self) -> str:
+        return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
+
+
+@dataclass(frozen=True, slots=True)
+class Ivy:
+    """How Ivy is started: with this Java, from the jar that is in this PySpark."""
+
+    java: Path
+    spark_home: Path
+
+    def retrieve(self, settings: Path, module: Path, target: Path) -> str:
+        """Resolve a module and copy its jars into a folder; returns what Ivy says about it."""
+        program = next((self.spark_home / "jars").glob("ivy-*.jar"))
+        place = ("-settings", str(settings), "-ivy", str(module), "-confs", "default")
+        copied = ("-types", "jar", "bundle", "-retrieve", str(target / _PATTERN))
+        answer = commands.run((str(self.java), "-jar", str(program), *place, *copied), within_s=_FETCH_WITHIN_S)
+        return answer.stdout + answer.stderr
+
+
+def read_lock(path: Path = LOCK) -> dict[str, tuple[Jar, ...]]:
+    """Section -> its jars, in the order of the file.
+
+    Raises:
+        RuntimeUnavailableError: a line is no ``group:artifact:version[:classifier]  sha256`` below a ``[section]``.
+    """
+    sections: dict[str, list[Jar]] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        text = line.partition("#")[0].strip()
+        match = _LINE.fullmatch(text)
+        if text.startswith("["):
+            sections[text.strip("[]")] = []
+        elif match and sections:
+            sections[list(sections)[-1]].append(Jar(**match.groupdict()))
+        elif text:
+            raise RuntimeUnavailableError(
+                f"{path}:{number}: {text!r} is no `group:artifact:version[:classifier]  sha256` below a [section]"
+            )
+    return {name: tuple(jars) for name, jars in sections.items()}
+
+
+def fetch(wanted: tuple[Jar, ...], folder: Path, ivy: Ivy, echo: Echo) -> None:
+    """Fill an empty folder with these jars, checked; what came wrong is thrown away, said, and fetched once more.
+
+    Raises:
+        RuntimeUnavailableError: it came wrong twice, or nobody answers.
+    """
+    try:
+        _fetch_once(wanted, folder, ivy)
+    except UnreachableError:
+        raise
+    except RuntimeUnavailableError as error:
+        echo(f"thrown away, fetching once more: {error}")
+        shutil.rmtree(folder)
+        folder.mkdir()
+        _fetch_once(wanted, folder, ivy)
+
+
+def _fetch_once(wanted: tuple[Jar, ...], folder: Path, ivy: Ivy) -> None:
+    scratch = folder / "ivy"
+    scratch.mkdir()
+    module, settings = scratch / "ivy.xml", scratch / "ivysettings.xml"
+    module.write_text(ivy_xml(wanted), encoding="utf-8")
+    settings.write_text(settings_xml(scratch / "cache", os.environ.get("CHAOS_MAVEN_MIRROR")), encoding="utf-8")
+    said = ivy.retrieve(settings, module, folder)
+    missing = [str(jar) for jar in wanted if not (folder / jar.file).is_file()]
+    if missing:
+        raise _why(said, missing)
+    check(wanted, folder)
+    shutil.rmtree(scratch)
+
+
+def check(jars: Iterable[Jar], folder: Path) -> None:
+    """Compare every jar with the lock.
+
+    Raises:
+        RuntimeUnavailableError: one is missing, cut short, or another file altogether.
+    """
+    for jar in jars:
+        path = folder / jar.file
+        found = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "nothing"
+        if found != jar.sha256:
+            raise RuntimeUnavailableError(
+                f"{jar} is not what {LOCK.name} says: SHA-256 {jar.sha256} was expected, {found} was found"
+            )
+
+
+def ivy_xml(jars: Iterable[Jar]) -> str:
+    """The module that Ivy resolves: exactly these jars."""
+    dependencies = "\n".join(map(_dependency, jars))
+    return (
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="chaos" module="parts"/>'
+        f'<configurations><conf name="default"/></configurations><dependencies>\n{dependencies}\n</dependencies></ivy-module>\n'
+    )
+
+
+def _dependency(jar: Jar) -> str:
+    opening = (
+        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
+        ' transitive="false" conf="default->master"'
+    )
+    if jar.classifier is None:
+        return f"{opening}/>"
+    artifact = f'<artifact name={quoteattr(jar.artifact)} type="jar" ext="jar" m:classifier={quoteattr(jar.classifier)}/>'
+    return f"{opening}>{artifact}</dependency>"
+
+
+def settings_xml(cache: Path, mirror: str | None) -> str:
+    """Maven Central, or a mirror of it; `cache` must be absolute."""
+    root = f" root={quoteattr(mirror)}" if mirror else ""
+    return (
+        f'<ivysettings><settings defaultResolver="maven"/><caches defaultCacheDir={quoteattr(str(cache))}/>'
+        f'<resolvers><ibiblio name="maven" m2compatible="true" usepoms="true"{root}/></resolvers></ivysettings>\n'
+    )
+
+
+def _why(said: str, missing: list[str]) -> RuntimeUnavailableError:
+    """One line from many that Ivy says."""
+    named = f"{', '.join(missing[:_NAMED])}{' …' if len(missing) > _NAMED else ''}"
+    if any(word in said for word in _NO_NETWORK):
+        return UnreachableError(
+            f"{len(missing)} jars are not in the cache and Maven Central cannot be reached ({named}); "
+            "connect to a network once, set CHAOS_MAVEN_MIRROR to a mirror, or copy a filled cache and set CHAOS_CACHE"
+        )
+    told = [line.strip() for line in said.splitlines() if "ERROR" in line or "WARN" in line]
+    return RuntimeUnavailableError(
+        f"{len(missing)} jars could not be fetched ({named}): {(' | '.join(told) or said.strip())[-400:]}"
+    )

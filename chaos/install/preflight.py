@@ -1,0 +1,154 @@
+"""What the machine must have, asked before anything is started; each answer says what is wrong and how to mend it."""
+
+import os
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import psutil
+
+from chaos.common import commands
+from chaos.common.errors import RuntimeUnavailableError
+
+JAVA = 17
+MEMORY_GIB = 3.5
+DISK_GIB = 2.0
+_GIB = 1 << 30
+_ASK_WITHIN_S = 60
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, never bound
+
+
+def check_machine(
+    cache: Path, runs: Path, *, memory_gib: float = MEMORY_GIB, disk_gib: float = DISK_GIB, platform: str = sys.platform
+) -> None:
+    """Platform, memory and disk.
+
+    Raises:
+        RuntimeUnavailableError: one of them does not do.
+    """
+    check_platform(platform)
+    check_memory(memory_gib)
+    for folder in (cache, runs):
+        check_disk(folder, disk_gib)
+
+
+def check_platform(platform: str = sys.platform) -> None:
+    """Linux: every address of 127.0.0.0/8 can be bound without asking, and /proc tells processes apart."""
+    if platform != "linux":
+        raise RuntimeUnavailableError(
+            f"the system runs on Linux only: {platform} offers 127.0.0.1 alone, and no /proc; use a Linux machine or container"
+        )
+
+
+def check_memory(needed_gib: float = MEMORY_GIB) -> None:
+    """Three brokers, Spark and its driver fit."""
+    free_gib = psutil.virtual_memory().available / _GIB
+    if free_gib < needed_gib:
+        raise RuntimeUnavailableError(
+            f"{free_gib:.1f} GiB of memory are free, {needed_gib:g} GiB are needed; close something, or give the container more"
+        )
+
+
+def check_disk(folder: Path, needed_gib: float = DISK_GIB) -> None:
+    """The folder, or what will hold it once it is made, has room."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    free_gib = shutil.disk_usage(existing).free / _GIB
+    if free_gib < needed_gib:
+        raise RuntimeUnavailableError(
+            f"{free_gib:.1f} GiB of disk are free in {existing}, {needed_gib:g} GiB are needed; "
+            "make room, or move CHAOS_CACHE or --chaos-runs elsewhere"
+        )
+
+
+def find_java(minimum: int = JAVA) -> Path:
+    """The Java to use: JAVA_HOME first, then the path.
+
+    Raises:
+        RuntimeUnavailableError: none, or one that is too old.
+    """
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if found is None or not Path(found).is_file():
+        where = f"JAVA_HOME={home} holds no bin/java" if home else "no java is on the path and JAVA_HOME is not set"
+        raise RuntimeUnavailableError(
+            f"{where}; install a JDK, {minimum} or newer, e.g. apt-get install openjdk-{minimum}-jdk-headless"
+        )
+    java = Path(found).resolve()
+    version = java_version(java)
+    if major(version) < minimum:
+        raise RuntimeUnavailableError(
+            f"{java} is Java {version}; {minimum} or newer is needed: install one and set JAVA_HOME to it"
+        )
+    return java
+
+
+def java_version(java: Path) -> str:
+    """Its full version, from the JDK's ``release`` file where there is one (no JVM has to start), or from itself.
+
+    Returns:
+        E.g. ``17.0.15+6-Debian-1deb12u1``; ``unknown`` when it does not say.
+    """
+    release = java.parent.parent / "release"
+    if release.is_file():
+        text = release.read_text(encoding="utf-8")
+    else:
+        answer = commands.run((str(java), "-version"), within_s=_ASK_WITHIN_S)
+        text = answer.stderr + answer.stdout
+    return parse_java_version(text)
+
+
+def parse_java_version(text: str) -> str:
+    """The version in a ``release`` file or in what ``java -version`` says."""
+    for pattern in (
+        r'JAVA_RUNTIME_VERSION="([^"]+)"',
+        r'JAVA_VERSION="([^"]+)"',
+        r"\(build (\d[^,)\s]*)",
+        r'version "([^"]+)"',
+    ):
+        if match := re.search(pattern, text):
+            return match[1]
+    return "unknown"
+
+
+def major(version: str) -> int:
+    """17 from ``17.0.15+6``, 8 from ``1.8.0_402``, 0 from what is no version."""
+    match = re.match(r"(?:1\.)?(\d+)", version)
+    return int(match[1]) if match else 0
+
+
+def check_addresses(addresses: Iterable[tuple[str, int]]) -> None:
+    """Nothing may listen where the system will.
+
+    Raises:
+        RuntimeUnavailableError: something does, or the address is not this machine's.
+    """
+    for host, port in addresses:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host, port))
+            except OSError as error:
+                raise RuntimeUnavailableError(
+                    f"{host}:{port} cannot be listened on: {error.strerror}{_holder(host, port)}; "
+                    "end that process, or set CHAOS_NET=127.78 to move the whole system to other loopback addresses"
+                ) from error
+
+
+def _holder(host: str, port: int) -> str:
+    """Who listens there, as far as this user may know."""
+    for connection in psutil.net_connections("tcp"):
+        if connection.status == psutil.CONN_LISTEN and connection.pid and connection.laddr:
+            ip, its_port = connection.laddr
+            if its_port == port and ip in {host, *_EVERYWHERE}:
+                return f", taken by {_name(connection.pid)} (pid {connection.pid})"
+    return ""
+
+
+def _name(pid: int) -> str:
+    try:
+        return str(psutil.Process(pid).name())
+    except psutil.Error:
+        return "a process"

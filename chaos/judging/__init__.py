@@ -1,0 +1,1 @@
+"""From what was landed to findings and a verdict."""

@@ -1,0 +1,1 @@
+"""Between pytest and a run: options, collection, one item for each scenario."""

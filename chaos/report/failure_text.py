@@ -1,0 +1,195 @@
+"""The text of a failed run: what a person reads at eight in the morning, without opening anything else.
+
+It becomes the message of `ViolationError` and `InconclusiveError`, so it is plain and at most 40 lines long.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from chaos.report.formatting import (
+    aimed,
+    day,
+    expected,
+    facts,
+    moment,
+    number,
+    one_line,
+    outcome,
+    phrases,
+    predicted,
+    seconds,
+    tally,
+    wall_s,
+)
+from chaos.report.model import FaultRecord, Report
+from verifiers.base import Example, Finding, Verdict
+
+_FINDINGS = 3
+_EXAMPLES = 3
+_FAULTS = 6
+_PROBLEMS = 5
+_BETWEEN = 3
+_OF_THE_RUN = "progress"
+
+_GUARANTEES = {
+    "duplicates": "no record is there twice",
+    "gaps": "no record is missing",
+    "ordering": "the records of a partition keep their order",
+    "values": "every record is one that the model of the pipeline demands",
+    "atomicity": "a transaction is there as a whole or not at all",
+    "offsets": "output and progress are committed together",
+    "ledger": "what was acknowledged is in the log, where it was acknowledged",
+    "stability": "what was once read is read again",
+    "progress": "the pipeline goes on after a fault",
+}
+
+
+def explain(report: Report) -> str:
+    """What broke or was not proved, where, and during which fault; at most 40 lines."""
+    return "\n".join(_lines(report))
+
+
+def during(report: Report, timestamp_ms: int | None, since_ms: int | None = None) -> str:
+    """The fault window a moment falls in, e.g. ``during kill_broker-1 on broker-2, 1.2 s after injection``.
+
+    Outside every window it is the distance to the last fault healed before, else to the first one after; "" for None.
+
+    Args:
+        since_ms: of a copy, when the one before it was written: every fault that was in force in between is named, for what
+            writes a record again may be long over when it is written.
+    """
+    if timestamp_ms is None:
+        return ""
+    between = [] if since_ms is None else _between(report.faults, since_ms, timestamp_ms)
+    if between:
+        more = f" and {len(between) - _BETWEEN} more before" if len(between) > _BETWEEN else ""
+        return f"in force since the copy before it: {', '.join(between[-_BETWEEN:])}{more}"
+    in_force = [fault for fault in report.faults if _in_force(fault, timestamp_ms)]
+    if in_force:
+        return f"during {' and '.join(_since_injection(fault, timestamp_ms) for fault in in_force)}"
+    return _outside(report.faults, timestamp_ms)
+
+
+def describe(report: Report, example: Example) -> str:
+    """``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z, also at offset 1190 [during …]``."""
+    if example.partition < 0:  # of the run, not of a record
+        return f"{example.anomaly}: {one_line(example.detail)}"
+    parts = [
+        "no id" if example.id is None else f"id {example.id}",
+        f"partition {example.partition}",
+        "not in the log" if example.offset is None else f"offset {example.offset}",
+        "" if example.timestamp_ms is None else moment(example.timestamp_ms),
+        one_line(example.detail),
+    ]
+    where = during(report, example.timestamp_ms, example.since_ms)
+    return f"{example.anomaly}: {', '.join(part for part in parts if part)}{f' [{where}]' if where else ''}"
+
+
+def _in_force(fault: FaultRecord, time_ms: int) -> bool:
+    began = fault.injected_ms is not None and fault.injected_ms <= time_ms
+    return began and (fault.healed_ms is None or time_ms <= fault.healed_ms)
+
+
+def _between(faults: Iterable[FaultRecord], one_ms: int, other_ms: int) -> list[str]:
+    """Those in force at any time between two moments, and how much earlier than the later one they were injected."""
+    first_ms, last_ms = sorted((one_ms, other_ms))
+    return [
+        f"{fault.name} (injected {seconds((last_ms - fault.injected_ms) / 1000)} earlier)"
+        for fault in faults
+        if fault.injected_ms is not None
+        and fault.injected_ms <= last_ms
+        and (fault.healed_ms is None or first_ms <= fault.healed_ms)
+    ]
+
+
+def _since_injection(fault: FaultRecord, time_ms: int) -> str:
+    return f"{aimed(fault)}, {seconds((time_ms - (fault.injected_ms or 0)) / 1000)} after injection"
+
+
+def _outside(faults: Iterable[FaultRecord], time_ms: int) -> str:
+    healed = [(fault.healed_ms, fault.name) for fault in faults if fault.healed_ms is not None and fault.healed_ms < time_ms]
+    if healed:
+        last_ms, name = max(healed)
+        return f"{seconds((time_ms - last_ms) / 1000)} after {name} was healed"
+    later = [(fault.injected_ms, fault.name) for fault in faults if fault.injected_ms is not None]
+    if later:
+        first_ms, name = min(later)
+        return f"{seconds((first_ms - time_ms) / 1000)} before {name}"
+    return "while no fault was in force"
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"{report.verdict.name}: {one_line(' · '.join(phrases(report)) or 'nothing was judged')}"
+    yield one_line(report.title)
+    yield f"scenario {report.scenario}, seed {report.seed}, {number(report.records)} records, {_times(report)}"
+    guilty = [finding for finding in report.findings if outcome(report, finding) is not Verdict.VALID]
+    for finding in sorted(guilty, key=lambda finding: -outcome(report, finding))[:_FINDINGS]:
+        yield from _finding(report, finding)
+    yield from _more(guilty, _FINDINGS, "verifiers")
+    yield from _section("Faults:", [_fault(fault) for fault in report.faults] or ["none was declared"], _FAULTS)
+    yield from _section("Problems:", [one_line(problem, 300) for problem in report.problems], _PROBLEMS)
+    yield f"Run directory: {report.run_dir}"
+    yield f"Judge again: chaos judge {report.run_dir}"
+    yield f"Replay: {report.replay}"
+
+
+def _times(report: Report) -> str:
+    began = f"{day(report.phases[0].start_ms)} {moment(report.phases[0].start_ms)}, " if report.phases else ""
+    return f"{began}{seconds(wall_s(report))}"
+
+
+def _finding(report: Report, finding: Finding) -> Iterator[str]:
+    name = f"{finding.verifier} in {finding.subject}"
+    checked = _extent(finding)
+    if finding.verdict is Verdict.UNKNOWN:
+        yield f"Not proved: {name} (demanded: {_guarantee(finding)})"
+    elif finding.verdict is expected(report, finding) is Verdict.INVALID:
+        exactly = tally(predicted(report, finding))
+        yield f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected exactly {exactly}"
+    elif outcome(report, finding) is Verdict.UNKNOWN:
+        yield f"Not tried: {name}, {checked}; expected INVALID, but the run has problems: see below"
+    elif expected(report, finding) is Verdict.INVALID:
+        yield f"Not caught: {name}, {checked}; expected INVALID: this control shows that the fault or the verifier is blind"
+    else:
+        yield f"Broken: {name}, {checked}{_kinds(finding)} (demanded: {_guarantee(finding)})"
+    if finding.note:
+        yield f"  {one_line(finding.note)}"
+    for example in finding.examples[:_EXAMPLES]:
+        yield f"  {describe(report, example)}"
+    if finding.examples and finding.count > _EXAMPLES:
+        yield f"  … and {number(finding.count - _EXAMPLES)} more; findings.json has the first {len(finding.examples)}"
+
+
+def _extent(finding: Finding) -> str:
+    if finding.verifier == _OF_THE_RUN:
+        return f"after {number(finding.count)} faults; it grew {number(finding.checked)} times"
+    return f"{number(finding.count)} of {number(finding.checked)} records"
+
+
+def _guarantee(finding: Finding) -> str:
+    return _GUARANTEES.get(finding.verifier, "as declared in the scenario")
+
+
+def _kinds(finding: Finding) -> str:
+    return f": {tally(finding.counts)}" if len(finding.counts) > 1 and any(finding.counts.values()) else ""
+
+
+def _fault(fault: FaultRecord) -> str:
+    if fault.injected_ms is None:
+        return f"{fault.name}: {one_line(fault.problem)}"
+    held_s = None if fault.healed_ms is None else (fault.healed_ms - fault.injected_ms) / 1000
+    healed = "never healed" if held_s is None else f"healed after {seconds(held_s)}"
+    proof = f"proved by {facts(fault.proof)}" if fault.bit else f"did not bite: {facts(fault.proof) or 'no proof'}"
+    aftermath = f"; came of it: {facts(fault.aftermath)}" if fault.aftermath else ""
+    return f"{aimed(fault)}: injected {moment(fault.injected_ms)}, {healed}; {proof}{aftermath}"
+
+
+def _section(head: str, lines: Sequence[str], limit: int) -> Iterator[str]:
+    if lines:
+        yield head
+        yield from (f"  {line}" for line in lines[:limit])
+        yield from _more(lines, limit, "lines")
+
+
+def _more(things: Sequence[object], limit: int, what: str) -> Iterator[str]:
+    if len(things) > limit:
+        yield f"  … and {len(things) - limit} more {what}, see the run directory"

@@ -1,0 +1,1 @@
+"""The runtime whose processes are containers."""

@@ -1,0 +1,114 @@
+"""What Docker must have before a run: each check says what is there, or what is wrong and the one line that mends it.
+
+Without a daemon (`daemon`) the others (`CHECKS`) have nothing to ask.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from docker.errors import ContainerError
+
+from chaos.common.errors import RuntimeUnavailableError
+from chaos.install import cache, preflight
+from chaos.runtime.docker import cleanup, engine, mounts
+from chaos.runtime.docker import network as docker_networks
+from chaos.runtime.docker.engine import asking, connected
+
+_GIB = 1 << 30
+_SHOWN = 2
+_TRIES = '"$0" -version >/dev/null 2>&1 && "$1" -c "import confluent_kafka, pyarrow, pyspark" && command -v ip >/dev/null'
+
+
+def daemon() -> str:
+    """A daemon that does."""
+    with connected() as client:
+        version = client.version()
+    return f"Docker {version['Version']}, API {version['ApiVersion']}"
+
+
+def memory() -> str:
+    """The daemon's machine has memory enough for the system, all of it."""
+    with connected() as client:
+        total_gib = client.info()["MemTotal"] / _GIB
+    if total_gib < preflight.MEMORY_GIB:
+        raise RuntimeUnavailableError(
+            f"Docker's machine has {total_gib:.1f} GiB of memory, {preflight.MEMORY_GIB:g} GiB are needed; give it more"
+        )
+    return f"{total_gib:.1f} GiB"
+
+
+def disk() -> str:
+    """There is room where Docker keeps containers."""
+    with connected() as client:
+        root = Path(client.info()["DockerRootDir"])
+    if not root.exists():
+        raise RuntimeUnavailableError(
+            f"Docker keeps its containers in {root}, which is not on this machine; let DOCKER_HOST lead to its own daemon"
+        )
+    preflight.check_disk(root)
+    return f"{shutil.disk_usage(root).free / _GIB:.0f} GiB in {root}"
+
+
+def network() -> str:
+    """A network is free for the addresses of a run; no port of this machine is needed."""
+    net = next(docker_networks.free_now(), None)
+    if net is None:
+        raise RuntimeUnavailableError("all networks that a run could use have routes already; docker network prune")
+    return f"{net}.0.0/16 is free"
+
+
+def image() -> str:
+    """The image is there."""
+    with connected() as client:
+        return engine.check_image(client)
+
+
+def container() -> str:
+    """What is mounted runs in a container of that image: this machine's Java and Python, and `ip`."""
+    java = preflight.find_java()
+    shared = mounts.read_only(java, cache.folder())
+    with connected() as client, asking("start a container"):
+        name = engine.check_image(client)
+        try:
+            client.containers.run(
+                name,
+                ["sh", "-c", _TRIES, str(java), sys.executable],
+                volumes={str(path): {"bind": str(path), "mode": "ro"} for path in shared},
+                user=f"{os.getuid()}:{os.getgid()}",
+                labels=cleanup.labels("doctor"),
+                network_mode="none",
+                remove=True,
+            )
+        except ContainerError as error:
+            raise RuntimeUnavailableError(
+                f"this machine's Java and Python do not run in {name}: {error.stderr.decode().strip() or error}; "
+                "it needs a C library as new as this machine's: CHAOS_BASE_IMAGE=<such an image> make image"
+            ) from error
+    return "Java, Python and ip run in it"
+
+
+def reaper() -> str:
+    """Who removes what a killed run leaves behind."""
+    with connected() as client:
+        return engine.choose_reaper(client)
+
+
+def leftovers() -> str:
+    """What carries our label now: of a run that goes on, or of one that the next run sweeps."""
+    with connected() as client:
+        left = cleanup.belongings(client)
+    return f"{len(left)}: {', '.join(left[:_SHOWN])}, …" if left else "none"
+
+
+CHECKS: Mapping[str, Callable[[], str]] = {
+    "memory": memory,
+    "disk": disk,
+    "network": network,
+    "image": image,
+    "container": container,
+    "reaper": reaper,
+    "leftovers": leftovers,
+}

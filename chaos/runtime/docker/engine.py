@@ -1,0 +1,145 @@
+"""The Docker daemon: how it is found, what it must be able to do, and what it says when it cannot."""
+
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import docker
+import requests
+from docker.errors import DockerException, ImageNotFound
+from testcontainers.core.config import testcontainers_config
+
+from chaos.common.errors import RuntimeUnavailableError
+
+IMAGE = "kafka-spark-chaos:1"  # raise the number with containers/Dockerfile
+API = (1, 41)  # Docker 20.10
+_SOCKET = "unix:///var/run/docker.sock"
+_ASK_WITHIN_S = 60
+_ROOTLESS = "name=rootless"
+_REMAPPED = "name=userns"
+
+
+def connect() -> Any:
+    """A client of the daemon that the environment names (``DOCKER_HOST``), or of this machine's.
+
+    Raises:
+        RuntimeUnavailableError: there is none, it is too old, or its networks cannot be reached from here.
+    """
+    if sys.platform != "linux":
+        raise RuntimeUnavailableError(f"containers are reached at their own addresses, which {sys.platform} cannot; use Linux")
+    try:
+        _knock(os.environ.get("DOCKER_HOST") or _SOCKET)
+        client = docker.from_env(timeout=_ASK_WITHIN_S)
+    except (DockerException, requests.RequestException, OSError) as error:
+        raise RuntimeUnavailableError(
+            f"--chaos-runtime containers needs Docker, and its daemon does not answer: {error}; "
+            "apt-get install docker.io iptables, start it (systemctl start docker, or dockerd as root), "
+            "and be root or in the group docker"
+        ) from error
+    check_engine(client.version(), client.info())
+    return client
+
+
+def _knock(url: str) -> None:
+    """A refused connection, closed: Docker's own library leaves it open.
+
+    Raises:
+        OSError: nobody listens, or we may not.
+    """
+    path = url.removeprefix("unix://")
+    if path != url:
+        with socket.socket(socket.AF_UNIX) as knocking:
+            knocking.settimeout(_ASK_WITHIN_S)
+            try:
+                knocking.connect(path)
+            except OSError as error:
+                raise OSError(f"{path}: {error.strerror}") from error
+
+
+def check_engine(version: dict[str, Any], info: dict[str, Any]) -> None:
+    """What the daemon says of itself must do.
+
+    Raises:
+        RuntimeUnavailableError: it does not.
+    """
+    api = tuple(int(part) for part in version["ApiVersion"].split("."))
+    if api < API:
+        raise RuntimeUnavailableError(
+            f"Docker's API is {version['ApiVersion']}, {API[0]}.{API[1]} (Docker 20.10) or newer is needed; upgrade Docker"
+        )
+    if info.get("OSType") != "linux":
+        raise RuntimeUnavailableError(f"Docker runs {info.get('OSType')} containers; switch it to Linux containers")
+    for option, why in ((_ROOTLESS, "its networks are not reachable from this machine"), (_REMAPPED, "its users are not ours")):
+        if any(entry.startswith(option) for entry in info.get("SecurityOptions") or ()):
+            raise RuntimeUnavailableError(
+                f"Docker runs with {option.removeprefix('name=')}: {why}; use a daemon without it (DOCKER_HOST)"
+            )
+
+
+def image_name() -> str:
+    """The image that every container is made of: ``CHAOS_IMAGE``, or ours."""
+    return os.environ.get("CHAOS_IMAGE", IMAGE)
+
+
+def check_image(client: Any) -> str:
+    """The image must be there; nothing is pulled in the middle of a run.
+
+    Returns:
+        Its name.
+
+    Raises:
+        RuntimeUnavailableError: it is not.
+    """
+    name = image_name()
+    if not has_image(client, name):
+        raise RuntimeUnavailableError(
+            f"the image {name} is not there; build it: make image "
+            "(on a public base image, CHAOS_BASE_IMAGE, where a registry can be reached; with debootstrap where none can)"
+        )
+    return name
+
+
+def has_image(client: Any, name: str) -> bool:
+    """Whether an image is on this machine."""
+    with asking(f"look for the image {name}"):
+        try:
+            client.images.get(name)
+        except ImageNotFound:
+            return False
+        return True
+
+
+def choose_reaper(client: Any) -> str:
+    """Testcontainers' own reaper, Ryuk, where its image is there; our own sweep by label always.
+
+    Returns:
+        Which, in words.
+    """
+    ryuk = testcontainers_config.hub_image_name_prefix + testcontainers_config.ryuk_image
+    testcontainers_config.ryuk_disabled = testcontainers_config.ryuk_disabled or not has_image(client, ryuk)
+    if testcontainers_config.ryuk_disabled:
+        return f"own sweep by label; docker pull {ryuk} adds Testcontainers' reaper"
+    return f"Ryuk ({ryuk}) and own sweep by label"
+
+
+@contextmanager
+def connected() -> Iterator[Any]:
+    """A client for a while."""
+    with closing(connect()) as client:
+        yield client
+
+
+@contextmanager
+def asking(what: str) -> Iterator[None]:
+    """Turn what Docker raises into an error of ours.
+
+    Raises:
+        RuntimeUnavailableError: Docker could not do it.
+    """
+    try:
+        yield
+    except (DockerException, requests.RequestException) as error:
+        raise RuntimeUnavailableError(f"Docker could not {what}: {error}") from error

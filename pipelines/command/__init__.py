@@ -1,0 +1,1 @@
+"""Any command that copies from topic to topic."""

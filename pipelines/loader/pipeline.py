@@ -1,0 +1,113 @@
+"""FillSourceTopic: the integers 0, 1, 2, … as decimal strings, key and value alike, at a steady rate, with a ledger.
+
+Id ``i`` goes to partition ``i mod P``. What the ledger says is described in `pipelines.loader.process`.
+"""
+
+import argparse
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Producer
+from pyspark.sql import DataFrame, SparkSession
+
+from pipelines.base import Command, Endpoints, Topics
+from pipelines.loader.process import Loader, settings
+from pipelines.messages import say
+from pipelines.options import librdkafka, variables
+
+LEDGER = "ledger.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class FillSource:
+    """The loader.
+
+    Attributes:
+        records: how many ids.
+        rate_per_s: records per second.
+        idempotence: False lets a retry write twice (``enable.idempotence=false``).
+        acks: ``all``, or ``1``: only the leader has it when it is acknowledged.
+        batch_records: how many go into one request; None for as many as come within 10 ms.
+        in_flight: requests that may wait for their answers on one connection.
+    """
+
+    records: int
+    rate_per_s: float
+    idempotence: bool = True
+    acks: str = "all"
+    batch_records: int | None = None
+    in_flight: int = 5
+
+    def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
+        """The process; the ledger is ``<folder>/ledger.csv``. It ends by itself."""
+        options = {
+            "--bootstrap": endpoints.kafka,
+            "--topic": topics.source,
+            "--partitions": str(topics.partitions),
+            "--records": str(self.records),
+            "--rate": str(self.rate_per_s),
+            "--ledger": str(folder / LEDGER),
+            "--acks": self.acks,
+            "--in-flight": str(self.in_flight),
+        }
+        if self.batch_records is not None:
+            options["--batch-records"] = str(self.batch_records)
+        words = (word for pair in options.items() for word in pair)
+        flags = () if self.idempotence else ("--no-idempotence",)
+        return Command((sys.executable, "-m", "pipelines.loader.pipeline", *words, *flags), variables(endpoints))
+
+    def expected(self, spark: SparkSession, folder: Path, partitions: int) -> DataFrame:
+        """What the ledger demands of the source.
+
+        Returns:
+            id long, partition int, value string, required boolean (False when the outcome is unknown), position long (null).
+        """
+        ledger = spark.read.csv(str(folder / LEDGER), header=True, schema="id long, outcome string, partition int, offset long")
+        return ledger.where("outcome <> 'fail'").selectExpr(
+            "id",
+            f"CAST(id % {partitions} AS INT) AS partition",
+            "CAST(id AS STRING) AS value",
+            "outcome = 'ok' AS required",
+            "CAST(NULL AS BIGINT) AS position",
+        )
+
+
+def main() -> None:
+    """Fill a topic. Ends with 0 when every id was handed in, or it was told to stop, whatever became of them."""
+    arguments = _parsed()
+    with arguments.ledger.open("w", encoding="utf-8") as ledger:
+        producer = Producer(
+            librdkafka()
+            | settings(
+                arguments.bootstrap,
+                idempotence=not arguments.no_idempotence,
+                acks=arguments.acks,
+                batch_records=arguments.batch_records,
+                in_flight=arguments.in_flight,
+            )
+        )
+        loader = Loader(producer, arguments.topic, arguments.partitions, ledger)
+        signal.signal(signal.SIGTERM, lambda _number, _frame: loader.stop())
+        loader.run(arguments.records, arguments.rate)
+    say("loaded", records=loader.sent)
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="fill a topic with 0, 1, 2, …")
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--partitions", type=int, required=True)
+    parser.add_argument("--records", type=int, required=True)
+    parser.add_argument("--rate", type=float, required=True)
+    parser.add_argument("--ledger", type=Path, required=True)
+    parser.add_argument("--no-idempotence", action="store_true")
+    parser.add_argument("--acks", choices=("all", "1"), default="all")
+    parser.add_argument("--batch-records", type=int)
+    parser.add_argument("--in-flight", type=int, default=5)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

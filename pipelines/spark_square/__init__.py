@@ -1,0 +1,1 @@
+"""Spark Structured Streaming with an exactly-once sink."""

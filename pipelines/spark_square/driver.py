@@ -1,0 +1,187 @@
+"""The driver of the square pipeline, a process of its own, which says what it does in JSON lines.
+
+    {"event": "started", "app_id": …, "ui": "http://…"}
+    {"event": "batch", "batch": 7, "rows": 3000, "ms": 412, "tasks": [{"part": 0, "attempt": 1, "skipped": 9, "sent": 0}, …]}
+    {"event": "restarted", "error": …}                    the query died and was started again from its checkpoint
+    {"event": "stopped"}
+
+It runs until SIGTERM, then ends with 0; with 1 when its query died too often.
+"""
+
+import argparse
+import os
+import signal
+from collections.abc import Callable
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from pipelines import options
+from pipelines.messages import say
+from pipelines.pace import monotonic_s
+from pipelines.spark_square.sink import STATS, Sink
+
+_OPTIONS = "delivery batch-records master kafka source sink application checkpoint host jars home java-options"
+_RESTARTS = 5
+_TURN_S = 0.25
+_SQUARE = "CAST(CAST(CAST(value AS STRING) AS DECIMAL(38, 0)) * CAST(CAST(value AS STRING) AS DECIMAL(38, 0)) AS STRING)"
+_SETTINGS = {
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "3",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.task.maxFailures": "100",  # an executor that is killed counts as a failure of its tasks
+    "spark.locality.wait": "0s",
+    "spark.executor.memory": "512m",
+    "spark.executor.cores": "2",
+    "spark.executor.heartbeatInterval": "1s",
+    "spark.network.timeout": "8s",
+    "spark.network.timeoutInterval": "2s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "8000",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "pipelines.spark_square.python_daemon",
+    "spark.sql.codegen.wholeStage": "false",  # small batches: compiling takes longer than running
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.streaming.stopTimeout": "5s",
+}
+_SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "3",
+    "spark.speculation.quantile": "0.3",  # one of three tasks has ended
+    "spark.speculation.minTaskRuntime": "1s",
+}
+_SOURCE = {
+    "startingOffsets": "earliest",
+    "kafka.isolation.level": "read_committed",
+    "kafka.fetch.max.wait.ms": "50",  # a fetch at the end of the log waits this long, in every batch
+    "kafka.request.timeout.ms": "5000",
+    "kafka.default.api.timeout.ms": "15000",
+    "fetchOffset.numRetries": "20",
+    "kafkaConsumer.pollTimeoutMs": "8000",
+}
+_TRIGGER = "200 milliseconds"
+_STOCK_SINK = {"kafka.request.timeout.ms": "5000", "kafka.delivery.timeout.ms": "60000", "kafka.max.block.ms": "60000"}
+
+
+def main() -> None:
+    """Run the pipeline until it is told to stop."""
+    signals: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
+    arguments = _parsed()
+    spark = _session(arguments)
+    spark.sparkContext.setLogLevel("WARN")
+    _run(spark, arguments, lambda: bool(signals))
+    say("stopped")
+    os._exit(0)  # the JVM would take seconds to say goodbye; the cluster notices by itself
+
+
+def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Callable[[], bool]) -> None:
+    """A query that dies is started again, a few times, from its checkpoint, as a supervisor would.
+
+    It waits in short turns: a signal handler that raised would leave this thread's one connection to the JVM waiting for
+    ever (py4j `ClientServer`), and `stop` would wait behind it.
+
+    Raises:
+        StreamingQueryException: it died once too often.
+    """
+    start = _start_exactly_once
+    if arguments.delivery == "at_least_once":
+        start = _start_at_least_once
+        spark.streams.addListener(_FinishedBatches())
+    query = start(spark, arguments)
+    say("started", app_id=spark.sparkContext.applicationId, ui=spark.sparkContext.uiWebUrl)
+    restarts = 0
+    while not told_to_stop():
+        try:
+            query.awaitTermination(_TURN_S)  # type: ignore[arg-type]  # it takes fractions, its annotation says int
+        except StreamingQueryException as error:
+            if restarts == _RESTARTS:
+                raise
+            restarts += 1
+            say("restarted", error=str(error)[:500], restarts=restarts)
+            query = start(spark, arguments)
+    query.stop()
+
+
+def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
+    sink = Sink(arguments.kafka, arguments.application, arguments.sink, options.librdkafka())
+    writer = _source(spark, arguments).writeStream.foreachBatch(lambda batch, number: _write(sink, batch, number))
+    return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
+
+
+def _start_at_least_once(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
+    squared = _source(spark, arguments).selectExpr("partition", "key", f"{_SQUARE} AS value")
+    writer = squared.writeStream.format("kafka").options(**_STOCK_SINK, **options.for_spark(options.java()))
+    writer = writer.option("kafka.bootstrap.servers", arguments.kafka).option("topic", arguments.sink)
+    return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
+
+
+def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
+    source = spark.readStream.format("kafka").options(**_SOURCE, **options.for_spark(options.java()))
+    source = source.option("kafka.bootstrap.servers", arguments.kafka).option("groupIdPrefix", arguments.application)
+    return source.option("subscribe", arguments.source).option("maxOffsetsPerTrigger", arguments.batch_records).load()
+
+
+def _write(sink: Sink, batch: DataFrame, number: int) -> None:
+    """One job, no shuffle, nothing evaluated twice: one task for each source partition."""
+    began_s = monotonic_s()
+    rows = batch.selectExpr("topic", "partition", "offset", "key", f"CAST({_SQUARE} AS BINARY) AS value")
+    tasks = [row.asDict() for row in rows.mapInArrow(sink.writer(), STATS).collect()]
+    took_ms = round(1000 * (monotonic_s() - began_s))
+    say("batch", batch=number, rows=sum(task["skipped"] + task["sent"] for task in tasks), ms=took_ms, tasks=tasks)
+
+
+class _FinishedBatches(StreamingQueryListener):
+    """Says what the stock sink has finished; its tasks report nothing."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+        progress = event.progress
+        if progress.numInputRows:
+            say("batch", batch=progress.batchId, rows=progress.numInputRows, ms=progress.batchDuration, tasks=[])
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+        """Nothing to say."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+        """Nothing to say."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+        """`_run` says so."""
+
+
+def _session(arguments: argparse.Namespace) -> SparkSession:
+    builder = SparkSession.builder.master(arguments.master).appName(arguments.application)
+    settings = _SETTINGS | (_SPECULATION if arguments.speculation else {})
+    settings |= {
+        "spark.driver.extraClassPath": arguments.jars,
+        "spark.executor.extraClassPath": arguments.jars,
+        "spark.driver.host": arguments.host,
+        "spark.driver.bindAddress": arguments.host,
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": arguments.java_options,
+        "spark.executor.extraJavaOptions": arguments.java_options,
+        "spark.executorEnv.PYTHONPATH": arguments.home,
+    }
+    for key, value in (settings | options.spark()).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="datasource -> square -> datasink")
+    for name in _OPTIONS.split():
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--speculation", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A plain consume-transform-produce application, without Spark."""

@@ -1,0 +1,55 @@
+"""How a command ends that does not come to its end: never with 1, which says that a guarantee is broken."""
+
+import subprocess
+import sys
+
+import pytest
+
+RAISES = """
+from chaos.cli import main as cli
+from chaos.common import errors
+
+def app():
+    raise {error}
+
+cli.app = app
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        ("errors.ScenarioError('f:1:2: what')", 2, "f:1:2: what"),
+        ("errors.InconclusiveError('nothing was proved')", 3, "chaos: nothing was proved"),
+        ("errors.RuntimeUnavailableError('no Java')", 4, "chaos: no Java"),
+        ("errors.DeadlineError('waited 5 s for a broker')", 4, "chaos: waited 5 s for a broker"),
+        ("KeyError('a defect')", 70, "KeyError: 'a defect'"),
+    ],
+)
+def test_no_error_is_a_verdict(error, code, said):
+    """One message; of a defect the stack trace, for whoever mends it."""
+    done = ended(error)
+
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (code, said)
+    assert ("Traceback" in done.stderr) == (code == 70)
+
+
+def test_an_interrupt_beside_the_command_is_no_defect():
+    """It may come while the command begins or ends, where its own library does not see it."""
+    done = ended("KeyboardInterrupt")
+
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_sigterm_is_an_interrupt():
+    """Of every command: what it holds is given back."""
+    done = ended("__import__('os').kill(__import__('os').getpid(), 15) or KeyError('it was not obeyed')")
+
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def ended(error):
+    """A command that raised."""
+    command = (sys.executable, "-c", RAISES.replace("{error}", error))
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -1,0 +1,130 @@
+"""The rule book: what is sent to the toxic, and what is read of it."""
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+
+from chaos.cluster.rules import Rule, RuleBook, Trip
+
+TOXIC = Path(__file__).parents[3] / "toxiproxy"
+PROXIES = {"app->broker-1": ["app-1"], "broker-1->broker-2": ["internal-1-2", "controller-1-2"]}
+TRIPPED = {
+    "link": "app->broker-1",
+    "api": "EndTxn",
+    "version": 5,
+    "correlation_id": 9,
+    "client_id": "a",
+    "transactional_id": "",
+}
+TIMES = {"tripped_ns": 1, "released_ns": 0, "client_gone_ns": 0, "answered_ns": 0, "outcome": "held", "error_code": None}
+
+
+class FakeToxiproxy:
+    """Answers with the attributes of one `kafka` toxic, and writes down what is changed."""
+
+    def __init__(self):
+        self.changes = []
+        self.rules = {}
+        self.trips = []
+        self.of_proxy = {}
+
+    def read(self, proxy, _toxic):
+        counters = self.of_proxy.get(proxy, {"counts": {}, "unparsed": {"connections": 0}})
+        return {"rules": self.rules, "trips": self.trips, **counters}
+
+    def change(self, proxy, toxic, attributes):
+        assert (proxy, toxic) == ("app-1", "kafka_upstream")
+        self.changes.append(json.loads(json.dumps(attributes["rules"])))
+
+
+def book():
+    """A rule book, and the server behind it."""
+    toxiproxy = FakeToxiproxy()
+    return RuleBook(toxiproxy, PROXIES), toxiproxy
+
+
+def test_two_rules_of_one_name_are_told_apart():
+    """The book keeps the trips of rules that are gone: those of the last run must not trigger the faults of this one."""
+    rules, toxiproxy = book()
+
+    first = rules.arm("lost", Rule("EndTxn", "request", ("app->broker-1",)))
+    toxiproxy.trips = [{"rule": first, "n": 1, **TRIPPED, **TIMES}]
+    second = rules.arm("lost", Rule("EndTxn", "request", ("app->broker-1",)))
+
+    assert first != second
+    assert ([one.api for one in rules.trips(first)], rules.trips(second)) == (["EndTxn"], [])
+
+
+def test_a_rule_is_sent_as_the_toxic_reads_it():
+    """One that it does not know would be refused in the middle of a run."""
+    known = set(re.findall(r'^\t\t"(\w+)": &', (TOXIC / "kafka_rules.go").read_text(encoding="utf-8"), re.MULTILINE))
+    known |= set(re.findall(r'"(\w+)": &spec\.', (TOXIC / "kafka_rules.go").read_text(encoding="utf-8")))
+    rules, toxiproxy = book()
+
+    own = rules.arm("lost", Rule("EndTxn", "response", ("app->broker-1",), nth=20, transactional_id="app-*"))
+
+    sent = toxiproxy.changes[0][own]
+    assert set(sent) <= known
+    assert (sent["api"], sent["at"], sent["links"], sent["nth"]) == ("EndTxn", "response", ["app->broker-1"], 20)
+    assert (sent["times"], sent["action"], sent["transactional_id"]) == (1, "hold", "app-*")
+
+
+def test_a_trip_is_read_as_the_toxic_writes_it():
+    """Field by field; a name that is not there would be an error in the middle of a run."""
+    written = set(re.findall(r'json:"(\w+)"', (TOXIC / "kafka_book.go").read_text(encoding="utf-8")))
+
+    assert {field.name for field in fields(Trip)} <= written
+
+
+def test_release_and_disarm_are_patches_of_one_rule():
+    """The others stay as they are; removing nothing asks for nothing."""
+    rules, toxiproxy = book()
+
+    rules.release("lost#1", "close")
+    rules.disarm("lost#1", "other#2")
+    rules.disarm()
+
+    assert toxiproxy.changes == [{"lost#1": {"release": "close"}}, {"lost#1": None, "other#2": None}]
+
+
+def test_clear_removes_whatever_is_armed():
+    """Also what a run before this one left behind."""
+    rules, toxiproxy = book()
+    toxiproxy.rules = {"old#3": {}}
+
+    rules.clear()
+
+    assert toxiproxy.changes == [{"old#3": None}]
+
+
+def test_requests_are_counted_over_all_proxies_of_the_links():
+    """A link between brokers is two proxies; other requests and links do not count."""
+    rules, toxiproxy = book()
+    toxiproxy.of_proxy = {
+        "app-1": {"counts": {"EndTxn": {"requests": 100}}, "unparsed": {"connections": 4}},
+        "internal-1-2": {"counts": {"EndTxn": {"requests": 3}, "Fetch": {"requests": 9}}, "unparsed": {"connections": 1}},
+        "controller-1-2": {"counts": {"EndTxn": {"requests": 4}}, "unparsed": {"connections": 0}},
+    }
+
+    assert rules.sent("EndTxn", ["broker-1->broker-2"]) == 7
+    assert rules.sent("EndTxn", ["broker-1->broker-2", "app->broker-1"]) == 107
+    assert rules.sent("Vote", ["broker-1->broker-2"]) == 0
+    assert (rules.unparsed(["broker-1->broker-2"]), rules.unparsed(["app->broker-1"])) == (1, 4)
+
+
+def test_requests_are_counted_since_the_run_began():
+    """What an earlier scenario sent says nothing of this one, and its garbage is not ours."""
+    rules, toxiproxy = book()
+    toxiproxy.of_proxy = {"app-1": {"counts": {"EndTxn": {"requests": 100}}, "unparsed": {"connections": 4}}}
+    rules.begin()
+    toxiproxy.of_proxy = {"app-1": {"counts": {"EndTxn": {"requests": 103}}, "unparsed": {"connections": 5}}}
+
+    assert (rules.sent("EndTxn", ["app->broker-1"]), rules.unparsed(["app->broker-1"])) == (3, 1)
+
+
+def test_ids_that_are_not_there_are_not_shown():
+    """A Fetch has no transactional id."""
+    facts = Trip(**TRIPPED, **TIMES).facts
+
+    assert facts == {"link": "app->broker-1", "api": "EndTxn", "version": 5, "correlation_id": 9, "client_id": "a"}

@@ -1,0 +1,23 @@
+import pytest
+
+from chaos.common import commands
+from chaos.common.errors import RuntimeUnavailableError
+
+
+def test_what_a_program_says_is_kept_whatever_its_exit_code() -> None:
+    """Who asked decides what an exit code means; bytes that are no text are no obstacle."""
+    answer = commands.run(("sh", "-c", "printf 'a\\377'; echo b >&2; exit 3"), within_s=30)
+
+    assert (answer.returncode, answer.stdout, answer.stderr) == (3, "a\ufffd", "b\n")
+
+
+def test_a_program_that_is_not_there_is_said() -> None:
+    """The reason of the operating system and a question to ask oneself."""
+    with pytest.raises(RuntimeUnavailableError, match="cannot start /nowhere/java: No such file or directory; is it installed"):
+        commands.run(("/nowhere/java",), within_s=30)
+
+
+def test_a_program_that_does_not_end_is_said() -> None:
+    """Waiting has a limit everywhere."""
+    with pytest.raises(RuntimeUnavailableError, match=r"`sh -c sleep 30 …` did not end within 0\.1 s"):
+        commands.run(("sh", "-c", "sleep 30"), within_s=0.1)

@@ -1,0 +1,96 @@
+"""The history is the only record of a run: complete, ordered, on disk at once."""
+
+import json
+from threading import Thread
+
+import pytest
+
+from chaos.common import clock
+from chaos.common.errors import InconclusiveError
+from chaos.common.history import History, load
+
+
+def test_what_was_recorded_is_on_disk_before_the_run_ends(tmp_path):
+    """A SIGKILL must not lose what happened before it."""
+    with History(tmp_path / "history.jsonl") as history:
+        history.record("nemesis", "ok", "inject", fault="kill_broker-1", target="broker-2")
+
+        (event,) = load(tmp_path / "history.jsonl")
+    assert (event.process, event.type, event.f, event.value["target"]) == ("nemesis", "ok", "inject", "broker-2")
+
+
+def test_threads_share_it_without_losing_or_mixing_lines(tmp_path):
+    """Sampler, nemesis and runner write at once; indexes are dense and times never go back."""
+    with History(tmp_path / "history.jsonl") as history:
+        threads = [Thread(target=_record_many, args=(history, name)) for name in ("a", "b", "c")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    events = list(load(history.path))
+    assert [event.index for event in events] == list(range(300))
+    assert [event.elapsed_s for event in events] == sorted(event.elapsed_s for event in events)
+
+
+def test_a_line_cut_short_is_left_out(tmp_path):
+    """The process may have died while it wrote the last line."""
+    path = tmp_path / "history.jsonl"
+    with History(path) as history:
+        history.record("runner", "invoke", "phase", phase="set_up")
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"index": 1})[:-3])
+
+    assert [event.index for event in load(path)] == [0]
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"index": 1, "what": 2}'])
+def test_a_damaged_line_is_not_left_out(tmp_path, damage):
+    """It may have said that a heal failed; what comes after it shows that no crash cut it."""
+    path = tmp_path / "history.jsonl"
+    with History(path) as history:
+        history.record("runner", "invoke", "phase", phase="set_up")
+        history.record("runner", "ok", "phase", phase="set_up")
+    first, second = path.read_text(encoding="utf-8").splitlines()
+    path.write_text(f"{first}\n{damage}\n{second}\n", encoding="utf-8")
+
+    with pytest.raises(InconclusiveError, match=r"history\.jsonl:2 is damaged \(.+\): run the scenario again"):
+        list(load(path))
+
+
+def test_the_latest_event_of_a_kind_is_known(tmp_path):
+    """Triggers ask for it hundreds of times a second."""
+    with History(tmp_path / "history.jsonl") as history:
+        history.record("sampler", "info", "progress", committed=1)
+        history.record("sampler", "info", "progress", committed=2)
+
+        assert history.latest("sampler", "progress").value["committed"] == 2
+        assert history.latest("loader", "loaded") is None
+
+
+def test_no_event_lies_in_the_future(tmp_path, monkeypatch):
+    """Its time is rounded to a tenth of a millisecond, perhaps up; who asks at once must not get an age below 0."""
+    now_s = iter([0.0, 10.00006, 10.00007, 12.5001])
+    monkeypatch.setattr(clock, "monotonic_s", lambda: next(now_s))
+    with History(tmp_path / "history.jsonl") as history:
+        event = history.record("sampler", "info", "progress", committed=1)
+
+        assert event.elapsed_s == 10.0001
+        assert history.age_s(event) == 0
+        assert history.age_s(event) == 2.5
+
+
+def test_a_listener_is_told_of_every_event_after_it_was_written(tmp_path):
+    """What a person sees live is what the file holds."""
+    path = tmp_path / "history.jsonl"
+    told = []
+
+    with History(path, lambda event: told.append((event.f, len(list(load(path)))))) as history:
+        history.record("runner", "invoke", "phase", phase="set_up")
+
+    assert told == [("phase", 1)]
+
+
+def _record_many(history, name):
+    for number in range(100):
+        history.record(name, "info", "tick", number=number)

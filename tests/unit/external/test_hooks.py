@@ -1,0 +1,52 @@
+"""Hooks: run without a shell, to their end or their deadline, and quoted in the history."""
+
+import pytest
+
+from chaos.common.errors import RuntimeUnavailableError
+from chaos.external.hooks import hook_words, run_hook
+
+VALUES = {"broker": "kafka-1; touch x", "id": 1, "host": "kafka-1", "port": 9092}
+
+
+def test_a_name_stays_one_word_whatever_is_in_it():
+    """Words are split before placeholders are filled in."""
+    assert hook_words("kubectl delete 'pod {broker}' {broker} --port={port} {other}", VALUES) == (
+        "kubectl",
+        "delete",
+        "pod kafka-1; touch x",
+        "kafka-1; touch x",
+        "--port=9092",
+        "{other}",
+    )
+
+
+def test_no_shell_reads_a_hook(tmp_path):
+    """A semicolon and a dollar sign are letters."""
+    ran = run_hook(f"echo {{broker}} $HOME > {tmp_path}/x", VALUES, 10)
+
+    assert (ran.exit_code, ran.output) == (0, f"kafka-1; touch x $HOME > {tmp_path}/x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_exit_code_and_output_are_kept():
+    """Both go into the history; a failure is told, not raised."""
+    ran = run_hook("sh -c 'echo out; echo err >&2; exit 3'", VALUES, 10)
+
+    assert ran.facts == {
+        "argv": ["sh", "-c", "echo out; echo err >&2; exit 3"],
+        "exit_code": 3,
+        "output": "out\nerr",
+        "took_s": ran.took_s,
+    }
+
+
+def test_a_hook_has_a_deadline():
+    """One that hangs must not keep the next heal from coming."""
+    with pytest.raises(RuntimeUnavailableError, match=r"did not end within 0\.2 s"):
+        run_hook("sleep 60", VALUES, 0.2)
+
+
+def test_a_hook_that_is_not_there_is_said():
+    """With the word that cannot be started."""
+    with pytest.raises(RuntimeUnavailableError, match="cannot start no-such-program"):
+        run_hook("no-such-program {id}", VALUES, 1)

@@ -1,0 +1,269 @@
+"""Checkpoints are damaged as declared, and no more: a checkpoint of files, a pipeline that writes down what is done to it."""
+
+import shutil
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+from pydantic import TypeAdapter
+
+from chaos.common.errors import DeadlineError, InjectionError
+from chaos.faults import checkpoint as storage
+from chaos.faults.base import Scene
+from chaos.faults.catalogue import prepare
+from chaos.faults.checkpoint import newest
+from chaos.faults.declared import Fault
+
+
+@dataclass
+class FakePipeline:
+    """A pipeline that writes down what is done to it."""
+
+    done: list = field(default_factory=list)
+
+    def crash(self):
+        self.done.append("crash")
+        return {"pipeline": 7}
+
+    def restart(self):
+        self.done.append("restart")
+
+    def pause(self):
+        self.done.append("pause")
+        return {"pipeline": 7}
+
+    def resume(self):
+        self.done.append("resume")
+
+
+@dataclass
+class FakeApp:
+    """Spark says of each batch whether all its tasks have started; the last answer stays."""
+
+    started: list = field(default_factory=lambda: [True])
+
+    def all_tasks_started(self):
+        return self.started.pop(0) if len(self.started) > 1 else self.started[0]
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    """Batches 8 to 10 are planned, 8 and 9 are done; each file has its checksum."""
+    folder = tmp_path / "checkpoint"
+    for log in ("offsets", "commits", "sources"):
+        (folder / log).mkdir(parents=True)
+    for batch in (8, 9, 10):
+        write(folder, "offsets", batch, f'v1\n{{}}\n{{"source":{{"0":{batch}0,"1":{batch}1}}}}')
+    for batch in (8, 9):
+        write(folder, "commits", batch, "v1\n{}")
+    return folder
+
+
+@pytest.fixture
+def pipeline():
+    """Not started, not ended: it only writes down."""
+    return FakePipeline()
+
+
+@pytest.fixture
+def app():
+    """An application whose tasks have started."""
+    return FakeApp()
+
+
+@pytest.fixture
+def aimed(checkpoint, pipeline, app):
+    """Aims a fault at the checkpoint and the pipeline."""
+
+    def aim(kind="damage_checkpoint", positions=dict, **declared):
+        fault = TypeAdapter(Fault).validate_python({"kind": kind, "when": {"after": "0s"}} | declared)
+        topics = {"datasource": "source", "datasink": "sink"}
+        known = {"checkpoint": checkpoint, "positions": positions, "spark_app": lambda: app}
+        return prepare(fault, Scene(None, topics, pipeline=lambda: pipeline, **known), Random(1))
+
+    return aim
+
+
+def write(folder, log, batch, text):
+    """A log file of Spark's, and its checksum."""
+    (folder / log / str(batch)).write_text(text, encoding="utf-8")
+    (folder / log / f".{batch}.crc").write_bytes(b"crc")
+
+
+def test_the_newest_batches_are_those_with_the_highest_number(checkpoint):
+    """10 comes after 9, and neither checksums nor temporary files are batches."""
+    (checkpoint / "offsets" / ".11.tmp").touch()
+    (checkpoint / "commits" / "11.tmp").touch()
+
+    assert newest(checkpoint) == {"offsets": 10, "commits": 9}
+    assert newest(checkpoint / "nothing") == {"offsets": None, "commits": None}
+
+
+def test_a_deleted_commit_makes_its_batch_the_last_that_is_planned(checkpoint, pipeline, aimed):
+    """Spark replays batch 9 only if no later plan is there."""
+    injection = aimed(what="commit_deleted")
+    injection.inject()
+    proof = injection.proof()
+
+    assert newest(checkpoint) == {"offsets": 9, "commits": 8}
+    assert not (checkpoint / "commits" / ".9.crc").exists()
+    assert proof.bit
+    assert proof.facts["files"] == ["commits/9", "offsets/10"]
+    assert (proof.facts["before"], proof.facts["after"]) == ({"offsets": 10, "commits": 9}, {"offsets": 9, "commits": 8})
+    assert pipeline.done == ["crash"]
+
+
+def test_torn_offsets_are_half_of_what_they_were(checkpoint, aimed):
+    """The newest plan is torn, the others are whole."""
+    whole = (checkpoint / "offsets" / "10").read_text()
+    injection = aimed(what="offsets_torn")
+    injection.inject()
+
+    assert (checkpoint / "offsets" / "10").read_text() == whole[: len(whole) // 2]
+    assert injection.proof().facts["bytes"] == len(whole) // 2
+    assert (checkpoint / "offsets" / "9").read_text().endswith("}}")
+
+
+def test_a_torn_batch_is_removed_only_if_that_was_declared(checkpoint, pipeline, aimed):
+    """Without repair it is what Spark finds; with it, Spark plans the batch anew."""
+    left = aimed(what="offsets_torn")
+    left.inject()
+    left.heal()
+    assert newest(checkpoint)["offsets"] == 10
+
+    repaired = aimed(what="offsets_torn", repair="batch_removed")
+    repaired.inject()
+    assert repaired.heal() == {"removed": ["offsets/10"]}
+    assert newest(checkpoint) == {"offsets": 9, "commits": 9}
+    assert pipeline.done == ["crash", "restart"] * 2
+
+
+def test_a_second_heal_removes_nothing_that_the_pipeline_has_planned_since(checkpoint, aimed):
+    """After the first heal the same number may stand for a batch that is whole."""
+    injection = aimed(what="offsets_torn", repair="batch_removed")
+    injection.inject()
+    injection.heal()
+    write(checkpoint, "offsets", 10, "v1")
+    injection.heal()
+
+    assert newest(checkpoint)["offsets"] == 10
+
+
+def test_a_lost_checkpoint_is_gone(checkpoint, aimed):
+    """All of it, with the id of the query."""
+    injection = aimed(what="lost")
+    injection.inject()
+
+    assert not checkpoint.exists()
+    assert injection.proof().facts["files"] == 10
+    assert injection.proof().bit
+
+
+def test_a_checkpoint_without_a_finished_batch_is_not_damaged(checkpoint, aimed):
+    """What is not there cannot be deleted: the run proves nothing."""
+    for batch in (8, 9):
+        (checkpoint / "commits" / str(batch)).unlink()
+    injection = aimed(what="commit_deleted")
+    injection.inject()
+
+    assert not injection.proof().bit
+
+
+def test_an_older_copy_replaces_what_was_written_since(checkpoint, pipeline, aimed):
+    """The copy is made at once, the pipeline dies when it has gone on, and finds what it had written then."""
+    injection = aimed(what="older_copy", restore_after="1ms")
+    injection.inject()
+    write(checkpoint, "commits", 10, "v1\n{}")
+    write(checkpoint, "offsets", 11, "v1\n{}")
+    proof = injection.proof()
+
+    assert newest(checkpoint) == {"offsets": 10, "commits": 9}
+    assert proof.bit
+    assert (proof.facts["before"], proof.facts["after"]) == ({"offsets": 11, "commits": 10}, {"offsets": 10, "commits": 9})
+    injection.heal()
+    assert pipeline.done == ["crash", "restart"]
+
+
+def test_an_older_copy_of_a_pipeline_that_stood_still_is_no_older(pipeline, aimed, monkeypatch):
+    """Nothing was written since: to put it back would prove nothing."""
+    monkeypatch.setattr(storage, "_BATCH_WITHIN_S", 0.01)
+    injection = aimed(what="older_copy", restore_after="1ms")
+    injection.inject()
+
+    assert not injection.proof().bit
+    assert pipeline.done == []
+
+
+def test_an_older_copy_is_of_something(checkpoint, pipeline, aimed, monkeypatch):
+    """A checkpoint without a finished batch is waited for: its copy would be a checkpoint that is lost, another fault."""
+    monkeypatch.setattr(storage, "_FIRST_BATCH_WITHIN_S", 0.01)
+    shutil.rmtree(checkpoint / "commits")
+
+    with pytest.raises(DeadlineError, match="a batch to copy"):
+        aimed(what="older_copy", restore_after="1ms").inject()
+    assert pipeline.done == []
+
+
+def test_a_driver_dies_between_the_sinks_commit_and_its_own(pipeline, aimed):
+    """Frozen in the middle of batch 10, killed when the group has reached its end."""
+    injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 101})
+    injection.inject()
+    assert pipeline.done == ["pause"]
+    proof = injection.proof()
+
+    assert pipeline.done == ["pause", "crash"]
+    assert proof.bit
+    assert (proof.facts["batch"], proof.facts["done"], proof.facts["sink_committed"]) == (10, 9, {0: 100, 1: 101})
+
+
+def test_a_driver_whose_tasks_do_not_end_is_let_run_on(pipeline, aimed, monkeypatch):
+    """It was frozen before it had started all of them: another try, then no proof, and the heal leaves nothing frozen."""
+    monkeypatch.setattr(storage, "_COMMITTED_WITHIN_S", 0.01)
+    monkeypatch.setattr(storage, "_TRIES", 2)
+    injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 90})
+    injection.inject()
+    proof = injection.proof()
+    injection.heal()
+    injection.heal()
+
+    assert not proof.bit
+    assert "crash" not in pipeline.done
+    assert pipeline.done.count("pause") == pipeline.done.count("resume")
+
+
+def test_a_driver_is_not_frozen_again_once_the_run_has_ended(pipeline, aimed, monkeypatch):
+    """The heal comes from another thread, in the middle of a proof: what it let run on must stay so."""
+    monkeypatch.setattr(storage, "_COMMITTED_WITHIN_S", 0.01)
+    injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 90})
+    injection.inject()
+    injection.heal()
+
+    assert not injection.proof().bit
+    assert pipeline.done == ["pause", "resume", "restart"]
+
+
+def test_a_driver_between_two_batches_is_not_frozen(checkpoint, pipeline, aimed, monkeypatch):
+    """All that is planned is done: there is nothing that the sink could know and the checkpoint not."""
+    monkeypatch.setattr(storage, "_BATCH_WITHIN_S", 0.01)
+    write(checkpoint, "commits", 10, "v1\n{}")
+
+    with pytest.raises(Exception, match="a batch whose tasks have all started"):
+        aimed("crash_before_commit").inject()
+    assert pipeline.done == []
+
+
+def test_a_driver_is_not_frozen_while_a_task_waits(pipeline, app, aimed):
+    """Without its driver a task that has not started never will."""
+    app.started[:] = [False, False, True]
+    aimed("crash_before_commit").inject()
+
+    assert app.started == [True]
+    assert pipeline.done == ["pause"]
+
+
+def test_a_pipeline_without_a_checkpoint_cannot_lose_it():
+    """The message says what is missing."""
+    fault = TypeAdapter(Fault).validate_python({"kind": "damage_checkpoint", "what": "lost", "when": {"after": "0s"}})
+
+    with pytest.raises(InjectionError, match="has no checkpoint"):
+        prepare(fault, Scene(None, {}), Random(1))

@@ -1,0 +1,105 @@
+"""Brokers that a hook takes down: proved by a broker that answers no more, whatever the hook's exit status says."""
+
+import os
+import socketserver
+import struct
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from chaos.cluster.cluster import Cluster
+from chaos.common import clock
+from chaos.common.errors import DeadlineError
+from chaos.external.broker_hooks import BrokerHooks
+from chaos.external.declaration import Hooks
+from chaos.faults import hooks
+from chaos.faults.hooks import HookedBrokers
+
+
+class Answering(socketserver.BaseRequestHandler):
+    """Answers every frame with an empty one, unless the file that stands for its process is gone."""
+
+    def handle(self):
+        if os.path.exists(self.server.life) and self.request.recv(1000):  # noqa: PTH110 - of another thread, in a hurry
+            self.request.sendall(struct.pack(">ii", 4, 7))
+
+
+@pytest.fixture
+def broker(tmp_path):
+    """A broker that lives as long as a file is there."""
+    (tmp_path / "life").touch()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answering) as server:
+        server.life = str(tmp_path / "life")
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address
+        server.shutdown()
+
+
+@pytest.fixture
+def injected(broker, tmp_path, monkeypatch):
+    """Makes an injection with a hook each way, and injects it."""
+    monkeypatch.setattr(hooks, "_GONE_WITHIN_S", 1.0)
+    monkeypatch.setattr(hooks, "_BACK_WITHIN_S", 1.0)
+
+    def inject(kill, start=None):
+        cluster = Cluster({1: broker})
+        known = SimpleNamespace(list_topics=lambda timeout: SimpleNamespace(brokers={1: timeout}))
+        declared = Hooks(kill=kill.format(life=tmp_path / "life"), start=start and start.format(life=tmp_path / "life"))
+        filled = BrokerHooks(declared.model_copy(update={"within_s": 1.0}), {1: {"id": 1}})
+        injection = HookedBrokers(
+            "broker-1", 0.0, SimpleNamespace(cluster=cluster, admin=known), filled, [1], ("kill", "start")
+        )
+        injection.inject()
+        return injection
+
+    return inject
+
+
+def test_a_broker_that_answers_no_more_was_killed(injected):
+    """The hook may fail all the same: what it said stands beside the proof."""
+    injection = injected("sh -c 'rm {life}; echo done; exit 3'", "touch {life}")
+
+    proof = injection.proof()
+    healed = injection.heal()
+
+    assert proof.bit
+    assert proof.facts["down"] == {"broker-1": "it does not answer"}
+    assert (proof.facts["hooks"]["broker-1"]["exit_code"], proof.facts["hooks"]["broker-1"]["output"]) == (3, "done")
+    assert healed["hooks"]["broker-1"]["exit_code"] == 0
+    assert injection.heal() == {}
+
+
+def test_a_hook_that_succeeds_and_kills_nobody_did_not_bite(injected):
+    """A command that was accepted kills nobody yet."""
+    injection = injected("true {{id}}")
+
+    proof = injection.proof()
+
+    assert not proof.bit
+    assert (proof.facts["down"], proof.facts["hooks"]["broker-1"]["exit_code"]) == ({}, 0)
+    assert injection.heal() == {}
+
+
+def test_a_broker_that_is_up_again_before_the_hook_has_ended_was_seen_down(injected):
+    """An operator may be quicker than the command that waits for it."""
+    assert injected("sh -c 'rm {life}; sleep 0.5; touch {life}'").proof().bit
+
+
+def test_a_broker_that_does_not_come_back_is_said_with_what_its_hook_said(injected):
+    """Whoever reads it knows where to look."""
+    injection = injected("rm {life}", "sh -c 'echo no such pod; exit 1'")
+
+    with pytest.raises(DeadlineError, match=r"broker-1 to answer again \(its hook ended with 1: no such pod\)"):
+        injection.heal()
+
+
+def test_a_run_that_is_ended_does_not_wait_for_a_broker_to_go_down(injected):
+    """The watch ends with the heal."""
+    injection, began_s = injected("true"), clock.monotonic_s()
+
+    injection.heal()
+
+    assert injection.proof().facts["down"] == {}
+    assert clock.monotonic_s() - began_s < 0.9

@@ -1,0 +1,194 @@
+"""Faults of the pipeline's process, with a process of ours in its place."""
+
+import signal
+import subprocess
+import sys
+from random import Random
+
+import psutil
+import pytest
+
+from chaos.common import clock
+from chaos.common.errors import DeadlineError
+from chaos.faults import pipeline_process
+from chaos.faults.declared.client import CrashPipeline, PausePipeline, ZombiePipeline
+from chaos.faults.pipeline_process import prepare_crash, prepare_pause, prepare_zombie
+from tests.unit.faults.wire import FakeRules, scene
+
+NOW = {"after": "0s"}
+
+
+class FakePipeline:
+    """A process that does nothing, and what was done to it."""
+
+    def __init__(self, *, obeys=True, knows=True):
+        self.obeys = obeys
+        self.knows = knows
+        self.done = []
+        self.process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+
+    def crash(self):
+        self.done.append("crash")
+        if self.obeys:
+            self.process.kill()
+            self.process.wait()
+        return self._pids
+
+    def restart(self):
+        self.done.append("restart")
+
+    def pause(self):
+        self.done.append("pause")
+        if self.obeys:
+            self.process.send_signal(signal.SIGSTOP)
+        return self._pids
+
+    def resume(self):
+        self.done.append("resume")
+        self.process.send_signal(signal.SIGCONT)
+
+    def take_over(self):
+        self.done.append("take_over")
+
+    def fenced(self):
+        self.done.append("asked")
+        return self.knows
+
+    @property
+    def _pids(self):
+        return {"pipeline": self.process.pid}
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def pipeline(request):
+    """Ended with the test, whatever state it is in."""
+    fake = FakePipeline(**getattr(request, "param", {}))
+    yield fake
+    fake.end()
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch):
+    """What does not come soon does not come."""
+    monkeypatch.setattr(pipeline_process, "_STOPS_WITHIN_S", 0.3)
+    monkeypatch.setattr(pipeline_process, "_FENCED_WITHIN_S", 0.3)
+
+
+def aimed(prepare, fault, pipeline):
+    """An injection of this fault at this pipeline."""
+    return prepare(fault, scene(FakeRules(), pipeline=lambda: pipeline), Random(1))
+
+
+def crash(pipeline):
+    """A crash, restarted at once."""
+    return aimed(prepare_crash, CrashPipeline(kind="crash_pipeline", when=NOW, restart_after="0s"), pipeline)
+
+
+def test_a_crash_is_proved_by_processes_that_are_gone(pipeline):
+    """And healed by a start."""
+    crashed = crash(pipeline)
+
+    crashed.inject()
+    proof = crashed.proof()
+    crashed.heal()
+
+    assert (proof.bit, proof.facts) == (True, {"pids": {"pipeline": pipeline.process.pid}})
+    assert (pipeline.done, crashed.hold_s) == (["crash", "restart"], 0.0)
+
+
+@pytest.mark.parametrize("pipeline", [{"obeys": False}], indirect=True)
+def test_a_process_that_is_still_there_was_not_crashed(pipeline):
+    """The proof names it."""
+    crashed = crash(pipeline)
+
+    crashed.inject()
+
+    assert (crashed.proof().bit, crashed.proof().facts["alive"]) == (False, ["pipeline"])
+
+
+def test_a_pipeline_that_was_dead_already_was_not_crashed(pipeline, monkeypatch):
+    """Nothing was killed, so nothing is proved."""
+    monkeypatch.setattr(pipeline, "crash", dict)
+    crashed = crash(pipeline)
+
+    crashed.inject()
+
+    assert crashed.proof().bit is False
+
+
+def test_a_pause_is_proved_by_processes_that_stand_still(pipeline):
+    """It runs on after the heal."""
+    paused = aimed(prepare_pause, PausePipeline.model_validate({"kind": "pause_pipeline", "when": NOW, "for": "1s"}), pipeline)
+
+    paused.inject()
+    proof = paused.proof()
+    status = psutil.Process(pipeline.process.pid).status()
+    paused.heal()
+
+    assert (proof.bit, status, paused.hold_s) == (True, psutil.STATUS_STOPPED, 1.0)
+    assert pipeline.done == ["pause", "resume"]
+
+
+def zombie(pipeline):
+    """A zombie that is woken up after a second."""
+    declared = {"kind": "zombie_pipeline", "when": NOW, "for": "1s"}
+    return aimed(prepare_zombie, ZombiePipeline.model_validate(declared), pipeline)
+
+
+def test_a_zombie_is_fenced_after_it_woke_up(pipeline):
+    """Stopped, replaced, woken, told: in this order."""
+    injection = zombie(pipeline)
+
+    injection.inject()
+    assert injection.proof().bit
+    assert injection.heal() == {"fenced": ["pipeline"]}
+    assert pipeline.done == ["pause", "take_over", "resume", "asked"]
+
+
+@pytest.mark.parametrize("pipeline", [{"knows": False}], indirect=True)
+def test_a_zombie_that_nobody_fences_is_an_error_of_the_heal(pipeline):
+    """It would write beside its successor for ever."""
+    injection = zombie(pipeline)
+    injection.inject()
+    injection.proof()
+
+    with pytest.raises(DeadlineError, match="the zombie to be fenced"):
+        injection.heal()
+
+
+@pytest.mark.parametrize("pipeline", [{"obeys": False}], indirect=True)
+def test_a_zombie_that_never_stood_still_gets_no_successor(pipeline):
+    """Two of them at work would be another experiment; its heal waits for no fencing."""
+    injection = zombie(pipeline)
+    injection.inject()
+
+    with pytest.raises(DeadlineError, match="the pipeline to stand still"):
+        injection.proof()
+
+    assert injection.heal() == {}
+    assert "take_over" not in pipeline.done
+
+
+@pytest.mark.parametrize("waited_for", [False, True])
+def test_a_command_that_had_just_ended_need_not_stand_still(pipeline, monkeypatch, waited_for):
+    """Its parent is stopped and cannot ask for its exit code: a zombie, or gone; the pipeline itself must be stopped."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as command:
+        if not waited_for:
+            clock.wait_until(
+                lambda: psutil.Process(command.pid).status() == psutil.STATUS_ZOMBIE, within_s=5, reason="a zombie"
+            )
+        else:
+            command.wait()
+        both = {"pipeline": pipeline.process.pid, "pipeline-1": command.pid}
+        monkeypatch.setattr(FakePipeline, "_pids", both)
+        paused = aimed(prepare_pause, PausePipeline(kind="pause_pipeline", when=NOW, **{"for": "1s"}), pipeline)
+
+        paused.inject()
+        proof = paused.proof()
+        paused.heal()
+
+    assert (proof.bit, proof.facts) == (True, {"pids": {"pipeline": pipeline.process.pid}})

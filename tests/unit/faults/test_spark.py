@@ -1,0 +1,282 @@
+"""Which executors and workers a fault means, what its proof demands, and what its heal leaves behind."""
+
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from chaos.cluster.spark import Executor, lives
+from chaos.cluster.spark_rest import ExecutorState
+from chaos.common import clock
+from chaos.common.errors import DeadlineError, InjectionError
+from chaos.faults import executors as aiming
+from chaos.faults import spark_daemons
+from chaos.faults.base import Scene
+from chaos.faults.catalogue import APPROACHES, CATALOGUE, prepare
+from chaos.faults.declared.spark import CrashMaster, CrashWorker, ExecutorFault
+from chaos.faults.executors import resolve_executors, wait_until_back
+from chaos.faults.spark_executors import PausedExecutors
+from chaos.grammar.targets import executor_target, worker_target
+
+# A JVM that waits for its daemon as Java's process reaper does, the daemon in a process group of its own, two workers.
+FAMILY = """\
+import os, time
+if os.fork():
+    os.wait()
+else:
+    os.setpgid(0, 0)
+    for _ in range(2):
+        if os.fork() == 0:
+            break
+time.sleep(60)
+"""
+
+
+@dataclass
+class FakeApp:
+    """What the driver knows of its executors."""
+
+    id: str = "app-1"
+    tasks: list = field(default_factory=list)
+    states: dict = field(default_factory=dict)
+
+    def executors(self):
+        tasks = self.tasks.pop(0) if len(self.tasks) > 1 else (self.tasks or [{}])[0]
+        return self.states or {id_: ExecutorState(id_, active=True, active_tasks=number) for id_, number in tasks.items()}
+
+
+class Alive:
+    """A process that is there."""
+
+    pid = 4711
+
+    def __init__(self):
+        self.signals = []
+
+    def is_running(self):
+        return True
+
+    def status(self):
+        return psutil.STATUS_STOPPED if self.signals[-1:] == ["suspend"] else psutil.STATUS_SLEEPING
+
+    def suspend(self):
+        self.signals.append("suspend")
+
+    def resume(self):
+        self.signals.append("resume")
+
+
+def scene_of(app, *found):
+    """A scene whose cluster runs these executors; of several lists each is seen once, the last for ever."""
+    seen = list(found)
+
+    def executors():
+        return seen.pop(0) if len(seen) > 1 else seen[0]
+
+    spark = SimpleNamespace(executors=executors, numbers=(1, 2, 3))
+    return Scene(SimpleNamespace(spark=spark), {}, spark_app=lambda: app)
+
+
+def executor(number, worker=1, app="app-1"):
+    """One that runs, on a worker."""
+    return Executor(str(number), app, Alive(), worker)
+
+
+@pytest.mark.parametrize(
+    ("target", "ids"),
+    [("executor(all)", "01"), ("executor(busiest)", "1"), ("executor(2)", "1"), ("executor(1)", "0")],
+)
+def test_an_executor_target_means_executors_of_this_application(target, ids):
+    """The executor of another application, left over from a driver that died, is never meant."""
+    found = [executor(0, 1), executor(1, 2), executor(7, 2, app="app-0")]
+
+    chosen, words = resolve_executors(executor_target(target), scene_of(FakeApp(tasks=[{"0": 1, "1": 2}]), found), Random(1))
+
+    assert "".join(one.id for one in chosen) == ids
+    assert words.endswith(f"({target})")
+
+
+def test_the_busiest_executor_is_awaited_between_two_batches():
+    """The driver says for a moment that nobody has a task: to strike then would prove nothing."""
+    idle, busy = {"0": 0, "1": 0}, {"0": 0, "1": 1}
+    scene = scene_of(FakeApp(tasks=[idle, idle, busy]), [executor(0), executor(1, 2)])
+
+    ((chosen,), _) = resolve_executors(executor_target("executor(busiest)"), scene, Random(1))
+
+    assert chosen.id == "1"
+
+
+def test_executors_are_awaited_that_a_new_driver_does_not_have_yet():
+    """A fault that follows the death of a driver must find the executors of the next."""
+    scene = scene_of(FakeApp(), [executor(3, app="app-0")], [], [executor(0)])
+
+    (chosen, _) = resolve_executors(executor_target("executor(all)"), scene, Random(1))
+
+    assert [one.id for one in chosen] == ["0"]
+
+
+def test_an_executor_that_never_comes_is_an_error_that_names_it(monkeypatch):
+    """Nothing is broken then."""
+    monkeypatch.setattr(aiming, "_THERE_WITHIN_S", 0.01)
+
+    with pytest.raises(InjectionError, match=r"app-1 has no executor\(2\) now"):
+        resolve_executors(executor_target("executor(2)"), scene_of(FakeApp(), [executor(0, 1)]), Random(1))
+
+
+def test_the_driver_is_asked_before_the_moment_for_every_fault_that_asks_it():
+    """Its first answer takes seconds."""
+    families = [fault for fault in CATALOGUE if issubclass(fault, ExecutorFault)]
+
+    assert set(families) <= set(APPROACHES)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "active", "bit"),
+    [(1, True, True), (0, False, True), (1, False, True), (0, True, False)],
+    ids=["in a task", "missed", "both", "idle and not missed"],
+)
+def test_a_paused_executor_was_busy_or_is_missed(tasks, active, bit):
+    """One that was idle and wakes up before its heartbeat is overdue was never noticed by anybody."""
+    victim = executor(0)
+    app = FakeApp(states={"0": ExecutorState("0", active=active, active_tasks=tasks)})
+    paused = PausedExecutors("executor-0", 0.1, scene_of(app, [victim]), app, [victim], 1)
+    paused.inject()
+
+    proof = paused.proof()
+    app.states = {"0": ExecutorState("0", active=True, active_tasks=0)}
+    paused.heal()
+
+    assert proof.bit is bit
+    assert victim.process.signals == ["suspend", "resume"]
+
+
+def test_executors_are_back_once_the_driver_knows_them(monkeypatch):
+    """A JVM that starts is there long before it can be given a task: a fault that follows would find it half made."""
+    monkeypatch.setattr(aiming, "_BACK_WITHIN_S", 0.01)
+    starting = executor(1)
+
+    with pytest.raises(DeadlineError, match="replace the executors"):
+        wait_until_back(scene_of(None, [starting]), FakeApp(tasks=[{"0": 0}]), 1)
+    wait_until_back(scene_of(None, [starting]), FakeApp(tasks=[{"0": 0, "1": 0}]), 1)
+
+
+@pytest.mark.parametrize(("target", "numbers"), [("worker-2", [2]), ("worker(all)", [1, 2, 3])])
+def test_a_worker_target_means_workers(target, numbers):
+    """By number, or all that there are; and the executors that die with them are those of this application."""
+    fault = CrashWorker(kind="crash_worker", target=target, when={"after": "0s"})
+    found = [executor(0, 1), executor(1, 2)]
+    injection = prepare(fault, scene_of(FakeApp(), found), Random(1))
+
+    assert injection.numbers == numbers
+    assert [one.worker for one in injection.lost] == [number for number in numbers if number < 3]
+
+
+def test_any_worker_is_drawn_by_the_seed():
+    """The same seed, the same worker; another one comes in time."""
+    drawn = [spark_daemons._numbers(worker_target("worker(any)"), [1, 2, 3], Random(seed)) for seed in range(20)]
+
+    assert {number for (number,) in drawn} == {1, 2, 3}
+    assert drawn[3] == spark_daemons._numbers(worker_target("worker(any)"), [1, 2, 3], Random(3))
+
+
+@dataclass
+class FakeMaster:
+    """A master that died; it knows its applications again, or not."""
+
+    known: list
+    done: list = field(default_factory=list)
+    runs: bool = False
+
+    def alive(self):
+        return self.runs
+
+    def start(self):
+        self.runs = True
+        self.done.append("start")
+
+    def crash(self):
+        self.done.append("crash the driver")
+
+    def restart(self):
+        self.done.append("restart the driver")
+
+
+@pytest.mark.parametrize(
+    ("state", "known", "done"),
+    [
+        ("kept", ["app-1"], ["start"]),
+        ("lost", [], ["forget", "start", "crash the driver", "restart the driver"]),
+    ],
+)
+def test_a_driver_that_the_new_master_does_not_know_is_started_again_once(state, known, done):
+    """It would wait for executors for ever; a second heal must not end the one that works."""
+    master = FakeMaster(known)
+    spark = SimpleNamespace(
+        master_process=master,
+        forget=lambda: master.done.append("forget"),
+        unhealthy=list,
+        applications=lambda: known,
+    )
+    scene = Scene(SimpleNamespace(spark=spark), {}, spark_app=FakeApp, pipeline=lambda: master)
+    injection = prepare(CrashMaster(kind="crash_master", state=state, when={"after": "0s"}), scene, Random(1))
+
+    injection.heal()
+    injection.heal()
+
+    assert master.done == done
+
+
+def test_the_python_of_an_executor_is_found_below_its_jvm():
+    """The daemon is the child, the workers are its children; a dead one that nobody waited for is none of them."""
+    with family() as jvm:
+        found = Executor("0", "app-1", jvm)
+        (daemon,) = found.daemons()
+        workers = found.python_workers()
+
+        assert {worker.ppid() for worker in workers} == {daemon.pid}
+        assert len(workers) == 2
+        workers[0].kill()
+        clock.wait_until(lambda: not lives(workers[0]), within_s=5, reason="the worker to be gone")
+        assert found.python_workers() == [workers[1]]
+
+
+def test_workers_that_lost_their_daemon_first_stay_frozen_when_their_jvm_dies():
+    """A group of stopped processes that loses its last outer parent gets SIGHUP and SIGCONT: a zombie needs this order."""
+    with family() as jvm:
+        found = Executor("0", "app-1", jvm)
+        workers, (daemon,) = found.python_workers(), found.daemons()
+        daemon.kill()
+        clock.wait_until(lambda: not daemon.is_running(), within_s=5, reason="the daemon to be waited for")
+        for worker in workers:
+            worker.suspend()
+        clock.wait_until(lambda: stopped(workers) == 2, within_s=5, reason="the workers to stand still")
+        jvm.kill()
+        jvm.wait(5)
+
+        assert stopped(workers) == 2
+
+
+def stopped(processes):
+    """How many of them stand still."""
+    return sum(process.status() == psutil.STATUS_STOPPED for process in processes)
+
+
+@contextmanager
+def family():
+    """A process with a child and two grandchildren, gone afterwards."""
+    jvm = psutil.Popen([sys.executable, "-c", FAMILY], start_new_session=True, stdin=subprocess.DEVNULL)
+    try:
+        clock.wait_until(lambda: len(jvm.children(recursive=True)) == 3, within_s=10, reason="a family of four")
+        members = jvm.children(recursive=True)
+        yield jvm
+    finally:
+        for process in (*members, jvm):
+            if lives(process):
+                process.send_signal(signal.SIGKILL)
+        jvm.wait(5)

@@ -1,0 +1,180 @@
+import pytest
+
+from chaos.faults.declared.client import DeleteGroupOffsets, HangingTransaction, RebalanceStorm
+from chaos.faults.declared.spark import CrashMaster, CrashPythonWorker, CrashWorker, PauseExecutor, ZombieExecutor
+from chaos.faults.declared.storage import CrashBeforeCommit, DamageCheckpoint
+from chaos.grammar.targets import ExecutorTarget, WorkerTarget, executor_target, worker_target
+from chaos.scenario.plan import describe, from_json, plan, to_json
+from tests.unit.scenario.declared import HEAD, errors_in_fault, errors_of, read
+
+DECLARED = """\
+faults:
+      - {kind: crash_python_worker, when: {after: 1s}}
+      - {kind: pause_executor, target: executor(2), when: {after: 1s}, for: 14s}
+      - {kind: zombie_executor, target: executor(all), when: {request: Produce, nth: 9}, for: 3s}
+      - {kind: crash_worker, target: worker-2, when: {after: 1s}}
+      - {kind: crash_master, state: lost, when: {after: 1s}}
+      - {kind: damage_checkpoint, what: older_copy, restore_after: 4s, when: {progress: 20%}}
+      - {kind: damage_checkpoint, what: offsets_torn, repair: batch_removed, when: {progress: 20%}}
+      - {kind: crash_before_commit, when: {progress: 20%}}
+      - {kind: rebalance_storm, for: 10s, when: {after: 1s}}
+      - {kind: delete_group_offsets, repair: seeded, when: {after: 1s}}
+      - {kind: hanging_transaction, partition: 2, for: 5s, when: {after: 1s}}
+"""
+
+
+def test_every_fault_is_read_into_a_value_of_its_own() -> None:
+    """With the defaults that the documentation names."""
+    faults = read(DECLARED).scenarios[0].faults
+
+    kinds = (CrashPythonWorker, PauseExecutor, ZombieExecutor, CrashWorker, CrashMaster, DamageCheckpoint, DamageCheckpoint)
+    assert [type(fault) for fault in faults] == [
+        *kinds,
+        CrashBeforeCommit,
+        RebalanceStorm,
+        DeleteGroupOffsets,
+        HangingTransaction,
+    ]
+    python, pause, _, worker, master, older, torn, _, storm, _, hanging = faults
+    assert (python.target, pause.target, worker.target) == (
+        ExecutorTarget("busiest"),
+        ExecutorTarget("on", 2),
+        WorkerTarget("number", 2),
+    )
+    assert (worker.restart_after_s, master.state, older.restore_after_s, older.what_) == (2.0, "lost", 4.0, "older_copy")
+    assert (torn.repair, storm.every_s, hanging.transaction_timeout_s, hanging.end) == ("batch_removed", 1.0, 600.0, "aborted")
+
+
+def test_a_plan_says_what_will_be_done() -> None:
+    """The sentence that `chaos plan` prints names target, time and what is repaired."""
+    lines = describe(plan(read(DECLARED).scenarios[0], 1))
+
+    assert lines == [
+        "1 s after output flows: crash_python_worker of executor(busiest)",
+        "1 s after output flows: pause_executor executor(2) for 14 s",
+        "while Produce 9 is on the wire: zombie_executor executor(all), woken up after 3 s",
+        "1 s after output flows: crash_worker worker-2, restarted after 2 s",
+        "1 s after output flows: crash_master, its state lost, restarted after 2 s",
+        "at 20 % of the workload: damage_checkpoint older_copy, put back 4 s later, restarted after 1 s",
+        "at 20 % of the workload: damage_checkpoint offsets_torn, the torn batch removed, restarted after 1 s",
+        "at 20 % of the workload: crash_before_commit, restarted after 1 s",
+        "1 s after output flows: rebalance_storm every 1 s for 10 s",
+        "1 s after output flows: delete_group_offsets, then put back, restarted after 1 s",
+        "1 s after output flows: hanging_transaction in datasink-2 for 5 s, then aborted",
+    ]
+
+
+def test_a_schedule_is_read_back_as_it_was_written() -> None:
+    """`schedule.json` is what `chaos judge` plays again; a field's alias must not get lost on the way."""
+    schedule = plan(read(DECLARED).scenarios[0], 7)
+
+    assert from_json(to_json(schedule)) == schedule
+
+
+@pytest.mark.parametrize("text", ["executor(1)", "executor(4)", "executor(any)"])
+def test_an_executor_target_gives_its_text_back(text: str) -> None:
+    """Histories show targets as they were declared."""
+    assert str(executor_target(text)) == text
+
+
+@pytest.mark.parametrize("text", ["worker-1", "worker(any)", "worker(all)"])
+def test_a_worker_target_gives_its_text_back(text: str) -> None:
+    """Spaces do not count."""
+    assert str(worker_target(f" {text} ")) == text
+
+
+@pytest.mark.parametrize("text", ["worker-0", "worker", "worker(2)", "any", 3])
+def test_what_is_no_worker_is_refused(text: object) -> None:
+    """The message says what could have been written."""
+    with pytest.raises(ValueError, match=r"is no worker.*write worker\(any\), worker\(all\) or worker-2"):
+        worker_target(text)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (
+            "{kind: crash_worker, target: worker-3, when: {after: 1s}}",
+            "6:43: there is no worker-3; the workers are worker-1 to worker-2",
+        ),
+        (
+            "{kind: crash_executor, target: executor(3), when: {after: 1s}}",
+            "6:45: there is no worker-3; the workers are worker-1 to worker-2",
+        ),
+        (
+            "{kind: damage_checkpoint, what: older_copy, when: {after: 1s}}",
+            "6:14: a copy that is put back at once is not older: write restore_after: 4s",
+        ),
+        (
+            "{kind: damage_checkpoint, what: lost, restore_after: 2s, when: {after: 1s}}",
+            "6:14: restore_after belongs to what: older_copy; lost has no copy",
+        ),
+        (
+            "{kind: damage_checkpoint, what: lost, repair: batch_removed, when: {after: 1s}}",
+            "6:14: repair belongs to what: offsets_torn; Spark starts by itself after lost",
+        ),
+        (
+            "{kind: hanging_transaction, for: 1s, transaction_timeout: 20m, when: {after: 1s}}",
+            "6:72: brokers allow no transaction to be open for longer than 15m",
+        ),
+    ],
+)
+def test_a_mistake_is_shown_where_it_is(fault: str, error: str) -> None:
+    """A worker that is not there, a repair of what needs none, a timeout that the broker refuses."""
+    assert errors_in_fault(fault) == [f"scenarios.yaml:{error}"]
+
+
+def test_a_worker_that_is_there_because_the_system_is_larger() -> None:
+    """The bound follows from what is declared."""
+    four = "system: {spark: {workers: 3}}\n"
+    fault = "    faults: [{kind: crash_worker, target: worker-4, when: {after: 1s}}]\n"
+
+    assert errors_of(four + HEAD + fault) == ["scenarios.yaml:7:43: there is no worker-4; the workers are worker-1 to worker-3"]
+
+
+STOCK = "{kind: spark_square, delivery: at_least_once}"
+APPLICATION = "{kind: consume_transform_produce}"
+ALONE = "{kind: fill_source}"
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "fault", "error"),
+    [
+        (STOCK, "kind: crash_python_worker", "Spark's stock sink runs in the JVM: there is no Python worker"),
+        (
+            STOCK,
+            "kind: crash_before_commit",
+            "the stock sink commits nothing; write kind: damage_checkpoint, what: commit_deleted",
+        ),
+        (
+            STOCK,
+            "kind: delete_group_offsets",
+            "this pipeline keeps its position in no consumer group: there is no group to break",
+        ),
+        (APPLICATION, "kind: crash_worker", "this pipeline runs on no Spark: there is no executor to crash"),
+        (APPLICATION, "kind: damage_checkpoint, what: lost", "this pipeline runs on no Spark: it has no checkpoint"),
+        (
+            ALONE,
+            "kind: hanging_transaction, for: 1s",
+            "there is no pipeline to break: the loader alone is under test, and it keeps the ledger",
+        ),
+        (
+            ALONE,
+            "kind: rebalance_storm, for: 1s",
+            "there is no pipeline to break: the loader alone is under test, and it keeps the ledger",
+        ),
+    ],
+)
+def test_a_fault_that_could_not_bite_this_pipeline(pipeline: str, fault: str, error: str) -> None:
+    """What is known to be absent is no target: better said now than after a run that proved nothing."""
+    text = HEAD.replace("{kind: spark_square}", pipeline) + f"    faults: [{{{fault}, when: {{after: 1s}}}}]\n"
+
+    (line,) = errors_of(text)
+    assert line.split(": ", 1)[1] == error
+
+
+def test_speculation_is_declared_with_the_pipeline() -> None:
+    """It is a setting of the driver, and off unless it is asked for."""
+    text = HEAD.replace("{kind: spark_square}", "{kind: spark_square, speculation: 1}")
+
+    assert errors_of(text) == ["scenarios.yaml:5:49: 1 is neither true nor false"]

@@ -1,0 +1,121 @@
+"""A wire without brokers: links, and a rule book whose frames the test sends itself."""
+
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from types import SimpleNamespace
+
+from chaos.cluster.rules import Rule, Trip
+from chaos.faults.base import Scene
+
+SETTLED = {"deliver": "delivered", "drop": "dropped", "close": "closed"}
+
+
+@dataclass(frozen=True)
+class FakeLink:
+    """One ordered pair."""
+
+    source: str
+    broker: int
+
+    @property
+    def name(self):
+        return f"{self.source}->broker-{self.broker}"
+
+
+def links(brokers=2):
+    """Of two clients to each broker, and of each broker to each."""
+    numbers = range(1, brokers + 1)
+    return tuple(
+        FakeLink(source, number) for source in ("app", "loader", *(f"broker-{n}" for n in numbers)) for number in numbers
+    )
+
+
+def trip(link="app->broker-1", api="EndTxn", **changes):
+    """A frame that is held now."""
+    held = Trip(link, api, 3, 17, "a", "app-0", 5_000_000, 0, 0, 0, "held", None)
+    return replace(held, **changes)
+
+
+@dataclass
+class FakeRules:
+    """As `chaos.cluster.rules.RuleBook`.
+
+    Attributes:
+        sends: the frame that comes as soon as a rule is armed; None when none comes.
+        done: what was done to the book, in order.
+        refuses: a method -> what it raises.
+    """
+
+    sends: Trip | None = field(default_factory=trip)
+    unreadable: int = 0
+    passed: int = 0
+    done: list = field(default_factory=list)
+    refuses: dict = field(default_factory=dict)
+    armed: dict[str, Rule] = field(default_factory=dict)
+    tripped: dict[str, list[Trip]] = field(default_factory=dict)
+    lock: Lock = field(default_factory=Lock)
+
+    def arm(self, name, rule):
+        own = f"{name}#{len(self.done)}"
+        self._did("arm", name)
+        self.armed[own] = rule
+        if self.sends:
+            self.tripped[own] = [self.sends]
+        return own
+
+    def release(self, name, how):
+        self._did(how, name)
+        self._settle(name, SETTLED[how])
+
+    def disarm(self, *names):
+        for name in names:
+            self._did("disarm", name)
+            self.armed.pop(name, None)
+            self._settle(name, "delivered")
+
+    def trips(self, name):
+        return list(self.tripped.get(name, []))
+
+    def sent(self, _api, _links):
+        return self.passed
+
+    def unparsed(self, _links):
+        return self.unreadable
+
+    def _settle(self, name, outcome):
+        with self.lock:
+            self.tripped[name] = [
+                replace(one, outcome=outcome) if one.outcome == "held" else one for one in self.tripped.get(name, [])
+            ]
+
+    def _did(self, what, name):
+        self.done.append((what, name.split("#")[0]))
+        if what in self.refuses:
+            raise self.refuses[what]
+
+
+@dataclass
+class FakeFrame:
+    """A frame that a trigger holds; `answers` is what is known of it once it was let go."""
+
+    known: Trip | None
+    answers: dict = field(default_factory=dict)
+    name: str = "frame#1"
+    done: list = field(default_factory=list)
+
+    def trip(self):
+        return self.known
+
+    def let_go(self, how):
+        self.done.append(how)
+        if self.known:
+            self.known = replace(self.known, **{"outcome": SETTLED[how]} | self.answers)
+
+    def remove(self):
+        self.done.append("remove")
+
+
+def scene(rules, **changes):
+    """Two brokers, all links, and this rule book; `app` is under test."""
+    system = SimpleNamespace(rules=rules, links=links(), kafka=SimpleNamespace(numbers=(1, 2)))
+    return Scene(system, {}, client="app", **changes)

@@ -1,0 +1,100 @@
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from chaos.common.errors import ScenarioError
+from chaos.scenario.load import load_text
+from tests.unit.scenario.declared import HEAD, errors_in, errors_of, read
+
+LINE = re.compile(r"scenarios\.yaml:[1-9][0-9]*:[1-9][0-9]*: \S.*")
+FULL = HEAD + (
+    "    workload: {records: 100, rate: 50/s}\n"
+    '    faults: [{kind: cut_link, link: "spark->broker-1", for: 1s, when: {progress: 5%}}]\n'
+    "    expect: {gaps: invalid}\n"
+)
+
+
+def answer(text: str) -> list[str]:
+    """What is said of a text; nothing if it is right."""
+    try:
+        load_text(text, Path("scenarios.yaml"))
+    except ScenarioError as error:
+        return str(error).split("\n")
+    return []
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("title: B", "6:5: 'title' is here twice; keep one"),
+        ("tags: [a", "6:11: while parsing a flow sequence: expected ',' or ']', but got '<stream end>'"),
+        ("\ttags: [a]", "6:1: while scanning for the next token: found character '\\t' that cannot start any token"),
+        ("tags: *b", "6:11: found undefined alias 'b'"),
+        ("tags: [\x01]", "6:12: the character U+0001 is not allowed in YAML; remove it"),
+        ("? [a]", "6:7: a key is a word, no list and no mapping"),
+        ("? {a: {b: c}}", "6:7: a key is a word, no list and no mapping"),
+        ("workload: {records: !!int x}", "6:25: not readable: invalid literal for int() with base 10: 'x'"),
+    ],
+)
+def test_a_mistake_in_yaml_itself(line: str, error: str) -> None:
+    """YAML stops at its first mistake: one line, at the place where something can be mended."""
+    text = HEAD + (line if line.startswith("\t") else f"    {line}") + "\n"
+
+    assert errors_of(text) == [f"scenarios.yaml:{error}"]
+
+
+def test_two_documents_in_one_file() -> None:
+    """Only one is wanted; the second is not silently left out."""
+    assert errors_of(f"{HEAD}---\n{HEAD}") == [
+        "scenarios.yaml:6:1: expected a single document in the stream: but found another document"
+    ]
+
+
+def test_a_file_that_is_nested_without_end() -> None:
+    """It is refused in one line."""
+    assert errors_of("[" * 5000) == ["scenarios.yaml:1:1: this is nested too deeply"]
+
+
+def test_a_title_that_looks_like_a_date_is_a_text() -> None:
+    """YAML would make a date of it, or stumble over the thirteenth month."""
+    assert errors_of(HEAD.replace("title: A", "titel: 2026-13-45"))[1:] == [
+        "scenarios.yaml:4:5: 'titel' is not known here (did you mean title?)"
+    ]
+    assert load_text(HEAD.replace("title: A", "title: 2026-13-45"), Path("s")).scenarios[0].title == "2026-13-45"
+
+
+def test_anchors_and_merges_are_followed_to_where_the_value_stands() -> None:
+    """What several scenarios share may be written once; a mistake in it is shown where it was written."""
+    shared = read("workload: &w {records: 50}", "tags: [&t a, &t b]").scenarios[0]
+    text = HEAD + "    workload: &w {records: 0}\n  - {<<: {title: T}, name: b, pipeline: {kind: spark_square}, workload: *w}\n"
+
+    assert (shared.workload.records, shared.tags) == (50, ("a", "b"))
+    assert errors_of(text)[0] == "scenarios.yaml:6:28: 0 is too small; the least is 1"
+    assert errors_of(HEAD + "  - <<: {titel: T, workload: {records: 0}}\n    name: b\n    pipeline: {kind: fill_source}\n") == [
+        "scenarios.yaml:6:5: 'title' is missing",
+        "scenarios.yaml:6:10: 'titel' is not known here (did you mean title?)",
+        "scenarios.yaml:6:40: 0 is too small; the least is 1",
+    ]
+
+
+def test_a_key_without_value_is_shown_at_the_key() -> None:
+    """The value that is missing has no place of its own."""
+    assert errors_in("verify:", "tags: [a]") == ["scenarios.yaml:6:5: nothing is no list; write [ … ]"]
+
+
+@settings(deadline=None)  # the first example pays for imports
+@given(
+    place=st.integers(0, len(FULL)), removed=st.integers(0, 12), put=st.text("{}[]:,-&*!|>'\"%@#<~ \n\t\x00é12ae", max_size=4)
+)
+@example(place=0, removed=len(FULL), put="? [a]\n: b")
+@example(place=FULL.index("A"), removed=1, put="!x A")
+@example(place=FULL.index("100"), removed=3, put="9" * 5000)
+@example(place=FULL.index("title"), removed=0, put="~: 1\n    ")
+def test_no_text_gets_more_than_an_answer_in_lines(place: int, removed: int, put: str) -> None:
+    """A file is right, or every line of the answer has a place and a sentence; there is no traceback."""
+    text = FULL[:place] + put + FULL[place + removed :]
+
+    assert [line for line in answer(text) if not LINE.fullmatch(line)] == []

@@ -1,0 +1,160 @@
+import fcntl
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import PIPE
+
+import psutil
+import pytest
+
+from chaos.common import clock
+from chaos.common.errors import RuntimeUnavailableError
+from chaos.install import cache
+
+
+def test_the_cache_goes_where_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CHAOS_CACHE moves all parts; without it they are in the user's own cache."""
+    monkeypatch.setenv("CHAOS_CACHE", str(tmp_path))
+    assert cache.folder() == tmp_path
+
+    monkeypatch.delenv("CHAOS_CACHE")
+    assert cache.folder().name == "kafka-spark-chaos"
+
+
+def test_other_ingredients_have_another_digest() -> None:
+    """A part that is made of something else has another place; the same ingredients find the same place."""
+    assert cache.digest("a", "b") == cache.digest("a", "b")
+    assert len({cache.digest("a", "b"), cache.digest("b", "a"), cache.digest("ab"), cache.digest("a")}) == 4
+
+
+def test_a_part_is_made_once(tmp_path: Path) -> None:
+    """What is there is never made again."""
+    made: list[Path] = []
+    for _ in range(2):
+        cache.make(tmp_path / "part", made.append)
+
+    assert len(made) == 1
+
+
+def test_a_part_that_could_not_be_made_is_not_there(tmp_path: Path) -> None:
+    """An error on the way leaves nothing that the next run would take for a part."""
+
+    def broken(half: Path) -> None:
+        (half / "jar").touch()
+        raise OSError
+
+    with pytest.raises(OSError):  # noqa: PT011 - its own
+        cache.make(tmp_path / "part", broken)
+
+    assert not (tmp_path / "part").exists()
+
+
+def test_what_an_earlier_process_left_half_made_is_ignored_and_removed(tmp_path: Path) -> None:
+    """A process that was killed while it made a part leaves a folder that nobody trusts, whatever part it was for."""
+    for left in ("part.half", "other.half"):
+        (tmp_path / left).mkdir()
+        (tmp_path / left / "old").touch()
+
+    cache.make(tmp_path / "part", lambda half: (half / "new").touch())
+
+    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")) == ["part", "part/new", "sessions"]
+
+
+STARTS = """
+import os, signal, subprocess, sys
+from pathlib import Path
+from chaos.install import cache
+
+def make(half):
+    started = subprocess.Popen(["sleep", "100"], start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    print(started.pid, flush=True)
+    {end}
+
+cache.make(Path(sys.argv[1]) / "part", make)
+"""
+
+
+@pytest.mark.parametrize(
+    "end", ["os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGTERM)", "raise OSError", "pass"]
+)
+def test_what_is_started_for_a_part_ends_with_its_making(tmp_path: Path, end: str) -> None:
+    """A broker that is left over would keep its port, and no part would be made with one again."""
+    script = STARTS.replace("{end}", end)
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
+    pid = int(done.stdout)
+
+    clock.wait_until(lambda: gone(pid), within_s=15, reason="what was started to end")
+
+    assert (tmp_path / "part").exists() == (end == "pass")
+
+
+def test_what_an_earlier_process_left_running_is_ended(tmp_path: Path) -> None:
+    """Its warden was killed with it."""
+    with subprocess.Popen(
+        [sys.executable, "-c", STARTS.replace("{end}", "signal.pause()"), str(tmp_path)], stdout=PIPE
+    ) as first:
+        assert first.stdout is not None
+        left = psutil.Process(int(first.stdout.readline()))
+        for one in psutil.Process(first.pid).children():
+            if one != left:
+                one.kill()
+        first.kill()
+
+    cache.make(tmp_path / "part", lambda _half: None)
+
+    clock.wait_until(lambda: gone(left.pid), within_s=10, reason="what was left to end")
+    assert list((tmp_path / "sessions").iterdir()) == []
+
+
+def gone(pid: int) -> bool:
+    """Also where nobody asks for its exit code."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_two_processes_take_turns(tmp_path: Path) -> None:
+    """While one fills the cache another waits until it is done, and says so."""
+    code = (
+        "import sys; from pathlib import Path; from chaos.common import clock; from chaos.install import cache\n"
+        "with cache.locked(Path(sys.argv[1]), print):\n"
+        "    print('in', flush=True); sys.stdin.read(1); clock.pause(0.3); Path(sys.argv[1], 'done').touch()"
+    )
+    said: list[str] = []
+    with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdin is not None
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"in\n"
+        first.stdin.close()
+
+        with cache.locked(tmp_path, said.append):
+            assert (tmp_path / "done").exists()
+
+    assert said == [f"another process is filling {tmp_path}; waiting for it …"]
+
+
+def test_the_lock_ends_with_the_process_that_holds_it(tmp_path: Path) -> None:
+    """A process that was killed while it filled the cache blocks nobody."""
+    code = (
+        "import os, sys; from pathlib import Path; from chaos.install import cache\n"
+        "with cache.locked(Path(sys.argv[1]), print): os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False)
+    said: list[str] = []
+
+    with cache.locked(tmp_path, said.append), (tmp_path / "lock").open() as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    assert said == []
+
+
+def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    """The way out is named."""
+    (tmp_path / "file").touch()
+
+    with (
+        pytest.raises(RuntimeUnavailableError, match=r"file/cache cannot be written .*set CHAOS_CACHE"),
+        cache.locked(tmp_path / "file" / "cache", print),
+    ):
+        pass

@@ -1,0 +1,121 @@
+import os
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree, rmtree
+
+import pytest
+
+from chaos.install import class_archive_build, class_archives
+from chaos.install.class_archive_build import Ingredients
+from chaos.install.class_archives import QUICK
+
+
+@pytest.fixture
+def ingredients(tmp_path: Path) -> Ingredients:
+    """A JDK, a Spark, Kafka's jars and a connector, as far as an archive knows them."""
+    jdk, spark, kafka, connector = (tmp_path / name for name in ("jdk", "spark", "kafka", "connector"))
+    for folder in (jdk / "bin", spark / "jars", kafka, connector):
+        folder.mkdir(parents=True)
+    (jdk / "release").write_text('JAVA_VERSION="17.0.1"', encoding="utf-8")
+    connected = (connector / "y.jar", connector / "x.jar")
+    for jar in (spark / "jars" / "slf4j-api-2.jar", spark / "jars" / "spark.jar", kafka / "b.jar", kafka / "a.jar", *connected):
+        jar.touch()
+    return Ingredients(jdk / "bin" / "java", spark, kafka, connected)
+
+
+def test_without_an_archive_a_jvm_is_still_made_quick() -> None:
+    """No archive is no error anywhere."""
+    assert class_archives.options(None) == QUICK
+
+
+def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) -> None:
+    """`auto` instead of `on`, and no log line that a test of some output would stumble over."""
+    options = class_archives.options(tmp_path / "some.jsa")
+
+    assert options[: len(QUICK)] == QUICK
+    assert {f"-XX:SharedArchiveFile={tmp_path}/some.jsa", "-Xshare:auto", "-Xlog:cds=off"} <= set(options)
+
+
+def test_the_brokers_class_path_has_one_order(ingredients: Ingredients) -> None:
+    """An archive fits a class path jar by jar, so a wildcard, whose order nobody promises, will not do."""
+    jars = ingredients.kafka_jars
+
+    assert ingredients.class_paths()[class_archives.KAFKA] == f"{jars}/a.jar:{jars}/b.jar"
+
+
+def test_sparks_class_path_is_the_launchers(ingredients: Ingredients) -> None:
+    """Daemons share an archive with the drivers and executors that Spark's launcher starts."""
+    spark, connector = ingredients.spark_home, ingredients.connector_jars[0].parent
+
+    assert ingredients.class_paths()[class_archives.SPARK] == (
+        f"{connector}/y.jar:{connector}/x.jar:{spark}/conf:{spark}/jars/slf4j-api-2.jar:{spark}/jars/*"
+    )
+
+
+def test_an_archive_depends_on_jdk_and_jars(ingredients: Ingredients) -> None:
+    """A JDK that was updated in its place and a jar that was installed again both need another archive."""
+    described = [ingredients.described()]
+
+    def changed() -> None:
+        described.append(ingredients.described())
+
+    (ingredients.java.parent.parent / "release").write_text('JAVA_VERSION="17.0.2"', encoding="utf-8")
+    changed()
+    (ingredients.kafka_jars / "a.jar").write_bytes(b"another")
+    changed()
+    os.utime(ingredients.kafka_jars / "a.jar", (1, 1))
+    changed()
+    (ingredients.spark_home / "jars" / "new.jar").touch()
+    changed()
+    os.utime(ingredients.connector_jars[0], (1, 1))
+    changed()
+
+    assert len(set(described)) == 6
+    assert ingredients.described() == described[-1]
+
+
+def test_what_cannot_be_made_is_said_and_done_without(ingredients: Ingredients, tmp_path: Path) -> None:
+    """Class archives are a matter of speed: a Java that cannot make them stops nothing."""
+    ingredients.java.write_text("#!/bin/sh\necho no room; exit 3\n", encoding="utf-8")
+    ingredients.java.chmod(0o755)
+    folder, said = tmp_path / "archives", []
+    folder.mkdir()
+
+    class_archive_build.make(ingredients, folder, said.append)
+
+    (line,) = said
+    assert "every start will take longer" in line
+    assert "could not be formatted (3) no room (to try again, remove archives-*" in line
+    assert [one.name for one in folder.iterdir()] == ["made-for"]
+    assert class_archives.found(folder, class_archives.KAFKA) is None
+
+
+def test_archives_of_a_spark_that_is_gone_are_thrown_away(ingredients: Ingredients, tmp_path: Path) -> None:
+    """An environment that was removed leaves 250 MB; of one that is there, and of earlier versions, they are kept."""
+    ingredients.java.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+    ingredients.java.chmod(0o755)
+    cache, gone = tmp_path / "cache", copytree(ingredients.spark_home, tmp_path / "gone")
+    for name, home in (("gone", gone), ("here", ingredients.spark_home)):
+        (cache / name).mkdir(parents=True)
+        class_archive_build.make(replace(ingredients, spark_home=home), cache / name, lambda _line: None)
+    (cache / "earlier").mkdir()
+    (cache / "gone" / class_archives.SPARK).touch()
+    rmtree(gone)
+
+    class_archive_build.throw_away_useless(cache)
+
+    assert sorted(one.name for one in cache.iterdir()) == ["earlier", "here"]
+
+
+def test_an_archive_that_a_jvm_crashes_on_is_thrown_away(ingredients: Ingredients, tmp_path: Path) -> None:
+    """Whatever was written, each archive is tried on a JVM before it is kept."""
+    ingredients.java.write_text("#!/bin/sh\nexit 134\n", encoding="utf-8")
+    ingredients.java.chmod(0o755)
+    folder, said = tmp_path / "archives", []
+    folder.mkdir()
+    (folder / class_archives.SPARK).touch()
+
+    class_archive_build.make(ingredients, folder, said.append)
+
+    assert said[-1] == "class archive spark.jsa is thrown away: a JVM ended with 134 on it"
+    assert class_archives.found(folder, class_archives.SPARK) is None

@@ -1,0 +1,68 @@
+"""Which verifier is asked of which log, and which views are landed for it."""
+
+from types import SimpleNamespace
+from typing import get_args
+
+import pytest
+
+from chaos.common.errors import InconclusiveError
+from chaos.judging import landing
+from chaos.judging.judge import _applies, judge
+from chaos.scenario.model import VerifierName
+
+
+@pytest.mark.parametrize(
+    ("name", "subjects", "asked"),
+    [
+        ("duplicates", ["source", "sink"], ["source", "sink"]),
+        ("offsets", ["source", "sink"], ["sink"]),
+        ("ledger", ["source", "sink"], ["source"]),
+        ("ledger", ["source"], ["source"]),
+        ("offsets", ["source"], ["source"]),
+    ],
+)
+def test_a_verifier_is_asked_of_its_own_logs(name, subjects, asked):
+    """One that has no log of its own in this run is asked all the same: it says UNKNOWN, and is not silently left out."""
+    assert [subject for subject in subjects if _applies(name, subject, subjects)] == asked
+
+
+def test_a_run_that_was_never_landed(tmp_path):
+    """There is nothing to judge."""
+    scenario = SimpleNamespace(verify=("duplicates", "progress"))
+
+    with pytest.raises(InconclusiveError, match="there is no evidence: the run did not come that far"):
+        judge(None, scenario, tmp_path)
+
+
+def test_a_source_that_was_lost(tmp_path):
+    """What was wrong with it would not be said, and the sink alone might be VALID."""
+    (tmp_path / "evidence" / "sink").mkdir(parents=True)
+
+    with pytest.raises(InconclusiveError, match="evidence/source was there and was lost: run the scenario again"):
+        judge(None, SimpleNamespace(verify=("duplicates",)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("verify", "subject", "views"),
+    [
+        (("duplicates", "gaps", "ordering", "values", "offsets"), "sink", set()),
+        (("atomicity",), "sink", {"uncommitted", "batches"}),
+        (("gaps", "stability"), "source", {"again"}),
+        (("ledger",), "source", {"ledger"}),
+        (("ledger",), "sink", set()),
+        (get_args(VerifierName), "source", {"again", "batches", "ledger", "uncommitted"}),
+    ],
+)
+def test_only_what_a_verifier_needs_is_landed(verify, subject, views):
+    """An ordinary scenario reads each topic once."""
+    assert landing.needed(verify, subject) == views
+
+
+@pytest.mark.parametrize(("records", "compiled"), [(16_000, ("false", "NO_CODEGEN")), (1_800_000, ("true", "FALLBACK"))])
+def test_queries_are_compiled_where_that_pays(records, compiled):
+    """A soak has a hundred times the records of a scenario."""
+    conf = {}
+
+    landing.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
+
+    assert (conf["spark.sql.codegen.wholeStage"], conf["spark.sql.codegen.factoryMode"]) == compiled

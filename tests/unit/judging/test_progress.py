@@ -1,0 +1,127 @@
+"""Progress, from histories made by hand: how long a fault cost, what is too long, and what tells nothing."""
+
+import pytest
+
+from chaos.common.history import Event
+from chaos.judging import progress
+from chaos.judging.recovery import longest_blocked_s, longest_standstill_s, recoveries
+from verifiers.base import Verdict
+
+TOTAL = 100
+
+
+def history(*lines):
+    """Events from (second, what, value): ``sample`` with the committed output, or ``inject`` with a fault."""
+    return tuple(_event(index, *line) for index, line in enumerate(lines))
+
+
+def _event(index, second, what, value, high=None):
+    if what == "sample":
+        end = {"committed": value, "total": TOTAL, "written": TOTAL, "end": value, "high": value if high is None else high}
+        return Event(index, 1000 * second, float(second), "sampler", "info", "progress", end)
+    return Event(index, 1000 * second, float(second), "nemesis", "ok", "inject", {"fault": value})
+
+
+STEADY = ((0, "sample", 0), (1, "sample", 10), (2, "sample", 20))
+
+
+def test_a_recovery_ends_with_the_longest_standstill():
+    """Rows that were on their way when the fault came are no recovery."""
+    events = history(*STEADY, (3, "inject", "kill"), (4, "sample", 22), (11, "sample", 30), (12, "sample", 40))
+
+    (recovery,) = recoveries(events)
+
+    assert (recovery.fault, recovery.seconds, recovery.committed) == ("kill", 8.0, 20)
+
+
+def test_each_fault_pays_for_what_began_before_the_next_one():
+    """The second one's standstill is its own."""
+    events = history(
+        *STEADY, (3, "inject", "a"), (6, "sample", 30), (10, "inject", "b"), (11, "sample", 40), (30, "sample", 50)
+    )
+
+    assert [(one.fault, one.seconds) for one in recoveries(events)] == [("a", 8.0), ("b", 20.0)]
+
+
+def test_what_the_next_fault_made_longer_is_not_the_first_ones():
+    """The output went on every second until the next fault came: what it then waited for was that one."""
+    events = history(*STEADY, (3, "inject", "a"), (8, "sample", 30), (9, "sample", 31), (10, "inject", "b"), (50, "sample", 40))
+
+    assert [(one.fault, one.seconds) for one in recoveries(events)] == [("a", 5.0), ("b", 40.0)]
+
+
+def test_a_fault_that_cost_less_than_is_usual_is_over_with_the_first_growth():
+    """Some standstill is the longest in any run; it is the fault's only if there was none like it before."""
+    events = history(
+        (0, "sample", 0), (1, "sample", 10), (4, "sample", 20), (5, "inject", "a"), (6, "sample", 30), (9, "sample", 40)
+    )
+
+    assert [one.seconds for one in recoveries(events)] == [1.0]
+
+
+def test_an_output_that_was_put_back_has_not_grown():
+    """A leader that takes over tells less for a moment."""
+    events = history(*STEADY, (3, "inject", "kill"), (6, "sample", 7), (12, "sample", 20), (20, "sample", 21))
+
+    assert [one.seconds for one in recoveries(events)] == [17.0]
+
+
+@pytest.mark.parametrize(("slo_s", "verdict"), [(8.0, Verdict.VALID), (7.9, Verdict.INVALID)])
+def test_a_recovery_may_take_as_long_as_declared(slo_s, verdict):
+    """To the second, and the fault is named."""
+    events = history(*STEADY, (3, "inject", "kill"), (11, "sample", 30))
+
+    finding = progress.check(events, slo_s, TOTAL, "sink")
+
+    assert finding.verdict is verdict
+    assert finding.counts == {"slow recovery": int(verdict is Verdict.INVALID), "no recovery": 0}
+    assert [example.detail for example in finding.examples] == (["kill: 8.0 s, 7.9 s are allowed"] if finding.count else [])
+
+
+def test_an_output_that_never_grows_again_is_no_recovery():
+    """Unless there was nothing left to come."""
+    halted = progress.check(history(*STEADY, (3, "inject", "kill")), 60, TOTAL, "sink")
+    through = progress.check(history(*STEADY, (3, "sample", TOTAL), (4, "inject", "kill")), 60, TOTAL, "sink")
+
+    assert (halted.verdict, halted.counts["no recovery"]) == (Verdict.INVALID, 1)
+    assert halted.examples[0].detail == "kill: the output never grew again after 20 of 100"
+    assert through.verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ((), "the output never grew"),
+        (((0, "sample", 0),), "the output never grew"),
+        (((0, "sample", 0), (1, "inject", "kill"), (2, "sample", 10)), "nothing was committed before kill"),
+    ],
+)
+def test_a_run_that_was_not_under_way_tells_nothing(lines, why):
+    """A fault in an idle system proves nothing about recovery."""
+    finding = progress.check(history(*lines), 60, TOTAL, "sink")
+
+    assert finding.verdict is Verdict.UNKNOWN
+    assert finding.note.startswith(why)
+
+
+def test_a_blocked_last_stable_offset_is_a_standstill_below_records():
+    """Records are there, and no read_committed reader gets them; a standstill with nothing above it blocks nobody."""
+    events = history(
+        (0, "sample", 10),
+        (1, "sample", 20),
+        (2, "sample", 20, 30),
+        (7, "sample", 20, 60),
+        (9, "sample", 60),
+        (30, "sample", 70),
+    )
+
+    assert longest_blocked_s(events) == 5.0
+    assert longest_standstill_s(events) == 21.0
+
+
+def test_the_note_tells_how_long_it_stood_still():
+    """Also of a run that is as it must be."""
+    finding = progress.check(history(*STEADY, (6, "sample", 30)), 60, TOTAL, "sink")
+
+    assert finding.note == "longest standstill 4.0 s, last stable offset blocked for 0.0 s"
+    assert finding.checked == 3

@@ -1,0 +1,123 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+FOR_EVER = "while :; do sleep 0.1; done"
+COUNT = "echo >> runs; runs=$(wc -l < runs)"
+
+
+class Supervisor:
+    """The real one, with shell scripts for copies."""
+
+    def __init__(self, folder: Path, scripts: tuple[str, ...], options: tuple[str, ...]) -> None:
+        copies = json.dumps([["sh", "-c", script] for script in scripts])
+        argv = (sys.executable, "-m", "pipelines.command.supervisor", "--copies", copies, *options)
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
+        self.process = subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment)
+
+    def hear(self, event: str) -> dict[str, Any]:
+        """The next message of this kind; fails when it ends without."""
+        for message in self.rest():
+            if message["event"] == event:
+                return message
+        raise AssertionError(event)
+
+    def rest(self) -> Iterator[dict[str, Any]]:
+        """All further messages."""
+        assert self.process.stdout is not None
+        return (json.loads(line) for line in iter(self.process.stdout.readline, "") if line.startswith('{"event"'))
+
+
+@pytest.fixture
+def supervise(tmp_path):
+    """Starts supervisors; none is left."""
+    started = []
+
+    def start(*scripts: str, options: tuple[str, ...] = ()) -> Supervisor:
+        started.append(Supervisor(tmp_path, scripts, options))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.wait()
+        one.process.stdout.close()
+
+
+def test_it_hands_on_sigterm_and_ends_with_success(supervise):
+    """Nobody is left behind."""
+    supervisor = supervise(FOR_EVER, FOR_EVER)
+    pids = supervisor.hear("started")["pids"]
+
+    supervisor.process.terminate()
+
+    assert [message["event"] for message in supervisor.rest()] == ["stopped"]
+    assert supervisor.process.wait(10) == 0
+    assert not any(psutil.pid_exists(pid) for pid in pids)
+
+
+def test_it_outlives_copies_that_have_done_their_work(supervise):
+    """A pipeline runs until it is told to stop, and what it read to the end may grow."""
+    supervisor = supervise("exit 0")
+
+    assert supervisor.hear("ended") == {"event": "ended", "copy": 0, "code": 0}
+    assert supervisor.process.poll() is None
+    supervisor.process.terminate()
+    assert supervisor.process.wait(10) == 0
+
+
+def test_a_copy_that_dies_is_started_again_a_few_times(supervise):
+    """Then the supervisor gives up, and the other copies end with it."""
+    supervisor = supervise(FOR_EVER, "exit 3", options=("--restarts", "1"))
+    other = supervisor.hear("started")["pids"][0]
+
+    said = list(supervisor.rest())
+
+    assert [(message["event"], message.get("code")) for message in said] == [
+        ("ended", 3),
+        ("restarted", None),
+        ("ended", 3),
+        ("stopped", None),
+    ]
+    assert said[-1]["why"] == "copy 1 died 2 times"
+    assert supervisor.process.wait(10) == 1
+    assert not psutil.pid_exists(other)
+
+
+def test_a_copy_that_is_killed_says_by_what(supervise):
+    """A negative exit code is a signal."""
+    supervisor = supervise(FOR_EVER, options=("--restarts", "1"))
+    pid = supervisor.hear("started")["pids"][0]
+
+    os.kill(pid, signal.SIGKILL)
+
+    assert supervisor.hear("ended")["code"] == -signal.SIGKILL
+    assert supervisor.hear("restarted")["pid"] != pid
+
+
+def test_one_that_repeats_counts_no_restart_for_success(supervise, tmp_path):
+    """Its third run is no third failure."""
+    supervisor = supervise(f"{COUNT}; test $runs -lt 3", options=("--restarts", "0", "--repeat"))
+
+    codes = [message["code"] for message in supervisor.rest() if message["event"] == "ended"]
+
+    assert codes == [0, 0, 1]
+    assert (tmp_path / "runs").read_text(encoding="utf-8") == "\n\n\n"
+
+
+def test_copies_die_with_a_supervisor_that_is_killed(supervise):
+    """One that went on alone would be a second pipeline beside the restarted one."""
+    supervisor = supervise(FOR_EVER)
+    copy = psutil.Process(supervisor.hear("started")["pids"][0])
+
+    supervisor.process.kill()
+
+    assert psutil.wait_procs([copy], timeout=5)[1] == []

@@ -1,0 +1,44 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.base import Endpoints, Topics
+from pipelines.loader.pipeline import FillSource, _parsed
+from pipelines.loader.process import settings
+
+ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
+TOPICS = Topics("source", "sink", 3)
+
+
+@pytest.mark.parametrize("idempotence", [True, False])
+def test_the_process_understands_its_command(monkeypatch: pytest.MonkeyPatch, idempotence: bool) -> None:  # noqa: FBT001
+    """What the description asks for is what the process does, idempotence most of all."""
+    command = FillSource(20_000, 2500.5, idempotence).command(ENDPOINTS, TOPICS, Path("/run"))
+
+    assert command.argv[:3] == (sys.executable, "-m", "pipelines.loader.pipeline")
+    monkeypatch.setattr(sys, "argv", list(command.argv[2:]))
+    assert vars(_parsed()) == {
+        "bootstrap": "link:9092",
+        "topic": "source",
+        "partitions": 3,
+        "records": 20_000,
+        "rate": 2500.5,
+        "ledger": Path("/run/ledger.csv"),
+        "no_idempotence": not idempotence,
+        "acks": "all",
+        "batch_records": None,
+        "in_flight": 5,
+    }
+
+
+def test_exact_counts_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One record in a request, one request under way: what a lost answer or a dead leader costs is exact."""
+    command = FillSource(20, 100.0, False, "1", 1, 1).command(ENDPOINTS, TOPICS, Path("/run"))  # noqa: FBT003
+
+    monkeypatch.setattr(sys, "argv", list(command.argv[2:]))
+    parsed = _parsed()
+    assert (parsed.acks, parsed.batch_records, parsed.in_flight) == ("1", 1, 1)
+    exact = settings("link:9092", idempotence=False, acks="1", batch_records=1, in_flight=1)
+    assert exact["batch.num.messages"] == exact["max.in.flight.requests.per.connection"] == 1
+    assert (exact["acks"], exact["linger.ms"]) == ("1", 0)

@@ -1,0 +1,81 @@
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from pipelines.spark_square import driver
+from pipelines.spark_square.driver import _RESTARTS, _run
+
+SPARK: Any = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app-1", uiWebUrl="http://127.0.0.9:4040"))
+ARGUMENTS = Namespace(delivery="exactly_once")
+
+
+@dataclass
+class Queries:
+    """Queries of which the first ones die, and what is said meanwhile."""
+
+    deaths: int = 0
+    started: int = 0
+    stopped: int = 0
+    said: list[dict[str, Any]] = field(default_factory=list)
+
+    def start(self, _spark: object, _arguments: Namespace) -> "Queries":
+        self.started += 1
+        return self
+
+    def awaitTermination(self, _timeout_s: float) -> bool:  # noqa: N802 - Spark's name
+        if self.started <= self.deaths:
+            raise StreamingQueryException("no leader")
+        return False
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+    def say(self, event: str, **value: Any) -> None:
+        self.said.append({"event": event, **value})
+
+
+@pytest.fixture
+def queries(monkeypatch: pytest.MonkeyPatch) -> Queries:
+    """Queries in the place of Spark's."""
+    queries = Queries()
+    monkeypatch.setattr(driver, "_start_exactly_once", queries.start)
+    monkeypatch.setattr(driver, "say", queries.say)
+    return queries
+
+
+def after(turns: int) -> Iterator[bool]:
+    """Told to stop after some turns."""
+    yield from (turn >= turns for turn in range(turns + 1))
+
+
+def test_it_says_where_its_application_is_and_stops_its_query_when_told(queries: Queries) -> None:
+    """Whoever breaks executors needs the application; a query left running would write after its end was announced."""
+    _run(SPARK, ARGUMENTS, after(3).__next__)
+
+    assert queries.said == [{"event": "started", "app_id": "app-1", "ui": "http://127.0.0.9:4040"}]
+    assert (queries.started, queries.stopped) == (1, 1)
+
+
+def test_a_query_that_dies_is_started_again_and_said_so(queries: Queries) -> None:
+    """An outage longer than Spark's retries ends the query and must not end the pipeline."""
+    queries.deaths = _RESTARTS
+
+    _run(SPARK, ARGUMENTS, after(_RESTARTS + 2).__next__)
+
+    told = [(one["restarts"], "no leader" in one["error"]) for one in queries.said if one["event"] == "restarted"]
+    assert told == [(number, True) for number in range(1, _RESTARTS + 1)]
+    assert (queries.started, queries.stopped) == (_RESTARTS + 1, 1)
+
+
+def test_a_query_that_dies_too_often_ends_the_pipeline(queries: Queries) -> None:
+    """A pipeline that never works would be restarted for ever, and its process must not end as if all were well."""
+    queries.deaths = _RESTARTS + 1
+
+    with pytest.raises(StreamingQueryException):
+        _run(SPARK, ARGUMENTS, lambda: False)
+    assert queries.stopped == 0

@@ -1,0 +1,110 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from pipelines.base import Endpoints, Topics
+from pipelines.spark_square.pipeline import SparkSquare, checkpointed
+
+TOPICS = Topics("source", "sink", 3)
+ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """An empty checkpoint."""
+    for name in ("offsets", "commits"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def plan(checkpoint: Path, batch: int, ends: str) -> None:
+    """Spark's plan of a batch, as `OffsetSeqLog` writes it."""
+    metadata = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
+    (checkpoint / "offsets" / str(batch)).write_text(f"v1\n{metadata}\n{ends}", encoding="utf-8")
+
+
+def commit(checkpoint: Path, batch: int) -> None:
+    """Spark's word that all tasks of a batch ended."""
+    (checkpoint / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}', encoding="utf-8")
+
+
+def test_the_newest_committed_batch_counts(checkpoint: Path) -> None:
+    """A batch that is planned and not committed may be written in part, so it is no progress; 10 comes after 9."""
+    for batch, end in ((9, 90), (10, 100), (11, 110)):
+        plan(checkpoint, batch, f'{{"source":{{"1":{end},"0":{end + 1}}}}}')
+    for batch in (9, 10):
+        commit(checkpoint, batch)
+
+    assert checkpointed(checkpoint, "source") == {0: 101, 1: 100}
+
+
+def test_nothing_is_committed_before_the_first_batch(tmp_path: Path) -> None:
+    """A checkpoint that is not there yet is no error."""
+    assert checkpointed(tmp_path / "checkpoint", "source") == {}
+
+
+def test_files_that_are_no_batches_are_passed_over(checkpoint: Path) -> None:
+    """Spark writes checksums and temporary files beside its logs."""
+    plan(checkpoint, 3, '{"source":{"0":30}}')
+    commit(checkpoint, 3)
+    for name in (".3.crc", "4.tmp", ".4.0f2e.tmp"):
+        (checkpoint / "commits" / name).write_text("v1", encoding="utf-8")
+
+    assert checkpointed(checkpoint, "source") == {0: 30}
+
+
+@pytest.mark.parametrize("torn", ["", "v1", "v1\n", '{"source":{"0":4', '{"another":{"0":40}}'])
+def test_a_torn_plan_counts_as_absent(checkpoint: Path, torn: str) -> None:
+    """Older progress is a safe answer, an exception or an invented position is not."""
+    plan(checkpoint, 3, '{"source":{"0":30}}')
+    (checkpoint / "offsets" / "4").write_text(torn, encoding="utf-8")
+    for batch in (3, 4):
+        commit(checkpoint, batch)
+
+    assert checkpointed(checkpoint, "source") == {0: 30}
+
+
+def test_a_commit_without_its_plan_counts_as_absent(checkpoint: Path) -> None:
+    """Without the plan nobody knows how far the batch went."""
+    plan(checkpoint, 3, '{"source":{"0":30}}')
+    for batch in (3, 4):
+        commit(checkpoint, batch)
+
+    assert checkpointed(checkpoint, "source") == {0: 30}
+
+
+def test_at_least_once_reads_the_checkpoint_in_its_folder(checkpoint: Path) -> None:
+    """It is where the driver was told to keep it."""
+    plan(checkpoint, 0, '{"source":{"0":5}}')
+    commit(checkpoint, 0)
+    folder = checkpoint.parent / "run"
+    folder.mkdir()
+    checkpoint.rename(folder / "checkpoint")
+
+    assert SparkSquare("at_least_once").positions(ENDPOINTS, TOPICS, folder) == {0: 5}
+
+
+def test_exactly_once_asks_the_group_through_the_audit_listener(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A fault on the pipeline's links must not hide its progress, and an open commit must be waited for."""
+    asked: list[dict[str, Any]] = []
+
+    class Group:
+        def __init__(self, settings: dict[str, Any]) -> None:
+            asked.append(settings)
+
+        def committed(self, _asked: list[TopicPartition], *, timeout: float) -> list[TopicPartition]:
+            assert timeout > 0
+            return [TopicPartition("source", 0, 7), TopicPartition("source", 1, -1001), TopicPartition("source", 2, 0)]
+
+        def close(self) -> None:
+            asked.append({"closed": True})
+
+    monkeypatch.setattr("pipelines.spark_square.pipeline.Consumer", Group)
+
+    assert SparkSquare("exactly_once").positions(ENDPOINTS, TOPICS, tmp_path) == {0: 7, 2: 0}
+    settings, closed = asked
+    assert (settings["bootstrap.servers"], settings["group.id"]) == ("broker:9092", "sink-square")
+    assert settings["isolation.level"] == "read_committed"
+    assert closed == {"closed": True}

@@ -1,0 +1,107 @@
+import pyarrow as pa
+import pytest
+
+from pipelines.spark_square import sink
+from pipelines.spark_square.sink import Sink, transactional_id
+from tests.unit.pipelines.kafka import Broker
+
+
+@pytest.fixture
+def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
+    """What the sink's clients talk to."""
+    broker = Broker()
+    monkeypatch.setattr(sink, "Producer", broker.producer)
+    monkeypatch.setattr(sink, "Consumer", broker.consumer)
+    return broker
+
+
+def batch(*offsets: int, partition: int = 1) -> pa.RecordBatch:
+    """Rows of one source partition, as Spark hands them to the sink."""
+    columns = {
+        "topic": pa.array(["source" for _ in offsets], pa.string()),
+        "partition": pa.array([partition for _ in offsets], pa.int32()),
+        "offset": pa.array(offsets, pa.int64()),
+        "key": pa.array([b"k%d" % offset for offset in offsets], pa.binary()),
+        "value": pa.array([b"v%d" % offset for offset in offsets], pa.binary()),
+    }
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def written(*batches: pa.RecordBatch) -> list[dict[str, int]]:
+    """What a task of the sink answers."""
+    write = Sink("broker:9092", "app", "sink").writer()
+    return [row for answer in write(iter(batches)) for row in answer.to_pylist()]
+
+
+def test_the_steps_come_in_the_order_of_the_algorithm(broker: Broker) -> None:
+    """The position is asked for after the fencing and before the first row: any other order can write twice."""
+    written(batch(0, 1))
+
+    clients, steps = broker.calls[:2], broker.names[2:]
+    assert clients == [("producer", "app-source-1"), ("consumer", "app", "read_committed")]
+    before = ["init_transactions", "committed", "begin_transaction"]
+    assert steps == [*before, "produce", "produce", "send_offsets", "commit_transaction", "close"]
+
+
+def test_rows_that_are_in_the_sink_already_are_skipped(broker: Broker) -> None:
+    """A retry after a commit that Spark never heard of writes only what lies behind the committed position."""
+    broker.position = 12
+
+    answer = written(batch(10, 11), batch(12, 13))
+
+    assert broker.produced == [("sink", 1, b"k12", b"v12"), ("sink", 1, b"k13", b"v13")]
+    assert answer == [{"part": 1, "attempt": 0, "skipped": 2, "sent": 2}]
+
+
+def test_the_position_is_committed_in_the_transaction_of_its_rows(broker: Broker) -> None:
+    """It is exclusive, and stands behind the last row even where offsets have holes."""
+    written(batch(3, 4), batch(9))
+
+    assert ("send_offsets", [("source", 1, 10)], "metadata of the group") in broker.calls
+
+
+def test_a_task_that_skips_everything_moves_no_position(broker: Broker) -> None:
+    """Its rows may end before the committed position, which must never go back."""
+    broker.position = 100
+
+    answer = written(batch(10, 11))
+
+    assert "send_offsets" not in broker.names
+    assert answer == [{"part": 1, "attempt": 0, "skipped": 2, "sent": 0}]
+
+
+def test_an_empty_task_fences_nobody(broker: Broker) -> None:
+    """A task without rows knows no partition, so it must not touch Kafka at all."""
+    assert written(batch()) == []
+    assert broker.calls == []
+
+
+def test_a_missing_position_is_an_error(broker: Broker) -> None:
+    """To begin anywhere would be a guess: at 0 it duplicates, at the end it loses."""
+    broker.position = -1001
+
+    with pytest.raises(RuntimeError, match=r"no position in source-1.*never seeded.*expired"):
+        written(batch(0))
+    assert "begin_transaction" not in broker.names
+
+
+def test_rows_of_two_partitions_in_one_task_are_an_error(broker: Broker) -> None:
+    """After a repartition one position would stand for both, and two tasks would fence each other for ever."""
+    with pytest.raises(RuntimeError, match="rows of source-2 and -1 are in one task"):
+        written(batch(0), batch(0, partition=2))
+    assert "commit_transaction" not in broker.names
+
+
+@pytest.mark.parametrize("step", ["init_transactions", "committed", "send_offsets"])
+def test_an_error_ends_the_task_before_the_commit(broker: Broker, step: str) -> None:
+    """Spark must see it and try again with a new producer; nothing is repaired in place."""
+    broker.fails_at = step
+
+    with pytest.raises(RuntimeError, match=step):
+        written(batch(0))
+    assert "commit_transaction" not in broker.names
+
+
+def test_a_transactional_id_belongs_to_one_source_partition() -> None:
+    """It says nothing of batch or attempt, or a retry would not fence the attempt before it."""
+    assert transactional_id("app", "source", 2) == "app-source-2"

@@ -1,0 +1,66 @@
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from pipelines.base import Endpoints, Topics
+from pipelines.transactional.pipeline import ConsumeTransformProduce
+
+TOPICS = Topics("datasource-7", "datasink-7", 3)
+ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
+
+
+def test_the_process_is_told_all_options_and_nothing_of_the_audit_listener() -> None:
+    """What the process makes of its one argument is the pipeline that was declared."""
+    pipeline = ConsumeTransformProduce("at_least_once", workers=2, batch_records=9, seed=4)
+
+    argv = pipeline.command(ENDPOINTS, TOPICS, Path("/run")).argv
+
+    assert argv[:9] == (
+        *(sys.executable, "-m", "pipelines.transactional.process"),
+        *("--kafka", "link:9092", "--source", "datasource-7", "--sink", "datasink-7"),
+    )
+    assert ConsumeTransformProduce(**json.loads(argv[10])) == pipeline
+    assert "broker:9092" not in argv
+
+
+@pytest.mark.parametrize(
+    ("workers", "owners"), [(1, "000"), (2, "001"), (3, "012"), (4, "012")]
+)  # seen on a real group, see tests/integration
+def test_a_transactional_id_stands_at_the_index_of_its_partition(workers: int, owners: str) -> None:
+    """As the range assignor shares partitions among members in the order of their names."""
+    ids = ConsumeTransformProduce(workers=workers).transactional_ids(TOPICS)
+
+    assert ids == tuple(f"datasource-7-ctp-{owner}" for owner in owners)
+
+
+@pytest.mark.parametrize("delivery", ["at_least_once", "at_most_once"])
+def test_without_transactions_there_is_no_coordinator_to_aim_at(delivery: str) -> None:
+    """Only one of the three deliveries uses transactions."""
+    assert ConsumeTransformProduce(delivery).transactional_ids(TOPICS) == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"delivery": "exactly_twice"}, "'exactly_twice' is none of exactly_once, at_least_once, at_most_once"),
+        ({"producer_per": "day"}, "'day' is none of unanswered, process"),
+        ({"auto_offset_reset": "none"}, "'none' is none of error, earliest, latest"),
+        ({"workers": 0}, "workers must be 1 to 9, not 0"),
+        ({"workers": 10}, "workers must be 1 to 9, not 10"),
+        ({"batch_records": 0}, "batch_records must be 1 or more, not 0"),
+        ({"transaction_failure_probability": 1.1}, "must be 0 to 1, not 1.1"),
+        ({"transaction_failure_probability": 0.1, "delivery": "at_least_once"}, "at_least_once has no transactions"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(options: dict[str, object], words: str) -> None:
+    """Where it is declared, not in a process that dies."""
+    with pytest.raises(ValueError, match=words):
+        ConsumeTransformProduce(**options)
+
+
+def test_all_options_are_plain_values() -> None:
+    """They travel as JSON."""
+    assert json.loads(json.dumps(asdict(ConsumeTransformProduce()))) == asdict(ConsumeTransformProduce())

@@ -1,0 +1,205 @@
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from pipelines import patience
+from pipelines.throttled_events import Voice
+from pipelines.transactional import transactions as ctp_transactions
+from pipelines.transactional.delivery import Batch, BrokenError, FencedError, Place
+from pipelines.transactional.pipeline import ConsumeTransformProduce
+from pipelines.transactional.transactions import Transactions
+
+BATCH = Batch([(0, b"2", b"4")], {0: 1})
+FENCED = KafkaError(KafkaError._FENCED, "fenced", fatal=True)
+AFTER_FATAL = KafkaError(KafkaError._FATAL, "fatal")
+ABORTABLE = KafkaError(KafkaError.ILLEGAL_GENERATION, "generation", txn_requires_abort=True)
+TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "timed out", retriable=True)
+FATAL = KafkaError(KafkaError.INVALID_TXN_STATE, "state", fatal=True)
+
+
+@dataclass
+class Broker:
+    """Answers each call as it is told, and takes its time for it; writes down what was called of which producer."""
+
+    errors: dict[str, list[KafkaError]] = field(default_factory=dict)
+    takes_s: dict[str, float] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    words: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    hangs: dict[str, Event] = field(default_factory=dict)
+    now_s: float = 0.0
+    producers: int = 0
+
+    def producer(self, _settings: dict[str, Any]) -> "Producer":
+        self.producers += 1
+        return Producer(self, self.producers)
+
+    def consumer_group_metadata(self) -> str:
+        return "metadata"
+
+
+@dataclass
+class Producer:
+    """One of the broker's clients."""
+
+    broker: Broker
+    number: int
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*words: object, **_options: object) -> None:
+            broker = self.broker
+            broker.calls.append(f"{name}-{self.number}")
+            broker.words[name] = words
+            if name in broker.hangs:
+                broker.hangs[name].wait(30)
+            broker.now_s += broker.takes_s.get(name, 0.001)
+            if broker.errors.get(name):
+                raise KafkaException(broker.errors[name].pop(0))
+
+        return call
+
+
+@pytest.fixture
+def broker(monkeypatch):
+    """Stands in for a broker, whose answers cannot be had at will."""
+    stand_in = Broker()
+    monkeypatch.setattr(ctp_transactions, "Producer", stand_in.producer)
+    monkeypatch.setattr(ctp_transactions, "monotonic_s", lambda: stand_in.now_s)
+    return stand_in
+
+
+def deliver(broker, stopped=lambda: False, **options):
+    """One batch by a fresh worker; what came of it."""
+    chosen = ConsumeTransformProduce(retry_backoff_ms=250, **options)
+    transactions = Transactions(0, chosen, Place("link", "source", "sink"), Voice(), stopped)
+    transactions.prepare()
+    return transactions.deliver(BATCH, broker)
+
+
+def test_rows_and_positions_are_one_transaction(broker):
+    """And the group can refuse it: the member's generation is in it."""
+    assert deliver(broker) == ""
+
+    order = "begin_transaction produce flush send_offsets_to_transaction commit_transaction"
+    assert broker.calls[-5:] == [f"{name}-1" for name in order.split()]
+    [position], metadata, _within_s = broker.words["send_offsets_to_transaction"]
+    assert (position.topic, position.partition, position.offset, metadata) == ("source", 0, 1, "metadata")
+
+
+@pytest.mark.parametrize("call", ["commit_transaction", "send_offsets_to_transaction"])
+@pytest.mark.parametrize(("takes_s", "producers"), [(0.198, 1), (0.2, 2)])
+def test_what_took_as_long_as_a_retry_costs_the_producer_its_epoch(broker, call, takes_s, producers):
+    """250 ms less a fifth: the second request may still be under way. It is committed all the same."""
+    broker.takes_s[call] = takes_s
+
+    assert deliver(broker) == ""
+    assert broker.producers == producers
+    assert (broker.calls[-1] == "init_transactions-2") == (producers == 2)
+
+
+def test_rows_may_come_late(broker):
+    """Their sequence numbers tell them from new ones."""
+    broker.takes_s["flush"] = 3.0
+
+    deliver(broker)
+
+    assert broker.producers == 1
+
+
+def test_one_producer_for_ever_resumes_what_timed_out(broker):
+    """As librdkafka asks for; which leaves the late request its epoch."""
+    broker.errors["commit_transaction"] = [TIMED_OUT, TIMED_OUT]
+    broker.takes_s["commit_transaction"] = 6.0
+
+    assert deliver(broker, producer_per="process") == ""
+    assert broker.calls.count("commit_transaction-1") == 3
+    assert broker.producers == 1
+
+
+def test_a_commit_with_no_answer_is_settled_by_the_next_producer(broker):
+    """Its outcome is open, so the batch is read again from wherever the group is then."""
+    broker.errors["commit_transaction"] = [TIMED_OUT]
+
+    assert deliver(broker).startswith("its outcome was open: ")
+    assert broker.calls[-1] == "init_transactions-2"
+    assert "abort_transaction-1" not in broker.calls
+
+
+def test_a_producer_that_hangs_is_left_to_itself(broker, monkeypatch):
+    """The library may not come back from it for minutes; the next producer fences the one that hangs."""
+    never = Event()
+    monkeypatch.setattr(broker, "hangs", {"send_offsets_to_transaction": never})
+    monkeypatch.setattr(patience, "_GRACE_S", -5.95)
+
+    failed = deliver(broker)
+    never.set()
+
+    assert failed.startswith("send_offsets_to_transaction did not come back within 0.05 s")
+    assert broker.calls[-1] == "init_transactions-2"
+    assert not {"commit_transaction-1", "abort_transaction-1"} & set(broker.calls)
+
+
+def test_an_abortable_error_is_aborted_with_the_same_producer(broker):
+    """Say, the group gave the partitions to somebody else."""
+    broker.errors["send_offsets_to_transaction"] = [ABORTABLE]
+
+    assert "generation" in deliver(broker)
+    assert (broker.calls[-1], broker.producers) == ("abort_transaction-1", 1)
+
+
+def test_an_abort_that_took_long_costs_the_epoch_too(broker):
+    """An EndTxn is an EndTxn: a late abort rolls the next transaction back."""
+    broker.errors["send_offsets_to_transaction"] = [ABORTABLE]
+    broker.takes_s["abort_transaction"] = 1.0
+
+    deliver(broker)
+
+    assert broker.producers == 2
+
+
+def test_a_fatal_error_needs_a_new_producer(broker):
+    """An instance never recovers from one."""
+    broker.errors["commit_transaction"] = [FATAL]
+
+    assert deliver(broker, producer_per="process").startswith("its outcome was open: ")
+    assert broker.producers == 2
+
+
+@pytest.mark.parametrize("call", ["begin_transaction", "flush", "commit_transaction"])
+def test_who_is_fenced_does_not_fence_back(broker, call):
+    """A new producer would take the epoch from its heir."""
+    broker.errors[call] = [FENCED]
+
+    with pytest.raises(FencedError):
+        deliver(broker)
+
+    assert broker.producers == 1
+
+
+def test_after_produce_only_the_next_call_tells_that_it_was_fenced(broker):
+    """Its produce says that there was a fatal error, and not which."""
+    broker.errors["produce"] = [AFTER_FATAL]
+    broker.errors["abort_transaction"] = [FENCED]
+
+    with pytest.raises(FencedError):
+        deliver(broker)
+
+    assert broker.producers == 1
+
+
+def test_it_gives_up_after_many_producers(broker):
+    """A transactional.id that is never to be had is an error for people."""
+    broker.errors["init_transactions"] = [TIMED_OUT] * 100
+
+    with pytest.raises(BrokenError, match="10 new producers in a row"):
+        deliver(broker)
+
+    assert broker.producers == 11
+
+
+def test_a_failure_by_chance_is_written_first_and_then_aborted(broker):
+    """A reader of uncommitted data must find it."""
+    assert deliver(broker, transaction_failure_probability=1.0) == "chance"
+    assert [call.rpartition("-")[0] for call in broker.calls[-3:]] == ["produce", "flush", "abort_transaction"]

@@ -1,0 +1,157 @@
+"""What cannot be done to a system that is already there is refused when the file is read, with its place and the reason."""
+
+from pathlib import Path
+
+import pytest
+
+from chaos.external import declaration
+from chaos.scenario import support
+from chaos.scenario.load import load, load_text
+from chaos.scenario.model import Scenario
+from tests.unit.scenario.declared import HEAD, read
+
+ROOT = Path(__file__).parents[3]
+LEAST = "version: 1\nbootstrap: [kafka-1:9092]\nprefix: chaos-a-\n"
+HERE = 'spark: {master: "spark://a:7077", executors: here}'
+ELSEWHERE = 'spark: {master: "spark://a:7077"}'
+TLS = "tls: {ca: ca.pem}"
+APPLICATION = HEAD.replace("spark_square", "consume_transform_produce")
+STOCK = HEAD.replace("spark_square", "spark_square, delivery: at_least_once")
+NOW = "when: {after: 1s}"
+
+
+def found(scenario: Scenario, *lines: str) -> list[str]:
+    """What is said of it, on a system with these lines in its declaration."""
+    system = declaration.load_text(LEAST + "".join(f"{line}\n" for line in lines), Path("external.yaml"))
+    return [message for _, message in support.impossible(scenario, system)]
+
+
+def of_fault(fault: str, *lines: str, head: str = HEAD) -> list[str]:
+    """The same for a scenario with one fault."""
+    return found(load_text(f"{head}    faults: [{{{fault}}}]\n", Path("scenarios.yaml")).scenarios[0], *lines)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        f"kind: crash_pipeline, {NOW}",
+        f"kind: pause_pipeline, for: 1s, {NOW}",
+        f"kind: zombie_pipeline, for: 1s, {NOW}",
+        f"kind: damage_checkpoint, what: lost, {NOW}",
+        f'kind: cut_link, link: "spark->*", for: 1s, {NOW}',
+        f'kind: throttle_link, link: "pipeline->leader(datasource, 0)", rate: 9KB/s, for: 1s, {NOW}',
+        "kind: delay_request, for: 1s, when: {request: Fetch, nth: 3}",
+    ],
+)
+def test_what_is_possible_is_let_pass(fault: str) -> None:
+    """Our own process and its checkpoint, and the connections of Spark's JVMs."""
+    assert of_fault(fault) == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (f"kind: kill_broker, target: any, {NOW}", "a broker that is not ours cannot be killed by us"),
+        (f"kind: pause_broker, target: any, for: 1s, {NOW}", "a broker that is not ours cannot be paused by us"),
+        (f"kind: terminate_broker, target: any, {NOW}", "terminate_broker is done to the cluster's own processes"),
+        (f"kind: log_dir_full, target: any, {NOW}", "log_dir_full is done to the cluster's own processes, disks"),
+        (f"kind: partition_network, shape: isolate, target: any, for: 1s, {NOW}", "partition_network is done to the cluster's"),
+        (f"kind: crash_master, {NOW}", "crash_master is done to the cluster's own processes"),
+        (f"kind: rebalance_storm, for: 1s, {NOW}", "rebalance_storm is done to"),
+        (f"kind: hanging_transaction, for: 1s, {NOW}", "hanging_transaction is done to"),
+        (f"kind: crash_executor, {NOW}", "local[2] has no executor beside its driver; write kind: crash_pipeline"),
+        (f"kind: crash_python_worker, {NOW}", "crash_python_worker finds its victims by the addresses of a system of ours"),
+        (f'kind: cut_link, link: "loader->*", for: 1s, {NOW}', "connections of the client loader cannot be led"),
+        (f'kind: cut_link, link: "broker-1->broker-2", for: 1s, {NOW}', "broker-1->broker-2 is more than the links of Spark's"),
+        (f'kind: cut_link, link: "*->broker-2", for: 1s, {NOW}', "*->broker-2 is more than the links of Spark's JVMs"),
+        (f'kind: cut_link, link: "spark->leader(datasink, 0)", for: 1s, {NOW}', "only the sink talks to leader(datasink, 0)"),
+        (f'kind: cut_link, link: "spark->controller", for: 1s, {NOW}', "who controls a cluster that is not ours"),
+        ("kind: delay_request, for: 1s, when: {request: EndTxn}", "Spark's JVMs send no EndTxn here"),
+    ],
+)
+def test_everything_else_is_refused(fault: str, reason: str) -> None:
+    """A fault that cannot bite is never skipped, and never run in vain."""
+    assert of_fault(fault)[0].startswith(reason)
+
+
+def test_a_hook_makes_a_fault_possible() -> None:
+    """Whoever can kill a broker is asked to."""
+    kill, pause = f"kind: kill_broker, target: any, {NOW}", f"kind: pause_broker, target: any, for: 1s, {NOW}"
+
+    assert of_fault(kill, "hooks: {kill: 'kill {id}'}") == []
+    assert of_fault(pause, "hooks: {kill: 'kill {id}'}") != []
+    assert of_fault(pause, "hooks: {pause: a, resume: b}") == []
+
+
+def test_executors_can_be_killed_where_we_can_signal_them() -> None:
+    """Those of a cluster on this machine; none by the number of its worker."""
+    crash = f"kind: crash_executor, {NOW}"
+
+    assert of_fault(crash, HERE) == []
+    assert of_fault(crash, ELSEWHERE)[0].startswith("Spark's executors run elsewhere: we cannot signal them")
+    assert of_fault(f"kind: crash_executor, target: executor(2), {NOW}", HERE)[0].startswith("the workers are not ours")
+
+
+def test_links_need_executors_that_reach_our_proxies() -> None:
+    """They listen on loopback addresses."""
+    cut = f'kind: cut_link, link: "spark->*", for: 1s, {NOW}'
+
+    assert of_fault(cut, HERE) == []
+    assert "loopback addresses of this machine" in of_fault(cut, ELSEWHERE)[0]
+
+
+def test_only_jvms_can_be_led_through_a_proxy() -> None:
+    """The plain application is librdkafka through and through; the stock sink writes from the JVM."""
+    cut = f'kind: cut_link, link: "pipeline->leader(datasink, 0)", for: 1s, {NOW}'
+
+    assert of_fault(cut, head=STOCK) == []
+    assert of_fault(cut, head=APPLICATION)[0].startswith("connections of the pipeline consume_transform_produce cannot be led")
+    assert of_fault("kind: lose_request, when: {request: Produce}", head=STOCK) == []
+
+
+def test_what_is_encrypted_cannot_be_told_apart() -> None:
+    """Whole connections can be broken under TLS, single requests cannot, and what is probed in plain text cannot either."""
+    assert of_fault(f'kind: cut_link, link: "spark->*", for: 1s, {NOW}', TLS) == []
+    assert of_fault("kind: delay_request, for: 1s, when: {request: Fetch}", TLS) == ["requests cannot be told apart under TLS"]
+    assert (
+        "is proved by a connection of our own in plain text"
+        in of_fault(f'kind: reset_link, link: "spark->*", for: 1s, {NOW}', TLS)[0]
+    )
+    assert "record batches over a plain connection" in found(read("verify: [gaps, atomicity]").scenarios[0], TLS)[0]
+
+
+@pytest.mark.parametrize(("group", "is_right"), [("copier-{suffix}", False), ("{prefix}copier-{suffix}", True)])
+def test_a_command_puts_the_prefix_before_its_names(group: str, is_right: bool) -> None:  # noqa: FBT001
+    """Nobody else can do it for a command that we do not know."""
+    pipeline = f'{{kind: command, run: [a], group: "{group}", transactional_ids: ["{group}"]}}'
+    scenario = load_text(HEAD.replace("{kind: spark_square}", pipeline), Path("scenarios.yaml")).scenarios[0]
+
+    said = found(scenario)
+
+    assert (said == []) == is_right
+    assert is_right or all("{prefix}copier-{suffix}" in one for one in said)
+
+
+def test_only_what_was_selected_is_refused_with_its_place(tmp_path: Path) -> None:
+    """A file that knows more faults than this system bears is no wrong file."""
+    path = tmp_path / "scenarios.yaml"
+    path.write_text(
+        f"{HEAD}  - name: b\n    title: B\n    pipeline: {{kind: spark_square}}\n    faults:\n"
+        f"      - {{kind: crash_master, {NOW}}}\n",
+        encoding="utf-8",
+    )
+    file, system = load(path), declaration.load_text(LEAST, Path("external.yaml"))
+
+    assert support.refused(file, ["a"], system) is None
+    assert str(support.refused(file, ["a", "b"], system)).startswith(f"{path}:10:16: b: crash_master is done to")
+
+
+def test_the_examples_can_be_run_on_the_example() -> None:
+    """What is shown to users is not refused."""
+    folder = ROOT / "examples" / "external"
+    file = load(folder / "scenarios.yaml")
+
+    assert (
+        support.refused(file, [scenario.name for scenario in file.scenarios], declaration.load(folder / "external.yaml"))
+        is None
+    )

@@ -1,0 +1,180 @@
+"""Groups: a log, or a part of one, in as many rows as it has runs of consecutive records, for `islands`.
+
+    partition  line   block            delta            records  optional  first  last  xor  total
+    int        id%P   id div P >> 10   number - offset  of which not required    numbers of  the fingerprints
+
+``number`` is ``id div P``. Records without an id are in line and block -1, and their number is their offset. A record's
+fingerprint is a 64-bit hash of (partition, id, value). Expected rows are not grouped by offset: their delta is 0, and first and
+last are the positions that demand them (-1 where one has none).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from verifiers.base import Evidence
+
+Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+UNDECODABLE = -1
+_DIGITS = " + ".join(["1", *(f"int(id >= {10**power}L)" for power in range(1, 19))])
+_ID = f"CASE WHEN id >= 0 AND octet_length(key) = {_DIGITS} THEN id END"  # a cast alone takes " 07" for 7: `findings.decoded`
+_HOME = ("partition", "line", "block")
+_ROW = ("number", "fingerprint")
+_KEY = (*_HOME, "delta")
+_HOW = {
+    "records": np.add,
+    "optional": np.add,
+    "first": np.minimum,
+    "last": np.maximum,
+    "xor": np.bitwise_xor,
+    "total": np.add,
+}
+_COLUMNS = (*_KEY, *_HOW)
+_FINGERPRINT = "IF(id IS NULL, 0L, xxhash64(partition, id, value))"
+_TOTALS = (
+    "count(*) AS records",
+    "bit_xor(fingerprint) AS xor",
+    "sum(shiftrightunsigned(fingerprint, 32)) AS total",  # of the upper half: 2^31 records cannot overflow it
+)
+_PROBE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How fine a second look is, and what may be held in the driver's memory.
+
+    Attributes:
+        block_bits: a block has 2 to the power of this many numbers.
+        least_run: records to a group, at least, among the first rows; below it, offsets are left out of account.
+        most_groups: of one log, some 200 bytes each while they are collected.
+        most_rows: that are held at once, some 50 bytes each.
+        most_ids: that are ticked off, a byte each.
+        few_rows: so many are read again without asking whether they are most of the log.
+    """
+
+    block_bits: int = 10
+    least_run: int = 8
+    most_groups: int = 4_000_000
+    most_rows: int = 8_000_000
+    most_ids: int = 500_000_000
+    few_rows: int = 100_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Groups:
+    """The summary of a log.
+
+    Attributes:
+        columns: by name, as above, all of one length, ordered by the first four.
+        by_offset: False where ``delta`` is 0 throughout, so that a block has one group in each partition.
+        placed: whether ``first - delta`` and ``last - delta`` are the offsets (or positions) between which its records are.
+    """
+
+    columns: Mapping[str, Longs]
+    by_offset: bool
+    placed: bool
+
+    def __getitem__(self, column: str) -> Longs:
+        return self.columns[column]
+
+    def merge(self, other: "Groups") -> "Groups":
+        """The groups of both parts together; associative and commutative.
+
+        Raises:
+            ValueError: one was made by offset and the other was not.
+        """
+        if self.by_offset is not other.by_offset:
+            raise ValueError("groups by offset and groups without it cannot be merged: summarize both parts alike")
+        columns = {name: np.concatenate((self[name], other[name])) for name in _COLUMNS}
+        return _merged(columns, by_offset=self.by_offset, placed=self.placed and other.placed)
+
+    def without_offsets(self) -> "Groups":
+        """The same log, a group for each block in each partition."""
+        return _merged({**self.columns, "delta": np.zeros_like(self["delta"])}, by_offset=False, placed=False)
+
+    def solid(self) -> Flags:
+        """Which groups are islands: as many records as numbers, in the order of their offsets."""
+        return np.asarray(self["records"] == self["last"] - self["first"] + 1, np.bool_)
+
+    def ids(self, partitions: int) -> Longs:
+        """One number for line and block of each group; `block_of` makes the same of a row."""
+        return np.where(self["line"] < 0, UNDECODABLE, self["block"] * partitions + self["line"])
+
+
+def summarize(evidence: Evidence, limits: Limits) -> Groups | None:
+    """The observed log; None where there are too many groups to be held."""
+    rows = _keyed(decoded(evidence.observed), evidence, limits, "offset").selectExpr(*_HOME, "number - offset AS delta", *_ROW)
+    probe = rows.select(*_KEY).take(_PROBE)
+    by_offset = len(set(probe)) * limits.least_run <= len(probe)
+    keyed = rows if by_offset else rows.withColumn("delta", F.lit(0).cast("long"))
+    totals = (*_TOTALS, "0L AS optional", "min(number) AS first", "max(number) AS last")
+    return _bounded(keyed, totals, limits, by_offset=by_offset, placed=by_offset)
+
+
+def summarize_expected(evidence: Evidence, limits: Limits) -> Groups | None:
+    """What is expected."""
+    rows = _keyed(evidence.expected, evidence, limits, "position").selectExpr(
+        *_HOME, "0L AS delta", *_ROW, "position", "required"
+    )
+    ends = {"min": "first", "max": "last"}
+    places = (f"IF(count(position) = count(*), {end}(position), -1L) AS {name}" for end, name in ends.items())
+    totals = (*_TOTALS, "count_if(NOT required) AS optional", *places)
+    return _bounded(rows, totals, limits, by_offset=False, placed=True)
+
+
+def decoded(observed: DataFrame) -> DataFrame:
+    """As `findings.decoded`, but at the speed of a scan: no regular expression is matched."""
+    return observed.withColumn("id", F.expr("try_cast(key AS BIGINT)")).withColumn("id", F.expr(_ID))
+
+
+def block_of(partitions: int, limits: Limits) -> str:
+    """SQL: one number for line and block of a row with an ``id``."""
+    return f"coalesce(shiftright(id DIV {partitions}, {limits.block_bits}) * {partitions} + id % {partitions}, {UNDECODABLE})"
+
+
+def starts(*columns: Longs) -> Longs:
+    """Where a run of equal values begins; the columns are ordered by them."""
+    if not len(columns[0]):
+        return np.empty(0, np.int64)
+    changes = np.any([np.diff(column) != 0 for column in columns], axis=0)
+    return np.concatenate(([0], np.flatnonzero(changes) + 1))
+
+
+def reduced(how: np.ufunc, column: Longs, begins: Longs) -> Longs:
+    """One value for each run."""
+    return np.asarray(how.reduceat(column, begins), np.int64)
+
+
+def _keyed(rows: DataFrame, evidence: Evidence, limits: Limits, place: str) -> DataFrame:
+    """Rows and, beside their columns, those of `_HOME` and `_ROW`."""
+    partitions = max(1, len(evidence.bounds))
+    numbered = rows.selectExpr("*", f"coalesce(id % {partitions}, {UNDECODABLE}L) AS line", f"id DIV {partitions} AS numbered")
+    return numbered.selectExpr(
+        "*",
+        f"coalesce(shiftright(numbered, {limits.block_bits}), {UNDECODABLE}L) AS block",
+        f"coalesce(numbered, {place}) AS number",
+        f"{_FINGERPRINT} AS fingerprint",
+    )
+
+
+def _bounded(rows: DataFrame, totals: Sequence[str], limits: Limits, *, by_offset: bool, placed: bool) -> Groups | None:
+    found = rows.groupBy(*_KEY).agg(*map(F.expr, totals)).limit(limits.most_groups + 1).toArrow()
+    if len(found) > limits.most_groups:
+        return None
+    columns = {name: found.column(name).to_numpy().astype(np.int64, copy=False) for name in _COLUMNS}
+    return _merged(columns, by_offset=by_offset, placed=placed and not (columns["first"] < columns["delta"]).any())
+
+
+def _merged(columns: Mapping[str, Longs], *, by_offset: bool, placed: bool) -> Groups:
+    """Ordered by their keys, each key once."""
+    order = np.lexsort([columns[name] for name in reversed(_KEY)])
+    ordered = {name: column[order] for name, column in columns.items()}
+    begins = starts(*(ordered[name] for name in _KEY))
+    keys = {name: ordered[name][begins] for name in _KEY}
+    return Groups(keys | {name: reduced(how, ordered[name], begins) for name, how in _HOW.items()}, by_offset, placed)

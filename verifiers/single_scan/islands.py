@@ -1,0 +1,281 @@
+"""Islands: duplicates, gaps, ordering and values of a large log at once, in one scan that shuffles no rows.
+
+An island is a run of records whose numbers rise by one with their offsets. Between two transaction markers a sound pipeline
+writes nothing else, so 10^8 records are some 10^5 islands, and what holds of the islands holds of the records::
+
+    offset            0  1  2  3  4  5  6  7  8  9 10 11 12 13 14      4, 9 and 14 are markers
+    number            0  1  2  3  -  4  5  6  7  -  8 10 11  6  -      9 is lost, 6 is there again
+    number - offset   0  0  0  0    -1 -1 -1 -1    -2 -1 -1 -7         four groups; that of -1 has a hole
+
+1. A hash aggregation puts each record into the group of its partition, its *line* ``id mod P``, its *block* of 1024 *numbers*
+   ``id div P``, and the difference of number and offset (`groups`). A group with as many records as there are numbers
+   from its first to its last is an island: no two records of a partition share an offset. Expected rows are grouped too.
+2. A block is *sound* when as many records are there as are expected and their fingerprints agree: exclusive or and sum of a
+   hash of partition, id and value. Then none is missing, double, wrong or elsewhere; that two unlike blocks agree by chance
+   has a probability of 2^-64 at most. As islands that do not overlap hold no number twice, no id is expected twice either.
+3. The rows of all other blocks are read again, and the verifiers judge those as if the log held nothing else. What is said of
+   a record hangs on records of the same id alone, so what was left out changes nothing but ``checked``.
+4. Order is judged by islands alone: taken in the order of their offsets, one that begins below the highest number before it in
+   its line is late up to that number (`runs`). Rows of groups that are no islands are read again and cut into runs.
+
+A log without runs, as when a partition holds every third number in turn, has a group for each record. Its first rows tell, or
+at the latest the number of groups, before they are held. Then blocks are compared without offsets, and order is judged piece by
+piece (`pieces`). Where more than half of the records would be read again, the verifiers are asked directly.
+Each way gives the same findings, to the letter.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from verifiers import gaps, values
+from verifiers.base import Evidence, Finding
+from verifiers.duplicates import Duplicates
+from verifiers.findings import EXAMPLES, rule
+from verifiers.gaps import Gaps
+from verifiers.ordering import Ordering
+from verifiers.single_scan import groups, pieces, runs
+from verifiers.single_scan.groups import UNDECODABLE, Flags, Groups, Limits, Longs, reduced, starts
+from verifiers.single_scan.pieces import Order
+from verifiers.single_scan.runs import Late, Runs
+from verifiers.values import Values
+
+NAMES = ("duplicates", "gaps", "ordering", "values")
+_KINDS = (("duplicates", ("duplicate",)), ("gaps", gaps.KINDS), ("values", values.KINDS))
+_DEFAULT = Limits()
+
+
+def check(evidence: Evidence, limits: Limits = _DEFAULT, *, unique: bool = True) -> tuple[Finding, ...]:
+    """What the verifiers of `NAMES` say of one log, in this order.
+
+    Args:
+        unique: False where an id may be expected more than once; its first row by (partition, position) is then taken for the
+            one that demands it. Every row has a position, and no two of a partition the same.
+    """
+    expected, observed = summarize(evidence, limits)
+    return judge(evidence, expected, observed, limits, unique=unique)
+
+
+def summarize(evidence: Evidence, limits: Limits = _DEFAULT) -> tuple[Groups | None, Groups | None]:
+    """What is expected and what is observed, as groups; None for a side that has too many."""
+    with ThreadPoolExecutor(1) as pool:  # one scan ends while the other begins
+        expected = pool.submit(groups.summarize_expected, evidence, limits)
+        observed = groups.summarize(evidence, limits)
+        return expected.result(), observed
+
+
+def judge(
+    evidence: Evidence, expected: Groups | None, observed: Groups | None, limits: Limits, *, unique: bool
+) -> tuple[Finding, ...]:
+    """The same, from the groups of both sides; None where there are too many."""
+    whole = evidence if unique else replace(evidence, expected=demanded(evidence.expected))
+    if expected is None or observed is None:
+        return _directly(whole)
+    partitions = max(1, len(evidence.bounds))
+    doubtful, order = _doubtful(expected, observed, partitions), None
+    if observed.by_offset and _are_most(doubtful, observed, partitions, limits):  # its first rows had runs, the others have not
+        observed = observed.without_offsets()
+        doubtful = _doubtful(expected, observed, partitions)
+    if not observed.by_offset and not _are_most(doubtful, observed, partitions, limits):
+        order = pieces.read(evidence, observed, limits)
+        if order.repeated is None and not unique:
+            return _directly(whole)
+        if order.repeated is not None:
+            doubtful = np.union1d(doubtful, order.repeated)
+    if _are_most(doubtful, observed, partitions, limits):
+        return _directly(whole)
+    proved = int(observed["records"][~np.isin(observed.ids(partitions), doubtful)].sum())
+    if not len(doubtful):
+        return _sound(evidence, proved, observed, order)
+    with (
+        _narrowed(evidence, doubtful, (expected, observed), limits, unique=unique) as narrow,
+        ThreadPoolExecutor(len(NAMES)) as pool,  # so few rows cost less than the start of a query
+    ):
+        asked = (
+            pool.submit(Duplicates().check, narrow, proved),
+            pool.submit(Gaps().check, narrow, proved),
+            pool.submit(_ordering, evidence, narrow, observed, order, limits),
+            pool.submit(Values().check, narrow, proved),
+        )
+        return tuple(one.result() for one in asked)
+
+
+def demanded(expected: DataFrame) -> DataFrame:
+    """Of the rows of an id the first, by (partition, position)."""
+    firsts = expected.groupBy("id").agg(F.expr("min_by(struct(*), struct(partition, position)) AS first"))
+    return firsts.select("first.*").select(*expected.columns)
+
+
+def _directly(evidence: Evidence) -> tuple[Finding, ...]:
+    return tuple(verifier.check(evidence) for verifier in (Duplicates(), Gaps(), Ordering(), Values()))
+
+
+def _sound(evidence: Evidence, proved: int, observed: Groups, order: Order | None) -> tuple[Finding, ...]:
+    """Nothing but the order of islands is left to be judged."""
+    verdict, note = rule(evidence, 0, proved)
+    none = [Finding(name, evidence.subject, verdict, 0, proved, dict.fromkeys(kinds, 0), (), note) for name, kinds in _KINDS]
+    return (none[0], none[1], _ordering(evidence, evidence, observed, order, _DEFAULT), none[2])
+
+
+# which blocks are read again -----------------------------------------------------------------------------------------------
+
+
+def _doubtful(expected: Groups, observed: Groups, partitions: int) -> Longs:
+    """The blocks that are not proved sound, or that hold groups which are no islands; ascending."""
+    found, wanted = observed.ids(partitions), expected.ids(partitions)
+    unlike = _unlike(_by_block(expected, partitions), _by_block(observed, partitions))
+    broken = found[~observed.solid() | _overlapping(observed, found)] if observed.by_offset else found[:0]
+    undecodable = found[found == UNDECODABLE]
+    return np.unique(np.concatenate((unlike, broken, undecodable, wanted[expected["optional"] > 0])))
+
+
+def _are_most(blocks: Longs, observed: Groups, partitions: int, limits: Limits) -> bool:
+    """Whether more than half of the records are in these blocks, and not few."""
+    again = np.isin(observed.ids(partitions), blocks)
+    proved, rest = (int(observed["records"][part].sum()) for part in (~again, again))
+    return rest > proved and rest > limits.few_rows
+
+
+def _by_block(side: Groups, partitions: int) -> Longs:
+    """A row for each block, ascending: block, xor, records, total."""
+    blocks = side.ids(partitions)
+    order = np.argsort(blocks, kind="stable")
+    begins = starts(blocks[order])
+    sums = (reduced(np.add, side[name][order], begins) for name in ("records", "total"))
+    return np.stack((blocks[order][begins], reduced(np.bitwise_xor, side["xor"][order], begins), *sums), axis=1)
+
+
+def _unlike(expected: Longs, observed: Longs) -> Longs:
+    """Blocks that one side has and the other has not, or has otherwise."""
+    both, here, there = np.intersect1d(expected[:, 0], observed[:, 0], assume_unique=True, return_indices=True)
+    same = (expected[here] == observed[there]).all(axis=1)
+    return np.setdiff1d(np.concatenate((expected[:, 0], observed[:, 0])), both[same])
+
+
+def _overlapping(side: Groups, blocks: Longs) -> Flags:
+    """Groups that begin before the last number of another one of their block."""
+    order = np.lexsort((side["first"], blocks))
+    flags = np.zeros(len(order), np.bool_)
+    same = blocks[order][1:] == blocks[order][:-1]
+    flags[order[1:]] = same & (side["first"][order][1:] <= side["last"][order][:-1])
+    return flags
+
+
+# reading them again --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _narrowed(
+    evidence: Evidence, doubtful: Longs, sides: tuple[Groups, Groups], limits: Limits, *, unique: bool
+) -> Iterator[Evidence]:
+    """The evidence of these blocks and of nothing else, read once and kept while the block lasts."""
+    expected = _within(evidence.expected, evidence, doubtful, limits, _span(sides[0], evidence, doubtful, "position"))
+    rows = groups.decoded(evidence.observed)
+    observed = _within(rows, evidence, doubtful, limits, _span(sides[1], evidence, doubtful, "offset"))
+    narrow = replace(
+        evidence, expected=expected if unique else demanded(expected), observed=observed.select(*evidence.observed.columns)
+    )
+    kept = (narrow.expected.persist(), narrow.observed.persist())
+    try:
+        yield narrow
+    finally:
+        for frame in kept:
+            frame.unpersist()
+
+
+def _within(rows: DataFrame, evidence: Evidence, blocks: Longs, limits: Limits, span: str) -> DataFrame:
+    """Rows of these blocks; rows need an id.
+
+    Args:
+        span: SQL that is true of all of them, which a Parquet reader can use to leave out what is not.
+    """
+    wanted = rows.sparkSession.createDataFrame(pa.table({"_block": blocks}))
+    keyed = rows.where(span).withColumn("_block", F.expr(groups.block_of(max(1, len(evidence.bounds)), limits)))
+    return keyed.join(F.broadcast(wanted), "_block", "left_semi").drop("_block")
+
+
+def _span(side: Groups, evidence: Evidence, blocks: Longs, place: str) -> str:
+    """SQL: between which offsets (or positions) rows of these blocks are, in any partition.
+
+    One comparison: to compare each row with a few ranges costs more than to look its block up, and with a hundred of them a
+    query has a method so long that the JVM never compiles it.
+    """
+    wanted = np.isin(side.ids(max(1, len(evidence.bounds))), blocks)
+    if not side.placed or not wanted.any():
+        return "true"
+    first, last, delta = (side[name][wanted] for name in ("first", "last", "delta"))
+    return f"{place} BETWEEN {(first - delta).min()} AND {(last - delta).max()}"
+
+
+# order ---------------------------------------------------------------------------------------------------------------------
+
+
+def _ordering(evidence: Evidence, narrow: Evidence, observed: Groups, order: Order | None, limits: Limits) -> Finding:
+    """As the pieces told, or by islands and, where groups are none, by the rows of their blocks."""
+    found = runs_of(narrow, observed, limits)
+    if found is not None:
+        late, checked = runs.late(found), int(observed["records"][observed["line"] != UNDECODABLE].sum())
+        order = Order(checked, tuple(late.totals()), tuple(late.first(EXAMPLES)), None)
+    order = order or pieces.read(evidence, observed, limits)
+    return Ordering().found(evidence, order.checked, order.totals, _inversions((narrow, evidence), order.late))
+
+
+def runs_of(evidence: Evidence, observed: Groups | None, limits: Limits = _DEFAULT) -> Runs | None:
+    """The log as runs; None where there are too many.
+
+    Args:
+        evidence: the log, or of it the blocks at least that hold groups which are no islands.
+        observed: the groups of the whole log.
+    """
+    if observed is None or not observed.by_offset:
+        return None
+    blocks = observed.ids(max(1, len(evidence.bounds)))
+    again = np.isin(blocks, blocks[~observed.solid()])
+    if int(observed["records"][again].sum()) > limits.most_rows:
+        return None
+    found = runs.of_groups(observed, ~again)
+    return found.merge(_cut(evidence, np.unique(blocks[again]), limits)) if again.any() else found
+
+
+def _cut(narrow: Evidence, blocks: Longs, limits: Limits) -> Runs:
+    return cut(_within(groups.decoded(narrow.observed), narrow, blocks, limits, "true"), max(1, len(narrow.bounds)))
+
+
+def cut(rows: DataFrame, partitions: int) -> Runs:
+    """Rows that have an id, as runs; they are held in the driver's memory meanwhile."""
+    columns = ("partition", "offset", f"id % {partitions} AS line", f"id DIV {partitions} AS number")
+    found = rows.where("id IS NOT NULL").selectExpr(*columns).toArrow()
+    return runs.of_rows(*(column.to_numpy().astype(np.int64, copy=False) for column in found.columns))
+
+
+def _inversions(sides: Sequence[Evidence], late: Sequence[Late]) -> Sequence[Row]:
+    """As `verifiers.ordering` reads them from the log; the time of a record is looked up.
+
+    Args:
+        sides: where, one after the other: what is held already, then the log.
+    """
+    partitions = max(1, len(sides[0].bounds))
+    times: dict[tuple[int, int], int | None] = {}
+    for side in sides:
+        missing = [one.offset for one in late if (one.partition, one.offset) not in times]
+        if missing:
+            found = side.observed.where(F.col("offset").isin(missing)).select("partition", "offset", "timestamp_ms").collect()
+            times |= {(row["partition"], row["offset"]): row["timestamp_ms"] for row in found}
+    return [
+        Row(
+            partition=one.partition,
+            offset=one.offset,
+            id=one.number * partitions + one.line,
+            timestamp_ms=times.get((one.partition, one.offset)),  # None: the evidence has another offset twice instead
+            number=one.number,
+            highest=one.highest,
+            highest_id=one.highest * partitions + one.line,
+        )
+        for one in late
+    ]

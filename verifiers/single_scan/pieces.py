@@ -1,0 +1,131 @@
+"""Pieces: the order of a log without runs, read by offset into the driver's memory, a piece at a time.
+
+What they are for: `islands`. A record is late where its number is below the highest before it in its partition and
+line. So of all pieces before one, only the highest number of each line has to be known, and nothing is sorted but what is in
+memory. On the way each id is ticked off, for blocks without offsets do not tell whether an id that is expected twice is there
+twice.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from verifiers.base import Evidence
+from verifiers.findings import EXAMPLES
+from verifiers.ordering import Total
+from verifiers.single_scan import groups
+from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits, Longs, starts
+from verifiers.single_scan.runs import Late
+
+Piece = tuple[int, Longs, Longs]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Order:
+    """What was found.
+
+    Attributes:
+        checked: the records with an id.
+        totals, late: as `Ordering.found` takes them; the first late records only.
+        repeated: the blocks (`Groups.ids`) that hold an id more than once; None where that cannot be told.
+    """
+
+    checked: int
+    totals: Sequence[Total]
+    late: Sequence[Late]
+    repeated: Longs | None
+
+
+def read(evidence: Evidence, observed: Groups, limits: Limits) -> Order:
+    """Judge the order of a log.
+
+    Args:
+        observed: its groups.
+    """
+    partitions = max(1, len(evidence.bounds))
+    blocks = np.unique(observed.ids(partitions))
+    seen = _Seen(blocks[blocks != UNDECODABLE], limits)
+    highest: dict[int, Longs] = {}
+    totals: dict[int, Total] = {}
+    checked, shown = 0, list[Late]()
+    for partition, offset, id_ in _pieces(evidence.observed, limits.most_rows):
+        number, line = np.divmod(id_, partitions)
+        seen.tick((number >> limits.block_bits) * partitions + line, number)
+        before = _highest_before(line, number, highest.setdefault(partition, np.full(partitions, -1, np.int64)))
+        late = np.flatnonzero(number < before)
+        _, count, furthest = totals.get(partition, (partition, 0, 0))
+        totals[partition] = (partition, count + len(late), max(furthest, int((before - number).max(initial=0))))
+        firsts = late[: EXAMPLES - len(shown)]
+        told = zip(*(column[firsts].tolist() for column in (offset, line, number, before)), strict=True)
+        shown += [Late(partition, *one) for one in told]
+        checked += len(number)
+    return Order(checked, tuple(totals.values()), tuple(shown), seen.repeated())
+
+
+class _Seen:
+    """Which ids were seen: a byte for each number of the blocks that there are."""
+
+    def __init__(self, blocks: Longs, limits: Limits) -> None:
+        self._blocks, self._bits = blocks, limits.block_bits
+        self._ticks = np.zeros(len(blocks) << self._bits, np.bool_) if len(blocks) << self._bits <= limits.most_ids else None
+        self._ticked = 0
+        self._repeated = [np.empty(0, np.int64)]
+
+    def tick(self, blocks: Longs, numbers: Longs) -> None:
+        """Block and number of each record."""
+        if self._ticks is None:
+            return
+        places = (np.searchsorted(self._blocks, blocks) << self._bits) + (numbers & ((1 << self._bits) - 1))
+        before = places[self._ticks[places]]
+        self._ticks[places] = True
+        self._ticked, former = int(np.count_nonzero(self._ticks)), self._ticked
+        if self._ticked - former < len(places):
+            ordered = np.sort(places, kind="stable")
+            twice = ordered[1:][ordered[1:] == ordered[:-1]]
+            self._repeated.append(np.unique(np.concatenate((before, twice)) >> self._bits))
+
+    def repeated(self) -> Longs | None:
+        """The blocks that hold one more than once."""
+        return None if self._ticks is None else self._blocks[np.unique(np.concatenate(self._repeated))]
+
+
+def _pieces(observed: DataFrame, most: int) -> Iterator[Piece]:
+    """Partition, offsets and ids of the records that have an id, by (partition, offset)."""
+    ends = observed.groupBy("partition").agg(F.min("offset"), F.max("offset")).collect()
+    rows = groups.decoded(observed).where("id IS NOT NULL").select("partition", "offset", "id")
+    asked = [(home, begin, begin + most - 1) for home, low, high in sorted(ends) for begin in range(low, high + 1, most)]
+    with ThreadPoolExecutor(1) as pool:  # one is read while the one before it is judged
+        ahead: Future[Piece] | None = None
+        for home, begin, end in asked:
+            current, ahead = ahead, pool.submit(_piece, rows, home, begin, end)
+            if current is not None:
+                yield current.result()
+        if ahead is not None:
+            yield ahead.result()
+
+
+def _piece(rows: DataFrame, home: int, begin: int, end: int) -> Piece:
+    found = rows.where(f"partition = {home} AND offset BETWEEN {begin} AND {end}").select("offset", "id").toArrow()
+    offset, id_ = (column.to_numpy() for column in found.columns)
+    order = np.argsort(offset, kind="stable")  # of a file that is in order already it costs a comparison for each
+    return home, offset[order], id_[order]
+
+
+def _highest_before(line: Longs, number: Longs, highest: Longs) -> Longs:
+    """The highest number before each record in its line.
+
+    Args:
+        highest: that of all pieces before, by line; it is brought up to date.
+    """
+    order = np.argsort(line.astype(np.min_scalar_type(len(highest))), kind="stable")  # numpy has a radix sort for small types
+    before = np.empty_like(number)
+    begins = starts(line[order])
+    for mine in np.split(order, begins[1:]) if len(order) else ():
+        peaks = np.maximum.accumulate(np.concatenate((highest[line[mine[:1]]], number[mine])))
+        before[mine] = peaks[:-1]
+        highest[line[mine[0]]] = peaks[-1]
+    return before

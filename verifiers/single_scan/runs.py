@@ -1,0 +1,137 @@
+"""Runs: consecutive records of one line, and what they tell of order. What they are for: `islands`.
+
+The numbers and the offsets of a run rise by one together, so no other run of its partition lies between them. Its records are
+late as far as their numbers are below the highest before it in its line.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from verifiers.single_scan.groups import Flags, Groups, Longs, starts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Runs:
+    """Some runs of a log; all columns are of one length: first and last number, offset of the first."""
+
+    partition: Longs
+    line: Longs
+    first: Longs
+    last: Longs
+    offset: Longs
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def merge(self, other: "Runs") -> "Runs":
+        """Both; a run that was cut in two tells the same as a whole one."""
+        return Runs(*(np.concatenate((getattr(self, name), getattr(other, name))) for name in Runs.__slots__))
+
+    def joined(self) -> "Runs":
+        """The same in as few runs as can be: those that go on where another ends are one."""
+        runs = self.taken(np.lexsort((self.offset, self.partition)))
+        begins = starts(runs.partition, runs.line, runs.first - runs.offset, _hole(runs))
+        last = runs.last[np.append(begins[1:], len(runs))[: len(begins)] - 1]
+        return Runs(runs.partition[begins], runs.line[begins], runs.first[begins], last, runs.offset[begins])
+
+    def taken(self, places: Flags | Longs) -> "Runs":
+        """Those at these places, in the order of the places."""
+        return Runs(*(getattr(self, name)[places] for name in Runs.__slots__))
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A record below the highest number before it in its line."""
+
+    partition: int
+    offset: int
+    line: int
+    number: int
+    highest: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LateRuns:
+    """Runs whose ``records`` first records are late, ordered by (partition, offset)."""
+
+    runs: Runs
+    highest: Longs
+    records: Longs
+
+    def totals(self) -> Iterator[tuple[int, int, int]]:
+        """By partition: partition, late records, the largest displacement."""
+        for partition in np.unique(self.runs.partition):
+            here = self.runs.partition == partition
+            yield int(partition), int(self.records[here].sum()), int((self.highest - self.runs.first)[here].max())
+
+    def first(self, count: int) -> Iterator[Late]:
+        """The first late records, so many at most."""
+        return islice(self._each(), count)
+
+    def _each(self) -> Iterator[Late]:
+        for place in range(len(self.runs)):
+            run = self.runs.taken(np.array([place]))
+            for step in range(int(self.records[place])):
+                yield Late(
+                    int(run.partition[0]),
+                    int(run.offset[0]) + step,
+                    int(run.line[0]),
+                    int(run.first[0]) + step,
+                    int(self.highest[place]),
+                )
+
+
+def of_groups(groups: Groups, wanted: Flags) -> Runs:
+    """The islands among these groups."""
+    taken = wanted & groups.solid() & (groups["line"] >= 0)
+    partition, line, first, last, delta = (groups[name][taken] for name in ("partition", "line", "first", "last", "delta"))
+    return Runs(partition, line, first, last, first - delta)
+
+
+def of_rows(partition: Longs, offset: Longs, line: Longs, number: Longs) -> Runs:
+    """Rows in any order, cut into runs."""
+    order = np.lexsort((offset, partition))
+    partition, offset, line, number = partition[order], offset[order], line[order], number[order]
+    steps = np.arange(len(order), dtype=np.int64)
+    begins = starts(partition, line, offset - steps, number - steps)
+    ends = np.append(begins[1:], len(order))[: len(begins)] - 1
+    return Runs(partition[begins], line[begins], number[begins], number[ends], offset[begins])
+
+
+def repeated(runs: Runs) -> tuple[int, Runs]:
+    """How many records are there that were there already, of all runs of a log; and the runs in which they are, by number.
+
+    Those of a number that is in several runs are all but one of its records, whichever that is: the runs are taken by number,
+    and of two that begin with the same one, the one that lies further in the log is the second.
+    """
+    runs = runs.taken(np.lexsort((runs.offset, runs.partition, runs.first, runs.line)))
+    highest = _highest_before(runs, starts(runs.line))
+    surplus = np.maximum(np.minimum(runs.last, highest) - runs.first + 1, 0)
+    return int(surplus.sum()), runs.taken(surplus > 0)
+
+
+def late(runs: Runs) -> LateRuns:
+    """Those that begin below the highest number before them, of all runs of a log."""
+    runs = runs.taken(np.lexsort((runs.offset, runs.line, runs.partition)))
+    highest = _highest_before(runs, starts(runs.partition, runs.line))
+    wrong = np.flatnonzero(runs.first < highest)
+    wrong = wrong[np.lexsort((runs.offset[wrong], runs.partition[wrong]))]
+    found, before = runs.taken(wrong), highest[wrong]
+    return LateRuns(found, before, np.minimum(found.last, before - 1) - found.first + 1)
+
+
+def _highest_before(runs: Runs, begins: Longs) -> Longs:
+    """The highest number before each run within those that begin together; -1 for the first."""
+    highest = np.full(len(runs), -1, np.int64)
+    for begin, end in zip(begins, np.append(begins[1:], len(runs)), strict=False):
+        highest[begin + 1 : end] = np.maximum.accumulate(runs.last[begin : end - 1])
+    return highest
+
+
+def _hole(runs: Runs) -> Longs:
+    """How many numbers are missing before each run, counted up: equal for runs that follow on one another without a hole."""
+    before = np.concatenate((runs.first[:1], runs.last[:-1] + 1))
+    return np.cumsum(runs.first != before)
