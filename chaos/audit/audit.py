@@ -31,9 +31,10 @@ from chaos.audit.limitations import doubted
 from chaos.audit.logs import ASK_S, AuditUsageError, Logs, Topics
 from chaos.common import clock, files
 from chaos.common.errors import InconclusiveError
+from chaos.common.text import one_line
 from chaos.install import artifacts, preflight
 from chaos.judging import spark_session
-from chaos.report.formatting import number, one_line, seconds
+from chaos.report.formatting import number, seconds
 from verifiers import VERIFIERS
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.findings import first, rule

@@ -21,6 +21,7 @@ from chaos.common import clock
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.runtime.base import Process, Runtime
 
+PARTITIONS = 3  # of every topic of a run
 _ASK_S = 3.0
 _OFFSETS_WITHIN_S = 30.0
 _TRANSACTION_STATE = "__transaction_state"

@@ -8,6 +8,7 @@ from pathlib import Path
 from chaos.cluster.addresses import AUDIT_PORT, CONTROLLER_PORT, INTERNAL_PORT, Address, Addresses, joined
 from chaos.cluster.broker import Broker
 from chaos.cluster.cluster import Cluster
+from chaos.cluster.hooks import BrokerHooks
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.links import Link, every_link
 from chaos.cluster.rules import RuleBook
@@ -15,7 +16,6 @@ from chaos.cluster.spark import Spark
 from chaos.cluster.spark_cluster import SparkCluster
 from chaos.cluster.toxiproxy import Toxiproxy
 from chaos.common import clock
-from chaos.external.broker_hooks import BrokerHooks
 from chaos.install import artifacts
 from chaos.install.artifacts import Parts
 from chaos.runtime.base import Process, ProcessSpec, Runtime

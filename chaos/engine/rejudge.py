@@ -11,13 +11,13 @@ from pydantic import ValidationError
 
 from chaos.common.errors import InconclusiveError
 from chaos.common.history import load
+from chaos.common.text import one_line
 from chaos.install import artifacts
 from chaos.judging import landing, spark_session
 from chaos.judging.judge import judge
 from chaos.report import codec
 from chaos.report.build import build
 from chaos.report.failure_text import explain
-from chaos.report.formatting import one_line
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import from_json
 from verifiers.base import Verdict

@@ -26,7 +26,7 @@ from confluent_kafka import IsolationLevel, KafkaException
 from pyspark.sql import SparkSession
 
 from chaos.cluster.addresses import CLIENTS
-from chaos.cluster.kafka import Offsets
+from chaos.cluster.kafka import PARTITIONS, Offsets
 from chaos.cluster.system import System
 from chaos.common import clock, files, signals
 from chaos.common.errors import DeadlineError, InconclusiveError
@@ -40,7 +40,7 @@ from chaos.engine.triggers import Watch
 from chaos.faults.base import Scene
 from chaos.judging import landing
 from chaos.judging.judge import judge
-from chaos.scenario.model import PARTITIONS, Scenario
+from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
 from chaos.scenario.pipelines import ConsumeTransformProducePipeline, FillSourcePipeline, SparkSquarePipeline
 from chaos.scenario.plan import Schedule, to_json

@@ -20,18 +20,17 @@ from confluent_kafka.admin import AdminClient
 from chaos.cluster.addresses import Addresses
 from chaos.cluster.cluster import Cluster
 from chaos.cluster.guard import Guard
-from chaos.cluster.kafka import Kafka
+from chaos.cluster.hooks import BrokerHooks
+from chaos.cluster.kafka import PARTITIONS, Kafka
 from chaos.cluster.links import Link
 from chaos.cluster.system import Echo, Place, System
 from chaos.cluster.toxiproxy import ProxySpec, Toxiproxy
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, RuntimeUnavailableError
 from chaos.external import security
-from chaos.external.broker_hooks import BrokerHooks
 from chaos.external.declaration import External
 from chaos.external.spark import ExternalSpark
 from chaos.install import class_archives
-from chaos.scenario.model import PARTITIONS
 
 _ANSWERS_WITHIN_S = 10.0
 _TURN_S = 1.0

@@ -15,11 +15,10 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
+from chaos.cluster.hooks import BrokerHooks, HookRun, Kind
 from chaos.cluster.kafka import Kafka
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.external.broker_hooks import BrokerHooks, Kind
-from chaos.external.hooks import HookRun
 from chaos.faults.base import Injection, Prepare, Proof, Scene
 from chaos.faults.declared.broker import KillBroker, PauseBroker
 from chaos.faults.targets import resolve_brokers

@@ -7,12 +7,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from chaos.cluster.kafka import Offsets
+from chaos.cluster.kafka import PARTITIONS, Offsets
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import Injection, Prepare, Proof, Scene
 from chaos.faults.declared.client import HangingTransaction
-from chaos.scenario.model import PARTITIONS
 
 _WITHIN_S = 20.0
 _BLOCKS_WITHIN_S = 15.0

@@ -10,7 +10,6 @@ from pydantic_core import ErrorDetails
 from chaos.grammar.keys import known_keys
 from chaos.grammar.words import did_you_mean, shown
 from chaos.grammar.yaml_source import Location
-from chaos.scenario.model import ScenarioFileModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Mistake:
     at_key: bool = False
 
 
-def mistakes(error: ValidationError, root: type[BaseModel] = ScenarioFileModel) -> list[Mistake]:
+def mistakes(error: ValidationError, root: type[BaseModel]) -> list[Mistake]:
     """All errors in words; those that only repeat another one are left out.
 
     Args:

@@ -5,10 +5,8 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from chaos.scenario.model import ScenarioFileModel
 
-
-def known_keys(location: tuple[str | int, ...], root: type[BaseModel] = ScenarioFileModel) -> list[str]:
+def known_keys(location: tuple[str | int, ...], root: type[BaseModel]) -> list[str]:
     """The keys that may stand at a location, as pydantic gives it (with the tags of discriminated unions in it).
 
     Args:

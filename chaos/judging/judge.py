@@ -11,7 +11,7 @@ from chaos.common import files
 from chaos.common.errors import InconclusiveError
 from chaos.common.history import load
 from chaos.judging import progress as liveness
-from chaos.report.codec import finding_from_json, finding_to_json
+from chaos.judging.findings import finding_from_json, finding_to_json
 from chaos.scenario.model import Scenario
 from verifiers import VERIFIERS
 from verifiers import evidence as landed

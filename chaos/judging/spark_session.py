@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from chaos.common import signals
-from chaos.report.formatting import one_line
+from chaos.common.text import one_line
 
 FAILURES = (PySparkException, Py4JError, ConnectionError)
 _END_S = 20.0

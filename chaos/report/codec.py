@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from chaos.common import files
+from chaos.judging.findings import finding_from_json, finding_to_json
 from chaos.report.model import FaultRecord, PhaseRecord, Report
-from verifiers.base import Example, Finding, Verdict
+from verifiers.base import Verdict
 
 Json = dict[str, Any]
 
@@ -53,17 +54,6 @@ def from_json(value: Mapping[str, Any]) -> Report:
         "run_dir": Path(value["run_dir"]),
     }
     return Report(**fields)
-
-
-def finding_to_json(finding: Finding) -> Json:
-    """What `finding_from_json` reads back."""
-    return asdict(finding) | {"verdict": finding.verdict.name}
-
-
-def finding_from_json(value: Mapping[str, Any]) -> Finding:
-    """The finding that `finding_to_json` was given; errors as in `from_json`."""
-    examples = tuple(Example(**example) for example in value["examples"])
-    return Finding(**dict(value) | {"verdict": Verdict[value["verdict"]], "examples": examples})
 
 
 def _names(verdicts: Mapping[str, Verdict]) -> dict[str, str]:

@@ -5,6 +5,7 @@ It becomes the message of `ViolationError` and `InconclusiveError`, so it is pla
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from chaos.common.text import one_line
 from chaos.report.formatting import (
     aimed,
     day,
@@ -12,7 +13,6 @@ from chaos.report.formatting import (
     facts,
     moment,
     number,
-    one_line,
     outcome,
     phrases,
     predicted,

@@ -1,10 +1,10 @@
 """How reports say things: numbers, times, and what a finding means for its run. Every reporter words them alike."""
 
-import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from chaos.common.text import one_line
 from chaos.report.model import FaultRecord, Report
 from verifiers.base import Finding, Verdict
 
@@ -34,12 +34,6 @@ def moment(time_ms: int) -> str:
 def day(time_ms: int) -> str:
     """The date in UTC: ``2026-11-21``."""
     return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d}"
-
-
-def one_line(text: str, limit: int = 200) -> str:
-    """White space and line breaks become single spaces; what is too long is cut."""
-    flat = re.sub(r"[ \t\r\n]+", " ", text).strip()
-    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"
 
 
 def facts(proof: Mapping[str, Any], limit: int = 160) -> str:

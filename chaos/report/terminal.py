@@ -21,7 +21,8 @@ from rich.text import Text
 
 from chaos.common import clock
 from chaos.common.history import Event
-from chaos.report.formatting import facts, number, one_line, seconds
+from chaos.common.text import one_line
+from chaos.report.formatting import facts, number, seconds
 
 _REFRESHES_PER_S = 8
 _MOST_TRIGGERS = 10

@@ -17,7 +17,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from chaos.common.history import Event
-from chaos.report.formatting import number, one_line, phrases, seconds
+from chaos.common.text import one_line
+from chaos.report.formatting import number, phrases, seconds
 from chaos.report.model import FaultRecord, Report
 from verifiers.base import Verdict
 

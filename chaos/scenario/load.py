@@ -73,7 +73,9 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     try:
         model = ScenarioFileModel.model_validate(tree)
     except ValidationError as error:
-        raise wrong_at((*mistakes(error), *_checked(_sound(tree), _system(tree), runtime)), tree, path) from None
+        raise wrong_at(
+            (*mistakes(error, ScenarioFileModel), *_checked(_sound(tree), _system(tree), runtime)), tree, path
+        ) from None
     wrong = tuple(_checked(dict(enumerate(model.scenarios)), model.system, runtime))
     if wrong:
         raise wrong_at(wrong, tree, path)

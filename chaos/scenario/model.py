@@ -18,7 +18,6 @@ from chaos.grammar.words import did_you_mean, shown
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.random_faults import RandomFaults
 
-PARTITIONS = 3
 MOST_BROKERS = 5
 MOST_WORKERS = 4
 

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from chaos.cluster.cluster import Cluster
+from chaos.cluster.hooks import BrokerHooks
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
-from chaos.external.broker_hooks import BrokerHooks
 from chaos.external.declaration import Hooks
 from chaos.faults import hooks
 from chaos.faults.hooks import HookedBrokers

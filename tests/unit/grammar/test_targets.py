@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.cluster.kafka import PARTITIONS
 from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern, broker_target, executor_target, link_pattern
-from chaos.scenario.model import PARTITIONS
 
 BROKERS = [
     *(

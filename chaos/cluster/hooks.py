@@ -7,11 +7,12 @@ of a broker can become a second word, let alone a second command.
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from chaos.common import clock, commands
 
 _SHOWN = 500
+Kind = Literal["kill", "start", "pause", "resume"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,36 @@ class HookRun:
     def facts(self) -> Mapping[str, Any]:
         """What the history says of it."""
         return {"argv": list(self.argv), "exit_code": self.exit_code, "output": self.output, "took_s": self.took_s}
+
+
+class HookTexts(Protocol):
+    """The commands as they are declared; None for one that is not."""
+
+    @property
+    def within_s(self) -> float:
+        """How long each may take."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerHooks:
+    """The hooks of one cluster.
+
+    Attributes:
+        values: node id -> placeholder -> what it stands for.
+    """
+
+    declared: HookTexts
+    values: Mapping[int, Mapping[str, object]]
+
+    def run(self, kind: Kind, number: int) -> HookRun | None:
+        """Run one for a broker, to its end; None when there is no such hook.
+
+        Raises:
+            RuntimeUnavailableError: it cannot be started, or does not end in time.
+        """
+        text: str | None = getattr(self.declared, kind)
+        return None if text is None else run_hook(text, self.values[number], self.declared.within_s)
 
 
 def run_hook(text: str, values: Mapping[str, object], within_s: float) -> HookRun:

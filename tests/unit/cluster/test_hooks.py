@@ -2,8 +2,8 @@
 
 import pytest
 
+from chaos.cluster.hooks import hook_words, run_hook
 from chaos.common.errors import RuntimeUnavailableError
-from chaos.external.hooks import hook_words, run_hook
 
 VALUES = {"broker": "kafka-1; touch x", "id": 1, "host": "kafka-1", "port": 9092}
 
