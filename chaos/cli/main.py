@@ -122,7 +122,7 @@ def faults() -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of a scenarios file, for your editor."""
-    from chaos.scenario.schema import json_schema  # noqa: PLC0415
+    from chaos.scenario.describe import json_schema  # noqa: PLC0415
 
     typer.echo(json.dumps(json_schema(), indent=1))
 

@@ -22,11 +22,10 @@ from pydantic import (
     model_validator,
 )
 
-from chaos.grammar.base import Declared
+from chaos.grammar.base import Declared, did_you_mean, shown
 from chaos.grammar.error_messages import mistakes
-from chaos.grammar.files import read, tree_of, wrong_at
 from chaos.grammar.units import SomeSeconds
-from chaos.grammar.words import did_you_mean, shown
+from chaos.grammar.yaml_source import read, tree_of, wrong_at
 
 HOOK_WORDS = ("broker", "id", "host", "port")
 _ADDRESS = re.compile(r"[^\s:,]+:([0-9]{1,5})|\[[0-9a-fA-F:]+\]:([0-9]{1,5})")

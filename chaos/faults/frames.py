@@ -9,9 +9,8 @@ from chaos.cluster.rules import Rule, RuleBook, Trip
 from chaos.common.errors import InjectionError
 from chaos.faults.base import Frame, Scene
 from chaos.faults.targets import resolve_links
-from chaos.grammar.apis import OF_BROKERS
 from chaos.grammar.targets import LinkPattern
-from chaos.grammar.triggers import OnRequest
+from chaos.grammar.triggers import OF_BROKERS, OnRequest
 
 _PEERS = LinkPattern("broker-*", "broker-*")
 _PIPELINE = LinkPattern("pipeline", "*")

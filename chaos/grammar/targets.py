@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-from chaos.grammar.words import did_you_mean, shown
+from chaos.grammar.base import did_you_mean, shown
 
 TOPICS = ("datasource", "datasink")
 CLIENTS = ("spark", "app", "loader", "pipeline")

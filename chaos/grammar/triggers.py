@@ -1,4 +1,4 @@
-"""Moments: when a fault is injected.
+"""Triggers: when a fault is injected.
 
 =============================  ==========================================================================================
 {after: 5s}                    after output flows
@@ -6,18 +6,52 @@
 {request: EndTxn, nth: 20}     the 20th EndTxn since faults may begin is on the wire: held, while the fault is injected
 {fault: cut, after: 2s}        after another fault of the scenario was proved
 =============================  ==========================================================================================
+
+Requests have their names from https://kafka.apache.org/protocol.html#protocol_api_keys. Who sends what is taken from the
+``listeners`` of each ``*Request.json`` of Kafka 4.3 and, where both may, from what really passes a client's listener and the
+inter-broker one.
 """
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from chaos.grammar.apis import Api
-from chaos.grammar.base import Declared, FaultName
+from chaos.grammar.base import Declared, FaultName, did_you_mean, shown
 from chaos.grammar.targets import Links
 from chaos.grammar.units import Percent, Seconds, spoken_seconds
-from chaos.grammar.words import did_you_mean, shown
+
+_CLIENTS = (
+    "Produce ListOffsets OffsetCommit OffsetFetch FindCoordinator JoinGroup Heartbeat LeaveGroup SyncGroup InitProducerId "
+    "AddOffsetsToTxn EndTxn TxnOffsetCommit ConsumerGroupHeartbeat Metadata"
+)
+_BROKERS = (
+    "WriteTxnMarkers Vote BeginQuorumEpoch EndQuorumEpoch AlterPartition BrokerRegistration BrokerHeartbeat "
+    "AllocateProducerIds FetchSnapshot ControllerRegistration"
+)
+_BOTH = "Fetch ApiVersions AddPartitionsToTxn OffsetForLeaderEpoch"
+
+OF_CLIENTS = frozenset(_CLIENTS.split())
+OF_BROKERS = frozenset(_BROKERS.split())
+TRANSACTIONAL = frozenset({"AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "WriteTxnMarkers"})
+NAMES = (*_CLIENTS.split(), *_BROKERS.split(), *_BOTH.split())
+
+
+def api(text: Any) -> str:
+    """The name of a request.
+
+    Raises:
+        ValueError: there is none of this name; the message lists them.
+    """
+    if isinstance(text, str) and text in NAMES:
+        return text
+    known = {name.lower(): name for name in NAMES}
+    hint = did_you_mean(text, known)
+    hint = next((hint.replace(low, name) for low, name in known.items() if f"mean {low}?" in hint), hint)
+    raise ValueError(f"{shown(text)} is no request of Kafka's protocol{hint}; there are: {', '.join(sorted(NAMES))}")
+
+
+Api = Annotated[str, BeforeValidator(api), WithJsonSchema({"type": "string", "enum": sorted(NAMES)})]
 
 
 class After(Declared):

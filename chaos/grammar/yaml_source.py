@@ -1,9 +1,10 @@
-"""A YAML text as values that still know where they stood."""
+"""A YAML text as values that still know where they stood, so that a mistake is told as ``file:line:col: what``."""
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -13,7 +14,9 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLWarning
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.reader import ReaderError
 
-Location = tuple[str | int, ...]
+from chaos.common.errors import ScenarioError
+from chaos.grammar.base import Location, Mistake
+
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
@@ -132,3 +135,41 @@ def _explained(error: MarkedYAMLError) -> tuple[Place, str]:
     if isinstance(error, DuplicateKeyError) and (key := re.match(r'found duplicate key "(.*?)" with', problem)):
         return place, f"{key[1]!r} is here twice; keep one"
     return place, ": ".join(part.splitlines()[0] for part in (context, problem) if part)
+
+
+def read(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        ScenarioError: it cannot be read.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ScenarioError(f"{path}: cannot be read: {error.strerror}; check the path") from error
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from error
+
+
+def tree_of(text: str, path: Path, nothing: str) -> Mapping[str, Any]:
+    """A text as values.
+
+    Args:
+        nothing: what to say of one that declares nothing.
+
+    Raises:
+        ScenarioError: it is no YAML, or no mapping.
+    """
+    try:
+        tree = parse(text)
+    except SyntaxProblem as error:
+        raise ScenarioError(f"{path}:{error.place}: {error}") from None
+    if not isinstance(tree, Mapping):
+        raise ScenarioError(f"{path}:1:1: {nothing}")
+    return tree
+
+
+def wrong_at(mistakes: Iterable[Mistake], tree: Any, path: Path) -> ScenarioError:
+    """One line for each mistake, in the order of the file."""
+    placed = {(place_of(tree, found.location, at_key=found.at_key), found.message) for found in mistakes}
+    return ScenarioError("\n".join(f"{path}:{place}: {message}" for place, message in sorted(placed)))

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from chaos.faults.declared import Fault
+from chaos.grammar.base import did_you_mean
 from chaos.grammar.triggers import After, OnRequest
 from chaos.grammar.units import spoken_seconds
-from chaos.grammar.words import did_you_mean
 from chaos.scenario import limits
 from chaos.scenario.model import Scenario, Workload
 from chaos.scenario.reach import unreachable

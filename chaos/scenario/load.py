@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from chaos.common.errors import ScenarioError
-from chaos.grammar.error_messages import Mistake, mistakes
-from chaos.grammar.files import read, tree_of, wrong_at
-from chaos.grammar.words import did_you_mean
+from chaos.grammar.base import Mistake, did_you_mean
+from chaos.grammar.error_messages import mistakes
+from chaos.grammar.yaml_source import read, tree_of, wrong_at
 from chaos.scenario import checks, runtimes
 from chaos.scenario.matrix import MatrixProblem, expand
 from chaos.scenario.model import (

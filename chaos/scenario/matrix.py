@@ -25,8 +25,7 @@ from typing import Any
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from chaos.grammar.error_messages import Mistake
-from chaos.grammar.words import did_you_mean, shown
+from chaos.grammar.base import Mistake, did_you_mean, shown
 
 _HOLE = re.compile(r"\$\{([^}.]*)\.?([^}]*)\}")
 _MOST = 1000

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
 from chaos.faults.declared import Fault
-from chaos.grammar.base import Declared, Name, Tag
+from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
 from chaos.grammar.units import PerSecond, SomeSeconds
-from chaos.grammar.words import did_you_mean, shown
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.random_faults import RandomFaults
 

@@ -8,9 +8,8 @@ from chaos.faults.declared.client import OF_GROUP, OF_PIPELINE
 from chaos.faults.declared.protocol import HoldRequests
 from chaos.faults.declared.spark import OF_SPARK, PythonFault
 from chaos.faults.declared.storage import CheckpointFault, CrashBeforeCommit
-from chaos.grammar.apis import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL
 from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, WorkerTarget
-from chaos.grammar.triggers import AfterFault, Moment, OnRequest
+from chaos.grammar.triggers import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL, AfterFault, Moment, OnRequest
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import FillSourcePipeline, SparkSquarePipeline
 

@@ -8,9 +8,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from chaos.faults.declared.base import FaultBase, LastingFault
-from chaos.grammar.sizes import Size, text_of_size
 from chaos.grammar.targets import Broker
-from chaos.grammar.units import Seconds, spoken_seconds
+from chaos.grammar.units import Seconds, Size, spoken_seconds, text_of_size
 
 Cpus = Annotated[float, Field(ge=0.01, le=4)]
 

@@ -6,8 +6,7 @@ from pydantic import Field, model_validator
 
 from chaos.faults.declared.base import LinkFault
 from chaos.grammar.base import Stream
-from chaos.grammar.sizes import Size, Speed, text_of_size, text_of_speed
-from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
+from chaos.grammar.units import Seconds, Size, SomeSeconds, Speed, spoken_seconds, text_of_size, text_of_speed
 
 _STREAMS = {"up": "upstream", "down": "downstream", "both": "both ways"}
 

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, model_validator
 
 from chaos.faults.declared.base import FaultBase, LastingFault, LinkFault
-from chaos.grammar.apis import Api
-from chaos.grammar.triggers import OnRequest
+from chaos.grammar.triggers import Api, OnRequest
 
 Connection = Literal["closed", "kept"]
 

@@ -1,6 +1,6 @@
 import pytest
 
-from chaos.grammar.sizes import size, speed, text_of_size, text_of_speed
+from chaos.grammar.units import size, speed, text_of_size, text_of_speed
 
 
 @pytest.mark.parametrize(("text", "value"), [("1B", 1), ("100B", 100), ("4KB", 4000), ("1MB", 1_000_000), ("999KB", 999_000)])

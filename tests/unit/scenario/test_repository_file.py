@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from chaos.scenario.describe import json_schema
 from chaos.scenario.load import ScenarioFile, load
 from chaos.scenario.plan import describe, from_json, plan, to_json
-from chaos.scenario.schema import json_schema
 from tests.unit.scenario.validator import problems
 
 PATH = Path(__file__).parents[3] / "scenarios.yaml"

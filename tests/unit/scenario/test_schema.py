@@ -3,7 +3,7 @@ import json
 import pytest
 from ruamel.yaml import YAML
 
-from chaos.scenario.schema import json_schema
+from chaos.scenario.describe import json_schema
 from tests.unit.scenario.declared import HEAD
 from tests.unit.scenario.validator import problems
 

@@ -8,14 +8,14 @@ import pytest
 
 from chaos.common.errors import ScenarioError
 from chaos.faults.declared.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
-from chaos.grammar import apis
+from chaos.grammar import triggers
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.scenario.load import load_text
 from chaos.scenario.plan import describe, from_json, plan, to_json
 from tests.unit.scenario.declared import HEAD, errors_in, errors_in_fault, errors_of, read
 
 TOXIC = Path(__file__).parents[3] / "toxiproxy" / "kafka_apis.go"
-KNOWN = f"there are: {', '.join(sorted(apis.NAMES))}"
+KNOWN = f"there are: {', '.join(sorted(triggers.NAMES))}"
 PEERS = "name a link between brokers, e.g. broker-*->broker-*"
 ANSWER = "the response to EndTxn 20 of app-*"
 COMMIT = "the response to TxnOffsetCommit 1"
@@ -84,8 +84,8 @@ def test_every_request_that_can_be_named_is_known_to_the_toxic() -> None:
     toxic = re.findall(r'^\t\d+: +\{"(\w+)",', TOXIC.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert len(toxic) > 80
-    assert [name for name in apis.NAMES if name not in toxic] == []
-    assert len(set(apis.NAMES)) == len(apis.NAMES)
+    assert [name for name in triggers.NAMES if name not in toxic] == []
+    assert len(set(triggers.NAMES)) == len(triggers.NAMES)
 
 
 @pytest.mark.parametrize(
