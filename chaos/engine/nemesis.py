@@ -20,12 +20,9 @@ from chaos.common import clock, signals
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.history import History
 from chaos.engine import triggers
+from chaos.engine.held_requests import Snare, set_snare
 from chaos.engine.triggers import Watch
-from chaos.faults.base import Injection, Scene
-from chaos.faults.catalogue import approach, has_approach, prepare
-from chaos.faults.declared import Fault
-from chaos.faults.declared.protocol import DelayRequest, FrameFault, LateRequest
-from chaos.faults.frames import Snare, set_snare
+from chaos.faults.base import FaultBase, FaultContext, Injection, prove
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.scenario.plan import Schedule, Step
 
@@ -44,14 +41,14 @@ class _InForce:
 class Nemesis:
     """Carries out one schedule."""
 
-    def __init__(self, schedule: Schedule, scene: Scene, history: History, stop: Flag) -> None:
+    def __init__(self, schedule: Schedule, context: FaultContext, history: History, stop: Flag) -> None:
         """Prepare; nothing happens before `run`.
 
         Args:
             stop: set by whoever ends the run early; triggers and holds end at once.
         """
         self._schedule = schedule
-        self._scene = scene
+        self._context = context
         self._history = history
         self._stop = stop
         self._lock = Lock()
@@ -68,7 +65,7 @@ class Nemesis:
 
         Called once the pipeline runs: an approach takes seconds, in which the requests that a trigger counts would pass.
         """
-        if any(has_approach(step.fault) for step in self._schedule.steps):
+        if any(_has_approach(step.fault) for step in self._schedule.steps):
             with signals.deferred():  # `heal_all` can join a thread only if it was started
                 self._approaching = [Thread(target=self._approach, name="approach", daemon=True)]
                 self._approaching[0].start()
@@ -154,8 +151,8 @@ class Nemesis:
 
     def _approach(self) -> None:
         for step in self._schedule.steps:
-            if has_approach(step.fault) and not self._stop.is_set():
-                self._do("approach", step.name, partial(_approached, step.fault, self._scene))
+            if _has_approach(step.fault) and not self._stop.is_set():
+                self._do("approach", step.name, partial(_approached, step.fault, self._context))
 
     def _await(self, step: Step, watch: Watch) -> Mapping[str, Any]:
         when = step.fault.when
@@ -164,8 +161,8 @@ class Nemesis:
         if when.since is not None:
             triggers.wait_for(AfterFault(fault=when.since), watch)
         rng = Random(step.draw)  # noqa: S311 - a schedule, no secret
-        late, hold_s = isinstance(step.fault, LateRequest), _holds_s(step.fault)
-        snare = set_snare(step.name, when, self._scene, rng, late=late, hold_s=hold_s)
+        late, hold_s = step.fault.outlives_client, step.fault.holds_request_s
+        snare = set_snare(step.name, when, self._context, rng, late=late, hold_s=hold_s)
         self._snares[step.name] = snare
         try:
             triggers.until(lambda: snare.trip() is not None, watch, f"{when}", over=lambda: triggers.all_through(watch))
@@ -180,8 +177,8 @@ class Nemesis:
     def _inject(self, step: Step) -> Mapping[str, Any]:
         snare, when = self._snares.get(step.name), step.fault.when
         followed = self._snares.get(when.fault) if isinstance(when, AfterFault) else None
-        scene = replace(self._scene, held=snare or followed)
-        injection = prepare(step.fault, scene, Random(step.draw))  # noqa: S311 - a schedule, no secret
+        context = replace(self._context, held=snare or followed)
+        injection = step.fault.prepare(context, Random(step.draw))  # noqa: S311 - a schedule, no secret
         with self._lock:
             if self._stop.is_set():
                 raise InconclusiveError("the run ended before the fault was injected")
@@ -193,8 +190,8 @@ class Nemesis:
         in_force = self._in_force.get(name)
         if in_force is None:
             raise InconclusiveError("the fault was healed before it was proved")
-        proof = in_force.injection.proof()
-        return {"bit": proof.bit, "proof": proof.facts}
+        proof = prove(in_force.injection)
+        return {"bit": proof.effective, "proof": proof.facts}
 
     def _release(self, name: str) -> None:
         """End the hold of those that were to last until this one was proved."""
@@ -234,23 +231,22 @@ class Nemesis:
         return True
 
 
-def _approached(fault: Fault, scene: Scene) -> Mapping[str, Any]:
-    approach(fault, scene)
+def _has_approach(fault: FaultBase) -> bool:
+    return type(fault).approach is not FaultBase.approach
+
+
+def _approached(fault: FaultBase, context: FaultContext) -> Mapping[str, Any]:
+    fault.approach(context)
     return {}
 
 
-def _holds_s(fault: Fault) -> float:
-    """How long a fault holds the frame of its trigger by itself."""
-    return fault.for_s if isinstance(fault, DelayRequest | LateRequest) else 0.0
-
-
-def _let_go_of(snare: Snare | None, fault: Fault) -> Mapping[str, Any]:
+def _let_go_of(snare: Snare | None, fault: FaultBase) -> Mapping[str, Any]:
     """Let the frame go that was held for a fault of another kind; how long after the trip the fault was in force."""
     trip = snare.trip() if snare else None
     if snare is None or trip is None:
         return {}
     delay_ms = (clock.now_ns() - trip.tripped_ns) / _NS_PER_MS
-    if isinstance(fault.when, OnRequest) and not isinstance(fault, FrameFault):
+    if isinstance(fault.when, OnRequest) and not fault.settles_request:
         snare.let_go("deliver" if fault.when.then == "deliver" else "close")
     return {"after_trip_ms": round(delay_ms, 1)}
 

@@ -37,7 +37,7 @@ from chaos.engine.nemesis import Nemesis
 from chaos.engine.processes import Driver, Subject
 from chaos.engine.sampler import Sampler
 from chaos.engine.triggers import Watch
-from chaos.faults.base import Scene
+from chaos.faults.base import FaultContext
 from chaos.judging import landing
 from chaos.judging.judge import judge
 from chaos.scenario.model import Scenario
@@ -100,7 +100,7 @@ class Run:
         self._pipeline = self._make_pipeline()
         ids = self._pipeline.transactional_ids(self._topics) if self._pipeline else ()
         names = {"datasource": self._topics.source, "datasink": self._topics.sink}
-        scene = Scene(
+        context = FaultContext(
             self._system,
             names,
             ids,
@@ -112,7 +112,7 @@ class Run:
             checkpoint=folder / CHECKPOINT if scenario.pipeline.kind == "spark_square" else None,
             positions=self._positions,
         )
-        self._nemesis = Nemesis(schedule, scene, history, self._stop)
+        self._nemesis = Nemesis(schedule, context, history, self._stop)
 
     def execute(self) -> None:
         """Run the phases; the outcome is in the history and the run directory.

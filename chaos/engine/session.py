@@ -73,7 +73,7 @@ class Harness:
         runs: where run directories are made.
         seed: of all schedules.
         echo: for people.
-        runtime: where the system runs, one of `chaos.scenario.runtimes.RUNTIMES`.
+        runtime: where the system runs, one of `chaos.scenario.support.RUNTIMES`.
         external: the system that is already there, when that is to be used.
         early: whether the output is audited while it grows, too.
         reports: of all runs so far.

@@ -109,7 +109,7 @@ class AfterFault(Declared):
         return f"{later} {self.fault} is {self.once}"
 
 
-Moment = After | Progress | OnRequest | AfterFault
+Trigger = After | Progress | OnRequest | AfterFault
 
 _MOMENTS: Mapping[str, type[After | Progress | OnRequest | AfterFault]] = {
     "request": OnRequest,
@@ -122,7 +122,7 @@ _HELP = "write {after: 5s}, {progress: 40%}, {request: EndTxn, nth: 20} or {faul
 
 def _one_trigger(value: Any) -> Any:
     """Tell them apart by their key, so that errors speak of one of them."""
-    if isinstance(value, Moment):
+    if isinstance(value, Trigger):
         return value
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"this is no trigger; {_HELP}")

@@ -15,7 +15,7 @@ from chaos.report import allure, allure_files, codec, coverage, summary
 from chaos.report.terminal import Live
 from chaos.scenario.load import ScenarioFile
 from chaos.scenario.model import Scenario
-from chaos.scenario.runtimes import RUNTIMES
+from chaos.scenario.support import RUNTIMES
 
 _WIDTH = 120
 

@@ -30,10 +30,9 @@ from chaos.external.declaration import External
 from chaos.pytest_plugin import scenario_test
 from chaos.pytest_plugin.play import Stage, played, uncaptured
 from chaos.report import coverage, summary, terminal
-from chaos.scenario.load import ScenarioFile, load
+from chaos.scenario.load import ScenarioFile, load, refused
 from chaos.scenario.model import Scenario
-from chaos.scenario.runtimes import EXTERNAL, RUNTIMES
-from chaos.scenario.support import refused
+from chaos.scenario.support import EXTERNAL, RUNTIMES
 
 FILE = "scenarios.yaml"
 _BESIDES_WORKLOAD_S = 300.0

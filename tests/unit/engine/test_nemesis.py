@@ -15,7 +15,9 @@ from chaos.common.history import History
 from chaos.engine import nemesis
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.triggers import Watch
-from chaos.faults.base import Proof, Scene
+from chaos.faults.base import FaultContext, Proof
+from chaos.faults.broker_processes import KillBroker
+from chaos.faults.registry import FAULTS
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 
@@ -33,6 +35,9 @@ class FakeInjection:
     def inject(self):
         self._do("inject")
 
+    def complete(self):
+        """Most faults have nothing to complete."""
+
     def proof(self):
         self._do("proof")
         return Proof(self.bites, {"seen": 1})
@@ -46,6 +51,12 @@ class FakeInjection:
             raise self.fails[what]
 
 
+def every_fault(monkeypatch, name, function):
+    """Put a function in the place of a method of all faults."""
+    for fault in FAULTS.values():
+        monkeypatch.setattr(fault, name, function)
+
+
 @pytest.fixture
 def played(tmp_path, monkeypatch):
     """Plays fakes in the place of a scenario's faults, in its order; returns nemesis, history and watch."""
@@ -53,7 +64,7 @@ def played(tmp_path, monkeypatch):
 
     def play(*injections, at_once=None, by_chance=False):
         fakes = iter(injections)
-        monkeypatch.setattr(nemesis, "prepare", lambda *_: next(fakes))
+        every_fault(monkeypatch, "prepare", lambda *_: next(fakes))
         faults = [{"kind": "kill_broker", "target": "any", "when": {"after": "0s"}} for _ in injections]
         scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, faults=faults)
         history, stop = histories.enter_context(History(tmp_path / "history.jsonl")), Flag()
@@ -61,7 +72,7 @@ def played(tmp_path, monkeypatch):
         schedule = plan(scenario, 1)
         steps = tuple(replace(step, by_chance=by_chance) for step in schedule.steps)
         schedule = replace(schedule, steps=steps, at_once=at_once)
-        return Nemesis(schedule, Scene(None, {}), history, stop), history, watch
+        return Nemesis(schedule, FaultContext(None, {}), history, stop), history, watch
 
     with histories:
         yield play
@@ -245,7 +256,7 @@ def test_a_fault_that_lasts_until_another_is_healed_when_that_was_proved(tmp_pat
     """The delay that opens a window closes with it, and does not wait for the end of its own time."""
     done = []
     fakes = iter([FakeInjection("links", done, hold_s=600), FakeInjection("broker-1", done)])
-    monkeypatch.setattr(nemesis, "prepare", lambda *_: next(fakes))
+    every_fault(monkeypatch, "prepare", lambda *_: next(fakes))
     now = {"after": "0s"}
     faults = [
         {"kind": "cut_link", "link": "*->broker-1", "when": now, "for": "10m", "until": "dies"},
@@ -254,7 +265,7 @@ def test_a_fault_that_lasts_until_another_is_healed_when_that_was_proved(tmp_pat
     scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, faults=faults)
     with History(tmp_path / "history.jsonl") as history:
         watch = Watch(history, clock.monotonic_s(), 100, 1.0, Flag())
-        Nemesis(plan(scenario, 1), Scene(None, {}), history, watch.stop).run(watch, lambda: None)
+        Nemesis(plan(scenario, 1), FaultContext(None, {}), history, watch.stop).run(watch, lambda: None)
 
     assert done[:2] == [("links", "inject"), ("links", "proof")]
     assert ("links", "heal") in done
@@ -272,13 +283,12 @@ def test_an_approach_neither_waits_for_a_trigger_nor_keeps_it_waiting(played, mo
     """It takes seconds, in which the request that a trigger counts would pass; if it fails the fault is tried all the same."""
     ends, asked = Flag(), []
 
-    def approach(fault, _scene):
+    def approach(fault, _context):
         asked.append(fault.kind)
         ends.wait(10)
         raise LookupError("no driver yet")
 
-    monkeypatch.setattr(nemesis, "approach", approach)
-    monkeypatch.setattr(nemesis, "has_approach", lambda _fault: True)
+    monkeypatch.setattr(KillBroker, "approach", approach)
     runner, history, watch = played(FakeInjection("broker-1", []))
 
     runner.approach()
@@ -291,9 +301,8 @@ def test_an_approach_neither_waits_for_a_trigger_nor_keeps_it_waiting(played, mo
     assert "no driver yet" in _failed(history, "approach")
 
 
-def test_faults_without_an_approach_start_no_thread(played, monkeypatch):
+def test_faults_without_an_approach_start_no_thread(played):
     """Nothing is asked of a driver that is not there."""
-    monkeypatch.setattr(nemesis, "approach", lambda *_: pytest.fail("asked"))
     runner, history, _ = played(FakeInjection("broker-1", []))
 
     runner.approach()

@@ -15,6 +15,7 @@ from chaos.faults import requests
 from chaos.faults.base import Proof
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
+from tests.unit.engine.test_nemesis import every_fault
 from tests.unit.faults.wire import FakeRules, scene, trip
 
 REQUEST = {"request": "EndTxn", "nth": 2}
@@ -34,9 +35,12 @@ class FakeInjection:
     def inject(self):
         self._did("inject")
 
+    def complete(self):
+        """Most faults have nothing to complete."""
+
     def proof(self):
         self._did("proof")
-        return Proof(bit=True, facts={})
+        return Proof(effective=True, facts={})
 
     def heal(self):
         self._did("heal")
@@ -60,7 +64,7 @@ def played(tmp_path, monkeypatch):
 
     def play(rules, *faults, injection=None, deadline_s=0.05):
         if injection:
-            monkeypatch.setattr(nemesis, "prepare", lambda *_: injection)
+            every_fault(monkeypatch, "prepare", lambda *_: injection)
         scenario = Scenario(name="fake", title="fake", pipeline={"kind": "consume_transform_produce"}, faults=faults)
         history = histories.enter_context(History(tmp_path / "history.jsonl"))
         watch = Watch(history, clock.monotonic_s(), 100, deadline_s, Flag())
@@ -99,7 +103,7 @@ def test_what_follows_a_fault_is_aimed_at_the_frame_that_this_one_holds(played, 
         seen[fault.name] = aimed_at.held.trip().link if aimed_at.held else None
         return FakeInjection(rules, hold_s=5.0 if fault.name == "late" else 0.0)  # it lasts until `death` was proved
 
-    monkeypatch.setattr(nemesis, "prepare", prepare)
+    every_fault(monkeypatch, "prepare", prepare)
     late = {"kind": "late_request", "name": "late", "for": "5s", "until": "death", "when": {"request": "WriteTxnMarkers"}}
     death = {"kind": "kill_broker", "name": "death", "target": "sender", "when": {"fault": "late", "once": "injected"}}
     other = {"kind": "kill_broker", "name": "other", "target": "any", "when": {"fault": "death"}}
@@ -187,7 +191,7 @@ def test_the_frame_of_a_fault_that_cannot_be_aimed_goes_on(played, monkeypatch):
     """No receiver, no such leader: nothing was injected, so nothing is healed, and the rule is taken away."""
     rules = FakeRules()
     runner, history, watch = played(rules, KILL)
-    monkeypatch.setattr(nemesis, "prepare", lambda *_: (_ for _ in ()).throw(InjectionError("no such leader")))
+    every_fault(monkeypatch, "prepare", lambda *_: (_ for _ in ()).throw(InjectionError("no such leader")))
 
     runner.run(watch, lambda: None)
 

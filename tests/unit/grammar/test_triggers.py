@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaos.common.errors import ScenarioError
-from chaos.faults.declared.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
+from chaos.faults.requests import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
 from chaos.grammar import triggers
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.scenario.load import load_text
@@ -291,12 +291,12 @@ def test_a_transactional_request_of_a_pipeline_without_transactions(pipeline: st
         (
             "{kind: consume_transform_produce}",
             "{kind: crash_executor, when: {after: 1s}}",
-            "6:14: this pipeline runs on no Spark: there is no executor to crash",
+            "6:14: this pipeline does not run on Spark: there is no executor to crash",
         ),
         (
             "{kind: consume_transform_produce}",
             "{kind: cut_link, link: 'spark->any', for: 1s, when: {after: 1s}}",
-            "6:37: this pipeline runs on no Spark: nothing would pass this link; write pipeline->…",
+            "6:37: this pipeline does not run on Spark: nothing would pass this link; write pipeline->…",
         ),
         (
             "{kind: fill_source}",
