@@ -13,17 +13,21 @@ docs/adding-a-fault.md.
 """
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
+from threading import Event
 from typing import Any, ClassVar, Protocol, Self
 
+from confluent_kafka import KafkaException
 from pydantic import Field, model_validator
 
 from chaos.cluster.rules import Trip
 from chaos.cluster.spark_rest import SparkApp
 from chaos.cluster.system import System
-from chaos.common.errors import ChaosError
+from chaos.common import clock
+from chaos.common.errors import ChaosError, DeadlineError
 from chaos.grammar.base import Declared, FaultName
 from chaos.grammar.targets import Broker, BrokerTarget, LinkPattern, Links, Role
 from chaos.grammar.triggers import When
@@ -291,3 +295,72 @@ class LinkFault(LastingFault):
 def ends_of(link: LinkPattern) -> list[BrokerTarget]:
     """The broker targets at the ends of a link."""
     return [end for end in (link.left, link.right) if isinstance(end, BrokerTarget)]
+
+
+_END_S = 60.0
+_NOT_YET = (KafkaException, LookupError, OSError)
+
+
+class BackgroundSteps:
+    """Several steps in a thread of their own, from the injection until they are done or the fault is healed; `begin` them once."""
+
+    def __init__(self, steps: Callable[[Event], None]) -> None:
+        """Prepare.
+
+        Args:
+            steps: what is done; it returns soon after the flag that it is given was set.
+        """
+        self._steps = steps
+        self._stop = Event()
+        self._running: Future[None] | None = None
+
+    def begin(self) -> None:
+        """Start the thread."""
+        pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="background-steps")
+        self._running = pool.submit(self._steps, self._stop)
+        pool.shutdown(wait=False)
+
+    def done(self) -> bool:
+        """Whether all steps are done.
+
+        Raises:
+            Exception: what one of its steps raised.
+        """
+        if self._running is None or not self._running.done():
+            return False
+        self._running.result()
+        return True
+
+    def missing(self, within_s: float) -> dict[str, str]:
+        """Wait until all steps are done: empty then, or why they are not, as a fact of a proof that failed.
+
+        Raises:
+            Exception: what one of its steps raised, unless that was a wait.
+        """
+        if self._running is None or wait([self._running], within_s).not_done:
+            return {"problem": f"the steps of this fault were not done after {within_s:g} s"}
+        try:
+            self._running.result()
+        except DeadlineError as error:
+            return {"problem": str(error)}
+        return {}
+
+    def end(self) -> None:
+        """Stop the steps, and return when the thread has ended. Idempotent, also before `begin`.
+
+        Raises:
+            DeadlineError: they do not stop.
+        """
+        self._stop.set()
+        if self._running is not None and wait([self._running], _END_S).not_done:
+            raise DeadlineError(f"waited {_END_S:g} s for the background steps of a fault to stop")
+
+
+def until(condition: Callable[[], object], stop: Event, within_s: float, reason: str) -> bool:
+    """Wait for a condition between two steps; False when the steps were told to stop. A broker that does not answer is asked again.
+
+    Raises:
+        DeadlineError: it did not become so in time.
+    """
+    clock.wait_until(lambda: stop.is_set() or condition(), within_s=within_s, reason=reason, every_s=0.1, ignore=_NOT_YET)
+    return not stop.is_set()

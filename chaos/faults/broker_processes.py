@@ -25,8 +25,16 @@ from chaos.cluster.kafka import Kafka
 from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
-from chaos.faults.background import Course, until
-from chaos.faults.base import BrokerFault, FaultBase, FaultContext, Injection, Proof, RestartedBrokerFault
+from chaos.faults.base import (
+    BackgroundSteps,
+    BrokerFault,
+    FaultBase,
+    FaultContext,
+    Injection,
+    Proof,
+    RestartedBrokerFault,
+    until,
+)
 from chaos.faults.hooks import HookedBrokers
 from chaos.faults.targets import resolve_brokers
 from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
@@ -297,26 +305,26 @@ class RollingRestarts(Injection):
     how: str
     restart_after_s: float
     rounds: list[dict[str, Any]] = field(default_factory=list)
-    course: Course = field(init=False)
+    background: BackgroundSteps = field(init=False)
 
     def __post_init__(self) -> None:
-        self.course = Course(self._roll)
+        self.background = BackgroundSteps(self._roll)
 
     def inject(self) -> None:
         """End the first one, and go on from there."""
         self._end(self.broker_ids[0])
-        self.course.begin()
+        self.background.begin()
 
     def proof(self) -> Proof:
         """Each has ended as it was told to, runs again, and all were in sync before the next."""
-        missing = self.course.missing(_ROUND_S * len(self.broker_ids))
+        missing = self.background.missing(_ROUND_S * len(self.broker_ids))
         wanted = SIGKILLED if self.how == "kill" else TERMINATED
         ended = [turn["exit_code"] for turn in self.rounds]
         return Proof(not missing and ended == [wanted] * len(self.broker_ids), {"rounds": self.rounds, **missing})
 
     def heal(self) -> None:
         """Go no further; start those that do not run, and return when they serve."""
-        self.course.end()
+        self.background.end()
         start_again(self.system, self.broker_ids)
 
     def _roll(self, stop: Event) -> None:
@@ -359,25 +367,25 @@ class ChasedLeader(Injection):
     restart_after_s: float
     killed: list[int] = field(default_factory=list)
     led: list[int] = field(default_factory=list)
-    course: Course = field(init=False)
+    background: BackgroundSteps = field(init=False)
 
     def __post_init__(self) -> None:
-        self.course = Course(self._chase)
+        self.background = BackgroundSteps(self._chase)
 
     def inject(self) -> None:
         """Kill the first, and go on from there."""
         self._kill(self.first)
-        self.course.begin()
+        self.background.begin()
 
     def proof(self) -> Proof:
         """So many were killed while they had the role, and each time another took over."""
-        missing = self.course.missing(_ROUND_S * self.times)
+        missing = self.background.missing(_ROUND_S * self.times)
         chased = len(self.killed) == self.times and all(new != old for old, new in zip(self.killed, self.led, strict=False))
         return Proof(not missing and chased, {"killed": names(self.killed), "led_then": names(self.led), **missing})
 
     def heal(self) -> None:
         """Chase no further; start those that do not run, and return when they serve."""
-        self.course.end()
+        self.background.end()
         start_again(self.system, self.system.kafka.numbers)
 
     def _chase(self, stop: Event) -> None:

@@ -24,13 +24,14 @@ from chaos.cluster.links import Link
 from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults.background import Course, until
 from chaos.faults.base import (
+    BackgroundSteps,
     BrokerFault,
     FaultContext,
     Injection,
     Proof,
     RestartedBrokerFault,
+    until,
 )
 from chaos.faults.broker_processes import start_again
 from chaos.faults.links import heal_each, name_of
@@ -131,28 +132,28 @@ class UncleanlyElected(Injection):
     links: list[Link]
     ends: dict[int, int] = field(default_factory=dict)
     elected: int = 0
-    course: Course = field(init=False)
+    background: BackgroundSteps = field(init=False)
 
     def __post_init__(self) -> None:
-        self.course = Course(self._go_on)
+        self.background = BackgroundSteps(self._go_on)
 
     def inject(self) -> None:
         """Let the followers fall behind, and go on from there."""
         leadership.set_topic(self.system.kafka, self.partition[0], _MIN_ISR, "1")
         for link in self.links:
             link.add(self.name, "blackhole", "both", {})
-        self.course.begin()
+        self.background.begin()
 
     def proof(self) -> Proof:
         """One of the followers leads, and its log ended before that of the one who had led."""
-        missing = self.course.missing(4 * _WITHIN_S)
+        missing = self.background.missing(4 * _WITHIN_S)
         behind = self.ends.get(self.leader, 0) - self.ends.get(self.elected, 0)
         effective = not missing and self.elected in self.followers and behind > 0
         return Proof(effective, self._facts | {"records_behind": behind} | missing)
 
     def heal(self) -> Mapping[str, Any]:
         """Let the old leader come back as a follower, which truncates its log; and give the topic its guard back."""
-        self.course.end()
+        self.background.end()
         heal_each(self.links, lambda link: link.remove(self.name, "both"))
         start_again(self.system, [self.leader])
         clock.wait_until(self._guarded, within_s=_WITHIN_S, reason=f"{_MIN_ISR} to be taken back", ignore=(KafkaException,))

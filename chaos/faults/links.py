@@ -21,8 +21,7 @@ from chaos.cluster import protocol
 from chaos.cluster.links import Link
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults.background import Course
-from chaos.faults.base import FaultBase, FaultContext, Injection, LinkFault, Proof
+from chaos.faults.base import BackgroundSteps, FaultBase, FaultContext, Injection, LinkFault, Proof
 from chaos.faults.targets import resolve_links
 from chaos.grammar.base import Stream
 from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
@@ -293,17 +292,17 @@ class FlappingLinks(Injection):
     downs: int = 0
     ups: int = 0
     in_use: int = 0
-    course: Course = field(init=False)
+    background: BackgroundSteps = field(init=False)
 
     def __post_init__(self) -> None:
-        self.course = Course(self._flap)
+        self.background = BackgroundSteps(self._flap)
 
     def inject(self) -> None:
         """Begin with the first cut."""
         self.in_use = await_use(self.links)
         for link in self.links:
             link.cut(self.name)
-        self.course.begin()
+        self.background.begin()
 
     def proof(self) -> Proof:
         """Somebody's connections were closed; the links were down at least twice, and up in between."""
@@ -314,12 +313,12 @@ class FlappingLinks(Injection):
 
     def heal(self) -> Mapping[str, int]:
         """Open them all for good."""
-        self.course.end()
+        self.background.end()
         heal_each(self.links, lambda link: link.mend(self.name))
         return {"downs": self.downs, "ups": self.ups}
 
     def _flapped(self) -> bool:
-        self.course.through()  # raises what it could not do
+        self.background.done()  # raises what it could not do
         return self.downs >= _ENOUGH and self.ups >= _ENOUGH - 1
 
     def _flap(self, stop: Event) -> None:

@@ -13,7 +13,7 @@ from chaos.cluster.addresses import joined
 from chaos.common import clock
 from chaos.common.history import History
 from chaos.engine.processes import Driver, Subject
-from chaos.faults.base import FaultContext
+from chaos.faults.base import FaultContext, prove
 from chaos.faults.registry import Fault
 from chaos.scenario.model import SystemSpec
 from pipelines.base import Endpoints, Topics
@@ -104,7 +104,7 @@ def bitten(injection):
     """Inject, prove, and heal twice, whatever happens; the proof."""
     try:
         injection.inject()
-        return injection.proof()
+        return prove(injection)
     finally:
         injection.heal()
         injection.heal()
