@@ -302,7 +302,7 @@ _NOT_YET = (KafkaException, LookupError, OSError)
 
 
 class BackgroundSteps:
-    """Several steps in a thread of their own, from the injection until they are done or the fault is healed; `begin` them once."""
+    """Steps in a thread of their own, from the injection until they are done or the fault is healed; `begin` them once."""
 
     def __init__(self, steps: Callable[[Event], None]) -> None:
         """Prepare.
@@ -357,7 +357,7 @@ class BackgroundSteps:
 
 
 def until(condition: Callable[[], object], stop: Event, within_s: float, reason: str) -> bool:
-    """Wait for a condition between two steps; False when the steps were told to stop. A broker that does not answer is asked again.
+    """Wait for a condition between two steps; False when told to stop. A broker that does not answer is asked again.
 
     Raises:
         DeadlineError: it did not become so in time.
