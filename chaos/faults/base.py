@@ -30,7 +30,7 @@ from chaos.common import clock
 from chaos.common.errors import ChaosError, DeadlineError
 from chaos.grammar.base import Declared, FaultName
 from chaos.grammar.targets import Broker, BrokerTarget, LinkPattern, Links, Role
-from chaos.grammar.triggers import When
+from chaos.grammar.triggers import Api, When
 from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
 
@@ -290,6 +290,12 @@ class LinkFault(LastingFault):
     def broker_targets(self) -> list[BrokerTarget]:
         """The brokers at the ends of its links."""
         return ends_of(self.link)
+
+
+class RequestsFault(LinkFault):
+    """A fault of all requests of one kind on some links, from its injection on."""
+
+    request: Api
 
 
 def ends_of(link: LinkPattern) -> list[BrokerTarget]:

@@ -17,9 +17,9 @@ from pydantic import BeforeValidator, model_validator
 from chaos.cluster.rules import Rule, RuleBook, Trip
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults.base import FaultBase, FaultContext, HeldRequest, Injection, LastingFault, LinkFault, Proof
+from chaos.faults.base import FaultBase, FaultContext, HeldRequest, Injection, LastingFault, Proof, RequestsFault
 from chaos.faults.targets import resolve_links
-from chaos.grammar.triggers import Api, OnRequest
+from chaos.grammar.triggers import OnRequest
 from chaos.runtime.capabilities import Capability
 
 _WITHIN_S = 5.0
@@ -147,14 +147,13 @@ class LateRequest(FrameFault, LastingFault):
         return self
 
 
-class HoldRequests(LinkFault):
+class HoldRequests(RequestsFault):
     """All requests of one kind on some links, or all answers to them, are held; in the end they go on, or are lost."""
 
     needs = frozenset({Capability.LINKS})
     provokes = "all requests of a kind stand still: coordinators or leaders that seem dead to one client"
     proved_by = "a request is held on every link that carries such requests"
     kind: Literal["hold_requests"]
-    request: Api
     at: Literal["request", "response"] = "request"
     then: Literal["deliver", "lose"] = "deliver"
 

@@ -45,10 +45,9 @@ def api(text: Any) -> str:
     """
     if isinstance(text, str) and text in NAMES:
         return text
-    known = {name.lower(): name for name in NAMES}
-    hint = did_you_mean(text, known)
-    hint = next((hint.replace(low, name) for low, name in known.items() if f"mean {low}?" in hint), hint)
-    raise ValueError(f"{shown(text)} is no request of Kafka's protocol{hint}; there are: {', '.join(sorted(NAMES))}")
+    raise ValueError(
+        f"{shown(text)} is not a request of Kafka's protocol{did_you_mean(text, NAMES)}; there are: {', '.join(sorted(NAMES))}"
+    )
 
 
 Api = Annotated[str, BeforeValidator(api), WithJsonSchema({"type": "string", "enum": sorted(NAMES)})]

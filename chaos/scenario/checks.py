@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
-from chaos.faults.base import FaultBase, LinkFault, ends_of
+from chaos.faults.base import FaultBase, LinkFault, RequestsFault, ends_of
 from chaos.faults.broker_disks import PowerLoss
 from chaos.faults.leadership import UncleanElection
 from chaos.faults.network_partitions import PartitionNetwork
-from chaos.faults.requests import HoldRequests
 from chaos.grammar.base import did_you_mean
 from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, WorkerTarget
 from chaos.grammar.triggers import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL, After, AfterFault, OnRequest, Trigger
@@ -204,7 +203,7 @@ def unreachable(scenario: Scenario, fault: FaultBase, brokers: int, workers: int
     yield from ((("target",), message) for message in _workers(getattr(fault, "target", None), workers))
     if isinstance(fault, LinkFault):
         yield from (((*aim,), message) for message in _client(scenario, fault.link))
-    if isinstance(fault, HoldRequests):
+    if isinstance(fault, RequestsFault):
         yield from ((("request",), message) for message in _request(scenario, fault.request, fault.link))
     if isinstance(fault.when, OnRequest):
         yield from ((("when", *place), message) for place, message in _moment(scenario, fault.when, brokers))

@@ -11,8 +11,7 @@ is checked when it is read, never skipped later. On a system that is already the
 from collections.abc import Iterator, Mapping
 
 from chaos.external.declaration import External
-from chaos.faults.base import FaultBase, LinkFault
-from chaos.faults.requests import HoldRequests
+from chaos.faults.base import FaultBase, LinkFault, RequestsFault
 from chaos.grammar.base import Location
 from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern
 from chaos.grammar.triggers import OnRequest, Trigger
@@ -149,7 +148,7 @@ def _link(scenario: Scenario, fault: LinkFault, external: External) -> Iterator[
     message = _not_led(scenario, fault.link, external)
     if message:
         yield ("link",), message
-    if isinstance(fault, HoldRequests):
+    if isinstance(fault, RequestsFault):
         yield from ((("request",), wrong) for wrong in _request(scenario, fault.request, external))
 
 

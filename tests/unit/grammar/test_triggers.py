@@ -91,11 +91,11 @@ def test_every_request_that_can_be_named_is_known_to_the_toxic() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("EndTx", f"'EndTx' is no request of Kafka's protocol (did you mean EndTxn?); {KNOWN}"),
-        ("endtxn", f"'endtxn' is no request of Kafka's protocol (did you mean EndTxn?); {KNOWN}"),
-        ("initProducer", f"'initProducer' is no request of Kafka's protocol (did you mean InitProducerId?); {KNOWN}"),
-        ("Frobnicate", f"'Frobnicate' is no request of Kafka's protocol; {KNOWN}"),
-        ("26", f"26 is no request of Kafka's protocol; {KNOWN}"),
+        ("EndTx", f"'EndTx' is not a request of Kafka's protocol (did you mean EndTxn?); {KNOWN}"),
+        ("endtxn", f"'endtxn' is not a request of Kafka's protocol (did you mean EndTxn?); {KNOWN}"),
+        ("initProducer", f"'initProducer' is not a request of Kafka's protocol (did you mean InitProducerId?); {KNOWN}"),
+        ("Frobnicate", f"'Frobnicate' is not a request of Kafka's protocol; {KNOWN}"),
+        ("26", f"26 is not a request of Kafka's protocol; {KNOWN}"),
     ],
 )
 def test_an_unknown_request_is_refused_with_those_that_there_are(name: str, message: str) -> None:
