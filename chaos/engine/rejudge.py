@@ -15,16 +15,14 @@ from chaos.common.text import one_line
 from chaos.install import artifacts
 from chaos.judging import landing, spark_session
 from chaos.judging.judge import judge
+from chaos.judging.verdict import EXIT_CODES
 from chaos.report import codec
 from chaos.report.build import build
 from chaos.report.failure_text import explain
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import from_json
-from verifiers.base import Verdict
 
 T = TypeVar("T")
-
-_EXIT = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 
 
 def rejudge(run: Path, echo: Callable[[str], None]) -> int:
@@ -57,7 +55,7 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
         what = f"{run} cannot be written ({error.strerror})"
         raise InconclusiveError(f"{what}: copy it to where you may write, findings and report are put into it") from error
     echo(explain(report))
-    return _EXIT[report.verdict]
+    return EXIT_CODES[report.verdict]
 
 
 def _read(path: Path, parse: Callable[[Path], T]) -> T:

@@ -9,13 +9,10 @@ from chaos.common.text import one_line
 from chaos.report.formatting import (
     aimed,
     day,
-    expected,
     facts,
     moment,
     number,
-    outcome,
     phrases,
-    predicted,
     seconds,
     tally,
     wall_s,
@@ -121,8 +118,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"{report.verdict.name}: {one_line(' · '.join(phrases(report)) or 'nothing was judged')}"
     yield one_line(report.title)
     yield f"scenario {report.scenario}, seed {report.seed}, {number(report.records)} records, {_times(report)}"
-    guilty = [finding for finding in report.findings if outcome(report, finding) is not Verdict.VALID]
-    for finding in sorted(guilty, key=lambda finding: -outcome(report, finding))[:_FINDINGS]:
+    guilty = [finding for finding in report.findings if report.expectations.outcome(finding) is not Verdict.VALID]
+    for finding in sorted(guilty, key=lambda finding: -report.expectations.outcome(finding))[:_FINDINGS]:
         yield from _finding(report, finding)
     yield from _more(guilty, _FINDINGS, "verifiers")
     yield from _section("Faults:", [_fault(fault) for fault in report.faults] or ["none was declared"], _FAULTS)
@@ -142,12 +139,12 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
     checked = _extent(finding)
     if finding.verdict is Verdict.UNKNOWN:
         yield f"Not proved: {name} (demanded: {_guarantee(finding)})"
-    elif finding.verdict is expected(report, finding) is Verdict.INVALID:
-        exactly = tally(predicted(report, finding))
+    elif finding.verdict is report.expectations.expected(finding) is Verdict.INVALID:
+        exactly = tally(report.expectations.predicted(finding))
         yield f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected exactly {exactly}"
-    elif outcome(report, finding) is Verdict.UNKNOWN:
+    elif report.expectations.outcome(finding) is Verdict.UNKNOWN:
         yield f"Not tried: {name}, {checked}; expected INVALID, but the run has problems: see below"
-    elif expected(report, finding) is Verdict.INVALID:
+    elif report.expectations.expected(finding) is Verdict.INVALID:
         yield f"Not caught: {name}, {checked}; expected INVALID: this control shows that the fault or the verifier is blind"
     else:
         yield f"Broken: {name}, {checked}{_kinds(finding)} (demanded: {_guarantee(finding)})"

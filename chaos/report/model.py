@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaos.judging.verdict import Expectations
 from verifiers.base import Finding, Verdict
 
 
@@ -78,3 +79,9 @@ class Report:
     matrix: Mapping[str, str] = field(default_factory=dict)
     not_sent: bool = False
     alarmed_s: float | None = None
+
+    @property
+    def expectations(self) -> Expectations:
+        """What the scenario expects; the pipeline's output is judged last."""
+        output = self.findings[-1].subject if self.findings else ""
+        return Expectations(self.expect, self.exactly, output, has_problems=bool(self.problems))

@@ -9,7 +9,7 @@ from typing import Literal
 
 from chaos.common.history import Event
 from chaos.report.failure_text import describe
-from chaos.report.formatting import aimed, facts, number, outcome, phrase
+from chaos.report.formatting import aimed, facts, number, phrase
 from chaos.report.model import FaultRecord, PhaseRecord, Report
 from verifiers.base import Finding, Verdict
 
@@ -99,7 +99,7 @@ def _action(action: _Action) -> Step:
 
 def _finding(report: Report, finding: Finding, at_ms: int) -> Step:
     """Verifiers are not timed one by one: their step has a place and no duration."""
-    status = _STATUSES[outcome(report, finding)]
+    status = _STATUSES[report.expectations.outcome(finding)]
     parameters = {
         "verdict": finding.verdict.name,
         "log": finding.subject,

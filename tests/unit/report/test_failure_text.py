@@ -1,7 +1,6 @@
 import pytest
 
 from chaos.report.failure_text import during, explain
-from chaos.report.formatting import outcome
 from chaos.report.model import Report
 from tests.unit.report.conftest import Fabricated
 from verifiers import VERIFIERS
@@ -98,7 +97,7 @@ def test_a_control_whose_fault_never_came_is_not_called_blind(run: Fabricated) -
 
     lines = explained(report)
 
-    assert outcome(report, report.findings[0]) is Verdict.UNKNOWN
+    assert report.expectations.outcome(report.findings[0]) is Verdict.UNKNOWN
     assert any(line.startswith("Not tried: duplicates in sink, 0 of 30 000 records") for line in lines)
     assert not [line for line in lines if "blind" in line]
 
@@ -107,7 +106,7 @@ def test_an_anomaly_is_invalid_whatever_else_went_wrong(run: Fabricated) -> None
     """A duplicate in the log is a duplicate, also when a fault was missed."""
     report = run.report(problems=("kill_broker-1: it did not bite",))
 
-    assert outcome(report, run.duplicates()) is Verdict.INVALID
+    assert report.expectations.outcome(run.duplicates()) is Verdict.INVALID
 
 
 def test_a_control_that_found_something_else_is_not_called_blind(run: Fabricated) -> None:
