@@ -1,23 +1,55 @@
 """Judging, from what a run directory holds and nothing else: it can be done again, later, elsewhere."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WrapSerializer
 from pyspark.sql import SparkSession
 
 from chaos.common import files
 from chaos.common.errors import InconclusiveError
 from chaos.common.history import load
 from chaos.judging import progress as liveness
-from chaos.judging.findings import finding_from_json, finding_to_json
 from chaos.scenario.model import Scenario
 from verifiers import VERIFIERS
 from verifiers import evidence as landed
 from verifiers.base import Evidence, Finding, Verdict
 
+FILE = "findings.json"
+FORMAT: Literal[2] = 2  # of findings.json and report.json; files without a version have format 1
 _AT_ONCE = 4
+
+
+def _verdict(name: object) -> Verdict:
+    """By its name alone: a number would mean something else on the day a verdict is added."""
+    if isinstance(name, Verdict):
+        return name
+    if name not in Verdict.__members__:
+        raise ValueError(f"{name!r} is not a verdict")
+    return Verdict[str(name)]
+
+
+def _finding(value: Any) -> Any:
+    return value if isinstance(value, Finding) else {**value, "verdict": _verdict(value["verdict"])}
+
+
+def _finding_to_json(finding: Finding, serialize: Callable[[Finding], dict[str, Any]]) -> dict[str, Any]:
+    return serialize(finding) | {"verdict": finding.verdict.name}
+
+
+NamedVerdict = Annotated[Verdict, BeforeValidator(_verdict), PlainSerializer(lambda verdict: verdict.name, return_type=str)]
+NamedFinding = Annotated[Finding, BeforeValidator(_finding), WrapSerializer(_finding_to_json)]
+
+
+class FindingsFile(BaseModel):
+    """What ``findings.json`` holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    version: Literal[2] = FORMAT
+    findings: tuple[NamedFinding, ...]
 
 
 def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Finding, ...]:
@@ -43,8 +75,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         events = tuple(load(folder / "history.jsonl"))
         progress = liveness.check(events, scenario.recovery_slo_s, scenario.workload.records, subjects[-1])
         findings = (*findings, progress)
-    text = json.dumps([finding_to_json(finding) for finding in findings], indent=1)
-    files.put(folder / "findings.json", text)
+    files.put(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
     return findings
 
 
@@ -64,6 +95,18 @@ def check(name: str, evidence: Evidence) -> Finding:
 
 
 def load_findings(folder: Path) -> tuple[Finding, ...]:
-    """What was found; empty when the run did not come that far."""
-    path = folder / "findings.json"
-    return tuple(map(finding_from_json, json.loads(path.read_text(encoding="utf-8")))) if path.exists() else ()
+    """What was found; empty when the run did not come that far.
+
+    Raises:
+        ValueError: the file is damaged, or a newer version of chaos wrote it.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return ()
+    value = json.loads(path.read_text(encoding="utf-8"))
+    return FindingsFile.model_validate({"findings": value} if format_of(value) == 1 else value).findings
+
+
+def format_of(value: Any) -> int:
+    """The format of what ``findings.json`` or ``report.json`` holds; ValueError or TypeError where it is not a number."""
+    return int(value.get("version", 1)) if isinstance(value, dict) else 1

@@ -11,7 +11,7 @@ import pytest
 
 from chaos.common.history import load
 from chaos.engine.session import Harness, Outcome
-from chaos.report import allure, allure_files, codec, coverage, summary
+from chaos.report import allure, allure_files, coverage, summary
 from chaos.report.terminal import Live
 from chaos.scenario.load import ScenarioFile
 from chaos.scenario.model import Scenario
@@ -55,7 +55,7 @@ class Stage:
     def _report(self, outcome: Outcome) -> None:
         report = outcome.report
         events = tuple(load(report.run_dir / "history.jsonl"))
-        codec.write(report)
+        report.write()
         from chaos.report import timeline  # noqa: PLC0415 - matplotlib takes a second, and is needed here only
 
         timeline.draw(report, events, report.run_dir)

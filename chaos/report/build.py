@@ -58,10 +58,15 @@ def _phases(events: Iterable[Event], errors: Mapping[str, str]) -> Iterator[Phas
         if event.type == "invoke":
             began = event
         elif began is not None:
-            yield PhaseRecord(name, began.time_ms, round(event.elapsed_s - began.elapsed_s, 3), errors.get(name, ""))
+            yield PhaseRecord(
+                name=name,
+                start_ms=began.time_ms,
+                duration_s=round(event.elapsed_s - began.elapsed_s, 3),
+                error=errors.get(name, ""),
+            )
     if marks and marks[-1].type == "invoke" and marks[-1].value["phase"] in errors:  # the run was ended in it
         name = marks[-1].value["phase"]
-        yield PhaseRecord(name, marks[-1].time_ms, 0.0, errors[name])
+        yield PhaseRecord(name=name, start_ms=marks[-1].time_ms, duration_s=0.0, error=errors[name])
 
 
 def _fault(name: str, kind: str, problem: str, events: Iterable[Event]) -> FaultRecord:
@@ -85,7 +90,7 @@ def _fault(name: str, kind: str, problem: str, events: Iterable[Event]) -> Fault
         injected_ms=when("inject"),
         proved_ms=when("prove"),
         healed_ms=when("heal"),
-        bit=bool(said("prove").get("bit", False)),
+        effective=bool(said("prove").get("bit", False)),
         proof=said("prove").get("proof", {}),
         problem=problem,
         aftermath={key: value for key, value in said("heal").items() if key not in {"fault", "target"}},

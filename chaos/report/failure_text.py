@@ -175,7 +175,7 @@ def _fault(fault: FaultRecord) -> str:
         return f"{fault.name}: {one_line(fault.problem)}"
     held_s = None if fault.healed_ms is None else (fault.healed_ms - fault.injected_ms) / 1000
     healed = "never healed" if held_s is None else f"healed after {seconds(held_s)}"
-    proof = f"proved by {facts(fault.proof)}" if fault.bit else f"did not bite: {facts(fault.proof) or 'no proof'}"
+    proof = f"proved by {facts(fault.proof)}" if fault.effective else f"did not bite: {facts(fault.proof) or 'no proof'}"
     aftermath = f"; came of it: {facts(fault.aftermath)}" if fault.aftermath else ""
     return f"{aimed(fault)}: injected {moment(fault.injected_ms)}, {healed}; {proof}{aftermath}"
 

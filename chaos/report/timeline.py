@@ -157,11 +157,11 @@ def _fault(axes: Axes, lane: int, fault: FaultRecord, clock: _Clock) -> None:
     else:
         begin = clock.s(fault.injected_ms)
         end = clock.span_s if fault.healed_ms is None else clock.s(fault.healed_ms)
-        axes.barh(lane, end - begin, left=begin, height=0.5, **(_BIT if fault.bit else _MISSED))
+        axes.barh(lane, end - begin, left=begin, height=0.5, **(_BIT if fault.effective else _MISSED))
         _target(axes, lane, fault.target, (begin / clock.span_s, end / clock.span_s))
     if fault.triggered_ms is not None:
         axes.plot(clock.s(fault.triggered_ms), lane, **_TRIGGER)
-    if fault.proved_ms is not None and fault.bit:
+    if fault.proved_ms is not None and fault.effective:
         axes.plot(clock.s(fault.proved_ms), lane, **_PROOF)
 
 

@@ -31,13 +31,25 @@ class Fabricated:
         """All of them, one after the other; ``drain="…"`` gives that phase an error."""
         starts = [sum(list(PHASES.values())[:place]) for place in range(len(PHASES))]
         rows = zip(starts, PHASES.items(), strict=True)
-        return tuple(PhaseRecord(name, self.at(start), took, errors.get(name, "")) for start, (name, took) in rows)
+        return tuple(
+            PhaseRecord(name=name, start_ms=self.at(start), duration_s=took, error=errors.get(name, ""))
+            for start, (name, took) in rows
+        )
 
     def fault(self, **changes: Any) -> FaultRecord:
         """A broker killed at 5 s and healed, in the phase heal, at 12 s."""
         triggered, injected, proved, healed = (self.at(second) for second in (4.8, 5, 5.6, 12))
-        fault = FaultRecord(FAULT, "kill_broker", TARGET, triggered, injected, proved, healed, bit=True, proof=PROOF)
-        return replace(fault, **changes)
+        return FaultRecord(
+            name=FAULT,
+            kind="kill_broker",
+            target=TARGET,
+            triggered_ms=triggered,
+            injected_ms=injected,
+            proved_ms=proved,
+            healed_ms=healed,
+            effective=True,
+            proof=PROOF,
+        ).model_copy(update=changes)
 
     def example(self, number: int = 0, **changes: Any) -> Example:
         """One record written twice, 1.2 s after the broker was killed."""
@@ -73,16 +85,16 @@ class Fabricated:
             run_dir=self.folder,
             replay='pytest "scenarios.yaml::test_scenario[leader-killed-mid-batch]" --chaos-seed 7',
         )
-        return replace(report, **changes)
+        return report.model_copy(update=changes)
 
     def valid(self, **changes: Any) -> Report:
         """The same run, and nothing is wrong."""
         findings = (self.finding("duplicates"), self.finding("gaps"))
-        return replace(self.report(verdict=Verdict.VALID, findings=findings), **changes)
+        return self.report(**{"verdict": Verdict.VALID, "findings": findings, **changes})
 
     def control(self, **changes: Any) -> Report:
         """A negative control that was caught."""
-        return replace(self.report(verdict=Verdict.VALID, expect={"duplicates": Verdict.INVALID}), **changes)
+        return self.report(**{"verdict": Verdict.VALID, "expect": {"duplicates": Verdict.INVALID}, **changes})
 
     def event(self, index: int, second: float, who: str, type_: EventType, f: str, **value: Any) -> Event:
         """One line of its history."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from chaos.report.codec import to_json
 from chaos.report.model import Report
 from chaos.report.timeline import draw
 from tests.unit.report.conftest import Fabricated
@@ -30,7 +29,7 @@ def recorded(folder: Path, **kind: str) -> Fabricated:
 
 def saved(report: Report, run: Fabricated) -> None:
     """Beside its history."""
-    (run.folder / "report.json").write_text(json.dumps(to_json(report)), encoding="utf-8")
+    report.model_copy(update={"run_dir": run.folder}).write()
 
 
 @pytest.fixture(scope="module")

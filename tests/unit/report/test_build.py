@@ -68,7 +68,7 @@ def test_all_valid_and_proved_is_valid():
     assert outcome.verdict is Verdict.VALID
     assert outcome.problems == ()
     assert outcome.faults[0].target == "broker-2 (any)"
-    assert outcome.faults[0].bit
+    assert outcome.faults[0].effective
 
 
 @pytest.mark.parametrize("subject", ["source", "sink"])
@@ -86,7 +86,7 @@ def test_any_violation_is_invalid(subject):
             "its trigger never came: DeadlineError: waited",
         ),
         ((*GOOD[:2], nemesis("fail", "inject", error="no such link")), "it was not injected: no such link"),
-        ((*GOOD[:3], nemesis("ok", "prove", bit=False, proof={})), "it did not bite"),
+        ((*GOOD[:3], nemesis("ok", "prove", effective=False, proof={})), "it did not bite"),
         ((*GOOD[:3], nemesis("fail", "prove", error="refused")), "its proof could not be had: refused"),
         ((*GOOD[:4], nemesis("fail", "heal", error="will not start")), "it was not healed: will not start"),
     ],

@@ -58,7 +58,7 @@ def test_faults_are_told_with_their_proof(run: Fabricated) -> None:
 def test_an_unknown_run_says_why(run: Fabricated) -> None:
     """What was not proved, the verifier's own reason, the fault that missed and every problem."""
     gaps = run.finding("gaps", Verdict.UNKNOWN, checked=0, note="no record was compared")
-    missed = run.fault(bit=False, proved_ms=None, proof={"refused": []}, problem="it did not bite")
+    missed = run.fault(effective=False, proved_ms=None, proof={"refused": []}, problem="it did not bite")
     report = run.report(
         verdict=Verdict.UNKNOWN, findings=(gaps,), faults=(missed,), problems=("kill_broker-1: it did not bite",)
     )

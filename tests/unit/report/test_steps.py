@@ -49,7 +49,7 @@ def test_a_fault_that_did_not_bite_breaks_its_phase(run: Fabricated) -> None:
     events = tuple(event for event in run.events() if event.f != "prove")
     events += (run.event(900, 5.1, "nemesis", "invoke", "prove", fault="kill_broker-1"),)
     events += (run.event(901, 5.6, "nemesis", "ok", "prove", fault="kill_broker-1", bit=False, proof={"refused": []}),)
-    report = run.valid(faults=(run.fault(bit=False, problem="it did not bite"),))
+    report = run.valid(faults=(run.fault(effective=False, problem="it did not bite"),))
 
     tree = steps(report, events)
 

@@ -81,7 +81,7 @@ def test_failures_are_told_with_their_error(run: Fabricated) -> None:
     """In one line, however long the error."""
     phase = run.event(0, 1, "runner", "fail", "phase", phase="drain", error="DeadlineError: waited\n60 s")
     fault = run.event(0, 1, "nemesis", "fail", "inject", fault="cut-1", error="InjectionError: no")
-    missed = run.event(0, 1, "nemesis", "ok", "prove", fault="cut-1", bit=False, proof={"bytes": 0})
+    missed = run.event(0, 1, "nemesis", "ok", "prove", fault="cut-1", effective=False, proof={"bytes": 0})
 
     assert told(phase) == "drain failed: DeadlineError: waited 60 s"
     assert told(fault) == "cut-1: inject failed: InjectionError: no"

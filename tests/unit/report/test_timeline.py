@@ -56,7 +56,7 @@ def test_the_records_over_time_are_those_of_the_history(run: Fabricated) -> None
 
 def test_a_fault_that_was_never_injected_has_a_lane_and_no_bar(run: Fabricated) -> None:
     """That it is missing must be seen."""
-    never = run.fault(injected_ms=None, healed_ms=None, proved_ms=None, bit=False, problem="its trigger never came")
+    never = run.fault(injected_ms=None, healed_ms=None, proved_ms=None, effective=False, problem="its trigger never came")
     texts, bars = drawn(run, run.report(faults=(never,)))
 
     assert {"kill_broker-1", "its trigger never came"} <= set(texts)
