@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.common.history import Event
-from chaos.judging.recovery import recoveries
+from chaos.judging.progress import recoveries
 from chaos.judging.verdict import decide
 from chaos.report.model import FaultRecord, PhaseRecord, Report
 from chaos.scenario.model import Scenario

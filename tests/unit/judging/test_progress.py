@@ -4,7 +4,7 @@ import pytest
 
 from chaos.common.history import Event
 from chaos.judging import progress
-from chaos.judging.recovery import longest_blocked_s, longest_standstill_s, recoveries
+from chaos.judging.progress import longest_blocked_s, longest_standstill_s, recoveries
 from verifiers.base import Verdict
 
 TOTAL = 100
