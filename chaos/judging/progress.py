@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from chaos.common.history import Event
+from chaos.common.events import FaultInjected, FaultStepBegan, ProgressSampled
+from chaos.common.history import Event, of_type
 from verifiers.base import Example, Finding, Verdict
 
 NAME = "progress"
@@ -88,22 +89,22 @@ def _note(events: Sequence[Event]) -> str:
 
 def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:
     """Of every fault that was injected, in that order."""
-    injected = [event for event in events if (event.process, event.type, event.f) == ("nemesis", "ok", "inject")]
+    injected, samples = of_type(events, FaultInjected), of_type(events, ProgressSampled)
     grown = growths(events)
     begins_s = _begins_s(events)
-    ends_s = [begins_s[event.value["fault"]] for event in injected[1:]] + [float("inf")]
-    usual_s = _longest_s([event for event in grown if injected and event.index < injected[0].index])
+    ends_s = [begins_s[value.fault] for _, value in injected[1:]] + [float("inf")]
+    usual_s = _longest_s([event for event in grown if injected and event.index < injected[0][0].index])
     return tuple(
-        Recovery(str(event.value["fault"]), event, _seconds(event, end_s, grown, usual_s), _committed_at(event, events))
-        for event, end_s in zip(injected, ends_s, strict=False)  # one end more than injections, when there are none
+        Recovery(value.fault, event, _seconds(event, end_s, grown, usual_s), _committed_at(event, samples))
+        for (event, value), end_s in zip(injected, ends_s, strict=False)  # one end more than injections, when there are none
     )
 
 
 def growths(events: Sequence[Event]) -> list[Event]:
     """The samples at which the committed output was more than ever before: a new leader may put it back for a moment."""
-    samples = [event for event in events if (event.process, event.f) == ("sampler", "progress")]
-    most = list(accumulate(map(committed, samples), max))
-    return [now for now, before, after in zip(samples[1:], most, most[1:], strict=False) if after > before]
+    samples = of_type(events, ProgressSampled)
+    most = list(accumulate((sample.committed for _, sample in samples), max))
+    return [now for (now, _), before, after in zip(samples[1:], most, most[1:], strict=False) if after > before]
 
 
 def longest_standstill_s(events: Sequence[Event]) -> float:
@@ -113,26 +114,23 @@ def longest_standstill_s(events: Sequence[Event]) -> float:
 
 def longest_blocked_s(events: Sequence[Event]) -> float:
     """The longest time that the last stable offset stood still with records above it: a transaction was open (KAFKA-10167)."""
-    samples = [event for event in events if (event.process, event.f) == ("sampler", "progress") and "high" in event.value]
     longest_s, since_s = 0.0, None
-    for before, now in pairwise(samples):
-        stands = now.value["end"] == before.value["end"] and before.value["high"] > before.value["end"]
-        since_s = (before.elapsed_s if since_s is None else since_s) if stands else None
-        longest_s = max(longest_s, now.elapsed_s - since_s if since_s is not None else 0.0)
+    for (earlier, before), (later, now) in pairwise(of_type(events, ProgressSampled)):
+        stands = now.end == before.end and before.high > before.end
+        since_s = (earlier.elapsed_s if since_s is None else since_s) if stands else None
+        longest_s = max(longest_s, later.elapsed_s - since_s if since_s is not None else 0.0)
     return round(longest_s, 3)
 
 
-def committed(event: Event) -> int:
-    """Of the output, by one sample; at most the records of the workload."""
-    return int(event.value["committed"])
-
-
 def _begins_s(events: Sequence[Event]) -> dict[str, float]:
-    """Fault -> when its injection was begun; it bites before it is done."""
+    """Fault -> when its injection was begun; it takes effect before it is done."""
     begins_s: dict[str, float] = {}
     for event in events:
-        if (event.process, event.f) == ("nemesis", "inject"):
-            begins_s.setdefault(event.value["fault"], event.elapsed_s)
+        match event.value:
+            case FaultStepBegan(fault=fault, step="inject") | FaultInjected(fault=fault):
+                begins_s.setdefault(fault, event.elapsed_s)
+            case _:
+                pass
     return begins_s
 
 
@@ -154,6 +152,5 @@ def _seconds(began: Event, end_s: float, grown: Sequence[Event], usual_s: float)
     return round((longest if longest[0] > usual_s else standstills[0])[1], 3)
 
 
-def _committed_at(moment: Event, events: Sequence[Event]) -> int:
-    samples = [event for event in events if (event.process, event.f) == ("sampler", "progress") and event.index < moment.index]
-    return committed(samples[-1]) if samples else 0
+def _committed_at(moment: Event, samples: Sequence[tuple[Event, ProgressSampled]]) -> int:
+    return next((sample.committed for event, sample in reversed(samples) if event.index < moment.index), 0)

@@ -17,7 +17,8 @@ from allure_commons import plugin_manager
 from allure_commons.model2 import Parameter, StatusDetails, TestResult, TestStepResult
 from allure_commons.types import AttachmentType
 
-from chaos.common.history import Event
+from chaos.common.events import FaultEvent, FaultFailed, FaultProved, FaultStepBegan
+from chaos.common.history import Event, of_type
 from chaos.report.failure_text import describe, explain
 from chaos.report.formatting import aimed, facts, number, phrase, phrases, seconds
 from chaos.report.model import FaultRecord, PhaseRecord, Report
@@ -71,14 +72,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Action:
-    """One of trigger, inject, prove, heal: from its invoke to its end; an action that never ended has none."""
+    """One step of a fault (trigger, inject, prove, heal, …), from its begin to its end; one that never ended has no end."""
 
+    what: FaultStepBegan
     begin: Event
     end: Event | None
-
-    @property
-    def fault(self) -> str:
-        return str(self.begin.value["fault"])
 
 
 def render(report: Report, events: Sequence[Event], logs: Sequence[Path]) -> None:
@@ -206,14 +204,14 @@ def _of(phase: str, report: Report, actions: Sequence[_Action]) -> list[_Action]
 
 def _faults(report: Report, actions: Sequence[_Action]) -> Iterator[Step]:
     for fault in report.faults:
-        own = [action for action in actions if action.fault == fault.name]
+        own = [action for action in actions if action.what.fault == fault.name]
         if own:
             yield _fault(fault, own)
 
 
 def _fault(fault: FaultRecord, actions: Sequence[_Action]) -> Step:
     inner = tuple(_action(action) for action in actions)
-    said = {key: str(action.begin.value[key]) for action in actions for key in ("when", "draw") if key in action.begin.value}
+    said = {key: str(value) for action in actions for key, value in action.what.to_json().items() if key in {"when", "draw"}}
     came = {"came of it": facts(fault.aftermath, 400)} if fault.aftermath else {}
     parameters = {"kind": fault.kind, "target": fault.target, "proof": facts(fault.proof, 400)} | came | said
     status = "broken" if fault.problem else _worst(inner)
@@ -223,14 +221,16 @@ def _fault(fault: FaultRecord, actions: Sequence[_Action]) -> Step:
 
 
 def _action(action: _Action) -> Step:
-    begin, end = action.begin, action.end
-    if end is None:
-        return Step(begin.f, begin.time_ms, begin.time_ms, "broken", "it never ended")
-    if end.type == "fail":
-        return Step(begin.f, begin.time_ms, end.time_ms, "broken", str(end.value.get("error", "")))
-    bit = end.value.get("bit", True)
-    proof = facts(end.value.get("proof", {}), 400)
-    return Step(begin.f, begin.time_ms, end.time_ms, "passed" if bit else "broken", "" if bit else f"it did not bite: {proof}")
+    name, begin_ms = action.what.step, action.begin.time_ms
+    if action.end is None:
+        return Step(name, begin_ms, begin_ms, "broken", "it never ended")
+    match action.end.value:
+        case FaultFailed(error=error):
+            return Step(name, begin_ms, action.end.time_ms, "broken", error)
+        case FaultProved(effective=False, proof=proof):
+            return Step(name, begin_ms, action.end.time_ms, "broken", f"it did not bite: {facts(proof, 400)}")
+        case _:
+            return Step(name, begin_ms, action.end.time_ms)
 
 
 def _finding(report: Report, finding: Finding, at_ms: int) -> Step:
@@ -252,15 +252,15 @@ def _finding(report: Report, finding: Finding, at_ms: int) -> Step:
 
 
 def _actions(events: Sequence[Event]) -> Iterator[_Action]:
-    own = [event for event in events if event.process == "nemesis"]
-    for place, begin in enumerate(own):
-        if begin.type == "invoke":
-            ends = (event for event in own[place + 1 :] if event.type != "invoke" and _kind(event) == _kind(begin))
-            yield _Action(begin, next(ends, None))
-
-
-def _kind(event: Event) -> tuple[str, str]:
-    return event.f, event.value["fault"]
+    own = of_type(events, FaultEvent)
+    for place, (begin, what) in enumerate(own):
+        if isinstance(what, FaultStepBegan):
+            ends = (
+                event
+                for event, value in own[place + 1 :]
+                if not isinstance(value, FaultStepBegan) and (value.f, value.fault) == (what.step, what.fault)
+            )
+            yield _Action(what, begin, next(ends, None))
 
 
 def _worst(inner: Sequence[Step]) -> StepStatus:

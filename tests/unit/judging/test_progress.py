@@ -2,6 +2,7 @@
 
 import pytest
 
+from chaos.common.events import FaultInjected, ProgressSampled
 from chaos.common.history import Event
 from chaos.judging import progress
 from chaos.judging.progress import longest_blocked_s, longest_standstill_s, recoveries
@@ -18,8 +19,8 @@ def history(*lines):
 def _event(index, second, what, value, high=None):
     if what == "sample":
         end = {"committed": value, "total": TOTAL, "written": TOTAL, "end": value, "high": value if high is None else high}
-        return Event(index, 1000 * second, float(second), "sampler", "info", "progress", end)
-    return Event(index, 1000 * second, float(second), "nemesis", "ok", "inject", {"fault": value})
+        return Event(index, 1000 * second, float(second), ProgressSampled(**end))
+    return Event(index, 1000 * second, float(second), FaultInjected(fault=value))
 
 
 STEADY = ((0, "sample", 0), (1, "sample", 10), (2, "sample", 20))

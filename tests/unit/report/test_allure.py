@@ -3,7 +3,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ def recorded(folder: Path, **kind: str) -> Fabricated:
     (folder / "logs" / "broker-2.log").write_text("old\n" + "x" * 300_000 + "last line\n", encoding="utf-8")
     for name in ("scenario.json", "schedule.json", "findings.json"):
         (folder / name).write_text(json.dumps(kind), encoding="utf-8")
-    (folder / "history.jsonl").write_text("".join(json.dumps(asdict(event)) + "\n" for event in run.events()), encoding="utf-8")
+    (folder / "history.jsonl").write_text("".join(event.to_json() + "\n" for event in run.events()), encoding="utf-8")
     return run
 
 
@@ -216,9 +215,9 @@ def test_a_fault_carries_what_is_needed_to_repeat_it(run: Fabricated) -> None:
 
 def test_a_fault_that_did_not_bite_breaks_its_phase(run: Fabricated) -> None:
     """The reader is led to it from above."""
-    events = tuple(event for event in run.events() if event.f != "prove")
+    events = tuple(event for event in run.events() if event.value.f != "prove")
     events += (run.event(900, 5.1, "nemesis", "invoke", "prove", fault="kill_broker-1"),)
-    events += (run.event(901, 5.6, "nemesis", "ok", "prove", fault="kill_broker-1", bit=False, proof={"refused": []}),)
+    events += (run.event(901, 5.6, "nemesis", "ok", "prove", fault="kill_broker-1", effective=False, proof={"refused": []}),)
     report = run.valid(faults=(run.fault(effective=False, problem="it did not bite"),))
 
     tree = steps(report, events)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.common.events import read
 from chaos.common.history import Event
 from chaos.report.build import build
 from chaos.scenario.model import Scenario
@@ -22,7 +23,7 @@ FAULT = "kill_broker-1"
 
 def events(*lines):
     """Events, one second apart, from (process, type, f, value)."""
-    return [Event(index, 1000 * index, float(index), *line[:3], line[3]) for index, line in enumerate(lines)]
+    return [Event(index, 1000 * index, float(index), read(*line)) for index, line in enumerate(lines)]
 
 
 def nemesis(type_, f, **value):
@@ -30,15 +31,20 @@ def nemesis(type_, f, **value):
     return "nemesis", type_, f, {"fault": FAULT, **value}
 
 
+def sample(committed, total=100, end=None):
+    """How far the run is."""
+    return "sampler", "info", "progress", {"written": total, "committed": committed, "total": total, "end": end or committed}
+
+
 GOOD = (
     ("runner", "invoke", "phase", {"phase": "inject"}),
     nemesis("ok", "trigger", seen={}),
     nemesis("ok", "inject", target="broker-2 (any)", hold_s=3.0),
-    nemesis("ok", "prove", bit=True, proof={"refused": ["broker-2"]}),
-    ("sampler", "info", "progress", {"committed": 10}),
-    ("sampler", "info", "progress", {"committed": 10}),
-    ("sampler", "info", "progress", {"committed": 11}),
-    ("sampler", "info", "progress", {"committed": 12}),
+    nemesis("ok", "prove", effective=True, proof={"refused": ["broker-2"]}),
+    sample(10),
+    sample(10),
+    sample(11),
+    sample(12),
     nemesis("ok", "heal", target="broker-2 (any)"),
     ("runner", "ok", "phase", {"phase": "inject"}),
 )
@@ -151,7 +157,7 @@ def test_recovery_is_counted_from_the_injection_to_the_end_of_the_longest_stands
 
 def test_the_first_alarm_of_the_early_audit_is_the_one_that_counts():
     """Whatever followed; without one there is none."""
-    alarm = ("auditor", "info", "alarm", {"verifier": "duplicates", "count": 2})
+    alarm = ("auditor", "info", "alarm", {"verifier": "duplicates", "count": 2, "checked": 9, "example": {}})
 
     assert report().alarmed_s is None
     assert report((*GOOD, alarm, alarm)).alarmed_s == 10.0
@@ -212,7 +218,7 @@ def test_a_prediction_that_a_request_is_not_sent_excuses_no_other_fault():
     other = {"name": "other", "kind": "kill_broker", "target": "any"}
     did_not_bite = [
         ("nemesis", "ok", f, {"fault": "other", **value})
-        for f, value in {"trigger": {}, "inject": {"target": "broker-1"}, "prove": {"bit": False}, "heal": {}}.items()
+        for f, value in {"trigger": {}, "inject": {"target": "broker-1"}, "prove": {"effective": False}, "heal": {}}.items()
     ]
     waits = ("nemesis", "fail", "trigger", {"fault": "other", "error": f"{FAULT} failed"})
 
@@ -278,9 +284,7 @@ def test_a_fault_for_which_the_output_did_not_go_on_is_a_problem():
 
 def late(before, *after, total=12):
     """A good run, of which so much was committed, at these ends, before the fault and after it."""
-    samples = [
-        ("sampler", "info", "progress", {"committed": min(end, total), "total": total, "end": end}) for end in (before, *after)
-    ]
+    samples = [sample(min(end, total), total, end) for end in (before, *after)]
     return (*GOOD[:2], samples[0], *GOOD[2:4], *samples[1:], *GOOD[8:])
 
 
@@ -322,7 +326,7 @@ def test_a_fault_by_chance_may_fall_on_what_nobody_uses(idle, verdict):
     drawn = [step.name for step in plan(scenario, 7).steps][:10]
     spared = [("nemesis", "info", "spared", {"fault": step.name}) for step in plan(scenario, 7).steps[10:]]
     lives = [
-        ("nemesis", "ok", f, {"fault": name, "bit": place >= idle, "proof": {}})
+        ("nemesis", "ok", f, {"fault": name, "effective": place >= idle, "proof": {}})
         for place, name in enumerate(drawn)
         for f in ("trigger", "inject", "prove", "heal")
     ]

@@ -3,6 +3,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from chaos.common.events import PhaseBegan, ProgressSampled
 from chaos.common.history import History, load
 from chaos.report.terminal import Live, Progress, told
 from tests.unit.report.conftest import Fabricated
@@ -118,8 +119,8 @@ def test_it_listens_to_a_history_and_writes_nothing_to_it(tmp_path: Path) -> Non
     """The history calls it; showing a run must not change its record."""
     out = StringIO()
     with Live("name", Console(file=out, width=120)) as live, History(tmp_path / "history.jsonl", live) as history:
-        history.record("runner", "invoke", "phase", phase="steady")
-        history.record("sampler", "info", "progress", written=5, committed=3, total=9)
+        history.record(PhaseBegan(phase="steady"))
+        history.record(ProgressSampled(written=5, committed=3, total=9))
 
     assert "steady" in out.getvalue()
     assert len(list(load(tmp_path / "history.jsonl"))) == 2
