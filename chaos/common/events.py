@@ -46,16 +46,21 @@ class EventValue(BaseModel):
     PLACE: ClassVar[tuple[str, EventType, str]]
 
     @property
+    def place(self) -> tuple[str, str, str]:
+        """Process, type and f."""
+        return self.PLACE
+
+    @property
     def process(self) -> str:
-        return self.PLACE[0]
+        return self.place[0]
 
     @property
     def type(self) -> str:
-        return self.PLACE[1]
+        return self.place[1]
 
     @property
     def f(self) -> str:
-        return self.PLACE[2]
+        return self.place[2]
 
     @property
     def details(self) -> Mapping[str, Any]:
@@ -102,8 +107,8 @@ class FaultStepBegan(FaultEvent):
     draw: int | None = None
 
     @property
-    def f(self) -> str:
-        return self.step
+    def place(self) -> tuple[str, str, str]:
+        return *self.PLACE[:2], self.step
 
 
 class FaultFailed(FaultEvent):
@@ -112,8 +117,8 @@ class FaultFailed(FaultEvent):
     error: str = ""
 
     @property
-    def f(self) -> str:
-        return self.step
+    def place(self) -> tuple[str, str, str]:
+        return *self.PLACE[:2], self.step
 
 
 class FaultApproached(FaultEvent):
@@ -256,16 +261,8 @@ class ProcessSaid(EventValue):
     content: Mapping[str, Any]
 
     @property
-    def process(self) -> str:
-        return self.who
-
-    @property
-    def type(self) -> str:
-        return "info"
-
-    @property
-    def f(self) -> str:
-        return self.event
+    def place(self) -> tuple[str, str, str]:
+        return self.who, "info", self.event
 
     def to_json(self) -> Mapping[str, Any]:
         return self.content
@@ -274,20 +271,12 @@ class ProcessSaid(EventValue):
 class UnknownEvent(EventValue):
     """An event that this version of chaos does not know."""
 
-    place: tuple[str, str, str]
+    seen_at: tuple[str, str, str]
     content: Mapping[str, Any]
 
     @property
-    def process(self) -> str:
-        return self.place[0]
-
-    @property
-    def type(self) -> str:
-        return self.place[1]
-
-    @property
-    def f(self) -> str:
-        return self.place[2]
+    def place(self) -> tuple[str, str, str]:
+        return self.seen_at
 
     def to_json(self) -> Mapping[str, Any]:
         return self.content
@@ -332,4 +321,4 @@ def read(process: str, type_: str, f: str, value: Any) -> EventValue:
         return of_steps.model_validate({**value, "step": f})
     if type_ == "info" and process not in _PROCESSES:
         return ProcessSaid(who=process, event=f, content=value)
-    return UnknownEvent(place=(process, type_, f), content=value)
+    return UnknownEvent(seen_at=(process, type_, f), content=value)

@@ -55,8 +55,8 @@ def test_the_table_of_events_tells_of_every_type():
         RequestMissed(fault="kill-1", request="EndTxn", links=["app->broker-1"], sent=0, unparsed=0),
         ProgressSampled(written=3, committed=2, total=9, end=2, high=3),
         ProcessSaid(who="pipeline", event="batch", content={"event": 1, "who": "x", "f": None}),
-        UnknownEvent(place=("nemesis", "ok", "dance"), content={"fault": "kill-1"}),
-        UnknownEvent(place=("nemesis", "maybe", "inject"), content={}),
+        UnknownEvent(seen_at=("nemesis", "ok", "dance"), content={"fault": "kill-1"}),
+        UnknownEvent(seen_at=("nemesis", "maybe", "inject"), content={}),
     ],
 )
 def test_an_event_is_read_back_as_it_was_written(value):
