@@ -1,4 +1,4 @@
-"""Progress: the pipeline goes on after a fault, soon enough, and the faults fell into a run that was under way.
+"""Progress: the pipeline goes on after a fault, soon enough, and the faults hit a run that was under way.
 
 Judged from the samples of the history alone: what a read_committed reader could see, several times a second. A sample is
 recorded when something changed (`chaos.engine.sampler`): between two of them nothing did.
@@ -49,36 +49,38 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str) -> Fi
         subject: the log that was watched.
 
     Returns:
-        A finding; ``checked`` are the times that the output grew, an example is a fault.
+        A finding; ``checked`` are how many times the output grew; an example is a fault.
     """
     recovered = recoveries(events)
     found = list(_examples(recovered, slo_s, total))
     counts = {name: sum(example.anomaly == name for example in found) for name in ("slow recovery", "no recovery")}
     grown = growths(events)
-    doubt = _doubt(grown, recovered)
-    verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if doubt else Verdict.VALID)
-    return Finding(NAME, subject, verdict, len(found), len(grown), counts, tuple(found), doubt or _note(events))
+    limitation = _limitation(grown, recovered)
+    verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
+    return Finding(NAME, subject, verdict, len(found), len(grown), counts, tuple(found), limitation or _note(events))
 
 
 def _examples(recovered: Sequence[Recovery], slo_s: float, total: int) -> Iterator[Example]:
     for one in recovered:
         if one.seconds is None and one.committed < total:
-            yield _example("no recovery", one, f"{one.fault}: the output never grew again after {one.committed} of {total}")
+            yield _example(
+                "no recovery", one, f"{one.fault}: the output never grew again after {one.committed} of {total} records"
+            )
         elif one.seconds is not None and one.seconds > slo_s:
-            yield _example("slow recovery", one, f"{one.fault}: {one.seconds:.1f} s, {slo_s:g} s are allowed")
+            yield _example("slow recovery", one, f"{one.fault}: recovery took {one.seconds:.1f} s, {slo_s:g} s are allowed")
 
 
 def _example(anomaly: str, one: Recovery, detail: str) -> Example:
     return Example(anomaly, _NOWHERE, None, None, one.injected.time_ms, detail)
 
 
-def _doubt(grown: Sequence[Event], recovered: Sequence[Recovery]) -> str:
-    """Why the run cannot tell; empty when it can."""
+def _limitation(grown: Sequence[Event], recovered: Sequence[Recovery]) -> str:
+    """Why this run cannot tell anything about progress; empty when it can."""
     if not grown:
         return "the output never grew: there was no progress to watch"
     first = next(iter(recovered), None)
     if first is not None and first.committed == 0:
-        return f"nothing was committed before {first.fault}: it fell into no run"
+        return f"nothing was committed before {first.fault}: the run was not under way yet"
     return ""
 
 

@@ -37,9 +37,9 @@ _FAILURES: Mapping[FaultStep, str] = {
     "heal": "it was not healed",
 }
 _CAN_BE_REPEATED = "judge"  # needs only what is on disk, so a run that was ended in it can be judged again
-_TOO_LATE = "all of the workload was through before it: the output never grew again"
-_NO_EFFECT = "it did not bite"
-_NOTHING_JUDGED = "no verifier was asked: the run did not come that far"
+_TOO_LATE = "the whole workload had passed before it, so there was nothing left to break"
+_NO_EFFECT = "it had no effect"
+_NOTHING_JUDGED = "nothing was judged: the run ended before its topics were read"
 _IDLE_AT_MOST = 0.1  # of the random faults: some fall on what nothing uses at that moment (docs/adr/0006)
 
 
@@ -111,11 +111,11 @@ def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], find
     if not findings:
         problems.append(_NOTHING_JUDGED)
     if scenario.expect == "not_sent" and not not_sent:
-        problems.append(f"it was expected that this request is never sent, and {_not_sent_problem(events)}")
+        problems.append(f"the scenario expects that this request is never sent, but {_not_sent_problem(events)}")
     if scenario.pipeline.kind != "fill_source" and findings and all(finding.subject != "sink" for finding in findings):
-        problems.append("nothing was said of the sink")
+        problems.append("no verifier has judged the sink")
     if scenario.random and not any(story.is_effective for story in stories.values()):
-        problems.append("not one of the faults by chance was in force")
+        problems.append("none of the random faults had an effect")
     expectations = Expectations(
         verdicts={name: Verdict[word.upper()] for name, word in scenario.expected.items()},
         exactly=scenario.exactly,
@@ -143,7 +143,7 @@ def _phase_errors(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
         if isinstance(event.value, PhaseFailed) and event.value.error:
             yield event.value.phase, event.value.error
     if isinstance(last, PhaseBegan) and last.phase != _CAN_BE_REPEATED:
-        yield last.phase, "the run was ended in the middle of it"
+        yield last.phase, "the run was ended during this phase"
 
 
 @dataclass(slots=True)
@@ -195,7 +195,7 @@ def _fault_problem(story: _Story, samples: Sequence[tuple[Event, ProgressSampled
     if story.injected is None:
         return "the run ended before it was injected"
     if "prove" in story.failures:
-        return f"its proof could not be had: {story.failures['prove']}"
+        return f"it could not be checked whether it had an effect: {story.failures['prove']}"
     return _in_vain(story.injected, samples) if story.is_effective else _NO_EFFECT
 
 
@@ -235,5 +235,5 @@ def _not_sent_problem(events: Sequence[Event]) -> str:
     if intercepted or any(value.sent for value in missed):
         return "it was sent"
     if any(value.unparsed for value in missed):
-        return "nobody knows: there is traffic on its links that is not Kafka's protocol"
-    return "nobody knows: no trigger waited for it to the end"
+        return "that cannot be told: there is traffic on its links that is not Kafka's protocol"
+    return "that cannot be told: no trigger waited for it until the end of the run"

@@ -175,7 +175,7 @@ def _tail(log: Path) -> bytes:
 def _mark_interrupted(test: TestResult) -> None:
     """Pytest reports no outcome for an interrupted test, and its set-up alone would leave it green."""
     test.status = "broken"
-    test.statusDetails = StatusDetails(message=f"{_INTERRUPTED}: the run was ended from outside, faults were healed")
+    test.statusDetails = StatusDetails(message=f"{_INTERRUPTED}: the run was interrupted; its faults were healed")
 
 
 def steps(report: Report, events: Sequence[Event]) -> tuple[Step, ...]:
@@ -212,7 +212,7 @@ def _faults(report: Report, actions: Sequence[_Action]) -> Iterator[Step]:
 def _fault(fault: FaultRecord, actions: Sequence[_Action]) -> Step:
     inner = tuple(_action(action) for action in actions)
     said = {key: str(value) for action in actions for key, value in action.what.to_json().items() if key in {"when", "draw"}}
-    came = {"came of it": facts(fault.aftermath, 400)} if fault.aftermath else {}
+    came = {"afterwards": facts(fault.aftermath, 400)} if fault.aftermath else {}
     parameters = {"kind": fault.kind, "target": fault.target, "proof": facts(fault.proof, 400)} | came | said
     status = "broken" if fault.problem else _worst(inner)
     shown = {name: value for name, value in parameters.items() if value}
@@ -228,13 +228,13 @@ def _action(action: _Action) -> Step:
         case FaultFailed(error=error):
             return Step(name, begin_ms, action.end.time_ms, "broken", error)
         case FaultProved(effective=False, proof=proof):
-            return Step(name, begin_ms, action.end.time_ms, "broken", f"it did not bite: {facts(proof, 400)}")
+            return Step(name, begin_ms, action.end.time_ms, "broken", f"it had no effect: {facts(proof, 400)}")
         case _:
             return Step(name, begin_ms, action.end.time_ms)
 
 
 def _finding(report: Report, finding: Finding, at_ms: int) -> Step:
-    """Verifiers are not timed one by one: their step has a place and no duration."""
+    """Verifiers are not timed one by one, so the step of a finding has no duration."""
     status = _STATUSES[report.expectations.outcome(finding)]
     parameters = {
         "verdict": finding.verdict.name,
@@ -277,12 +277,12 @@ def write_environment(results_dir: Path | None, mapping: Mapping[str, object]) -
 
 
 def write_categories(results_dir: Path | None) -> None:
-    """Write ``categories.json``: what kind of red it is."""
+    """Write ``categories.json``: Allure sorts what is red by these kinds."""
     _write(results_dir, "categories.json", json.dumps(CATEGORIES, indent=1))
 
 
 def write_executor(results_dir: Path | None, env: Mapping[str, str]) -> None:
-    """Write ``executor.json``: which CI run this was, or that it was none.
+    """Write ``executor.json``: which CI run this was, or that it ran on somebody's machine.
 
     Args:
         results_dir: of ``--alluredir``.

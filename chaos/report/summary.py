@@ -64,7 +64,7 @@ def fixed_s(report: Report) -> float:
 
 
 def as_text(*renderables: RenderableType, width: int, colour: bool) -> str:
-    """What to hand to a writer that is no rich console, such as pytest's terminal reporter.
+    """As text for a writer that is not a rich console, such as pytest's terminal reporter.
 
     A replay line is never broken: it must survive copy and paste.
     """

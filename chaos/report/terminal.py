@@ -126,7 +126,9 @@ class Live:
             self._triggers[event.value.type] += 1
             if self._triggers[event.value.type] > _MOST_TRIGGERS:
                 return (
-                    "… and others: the history has them all" if self._triggers[event.value.type] == _MOST_TRIGGERS + 1 else ""
+                    "… and more: history.jsonl has all of them"
+                    if self._triggers[event.value.type] == _MOST_TRIGGERS + 1
+                    else ""
                 )
         return told(event)
 
@@ -177,7 +179,7 @@ def _of_fault(event: FaultEvent) -> str:
         case FaultInjected(target=target):
             return f"{event.fault}: in force on {target}"
         case FaultProved(effective=effective, proof=proof):
-            return f"{event.fault}: {'proved by' if effective else 'did not bite:'} {facts(proof)}"
+            return f"{event.fault}: {'proved by' if effective else 'had no effect:'} {facts(proof)}"
         case FaultHealed():
             return f"{event.fault}: healed"
         case _:

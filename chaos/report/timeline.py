@@ -41,7 +41,7 @@ _STYLE: Any = {  # the stubs want a literal type of every key there is
 }
 _BROKEN: _Style = {"marker": "v", "color": _PURPLE, "markersize": 7, "linestyle": "", "label": "broken record"}
 _EFFECTIVE: _Style = {"facecolor": _VERMILION, "edgecolor": _VERMILION, "label": "fault in force"}
-_MISSED: _Style = {"facecolor": "white", "edgecolor": _VERMILION, "hatch": "////", "label": "did not bite"}
+_MISSED: _Style = {"facecolor": "white", "edgecolor": _VERMILION, "hatch": "////", "label": "had no effect"}
 _TRIGGER: _Style = {"marker": "|", "color": _INK, "markersize": 10, "markeredgewidth": 1.6, "linestyle": "", "label": "trigger"}
 _PROOF: _Style = {
     "marker": "o",

@@ -59,7 +59,7 @@ def test_a_hook_that_kills_nobody_proves_nothing(up, tmp_path):
 
     assert answer.returncode == 1
     assert report["verdict"] == "UNKNOWN"
-    assert "did not bite" in answer.stdout
+    assert "had no effect" in answer.stdout
     proof = proof_of(tmp_path, "broker-killed-by-hook")
     assert not proof.effective
     assert proof.proof["down"] == {}

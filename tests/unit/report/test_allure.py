@@ -44,7 +44,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
     reports = {
         "valid": runs["valid"].valid(),
         "invalid": runs["invalid"].report(),
-        "unknown": runs["unknown"].report(verdict=Verdict.UNKNOWN, findings=(gaps,), problems=("it did not bite",)),
+        "unknown": runs["unknown"].report(verdict=Verdict.UNKNOWN, findings=(gaps,), problems=("it had no effect",)),
         "control": runs["control"].control(tags=("control",)),
         "interrupted": runs["interrupted"].report(phases=runs["interrupted"].phases(inject="KeyboardInterrupt: SIGTERM")),
     }
@@ -121,7 +121,7 @@ def test_what_the_run_left_behind_is_attached(results: dict[str, Results], playe
 
 
 def test_logs_of_a_valid_run_are_not_attached(results: dict[str, Results]) -> None:
-    """Nobody reads them, and they are most of the bytes."""
+    """They would be most of the bytes, and there is no reason to read them."""
     assert not [attachment for attachment in results["valid"]["attachments"] if "tail" in attachment["name"]]
 
 
@@ -218,12 +218,12 @@ def test_a_fault_that_did_not_bite_breaks_its_phase(run: Fabricated) -> None:
     events = tuple(event for event in run.events() if event.value.f != "prove")
     events += (run.event(900, 5.1, "nemesis", "invoke", "prove", fault="kill_broker-1"),)
     events += (run.event(901, 5.6, "nemesis", "ok", "prove", fault="kill_broker-1", effective=False, proof={"refused": []}),)
-    report = run.valid(faults=(run.fault(effective=False, problem="it did not bite"),))
+    report = run.valid(faults=(run.fault(effective=False, problem="it had no effect"),))
 
     tree = steps(report, events)
 
     assert named(tree, "inject").status == "broken"
-    assert named(tree, "inject", "kill_broker-1").message == "it did not bite"
+    assert named(tree, "inject", "kill_broker-1").message == "it had no effect"
     assert named(tree, "inject", "kill_broker-1", "prove").status == "broken"
     assert named(tree, "inject", "kill_broker-1", "trigger").status == "passed"
 

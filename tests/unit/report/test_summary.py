@@ -37,14 +37,14 @@ def test_a_caught_control_is_green_and_says_invalid_as_expected(run: Fabricated,
 def test_what_is_not_valid_can_be_repeated_from_the_clipboard(run: Fabricated) -> None:
     """The replay line is longer than the terminal is wide and must stay one line all the same."""
     bad = run.report(
-        verdict=Verdict.UNKNOWN, problems=("kill_broker-1: it did not bite",), replay=f"pytest {'x' * 120} --chaos-seed 7"
+        verdict=Verdict.UNKNOWN, problems=("kill_broker-1: it had no effect",), replay=f"pytest {'x' * 120} --chaos-seed 7"
     )
 
     lines = printed(summary_table([run.valid(), bad], 100), 100).splitlines()
 
     assert f"  replay: {bad.replay}" in lines
     assert f"  run:    {bad.run_dir}" in lines
-    assert "  kill_broker-1: it did not bite" in lines
+    assert "  kill_broker-1: it had no effect" in lines
     assert sum("replay:" in line for line in lines) == 1
 
 

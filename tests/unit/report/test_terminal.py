@@ -86,7 +86,7 @@ def test_failures_are_told_with_their_error(run: Fabricated) -> None:
 
     assert told(phase) == "drain failed: DeadlineError: waited 60 s"
     assert told(fault) == "cut-1: inject failed: InjectionError: no"
-    assert told(missed) == "cut-1: did not bite: bytes 0"
+    assert told(missed) == "cut-1: had no effect: bytes 0"
 
 
 def test_a_hundred_faults_do_not_hide_what_happens(run: Fabricated) -> None:
@@ -100,7 +100,7 @@ def test_a_hundred_faults_do_not_hide_what_happens(run: Fabricated) -> None:
 
     lines = out.getvalue().splitlines()
     assert sum("waits for" in line for line in lines) == sum("trigger failed" in line for line in lines) == 10
-    assert sum("and others" in line for line in lines) == 2
+    assert sum("… and more" in line for line in lines) == 2
     assert lines[-1].endswith("round-99: in force on broker-1")
 
 
