@@ -41,7 +41,6 @@ from verifiers.findings import first, rule
 from verifiers.single_scan import islands
 from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits
 
-EXIT = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 IDENTITIES = "dense-key, key or header:NAME"
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _STANDALONE = "spark://"

@@ -9,6 +9,7 @@ from rich.console import Console
 from chaos.audit import audit
 from chaos.audit.audit import Audit, Request
 from chaos.audit.logs import AuditUsageError, Topics
+from chaos.judging.verdict import EXIT_CODES
 
 _USAGE = 2
 
@@ -46,7 +47,7 @@ def main(options: Options, echo: Callable[[str], None]) -> int:
     except OSError as error:
         echo(f"chaos audit: --json {options.report}: cannot be written: {error.strerror}")
         return _USAGE
-    return audit.EXIT[done.verdict]
+    return EXIT_CODES[done.verdict]
 
 
 def request(options: Options) -> Request:

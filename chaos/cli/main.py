@@ -193,7 +193,10 @@ def main() -> None:
     except ScenarioError as error:
         sys.exit(_say(str(error), 2))
     except InconclusiveError as error:
-        sys.exit(_say(f"chaos: {error}", 3))
+        from chaos.judging.verdict import EXIT_CODES  # noqa: PLC0415 - the command that raised this has imported it
+        from verifiers.base import Verdict  # noqa: PLC0415
+
+        sys.exit(_say(f"chaos: {error}", EXIT_CODES[Verdict.UNKNOWN]))
     except ChaosError as error:
         sys.exit(_say(f"chaos: {error}", 4))
 

@@ -18,6 +18,21 @@ from typing import Any
 
 from chaos.common import clock, signals
 from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.events import (
+    EventValue,
+    FaultApproached,
+    FaultFailed,
+    FaultHealed,
+    FaultInjected,
+    FaultProved,
+    FaultSpared,
+    FaultStep,
+    FaultStepBegan,
+    FaultTriggered,
+    OutputResumed,
+    RequestMissed,
+    RequestReleased,
+)
 from chaos.common.history import History
 from chaos.engine import triggers
 from chaos.engine.held_requests import Snare, set_snare
@@ -102,7 +117,7 @@ class Nemesis:
 
     def _step(self, step: Step, watch: Watch) -> None:
         fault = step.fault
-        if not self._do("trigger", step.name, lambda: self._await(step, watch), when=str(fault.when)):
+        if not self._do("trigger", step.name, lambda: self._triggered(step, watch), when=str(fault.when)):
             self._let_go(step.name)
             return
         with self._slot():
@@ -133,26 +148,29 @@ class Nemesis:
         """
         if self._slots is None:
             return True
-        if not self._do("resume", step.name, lambda: self._await_growth(watch)):
+        if not self._do("resume", step.name, lambda: self._await_growth(step.name, watch)):
             return False
         spared = step.by_chance and triggers.committed(self._history) >= watch.total
         if spared:
-            self._history.record("nemesis", "info", "spared", fault=step.name)
+            self._history.record(FaultSpared(fault=step.name))
         return not spared
 
-    def _await_growth(self, watch: Watch) -> Mapping[str, Any]:
+    def _await_growth(self, name: str, watch: Watch) -> OutputResumed:
         now = partial(triggers.committed, self._history)
         clock.wait_until(
             lambda: now() > self._committed or now() >= watch.total or self._stop.is_set(),
             within_s=_RESUMES_WITHIN_S,
             reason="the output to grow again after the fault before this one",
         )
-        return {"committed": now()}
+        return OutputResumed(fault=name, committed=now())
 
     def _approach(self) -> None:
         for step in self._schedule.steps:
             if _has_approach(step.fault) and not self._stop.is_set():
-                self._do("approach", step.name, partial(_approached, step.fault, self._context))
+                self._do("approach", step.name, partial(_approached, step, self._context))
+
+    def _triggered(self, step: Step, watch: Watch) -> FaultTriggered:
+        return FaultTriggered(fault=step.name, **self._await(step, watch))
 
     def _await(self, step: Step, watch: Watch) -> Mapping[str, Any]:
         when = step.fault.when
@@ -168,13 +186,13 @@ class Nemesis:
             triggers.until(lambda: snare.trip() is not None, watch, f"{when}", over=lambda: triggers.all_through(watch))
         except (DeadlineError, InconclusiveError) as error:
             missed = snare.missed()
-            self._history.record("nemesis", "info", "missed", fault=step.name, **missed)
+            self._history.record(RequestMissed(fault=step.name, **missed))
             said = f"{missed['sent']} {when.request} were sent on {', '.join(missed['links'])} in this run"
             raise type(error)(f"{error}; {said}") from error
         trip = snare.trip()
         return dict(trip.facts) if trip else {}
 
-    def _inject(self, step: Step) -> Mapping[str, Any]:
+    def _inject(self, step: Step) -> FaultInjected:
         snare, when = self._snares.get(step.name), step.fault.when
         followed = self._snares.get(when.fault) if isinstance(when, AfterFault) else None
         context = replace(self._context, held=snare or followed)
@@ -184,14 +202,15 @@ class Nemesis:
                 raise InconclusiveError("the run ended before the fault was injected")
             self._in_force[step.name] = _InForce(injection, clock.monotonic_s())
             injection.inject()
-        return {"target": injection.target, "hold_s": injection.hold_s, **_let_go_of(snare, step.fault)}
+        let_go = _let_go_of(snare, step.fault)
+        return FaultInjected(fault=step.name, target=injection.target, hold_s=injection.hold_s, **let_go)
 
-    def _prove(self, name: str) -> Mapping[str, Any]:
+    def _prove(self, name: str) -> FaultProved:
         in_force = self._in_force.get(name)
         if in_force is None:
             raise InconclusiveError("the fault was healed before it was proved")
         proof = prove(in_force.injection)
-        return {"bit": proof.effective, "proof": proof.facts}
+        return FaultProved(fault=name, effective=proof.effective, proof=proof.facts)
 
     def _release(self, name: str) -> None:
         """End the hold of those that were to last until this one was proved."""
@@ -210,24 +229,24 @@ class Nemesis:
         with self._lock:
             in_force = self._in_force.pop(name, None)
         if in_force is not None:
-            self._do("heal", name, lambda: _healed(in_force.injection))
+            self._do("heal", name, lambda: _healed(name, in_force.injection))
             self._committed = triggers.committed(self._history)
 
     def _let_go(self, name: str) -> None:
         """Remove the rule of a step's trigger, if it has one."""
         snare = self._snares.pop(name, None)
         if snare is not None:
-            self._do("release", name, lambda: _removed(snare))
+            self._do("release", name, lambda: _removed(name, snare))
 
-    def _do(self, f: str, name: str, action: Callable[[], Mapping[str, Any]], **value: Any) -> bool:
+    def _do(self, step: FaultStep, name: str, action: Callable[[], EventValue], **value: Any) -> bool:
         """Do one thing of one fault, and write down that it began and how it ended."""
-        self._history.record("nemesis", "invoke", f, fault=name, **value)
+        self._history.record(FaultStepBegan(step=step, fault=name, **value))
         try:
             outcome = action()
         except Exception as error:  # noqa: BLE001 - see the docstring of this module
-            self._history.record("nemesis", "fail", f, fault=name, error=f"{type(error).__name__}: {error}")
+            self._history.record(FaultFailed(step=step, fault=name, error=f"{type(error).__name__}: {error}"))
             return False
-        self._history.record("nemesis", "ok", f, fault=name, **outcome)
+        self._history.record(outcome)
         return True
 
 
@@ -235,9 +254,9 @@ def _has_approach(fault: FaultBase) -> bool:
     return type(fault).approach is not FaultBase.approach
 
 
-def _approached(fault: FaultBase, context: FaultContext) -> Mapping[str, Any]:
-    fault.approach(context)
-    return {}
+def _approached(step: Step, context: FaultContext) -> FaultApproached:
+    step.fault.approach(context)
+    return FaultApproached(fault=step.name)
 
 
 def _let_go_of(snare: Snare | None, fault: FaultBase) -> Mapping[str, Any]:
@@ -251,11 +270,11 @@ def _let_go_of(snare: Snare | None, fault: FaultBase) -> Mapping[str, Any]:
     return {"after_trip_ms": round(delay_ms, 1)}
 
 
-def _removed(snare: Snare) -> Mapping[str, Any]:
+def _removed(name: str, snare: Snare) -> RequestReleased:
     snare.remove()
     trip = snare.trip()
-    return {"outcome": trip.outcome} if trip else {}
+    return RequestReleased(fault=name, outcome=trip.outcome) if trip else RequestReleased(fault=name)
 
 
-def _healed(injection: Injection) -> Mapping[str, Any]:
-    return {"target": injection.target} | dict(injection.heal() or {})
+def _healed(name: str, injection: Injection) -> FaultHealed:
+    return FaultHealed(fault=name, **{"target": injection.target, **(injection.heal() or {})})

@@ -30,6 +30,7 @@ from chaos.cluster.kafka import PARTITIONS, Offsets
 from chaos.cluster.system import System
 from chaos.common import clock, files, signals
 from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed, ProgressSampled
 from chaos.common.history import History
 from chaos.engine import triggers
 from chaos.engine.early_audit import EarlyAudit
@@ -195,8 +196,8 @@ class Run:
 
     def _all_loaded(self) -> None:
         """A loader that fails leaves a smaller workload than was asked for, and the pipeline an easy life."""
-        said = self._history.latest("loader", "loaded")
-        sent = said.value["records"] if said else 0
+        said = self._history.last_said("loader", "loaded")
+        sent = said.content["records"] if said else 0
         if sent < self._total:
             code = self._subjects[-1].process.exit_code()
             raise InconclusiveError(
@@ -345,8 +346,8 @@ class Run:
 
     def _flows(self) -> bool:
         self._check()
-        sample = self._history.latest("sampler", "progress")
-        return sample is not None and sample.value["committed"] > 0
+        sample = self._history.latest(ProgressSampled)
+        return sample is not None and sample.committed > 0
 
     def _through(self) -> bool:
         self._check()
@@ -383,13 +384,13 @@ class Run:
         return self._pipeline.positions(self._endpoints(self._client), self._topics, self._folder)
 
     def _phase(self, name: str, action: Callable[[], None]) -> None:
-        self._history.record("runner", "invoke", "phase", phase=name)
+        self._history.record(PhaseBegan(phase=name))
         try:
             action()
         except BaseException as error:
-            self._history.record("runner", "fail", "phase", phase=name, error=f"{type(error).__name__}: {error}")
+            self._history.record(PhaseFailed(phase=name, error=f"{type(error).__name__}: {error}"))
             raise
-        self._history.record("runner", "ok", "phase", phase=name)
+        self._history.record(PhaseEnded(phase=name))
 
     def _tolerated(self, name: str, action: Callable[[], None]) -> None:
         """A phase after whose failure there is still something to see."""

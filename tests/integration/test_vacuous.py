@@ -56,4 +56,4 @@ def test_a_scenario_whose_fault_did_not_bite_is_unknown(chaos_harness, kind):
 
     assert {finding.verdict for finding in report.findings} == {Verdict.VALID}
     assert report.verdict is Verdict.UNKNOWN
-    assert report.problems == (f"{kind}-1: it did not bite",)
+    assert report.problems == (f"{kind}-1: it had no effect",)

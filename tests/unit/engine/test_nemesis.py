@@ -11,7 +11,8 @@ import pytest
 
 from chaos.common import clock
 from chaos.common.errors import InjectionError
-from chaos.common.history import History
+from chaos.common.events import FaultFailed, FaultProved, FaultSpared, ProgressSampled
+from chaos.common.history import History, of_type
 from chaos.engine import nemesis
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.triggers import Watch
@@ -87,7 +88,7 @@ def test_a_step_is_triggered_injected_proved_and_healed_in_this_order(played):
 
     assert done == [("broker-1", "inject"), ("broker-1", "proof"), ("broker-1", "heal")]
     assert _said(history) == ["trigger", "inject", "prove", "heal"]
-    assert history.latest("nemesis", "prove").value == {"fault": "kill_broker-1", "bit": True, "proof": {"seen": 1}}
+    assert history.latest(FaultProved) == FaultProved(fault="kill_broker-1", effective=True, proof={"seen": 1})
 
 
 def test_one_fault_at_a_time_when_the_schedule_says_so(played):
@@ -97,12 +98,12 @@ def test_one_fault_at_a_time_when_the_schedule_says_so(played):
     grows = count(1)
 
     def check():
-        history.record("sampler", "info", "progress", committed=next(grows))
+        history.record(ProgressSampled(written=100, committed=next(grows), total=100))
 
     runner.run(watch, check)
 
     assert [what for _, what in done] == ["inject", "proof", "heal"] * 2
-    said = [event.f for event in history.events() if event.process in ("nemesis", "sampler") and event.type in ("ok", "info")]
+    said = [event.value.f for event in history.events() if event.value.type in ("ok", "info")]
     second = len(said) - 1 - said[::-1].index("inject")
     assert "progress" in said[said.index("heal") : second]
 
@@ -123,24 +124,24 @@ def test_a_fault_whose_turn_comes_too_late_is_spared(played):
     """All of the workload was through: there is nothing to break, and nobody is to blame."""
     done = []
     runner, history, watch = played(FakeInjection("broker-1", done), at_once=1, by_chance=True)
-    history.record("sampler", "info", "progress", committed=watch.total)
+    history.record(ProgressSampled(written=100, committed=watch.total, total=100))
 
     runner.run(watch, lambda: None)
 
     assert done == []
-    assert history.latest("nemesis", "spared").value == {"fault": "kill_broker-1"}
+    assert history.latest(FaultSpared) == FaultSpared(fault="kill_broker-1")
 
 
 def test_a_fault_that_was_declared_is_never_spared(played):
     """Whoever wrote it down wants it, also beside faults by chance; that it came too late is for the report to say."""
     done = []
     runner, history, watch = played(FakeInjection("broker-1", done), at_once=1)
-    history.record("sampler", "info", "progress", committed=watch.total)
+    history.record(ProgressSampled(written=100, committed=watch.total, total=100))
 
     runner.run(watch, lambda: None)
 
     assert [what for _, what in done] == ["inject", "proof", "heal"]
-    assert history.latest("nemesis", "spared") is None
+    assert history.latest(FaultSpared) is None
 
 
 def test_a_fault_that_did_not_bite_is_written_down_as_such(played):
@@ -149,7 +150,7 @@ def test_a_fault_that_did_not_bite_is_written_down_as_such(played):
 
     runner.run(watch, lambda: None)
 
-    assert history.latest("nemesis", "prove").value["bit"] is False
+    assert history.latest(FaultProved).effective is False
 
 
 def test_an_injection_that_fails_half_way_is_healed(played):
@@ -180,7 +181,7 @@ def test_heal_all_heals_what_is_in_force_and_only_once(played):
     runner, history, watch = played(FakeInjection("broker-1", done, hold_s=600))
 
     def interrupt():
-        if history.latest("nemesis", "prove") and history.latest("nemesis", "prove").type == "ok":
+        if history.latest(FaultProved):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -195,7 +196,7 @@ def test_heal_all_heals_what_is_in_force_and_only_once(played):
 def test_many_that_wait_do_not_keep_the_run_from_being_checked(played):
     """A soak has a hundred: a pipeline that died must be noticed before minutes have passed."""
     runner, history, watch = played(*(FakeInjection("broker-1", [], hold_s=600) for _ in range(60)), at_once=1)
-    history.record("sampler", "info", "progress", committed=1)
+    history.record(ProgressSampled(written=100, committed=1, total=100))
     checks = iter(range(5))
 
     with pytest.raises(StopIteration):
@@ -272,11 +273,11 @@ def test_a_fault_that_lasts_until_another_is_healed_when_that_was_proved(tmp_pat
 
 
 def _said(history):
-    return [event.f for event in history.events() if event.type == "ok"]
+    return [event.value.f for event in history.events() if event.value.type == "ok"]
 
 
 def _failed(history, f):
-    return " ".join(event.value["error"] for event in history.events() if event.type == "fail" and event.f == f)
+    return " ".join(value.error for _, value in of_type(history.events(), FaultFailed) if value.step == f)
 
 
 def test_an_approach_neither_waits_for_a_trigger_nor_keeps_it_waiting(played, monkeypatch):
