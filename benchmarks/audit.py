@@ -27,10 +27,9 @@ from audit_planted import LAYOUTS, PARTITIONS, plant
 from audit_ways import SINK, SOURCE, work
 from pyspark.sql import SparkSession
 
-from chaos.audit import audit
-from chaos.audit.audit import Request
-from chaos.audit.logs import Topics
 from chaos.engine.session import Harness
+from chaos.install import artifacts
+from chaos.judging import spark_session
 from chaos.scenario.model import SystemSpec
 
 _WAYS = "ours,scan,shuffle,sets"
@@ -147,7 +146,7 @@ def _fill(harness: Harness, folder: Path, bootstrap: str) -> None:
     kafka = harness.system(SystemSpec()).kafka
     kafka.delete([SOURCE, SINK])
     kafka.create([SOURCE, SINK], PARTITIONS)
-    with audit.session(Request(None, Topics(bootstrap, SOURCE, SINK), "square", "dense-key", "local[2]"), print) as spark:
+    with spark_session.of_audit("local[2]", artifacts.ensure(print).connector_jars) as spark:
         for topic, log in ((SOURCE, "source"), (SINK, "sink")):
             _produce(spark, folder / log, topic, bootstrap)
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from chaos.cluster.kafka import PARTITIONS, Offsets
+from chaos.cluster.kafka import PARTITIONS
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import Injection, Prepare, Proof, Scene
 from chaos.faults.declared.client import HangingTransaction
+from verifiers.base import Bounds
 
 _WITHIN_S = 20.0
 _BLOCKS_WITHIN_S = 15.0
@@ -105,7 +106,7 @@ class OpenTransaction:
         else:
             self.offsets.append(offset)
 
-    def _ends(self) -> Offsets:
+    def _ends(self) -> Bounds:
         return self.scene.system.kafka.offsets(self.scene.topics["datasink"], PARTITIONS)[self.fault.partition]
 
 

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging import landing
+from chaos.judging import landing, spark_session
 from chaos.judging.judge import FindingsFile, _applies, judge, load_findings
 from chaos.scenario.model import VerifierName
 from verifiers.base import Example, Finding, Verdict
@@ -65,7 +65,7 @@ def test_queries_are_compiled_where_that_pays(records, compiled):
     """A soak has a hundred times the records of a scenario."""
     conf = {}
 
-    landing.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
+    spark_session.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
 
     assert (conf["spark.sql.codegen.wholeStage"], conf["spark.sql.codegen.factoryMode"]) == compiled
 

@@ -1,4 +1,4 @@
-"""What becomes of interrupts and errors in a session of Spark; a stand-in for the session, whose clean-ups fail at will."""
+"""Interrupts and errors in a judge's Spark session; a fake stands in for the session, and its clean-ups fail at will."""
 
 import logging
 import signal
@@ -24,7 +24,7 @@ def fails():
 
 def cleans_up(error, then):
     """Work that fails, and whose clean-up fails as well."""
-    with spark_session.session(start):
+    with spark_session.held(start):
         try:
             raise error
         finally:
@@ -35,7 +35,7 @@ def test_ctrl_c_stays_with_the_command():
     """Spark's own handler asks the JVM, perhaps in the middle of another answer."""
     before = signal.getsignal(signal.SIGINT)
 
-    with spark_session.session(start):
+    with spark_session.held(start):
         assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -56,14 +56,14 @@ def test_an_error_of_spark_stays_what_it_is(error):
 
 def test_a_session_that_cannot_be_stopped_has_ended():
     """Its JVM was killed: what it had answered is worth what it was."""
-    with spark_session.session(lambda: start(stop=fails)):
+    with spark_session.held(lambda: start(stop=fails)):
         pass
 
 
 def test_what_is_raised_is_not_logged_too(capfd):
     """Py4J logs to the root, and only once is said what is wrong."""
     root = logging.getLogger()
-    with spark_session.session(start):
+    with spark_session.held(start):
         for error in (KeyboardInterrupt(), Py4JNetworkError("cut"), ConnectionResetError("cut")):
             root.error("while sending a command", exc_info=error)
         root.error("another", exc_info=ValueError("a defect"))
