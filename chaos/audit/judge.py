@@ -28,7 +28,7 @@ from chaos.audit.identity import Asked, require_identified
 from chaos.audit.logs import AuditUsageError, Ends, Logs
 from verifiers import VERIFIERS
 from verifiers.base import Evidence, Example, Finding, Verdict
-from verifiers.findings import first, open_transaction, rule
+from verifiers.findings import first, kinds, open_transaction, rule
 from verifiers.single_scan import islands
 from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits
 
@@ -84,14 +84,14 @@ def _in_uncommitted_view(evidence: Evidence, sink: DataFrame, uncommitted: DataF
     both = sink.selectExpr(*place, "timestamp_ms", f"{row} AS read").join(
         uncommitted.selectExpr(*place, f"{row} AS there"), place, "full"
     )
-    kinds = both.selectExpr(
+    rows = both.selectExpr(
         "*", "CASE WHEN read IS NULL THEN 'aborted' WHEN read <=> there THEN 'same' ELSE 'split view' END AS kind"
     )
-    found = {one["kind"]: one["count"] for one in kinds.groupBy("kind").count().collect()}
+    found = kinds(rows)
     split, hidden = found.get("split view", 0), found.get("aborted", 0)
     checked = sum(found.values())
     verdict, note = rule(evidence, split, checked)
-    examples = tuple(_split(one) for one in first(kinds.where("kind = 'split view'"), split))
+    examples = tuple(_split(one) for one in first(rows.where("kind = 'split view'"), split))
     return Finding("atomicity", "sink", verdict, split, checked, {"split view": split, "aborted": hidden}, examples, note)
 
 
