@@ -50,7 +50,7 @@ def counts(findings):
 
 
 def by(rows, name):
-    """The same logs with keys that are no numbers."""
+    """The same logs with keys that are not numbers."""
     return [(partition, offset, f"{name}{key}", value) for partition, offset, key, value in rows]
 
 
@@ -64,7 +64,7 @@ def test_a_clean_sink(audited):
 
 @pytest.mark.parametrize(("identity", "name"), [(audit_identity.dense, ""), (audit_identity.by_key, "user-")])
 def test_every_anomaly_by_either_identity(audited, identity, name):
-    """Lost, double, late, wrong and phantom; what is lost is so though nobody named a group."""
+    """Lost, double, late, wrong and phantom; what is missing is lost, because no group is named."""
     sink = [row for row in SINK if row[2] != "9"]
     sink = [(*row[:3], "x") if row[2] == "16" else row for row in sink]
     sink += [(0, 40, "12", "144"), (1, 41, "99991", "9998200081")]
@@ -83,7 +83,7 @@ def test_every_anomaly_by_either_identity(audited, identity, name):
 
 
 def test_the_order_of_any_keys_is_that_of_the_source(audited):
-    """Not that of their names; and keys that the source does not have disorder nobody else."""
+    """Not that of their names; and keys that the source does not have do not disorder any others."""
     sink = [*by(SINK, "k"), (0, 5, "stray", "1"), (0, 6, "alone", "1")]
     rows = [
         (partition, 2 * offset if key.startswith("k") else 2 * offset + 1, key, value) for partition, offset, key, value in sink
@@ -113,7 +113,7 @@ def test_records_that_nothing_identifies(audited, identity, key, message, limits
 
 @pytest.mark.parametrize("name", ["source", "sink"])
 def test_a_log_that_was_landed_twice(audited, name):
-    """It is no log."""
+    """A log has one record at an offset."""
     logs = {"source": SOURCE, "sink": SINK}
     logs[name] = logs[name] * 2
 
@@ -166,7 +166,7 @@ def since(rows, partition, low):
 
 
 def test_a_source_whose_begin_has_expired(limited):
-    """What was answered before it is no phantom for certain; a wrong value is wrong still, and a whole source has no excuse."""
+    """An answer to what was before it may be right; a wrong value is wrong all the same, and a whole source is no excuse."""
     note = "the source begins at offset 5 of partition 1: what was answered before that is called phantom"
     source, ends = since(SOURCE, 1, 5), whole(p1=5)
 
@@ -177,7 +177,7 @@ def test_a_source_whose_begin_has_expired(limited):
 
 
 def test_a_sink_whose_begin_has_expired(limited):
-    """What was written before it is neither lost nor behind for certain; what is ahead of the position is so still."""
+    """What was written before it may be neither lost nor behind; what is ahead of the position is so all the same."""
     why = "the sink begins at offset 4 of partition 0 (and above 0 in 1 more): what was written before that is called"
     ends, done = whole(p0=4, p2=1), {0: 20, 1: 20, 2: 20}
     sink = since(since(SINK, 0, 4), 2, 1)
@@ -193,14 +193,14 @@ def test_a_sink_whose_begin_has_expired(limited):
 
 
 def test_logs_that_begin_above_0_and_agree(limited):
-    """Nothing is called wrong, so there is nothing to doubt."""
+    """Nothing is called wrong, so no limitation matters."""
     found = limited(since(SOURCE, 1, 5), since(SINK, 1, 5), source=whole(p1=5), sink=whole(p1=5))
 
     assert found == VALID
 
 
 def test_positions_that_moved_while_the_ends_were_asked_for(limited):
-    """What was committed between is ahead of the first ones; what is behind them is so still."""
+    """What was committed meanwhile is ahead of the first ones; what is behind them is so all the same."""
     note = "the pipeline is at work: its positions moved while the ends were asked for, what it wrote meanwhile is called ahead"
     first = {0: 20, 1: 18, 2: 20}
 
@@ -342,7 +342,7 @@ def test_many_rows_that_the_uncommitted_view_lacks(audited):
 
 
 def test_a_model_of_ones_own(audited, tmp_path, monkeypatch):
-    """A function from a column to a column, in a module beside whoever calls."""
+    """A function from a column to a column, in a module of the working directory."""
     (tmp_path / "doubling.py").write_text("def doubled(value):\n    return value.cast('int') * 2\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 

@@ -1,4 +1,4 @@
-"""What `chaos audit` is asked, and how it answers; what it finds is tested with Spark in tests/planted/test_audit.py."""
+"""The options of `chaos audit`, its report and messages; its findings are tested with Spark in tests/planted/test_audit.py."""
 
 import json
 import socket
@@ -64,20 +64,20 @@ def test_what_is_asked_for():
     ],
 )
 def test_a_model_that_is_not_there(name, message):
-    """Said before anything is started."""
+    """The message comes before anything is started."""
     with pytest.raises(AuditUsageError, match=message):
         audit_identity.model(name)
 
 
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:{port}", "spark://127.0.0.1:1,127.0.0.1:{port}", "local[2]", "yarn"])
 def test_a_master_that_answers(master):
-    """One of several is enough; of others than Spark's own nothing is known."""
+    """One address of several is enough; other masters than Spark's standalone one are not asked."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         command._require_master(master.format(port=server.getsockname()[1]))
 
 
 def test_a_master_that_does_not_answer():
-    """Said before Spark is started, and before the logs are looked at."""
+    """The message comes before Spark is started, and before the logs are looked at."""
     asked = replace(command.request(LANDED), master="spark://127.0.0.1:1,127.0.0.1:2")
 
     done = command.run(asked, print)
@@ -88,13 +88,13 @@ def test_a_master_that_does_not_answer():
 
 @pytest.mark.parametrize("master", ["spark://there", "spark://there:", "spark://there:65536", "spark://127.0.0.1:1,there"])
 def test_a_master_without_a_port(master):
-    """What is missing is told."""
+    """The message says what is missing."""
     with pytest.raises(AuditUsageError, match=f"--spark-master {master}: spark://HOST:PORT is needed"):
         command.run(replace(command.request(LANDED), master=master), print)
 
 
 def test_a_master_whose_name_cannot_be_one():
-    """Nobody answers there."""
+    """Nothing can answer there."""
     with pytest.raises(InconclusiveError, match=r"spark://a\.\.b:7077 does not answer"):
         command._require_master("spark://a..b:7077")
 
@@ -163,7 +163,7 @@ def test_what_people_see():
 
 
 def test_a_broker_that_does_not_answer(monkeypatch):
-    """The wait is bounded, and it is told which."""
+    """The wait is bounded, and the message names the broker."""
     monkeypatch.setattr(logs, "ASK_S", 0.3)
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
@@ -202,14 +202,14 @@ def test_wrong_usage_leaves_no_report(tmp_path):
 
 
 def test_a_report_in_the_place_of_a_folder(tmp_path):
-    """Told before anything is done."""
+    """The message comes before anything is done."""
     answer = CliRunner().invoke(main.app, ["audit", "--landed", "logs", "--model", "square", "--json", str(tmp_path)])
 
     assert (answer.exit_code, answer.output) == (2, f"chaos audit: --json {tmp_path}: is a folder; a file is needed\n")
 
 
 def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):
-    """What was found is shown all the same, and the exit code is no verdict."""
+    """What was found is shown all the same, and the exit code is not that of a verdict."""
     monkeypatch.setattr(command, "run", lambda _request, _echo: Audit((RIGHT,), 18, 2.0))
     report = tmp_path / ("a" * 250)  # the draft beside it is longer than a file's name may be
 
