@@ -84,3 +84,13 @@ def test_what_is_raised_is_not_logged_too(capfd):
 def test_how_a_failure_is_told(error, text):
     """In one line."""
     assert spark_session.failure(error) == text
+
+
+@pytest.mark.parametrize(("records", "compiled"), [(16_000, ("false", "NO_CODEGEN")), (1_800_000, ("true", "FALLBACK"))])
+def test_queries_are_compiled_where_that_pays(records, compiled):
+    """A soak has a hundred times the records of a scenario."""
+    conf = {}
+
+    spark_session.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
+
+    assert (conf["spark.sql.codegen.wholeStage"], conf["spark.sql.codegen.factoryMode"]) == compiled
