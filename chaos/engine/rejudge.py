@@ -13,7 +13,7 @@ from chaos.common.errors import InconclusiveError
 from chaos.common.history import load
 from chaos.common.text import one_line
 from chaos.install import artifacts
-from chaos.judging import landing, spark_session
+from chaos.judging import spark_session
 from chaos.judging.judge import FORMAT, format_of, judge
 from chaos.judging.verdict import EXIT_CODES
 from chaos.report.build import build
@@ -43,9 +43,9 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
     try:
         with (
             tempfile.TemporaryDirectory(prefix="judge-", dir=run, ignore_cleanup_errors=True) as scratch,
-            spark_session.session(partial(landing.session, parts, Path(scratch))) as started,
+            spark_session.held(partial(spark_session.of_run, parts, Path(scratch))) as started,
         ):
-            landing.suit(started, scenario.workload.records)
+            spark_session.suit(started, scenario.workload.records)
             findings = judge(started, scenario, run)
         report = build(scenario, schedule, events, findings, run.resolve(), replay)
         report.write()

@@ -26,7 +26,7 @@ from confluent_kafka import IsolationLevel, KafkaException
 from pyspark.sql import SparkSession
 
 from chaos.cluster.addresses import CLIENTS
-from chaos.cluster.kafka import PARTITIONS, Offsets
+from chaos.cluster.kafka import PARTITIONS
 from chaos.cluster.system import System
 from chaos.common import clock, files, signals
 from chaos.common.errors import DeadlineError, InconclusiveError
@@ -39,7 +39,7 @@ from chaos.engine.processes import Driver, Subject
 from chaos.engine.sampler import Sampler
 from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultContext
-from chaos.judging import landing
+from chaos.judging import landing, spark_session
 from chaos.judging.judge import judge
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
@@ -50,6 +50,7 @@ from pipelines.command.pipeline import CommandPipeline
 from pipelines.loader.pipeline import LEDGER, FillSource
 from pipelines.spark_square.pipeline import CHECKPOINT
 from pipelines.transactional.pipeline import ConsumeTransformProduce
+from verifiers.base import Bounds
 
 _FLOWS_WITHIN_S = 60.0
 _DRAINS_WITHIN_S = 60.0
@@ -213,7 +214,7 @@ class Run:
             subject.stop()
         kafka, folder = self._system.kafka, self._folder / "evidence"
         spark = self._session.spark()
-        landing.suit(spark, self._total)
+        spark_session.suit(spark, self._total)
         offsets, positions = self._settled()
         land = partial(landing.land, spark, kafka.bootstrap, verify=self.scenario.verify, options=kafka.cluster.java)
         acknowledged = self._loader.expected(spark, self._folder, PARTITIONS)
@@ -224,9 +225,9 @@ class Run:
             isolation = self.scenario.isolation
             land(self._topics.sink, offsets[self._topics.sink], expected, "sink", folder, positions, isolation=isolation)
 
-    def _settled(self) -> tuple[Mapping[str, Mapping[int, Offsets]], Mapping[int, int]]:
+    def _settled(self) -> tuple[Mapping[str, Mapping[int, Bounds]], Mapping[int, int]]:
         """Ends of the topics and the pipeline's positions, of one moment: nothing was committed while they were asked for."""
-        ends: Mapping[str, Mapping[int, Offsets]] = {}
+        ends: Mapping[str, Mapping[int, Bounds]] = {}
         positions: Mapping[int, int] = {}
 
         def rest() -> bool:

@@ -26,7 +26,7 @@ from chaos.engine.run import Run, Session
 from chaos.external import discovery as external_system
 from chaos.external.declaration import External
 from chaos.install import artifacts, cache, preflight
-from chaos.judging import landing
+from chaos.judging import spark_session
 from chaos.judging.judge import load_findings
 from chaos.report import summary
 from chaos.report.build import build
@@ -148,7 +148,7 @@ class Harness:
             self._session = warden.Session(_sessions())  # not the system's: the auditor outlives a system that is rebuilt
             self._session.mark()
             self._scratch = self.runs / f"{_stamp()}-auditor"
-            self._spark = self._pool.submit(landing.start, self._parts, self._scratch)
+            self._spark = self._pool.submit(spark_session.of_run_warmed_up, self._parts, self._scratch)
         return self._spark
 
     def logs(self, folder: Path) -> list[Path]:

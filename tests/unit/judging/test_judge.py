@@ -1,15 +1,12 @@
-"""Which verifier is asked of which log, and which views are landed for it."""
+"""Which verifier is asked of which log, and how findings are kept."""
 
 import json
 from types import SimpleNamespace
-from typing import get_args
 
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging import landing
 from chaos.judging.judge import FindingsFile, _applies, judge, load_findings
-from chaos.scenario.model import VerifierName
 from verifiers.base import Example, Finding, Verdict
 
 
@@ -44,32 +41,6 @@ def test_a_source_that_was_lost(tmp_path):
         InconclusiveError, match="evidence/source is missing, though the evidence of the sink is there: run the scenario again"
     ):
         judge(None, SimpleNamespace(verify=("duplicates",)), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("verify", "subject", "views"),
-    [
-        (("duplicates", "gaps", "ordering", "values", "offsets"), "sink", set()),
-        (("atomicity",), "sink", {"uncommitted", "batches"}),
-        (("gaps", "stability"), "source", {"again"}),
-        (("ledger",), "source", {"ledger"}),
-        (("ledger",), "sink", set()),
-        (get_args(VerifierName), "source", {"again", "batches", "ledger", "uncommitted"}),
-    ],
-)
-def test_only_what_a_verifier_needs_is_landed(verify, subject, views):
-    """An ordinary scenario reads each topic once."""
-    assert landing.needed(verify, subject) == views
-
-
-@pytest.mark.parametrize(("records", "compiled"), [(16_000, ("false", "NO_CODEGEN")), (1_800_000, ("true", "FALLBACK"))])
-def test_queries_are_compiled_where_that_pays(records, compiled):
-    """A soak has a hundred times the records of a scenario."""
-    conf = {}
-
-    landing.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
-
-    assert (conf["spark.sql.codegen.wholeStage"], conf["spark.sql.codegen.factoryMode"]) == compiled
 
 
 FINDINGS = [
