@@ -3,13 +3,12 @@
 ::
 
     declared in scenarios.yaml ─▶ FaultBase ──prepare──▶ Injection
-                                                            inject    put in force; the moment may be milliseconds long
-                                                            complete  what takes time, after a held request was let go
-                                                            proof     was it effective? asks, and changes nothing
-                                                            heal      undone, also after half an injection
+                                                            inject    puts it in force; the moment may last milliseconds
+                                                            complete  does what takes time, once a held request was let go
+                                                            proof     asks whether it was effective, and changes nothing
+                                                            heal      undoes it, also after half an injection
 
-A fault and its injection are two classes of one module; a family of faults shares the bases of this one. To add a fault, see
-docs/adding-a-fault.md.
+A fault and its injection are two classes side by side in one module. To add a fault, see docs/adding-a-fault.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,13 +33,16 @@ from chaos.grammar.triggers import Api, When
 from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
 
+_STEPS_END_WITHIN_S = 60.0
+_NOT_YET = (KafkaException, LookupError, OSError)  # what a broker that is down, or a role that nobody has now, comes to
+
 
 class HeldRequest(Protocol):
     """A request or response that a trigger holds on the wire."""
 
     @property
     def name(self) -> str:
-        """Of the rule that holds it."""
+        """The name of the rule that holds it."""
         ...
 
     def trip(self) -> Trip | None:
@@ -80,20 +82,15 @@ class PipelineUnderTest(Protocol):
         ...
 
     def fenced(self) -> bool:
-        """Whether the first instance has ended, or said that it was fenced, after it was resumed."""
+        """Whether the first instance, after it was resumed, has ended or reported that it was fenced."""
         ...
 
 
-def _no_application() -> SparkApp:
-    raise LookupError("this pipeline does not run on Spark: there is no executor to crash")
+def _lacking(message: str) -> Callable[[], Any]:
+    def ask() -> Any:
+        raise LookupError(message)
 
-
-def _no_pipeline() -> PipelineUnderTest:
-    raise LookupError("this scenario has no pipeline to crash")
-
-
-def _no_positions() -> Mapping[int, int]:
-    raise LookupError("this scenario has no pipeline: it has no positions")
+    return ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,7 @@ class FaultContext:
         client: the client group of what is under test: ``spark``, ``app`` or ``loader``.
         group: consumer group of the pipeline, "" when it has none.
         pipeline: what can be crashed; raises LookupError when there is none.
-        readable: the read_committed end of the pipeline's output, over all partitions; 0 when it cannot be had now.
+        readable: the read_committed end of the pipeline's output, over all partitions; 0 when it cannot be read now.
         held: the request that this fault's trigger holds, or that of the fault it follows.
         checkpoint: of the pipeline's query; None when it does not run on Spark.
         positions: where the pipeline is: source partition -> committed position, exclusive; raises KafkaException while its
@@ -117,23 +114,23 @@ class FaultContext:
     system: System
     topics: Mapping[str, str]
     transactional_ids: tuple[str, ...] = ()
-    spark_app: Callable[[], SparkApp] = _no_application
+    spark_app: Callable[[], SparkApp] = _lacking("this pipeline does not run on Spark: there is no executor to crash")
     client: str = "spark"
     group: str = ""
-    pipeline: Callable[[], PipelineUnderTest] = _no_pipeline
+    pipeline: Callable[[], PipelineUnderTest] = _lacking("this scenario has no pipeline to crash")
     readable: Callable[[], int] = lambda: 0
     held: HeldRequest | None = None
     checkpoint: Path | None = None
-    positions: Callable[[], Mapping[int, int]] = _no_positions
+    positions: Callable[[], Mapping[int, int]] = _lacking("this scenario has no pipeline: it has no positions")
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether a fault was effective, and what says so.
+    """Whether a fault was effective, and the facts that say so.
 
     Attributes:
         effective: False makes the run UNKNOWN: it proved nothing.
-        facts: the numbers, JSON values only.
+        facts: JSON values only.
     """
 
     effective: bool
@@ -145,7 +142,7 @@ class Injection:
     """One fault with its target resolved.
 
     Attributes:
-        target: in words, e.g. ``broker-2 (leader of datasink-0)``.
+        target: in words, e.g. ``broker-2 (leader(datasink, 0))``.
         hold_s: how long it stays in force before it is healed.
     """
 
@@ -153,7 +150,7 @@ class Injection:
     hold_s: float
 
     def inject(self) -> None:
-        """Put it in force."""
+        """Put it in force; it may fail half way, and is healed then."""
         raise NotImplementedError
 
     def complete(self) -> None:
@@ -164,12 +161,15 @@ class Injection:
         """
 
     def proof(self) -> Proof:
-        """Ask whether it was effective, for as long as it is in force; never raises because it was not."""
+        """Ask whether it was effective, for as long as it is in force; a fault that was not raises no error."""
         raise NotImplementedError
 
     def heal(self) -> Mapping[str, Any] | None:
-        """Undo whatever part of it is in force, and say what came of it, if there is something to say. Idempotent."""
-        raise NotImplementedError
+        """Undo whatever part of it is in force, and return facts about that, if there are any. Idempotent.
+
+        Nothing is done for a fault that leaves nothing to undo: a request that was lost, or a process that Spark replaces.
+        """
+        return None
 
 
 def prove(injection: Injection) -> Proof:
@@ -181,13 +181,30 @@ def prove(injection: Injection) -> Proof:
     return injection.proof()
 
 
+def unmet(
+    condition: Callable[[], object],
+    within_s: float,
+    reason: str,
+    *,
+    every_s: float = 0.05,
+    ignore: tuple[type[Exception], ...] = (),
+    seen: Callable[[], object] | None = None,
+) -> dict[str, str]:
+    """Wait for a condition of a proof, as `clock.wait_until`: empty once it is met, or else the problem, as a fact of the proof."""
+    try:
+        clock.wait_until(condition, within_s=within_s, reason=reason, every_s=every_s, ignore=ignore, seen=seen)
+    except DeadlineError as error:
+        return {"problem": str(error)}
+    return {}
+
+
 class FaultBase(Declared):
-    """What all faults have. The first paragraph of a fault's docstring is what `chaos faults` says that it does.
+    """What all faults have. `chaos faults` prints the first paragraph of a fault's docstring, `provokes` and `proved_by`.
 
     Attributes:
-        needs: what the system and the pipeline must have.
-        without: what to use instead where a system lacks it, told in the refusal.
-        provokes: what it is for: the behaviour of Kafka or Spark that it provokes, with its source.
+        needs: what the system and the pipeline must have; where one of these is lacking, the declaration is refused.
+        without: what to use instead where a system lacks it; the refusal says so.
+        provokes: what the fault is for: the behaviour of Kafka or Spark that it provokes, with its source.
         proved_by: what its proof shows.
         settles_request: whether the fault itself decides what becomes of the request that its trigger holds.
         outlives_client: whether that request is delivered although its client has gone.
@@ -235,16 +252,36 @@ class FaultBase(Declared):
         return 0.0
 
 
-class LastingFault(FaultBase):
-    """A fault for a declared time, or until another fault of the scenario was proved, if that comes first."""
+class TimedFault(FaultBase):
+    """A fault for a declared time."""
 
     for_s: SomeSeconds = Field(alias="for")
-    until: FaultName | None = None
 
     @property
     def lasts(self) -> str:
         """How long, in words."""
+        return f"for {spoken_seconds(self.for_s)}"
+
+
+class LastingFault(TimedFault):
+    """A fault for a declared time, or until another fault of the scenario was proved, if that comes first."""
+
+    until: FaultName | None = None
+
+    @property
+    def lasts(self) -> str:
         return f"for {spoken_seconds(self.for_s)}" + (f" or until {self.until} is proved" if self.until else "")
+
+
+class RestartedFault(FaultBase):
+    """A fault whose processes end, and are started again at the heal."""
+
+    restart_after_s: Seconds = Field(alias="restart_after", default=1.0)
+
+    @property
+    def restarted(self) -> str:
+        """When they are started again, in words."""
+        return f"restarted after {spoken_seconds(self.restart_after_s)}"
 
 
 class BrokerFault(FaultBase):
@@ -265,15 +302,10 @@ class BrokerFault(FaultBase):
         return self
 
 
-class RestartedBrokerFault(BrokerFault):
+class RestartedBrokerFault(RestartedFault, BrokerFault):
     """A fault whose brokers end, and are started again at the heal."""
 
     restart_after_s: Seconds = Field(alias="restart_after", default=3.0)
-
-    @property
-    def restarted(self) -> str:
-        """When they come back, in words."""
-        return f"restarted after {spoken_seconds(self.restart_after_s)}"
 
     @property
     def down_s(self) -> float:
@@ -303,12 +335,8 @@ def ends_of(link: LinkPattern) -> list[BrokerTarget]:
     return [end for end in (link.left, link.right) if isinstance(end, BrokerTarget)]
 
 
-_END_S = 60.0
-_NOT_YET = (KafkaException, LookupError, OSError)
-
-
 class BackgroundSteps:
-    """Steps in a thread of their own, from the injection until they are done or the fault is healed; `begin` them once."""
+    """The steps of a fault in a thread of their own, from `begin` until they are done or the fault is healed."""
 
     def __init__(self, steps: Callable[[Event], None]) -> None:
         """Prepare.
@@ -321,7 +349,7 @@ class BackgroundSteps:
         self._running: Future[None] | None = None
 
     def begin(self) -> None:
-        """Start the thread."""
+        """Start the thread; to be called once."""
         pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="background-steps")
         self._running = pool.submit(self._steps, self._stop)
         pool.shutdown(wait=False)
@@ -337,11 +365,11 @@ class BackgroundSteps:
         self._running.result()
         return True
 
-    def missing(self, within_s: float) -> dict[str, str]:
-        """Wait until all steps are done: empty then, or why they are not, as a fact of a proof that failed.
+    def unfinished(self, within_s: float) -> dict[str, str]:
+        """Wait until all steps are done: empty then, or else the problem, as a fact of a proof.
 
         Raises:
-            Exception: what one of its steps raised, unless that was a wait.
+            Exception: what one of its steps raised, unless that was the end of a wait.
         """
         if self._running is None or wait([self._running], within_s).not_done:
             return {"problem": f"the steps of this fault were not done after {within_s:g} s"}
@@ -355,18 +383,18 @@ class BackgroundSteps:
         """Stop the steps, and return when the thread has ended. Idempotent, also before `begin`.
 
         Raises:
-            DeadlineError: they do not stop.
+            DeadlineError: the thread does not end.
         """
         self._stop.set()
-        if self._running is not None and wait([self._running], _END_S).not_done:
-            raise DeadlineError(f"waited {_END_S:g} s for the background steps of a fault to stop")
+        if self._running is not None and wait([self._running], _STEPS_END_WITHIN_S).not_done:
+            raise DeadlineError(f"waited {_STEPS_END_WITHIN_S:g} s for the background steps of a fault to end")
 
 
-def until(condition: Callable[[], object], stop: Event, within_s: float, reason: str) -> bool:
-    """Wait for a condition between two steps; False when told to stop. A broker that does not answer is asked again.
+def wait_unless_stopped(condition: Callable[[], object], stop: Event, within_s: float, reason: str) -> bool:
+    """Wait for a condition between two background steps; False when told to stop. A broker that is down is asked again.
 
     Raises:
-        DeadlineError: it did not become so in time.
+        DeadlineError: the condition was not met in time.
     """
     clock.wait_until(lambda: stop.is_set() or condition(), within_s=within_s, reason=reason, every_s=0.1, ignore=_NOT_YET)
     return not stop.is_set()
