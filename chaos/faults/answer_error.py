@@ -80,12 +80,9 @@ class AnswerError(RequestsFault):
 
 @dataclass(slots=True, kw_only=True)
 class AnsweredRequests(RuleInjection):
-    """Requests that are answered with an error code until the heal."""
-
     error: str
 
     def proof(self) -> Proof:
-        """So many requests were answered by the proxy, with this code."""
         reason = f"{self.rule.times} {self.rule.api} to answer with {self.error}"
         missing = unmet(lambda: len(self._answered()) >= self.rule.times, self.hold_s, reason, every_s=0.02)
         answered = self._answered()

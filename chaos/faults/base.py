@@ -13,7 +13,7 @@ A fault and its injection are two classes side by side in one module. To add a f
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -34,7 +34,7 @@ from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
 
 _STEPS_END_WITHIN_S = 60.0
-_NOT_YET = (KafkaException, LookupError, OSError)  # what a broker that is down, or a role that nobody has now, comes to
+_NOT_YET = (KafkaException, LookupError, OSError)  # a broker is down, or has no such role now
 
 
 class HeldRequest(Protocol):
@@ -43,19 +43,15 @@ class HeldRequest(Protocol):
     @property
     def name(self) -> str:
         """The name of the rule that holds it."""
-        ...
 
     def trip(self) -> Trip | None:
         """What is known of it; None while nothing is held."""
-        ...
 
     def let_go(self, how: str) -> None:
         """``deliver`` it, ``drop`` it, or ``close`` its connection."""
-        ...
 
     def remove(self) -> None:
         """Take the rule away; what is held is delivered. Idempotent."""
-        ...
 
 
 class PipelineUnderTest(Protocol):
@@ -63,27 +59,21 @@ class PipelineUnderTest(Protocol):
 
     def crash(self) -> Mapping[str, int]:
         """Send SIGKILL to all of its processes; name -> pid of those that were killed."""
-        ...
 
     def restart(self) -> None:
         """Start it again, and return when it runs."""
-        ...
 
     def pause(self) -> Mapping[str, int]:
         """Send SIGSTOP to all of its processes; name -> pid of those that are stopped."""
-        ...
 
     def resume(self) -> None:
         """Send SIGCONT to all of its processes."""
-        ...
 
     def take_over(self) -> None:
         """Start a second instance beside the paused one, and return when it runs; from now on it is the pipeline."""
-        ...
 
     def fenced(self) -> bool:
         """Whether the first instance, after it was resumed, has ended or reported that it was fenced."""
-        ...
 
 
 def _lacking(message: str) -> Callable[[], Any]:
@@ -91,6 +81,11 @@ def _lacking(message: str) -> Callable[[], Any]:
         raise LookupError(message)
 
     return ask
+
+
+_NO_APPLICATION = _lacking("this pipeline does not run on Spark: there is no executor to crash")
+_NO_PIPELINE = _lacking("this scenario has no pipeline to crash")
+_NO_POSITIONS = _lacking("this scenario has no pipeline: it has no positions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +109,14 @@ class FaultContext:
     system: System
     topics: Mapping[str, str]
     transactional_ids: tuple[str, ...] = ()
-    spark_app: Callable[[], SparkApp] = _lacking("this pipeline does not run on Spark: there is no executor to crash")
+    spark_app: Callable[[], SparkApp] = _NO_APPLICATION
     client: str = "spark"
     group: str = ""
-    pipeline: Callable[[], PipelineUnderTest] = _lacking("this scenario has no pipeline to crash")
+    pipeline: Callable[[], PipelineUnderTest] = _NO_PIPELINE
     readable: Callable[[], int] = lambda: 0
     held: HeldRequest | None = None
     checkpoint: Path | None = None
-    positions: Callable[[], Mapping[int, int]] = _lacking("this scenario has no pipeline: it has no positions")
+    positions: Callable[[], Mapping[int, int]] = _NO_POSITIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +145,11 @@ class Injection:
     hold_s: float
 
     def inject(self) -> None:
-        """Put it in force; it may fail half way, and is healed then."""
+        """Put it in force.
+
+        Raises:
+            ChaosError: it cannot be done; the injection is healed then, as after half of it.
+        """
         raise NotImplementedError
 
     def complete(self) -> None:
@@ -168,6 +167,9 @@ class Injection:
         """Undo whatever part of it is in force, and return facts about that, if there are any. Idempotent.
 
         Nothing is done for a fault that leaves nothing to undo: a request that was lost, or a process that Spark replaces.
+
+        Raises:
+            ChaosError: the system does not come back.
         """
         return None
 
@@ -189,8 +191,8 @@ def unmet(
     every_s: float = 0.05,
     ignore: tuple[type[Exception], ...] = (),
     seen: Callable[[], object] | None = None,
-) -> dict[str, str]:
-    """Wait for a condition of a proof, as `clock.wait_until`: empty once it is met, or else the problem, as a fact of the proof."""
+) -> dict[str, Any]:
+    """Wait as `clock.wait_until`, and return the problem, as a fact of a proof; empty when the condition is met in time."""
     try:
         clock.wait_until(condition, within_s=within_s, reason=reason, every_s=every_s, ignore=ignore, seen=seen)
     except DeadlineError as error:
@@ -221,8 +223,8 @@ class FaultBase(Declared):
     when: When
 
     def describe(self) -> str:
-        """The fault in words, without its trigger."""
-        raise NotImplementedError
+        """The fault in words, without its trigger; a fault with keys of its own overrides this."""
+        return f"{self.kind} {self.aim}".rstrip() + self.ending
 
     def approach(self, context: FaultContext) -> None:
         """Do before the trigger what would be too slow at the moment of injection."""
@@ -234,6 +236,16 @@ class FaultBase(Declared):
             ChaosError: the target does not exist now.
         """
         raise NotImplementedError
+
+    @property
+    def aim(self) -> str:
+        """Its target as declared, "" for a fault without one."""
+        return str(getattr(self, "target", getattr(self, "link", "")))
+
+    @property
+    def ending(self) -> str:
+        """The end of `describe`: how long it lasts, or what follows."""
+        return ""
 
     @property
     def broker_targets(self) -> list[BrokerTarget]:
@@ -262,6 +274,10 @@ class TimedFault(FaultBase):
         """How long, in words."""
         return f"for {spoken_seconds(self.for_s)}"
 
+    @property
+    def ending(self) -> str:
+        return f" {self.lasts}"
+
 
 class LastingFault(TimedFault):
     """A fault for a declared time, or until another fault of the scenario was proved, if that comes first."""
@@ -282,6 +298,10 @@ class RestartedFault(FaultBase):
     def restarted(self) -> str:
         """When they are started again, in words."""
         return f"restarted after {spoken_seconds(self.restart_after_s)}"
+
+    @property
+    def ending(self) -> str:
+        return f", {self.restarted}"
 
 
 class BrokerFault(FaultBase):
@@ -335,23 +355,22 @@ def ends_of(link: LinkPattern) -> list[BrokerTarget]:
     return [end for end in (link.left, link.right) if isinstance(end, BrokerTarget)]
 
 
+@dataclass(slots=True)
 class BackgroundSteps:
-    """The steps of a fault in a thread of their own, from `begin` until they are done or the fault is healed."""
+    """The steps of a fault in a thread of their own, from `begin` until they are done or the fault is healed.
 
-    def __init__(self, steps: Callable[[Event], None]) -> None:
-        """Prepare.
+    Attributes:
+        steps: what is done; it returns soon after the flag that it is given was set.
+    """
 
-        Args:
-            steps: what is done; it returns soon after the flag that it is given was set.
-        """
-        self._steps = steps
-        self._stop = Event()
-        self._running: Future[None] | None = None
+    steps: Callable[[Event], None]
+    _stop: Event = field(default_factory=Event)
+    _running: Future[None] | None = None
 
     def begin(self) -> None:
         """Start the thread; to be called once."""
         pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="background-steps")
-        self._running = pool.submit(self._steps, self._stop)
+        self._running = pool.submit(self.steps, self._stop)
         pool.shutdown(wait=False)
 
     def done(self) -> bool:
@@ -365,8 +384,8 @@ class BackgroundSteps:
         self._running.result()
         return True
 
-    def unfinished(self, within_s: float) -> dict[str, str]:
-        """Wait until all steps are done: empty then, or else the problem, as a fact of a proof.
+    def unfinished(self, within_s: float) -> dict[str, Any]:
+        """Wait until all steps are done, and return the problem, as a fact of a proof; empty when they are done in time.
 
         Raises:
             Exception: what one of its steps raised, unless that was the end of a wait.

@@ -30,9 +30,6 @@ class PowerLoss(RestartedBrokerFault):
     proved_by = "the exit code of SIGKILL, and the records that each broker lost"
     kind: Literal["power_loss"]
 
-    def describe(self) -> str:
-        return f"power_loss of {self.target}, {self.restarted}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_brokers(self.target, context, rng)
         return PowerlessBrokers(target, self.restart_after_s, context.system, broker_ids)
@@ -49,7 +46,6 @@ class PowerlessBrokers(RestartedBrokers):
     lost: dict[str, dict[str, ThrownAway]] = field(default_factory=dict)
 
     def inject(self) -> None:
-        """Kill them, all at once, then throw away what was not flushed."""
         for process in self.processes:
             process.kill()
         self.lost = {f"broker-{broker}": broker_disk.lose_power(self.system.kafka.data(broker)) for broker in self.broker_ids}
@@ -79,8 +75,6 @@ class LogDirFull(RestartedBrokerFault):
 
 @dataclass(slots=True)
 class FullBrokers(RestartedBrokers):
-    """Brokers that cannot write; they give up by themselves, and are started again at the heal."""
-
     pids: dict[str, int] = field(default_factory=dict)
 
     def inject(self) -> None:
@@ -89,14 +83,12 @@ class FullBrokers(RestartedBrokers):
             _let_files_grow(pid, grow=False)
 
     def proof(self) -> Proof:
-        """Each has ended, and not by a signal."""
         missing = wait_for_end(self.processes, _GIVES_UP_WITHIN_S)
         exits = exit_codes(self.processes)
         effective = all(code is not None and code > 0 for code in exits.values())
         return Proof(effective, {"pids": self.pids, "exit_codes": exits, **missing})
 
     def heal(self) -> None:
-        """Make room, start those that do not run, and return when they serve."""
         for process in self.processes:
             if process.alive():
                 _let_files_grow(process.pid, grow=True)

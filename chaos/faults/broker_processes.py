@@ -56,8 +56,6 @@ _TURN_WITHIN_S = 90.0  # for one broker to end, start and be in sync
 
 @dataclass(slots=True)
 class BrokerInjection(Injection):
-    """A fault of some brokers."""
-
     system: System
     broker_ids: list[int]
 
@@ -81,8 +79,6 @@ class BrokerInjection(Injection):
 
 @dataclass(slots=True)
 class RestartedBrokers(BrokerInjection):
-    """Brokers that end, and are started again at the heal."""
-
     def heal(self) -> None:
         """Start those that do not run, and return when all serve."""
         start_again(self.system, self.broker_ids)
@@ -98,9 +94,6 @@ class KillBroker(RestartedBrokerFault):
     proved_by = "the exit code of SIGKILL, the process is gone, connections are refused"
     kind: Literal["kill_broker"]
 
-    def describe(self) -> str:
-        return f"kill_broker {self.target}, {self.restarted}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_brokers(self.target, context, rng)
         if context.system.hooks:
@@ -110,8 +103,6 @@ class KillBroker(RestartedBrokerFault):
 
 @dataclass(slots=True)
 class KilledBrokers(RestartedBrokers):
-    """Brokers that were killed, all at once."""
-
     pids: dict[str, int] = field(default_factory=dict)
 
     def inject(self) -> None:
@@ -134,9 +125,6 @@ class TerminateBroker(RestartedBrokerFault):
     proved_by = "the exit code of SIGTERM, and the mark of a clean shutdown in each log directory"
     kind: Literal["terminate_broker"]
 
-    def describe(self) -> str:
-        return f"terminate_broker {self.target}, {self.restarted}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_brokers(self.target, context, rng)
         return TerminatedBrokers(target, self.restart_after_s, context.system, broker_ids)
@@ -152,8 +140,6 @@ class TerminateBroker(RestartedBrokerFault):
 
 @dataclass(slots=True)
 class TerminatedBrokers(RestartedBrokers):
-    """Brokers that were told to shut down."""
-
     def inject(self) -> None:
         """Return at once; a controlled shutdown takes a second or two."""
         for process in self.processes:
@@ -186,9 +172,6 @@ class PauseBroker(BrokerFault, TimedFault):
     def down_s(self) -> float:
         return self.for_s
 
-    def describe(self) -> str:
-        return f"pause_broker {self.target} {self.lasts}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_brokers(self.target, context, rng)
         if context.system.hooks:
@@ -198,8 +181,6 @@ class PauseBroker(BrokerFault, TimedFault):
 
 @dataclass(slots=True)
 class PausedBrokers(BrokerInjection):
-    """Brokers stopped by SIGSTOP: their connections stay open, their sessions expire, and they wake up as zombies."""
-
     def inject(self) -> None:
         for process in self.processes:
             process.pause()
@@ -215,7 +196,6 @@ class PausedBrokers(BrokerInjection):
         return Proof(len(silent) == len(self.broker_ids), {"paused": silent, "unanswered_s": _SILENT_S})
 
     def heal(self) -> None:
-        """Let them run on, and return when they serve."""
         for process in self.processes:
             process.resume()
         wait_until_serving(self.system, self.broker_ids)
@@ -243,7 +223,7 @@ class RollingRestart(FaultBase):
 
 @dataclass(slots=True)
 class RestartedInTurn(BrokerInjection):
-    """All brokers, restarted one after the other.
+    """All brokers, restarted one after the other from the injection on.
 
     Attributes:
         turns: what came of each broker so far.
@@ -258,19 +238,16 @@ class RestartedInTurn(BrokerInjection):
         self.background = BackgroundSteps(self._restart_in_turn)
 
     def inject(self) -> None:
-        """End the first one, and go on from there in the background."""
         self._end(self.processes[0])
         self.background.begin()
 
     def proof(self) -> Proof:
-        """Each ended as it was told to and runs again, and all were in sync before the next one was ended."""
         unfinished = self.background.unfinished(_TURN_WITHIN_S * len(self.broker_ids))
         wanted = SIGKILLED if self.how == "kill" else TERMINATED
         ended = [turn["exit_code"] for turn in self.turns]
         return Proof(not unfinished and ended == [wanted] * len(self.broker_ids), {"rounds": self.turns, **unfinished})
 
     def heal(self) -> None:
-        """Go no further; start those that do not run, and return when they serve."""
         self.background.end()
         start_again(self.system, self.broker_ids)
 
@@ -318,7 +295,7 @@ class ChaseLeader(RestartedFault, BrokerFault):
 
 @dataclass(slots=True)
 class ChasedLeader(Injection):
-    """The broker that has a role is killed, then the one that took over, and so on.
+    """The broker that has a role, killed at the injection, and those that take over from it, killed in turn.
 
     Attributes:
         now: asks which broker has the role now.
@@ -339,19 +316,16 @@ class ChasedLeader(Injection):
         self.background = BackgroundSteps(self._chase)
 
     def inject(self) -> None:
-        """Kill the first, and go on from there in the background."""
         self._kill(self.first)
         self.background.begin()
 
     def proof(self) -> Proof:
-        """As many as declared were killed while they had the role, and each time another one took over."""
         unfinished = self.background.unfinished(_TURN_WITHIN_S * self.times)
         chased = len(self.killed) == self.times and all(new != old for old, new in zip(self.killed, self.led, strict=False))
         facts = {"killed": broker_names(self.killed), "led_then": broker_names(self.led), **unfinished}
         return Proof(not unfinished and chased, facts)
 
     def heal(self) -> None:
-        """Chase no further; start those that do not run, and return when they serve."""
         self.background.end()
         start_again(self.system, self.system.kafka.numbers)
 
@@ -381,8 +355,8 @@ def exit_codes(processes: Iterable[Process]) -> dict[str, int | None]:
     return {process.spec.name: process.exit_code() for process in processes}
 
 
-def wait_for_end(processes: Collection[Process], within_s: float) -> dict[str, str]:
-    """Wait for all of these brokers to end: empty then, or else the problem, as a fact of a proof."""
+def wait_for_end(processes: Collection[Process], within_s: float) -> dict[str, Any]:
+    """As `unmet`, for the end of all of these brokers."""
     return unmet(lambda: not any(process.alive() for process in processes), within_s, "the brokers to end")
 
 

@@ -76,8 +76,6 @@ class DamageCheckpoint(CheckpointFault):
 
 @dataclass(slots=True)
 class DamagedCheckpoint(Injection):
-    """A checkpoint that was damaged after its pipeline had died; the pipeline is started on it at the heal."""
-
     fault: DamageCheckpoint
     checkpoint: Path
     pipeline: PipelineUnderTest
@@ -106,8 +104,6 @@ class DamagedCheckpoint(Injection):
 
 @dataclass(slots=True)
 class OlderCheckpoint(Injection):
-    """A checkpoint that was copied, and is put back over what the pipeline has written since."""
-
     fault: DamageCheckpoint
     checkpoint: Path
     pipeline: PipelineUnderTest
@@ -117,11 +113,7 @@ class OlderCheckpoint(Injection):
     healed: bool = False
 
     def inject(self) -> None:
-        """Copy it while the pipeline runs: its files are complete once they have their names.
-
-        Raises:
-            DeadlineError: no batch was finished, so that there is nothing to copy.
-        """
+        """Copy it while the pipeline runs, after its first batch: files are complete once they have their names."""
         clock.wait_until(
             lambda: newest(self.checkpoint)[_COMMITS] is not None, within_s=_FIRST_BATCH_WITHIN_S, reason="a batch to copy"
         )
@@ -143,7 +135,6 @@ class OlderCheckpoint(Injection):
         shutil.copytree(self._copy, self.checkpoint)
 
     def proof(self) -> Proof:
-        """The pipeline was killed, and its checkpoint is what it was when it was copied."""
         effective = bool(self.pids) and newest(self.checkpoint) == self.copied
         return Proof(effective, _facts(self.pids, self.before, self.checkpoint, {"what": "older_copy"}))
 
@@ -169,9 +160,6 @@ class CrashBeforeCommit(CheckpointFault):
     provokes = "a batch that is committed in the sink and not in the checkpoint: Spark writes it again"
     proved_by = "the driver was killed, all of its planned batch is committed in the sink, and not in the checkpoint"
     kind: Literal["crash_before_commit"]
-
-    def describe(self) -> str:
-        return f"crash_before_commit, {self.restarted}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         app = context.spark_app()
@@ -262,7 +250,7 @@ class CrashedBeforeCommit(Injection):
 
 
 def newest(checkpoint: Path) -> State:
-    """Number of the newest batch that is planned (``offsets``), and of the newest that is done (``commits``); None without one."""
+    """Number of the newest batch that is planned (``offsets``), and of the newest that is done (``commits``); None for none."""
     return {log: max(_batches(checkpoint / log), default=None) for log in (_OFFSETS, _COMMITS)}
 
 

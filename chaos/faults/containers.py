@@ -45,8 +45,6 @@ Cpus = Annotated[float, Field(ge=0.01, le=4)]
 
 @dataclass(slots=True)
 class ContainedBrokers(BrokerInjection):
-    """A fault of brokers in containers."""
-
     @property
     def containers(self) -> list[Contained]:
         """In the order of the ids."""
@@ -66,9 +64,6 @@ class Disconnect(BrokerFault, LastingFault):
     def down_s(self) -> float:
         return self.for_s
 
-    def describe(self) -> str:
-        return f"disconnect {self.target} {self.lasts}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_brokers(self.target, context, rng)
         return DisconnectedBrokers(target, self.for_s, context.system, broker_ids)
@@ -76,20 +71,16 @@ class Disconnect(BrokerFault, LastingFault):
 
 @dataclass(slots=True)
 class DisconnectedBrokers(ContainedBrokers):
-    """Brokers off the network; they run on, and notice only that they hear nothing."""
-
     def inject(self) -> None:
         for container in self.containers:
             container.disconnect()
 
     def proof(self) -> Proof:
-        """They run, and an attempt to connect is not even refused."""
         alive = [container.spec.name for container in self.containers if container.alive()]
         unreachable = self.names_where(self._unreachable)
         return Proof(len(alive) == len(unreachable) == len(self.broker_ids), {"alive": alive, "unreachable": unreachable})
 
     def heal(self) -> None:
-        """Connect them again, and return when they serve."""
         for container in self.containers:
             container.reconnect()
         wait_until_serving(self.system, self.broker_ids)
@@ -118,9 +109,6 @@ class Freeze(BrokerFault, LastingFault):
     def down_s(self) -> float:
         return self.for_s
 
-    def describe(self) -> str:
-        return f"freeze {self.target} {self.lasts}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_brokers(self.target, context, rng)
         return FrozenBrokers(target, self.for_s, context.system, broker_ids)
@@ -128,14 +116,11 @@ class Freeze(BrokerFault, LastingFault):
 
 @dataclass(slots=True)
 class FrozenBrokers(ContainedBrokers):
-    """Brokers that get no processor: the kernel accepts connections for them, and they do not answer."""
-
     def inject(self) -> None:
         for container in self.containers:
             container.freeze()
 
     def proof(self) -> Proof:
-        """The kernel keeps them from running, and a ping is accepted but never answered."""
         frozen = [container.spec.name for container in self.containers if container.frozen()]
         unanswered = self.names_where(partial(self.silent, within_s=_UNREACHABLE_S))
         accepted = self.names_where(lambda broker: not self.refuses(broker))
@@ -143,7 +128,6 @@ class FrozenBrokers(ContainedBrokers):
         return Proof(effective, {"frozen": frozen, "unanswered": unanswered, "accepted": accepted})
 
     def heal(self) -> None:
-        """Let them run on, and return when they serve."""
         for container in self.containers:
             container.thaw()
         wait_until_serving(self.system, self.broker_ids)
@@ -184,7 +168,6 @@ class ThrottledBrokers(ContainedBrokers):
             container.limit(cpu_period=_PERIOD_US, cpu_quota=round(self.cpus * _PERIOD_US))
 
     def proof(self) -> Proof:
-        """Each wanted more than it got: the kernel has counted the periods in which it had to wait."""
         within_s = min(self.hold_s, _THROTTLED_WITHIN_S)
         missing = unmet(lambda: all(self._since().values()), within_s, "the brokers to want more than they get")
         since = self._since()
@@ -192,7 +175,6 @@ class ThrottledBrokers(ContainedBrokers):
         return Proof(effective, {"cpus": self.cpus, "throttled_periods": since, **missing})
 
     def heal(self) -> None:
-        """Take the limit away, and return when they serve."""
         for container in self.containers:
             container.limit(cpu_period=_PERIOD_US, cpu_quota=_NO_LIMIT)
         wait_until_serving(self.system, self.broker_ids)
@@ -210,9 +192,6 @@ class OutOfMemory(RestartedBrokerFault):
     provokes = "a broker that the kernel's OOM killer ends without warning"
     proved_by = "the exit code of SIGKILL, and the kernel reports that the broker was killed for lack of memory"
     kind: Literal["out_of_memory"]
-
-    def describe(self) -> str:
-        return f"out_of_memory on {self.target}, {self.restarted}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_brokers(self.target, context, rng)
@@ -237,7 +216,6 @@ class StarvedBrokers(ContainedBrokers):
             container.crowd()
 
     def proof(self) -> Proof:
-        """The kernel reports that it killed them for lack of memory."""
         missing = wait_for_end(self.containers, _KILLED_WITHIN_S)
         exits = exit_codes(self.containers)
         killed = [container.spec.name for container in self.containers if container.killed_by_memory()]
@@ -245,7 +223,6 @@ class StarvedBrokers(ContainedBrokers):
         return Proof(effective, {"exit_codes": exits, "out_of_memory": killed, "limits_bytes": self.limits, **missing})
 
     def heal(self) -> None:
-        """Take the limit away, start those that do not run, and return when they serve."""
         total = psutil.virtual_memory().total
         for container in self.containers:
             container.limit(mem_limit=total, memswap_limit=total)
@@ -301,7 +278,6 @@ class CrampedBrokers(Injection):
             kafka.processes[broker] = self.cramped[broker]
 
     def proof(self) -> Proof:
-        """Each has ended by itself, and gave the reason: there was no space left."""
         missing = wait_for_end(self.cramped.values(), _FULL_WITHIN_S)
         exits = exit_codes(self.cramped.values())
         full = broker_names(broker for broker in self.cramped if _NO_SPACE in self._logged(broker))

@@ -59,11 +59,7 @@ class HookedBrokers(Injection):
         return Proof(len(down) == len(self.broker_ids), {"down": down, "hooks": self.ran})
 
     def heal(self) -> Mapping[str, Any]:
-        """Bring them back, once, and return when all of them answer.
-
-        Raises:
-            DeadlineError: a broker does not come back.
-        """
+        """Bring them back, once, and return when all of them answer."""
         self._stop.set()
         due, self._undone = [] if self._undone else self.broker_ids, True
         ran = {broker: run for broker in due if (run := self._hooks.run(self.kinds[1], broker))}

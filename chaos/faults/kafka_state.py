@@ -1,4 +1,4 @@
-"""Faults of what Kafka knows of the pipeline: strangers join its consumer group, its offsets are deleted, a transaction hangs."""
+"""Faults of what Kafka stores for the pipeline: its group's offsets and members, and a transaction that hangs in its output."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -83,7 +83,6 @@ class DeletedOffsets(Injection):
         self._wait(self._deleted, "the group to be empty, and deleted")
 
     def proof(self) -> Proof:
-        """The pipeline was killed; there were positions, and there are none now."""
         after = self.context.positions()
         return Proof(bool(self.pids and self.before) and not after, {"pids": self.pids, "before": self.before, "after": after})
 
@@ -114,7 +113,7 @@ class DeletedOffsets(Injection):
 
 
 class RebalanceStorm(LastingFault):
-    """A member of ours joins the pipeline's consumer group and leaves it again, over and over: each time the group rebalances."""
+    """A member of ours joins the pipeline's consumer group and leaves it, over and over: each time the group rebalances."""
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP})
     provokes = "generations that change in the middle of a transaction (KIP-447)"
@@ -156,7 +155,6 @@ class Storm(Injection):
         return Proof(len(self.given) >= _GENERATIONS, facts)
 
     def heal(self) -> Mapping[str, Any]:
-        """Return when the last member has left."""
         self.background.end()
         return {"generations_joined": len(self.given), "partitions_taken": sum(self.given)}
 
@@ -214,8 +212,6 @@ class HangingTransaction(LastingFault):
 
 @dataclass(slots=True)
 class OpenTransaction(Injection):
-    """A transaction with one record, by a producer of its own; the record is never committed."""
-
     fault: HangingTransaction
     context: FaultContext
     offsets: list[int] = field(default_factory=list)
@@ -223,11 +219,7 @@ class OpenTransaction(Injection):
     producer: Producer | None = None
 
     def inject(self) -> None:
-        """Begin it and write one record.
-
-        Raises:
-            InjectionError: the record was not written.
-        """
+        """Begin it and write one record."""
         self.producer = self._new_producer()
         self.producer.begin_transaction()
         self.producer.produce(
@@ -238,7 +230,6 @@ class OpenTransaction(Injection):
             raise InjectionError(f"the record of the hanging transaction was not written: {'; '.join(self.failures)}")
 
     def proof(self) -> Proof:
-        """The partition is stable up to the record of the transaction and not beyond."""
         (offset,) = self.offsets
         missing = unmet(
             lambda: self._ends().lso == offset,
@@ -253,11 +244,7 @@ class OpenTransaction(Injection):
         return Proof(ends.lso == offset < ends.hw, {"offset": offset, "lso": ends.lso, "hw": ends.hw})
 
     def heal(self) -> Mapping[str, Any]:
-        """Have the coordinator abort it, by a producer with the same transactional.id, unless it is to be left open.
-
-        Raises:
-            DeadlineError: the last stable offset does not move on.
-        """
+        """Have the coordinator abort it, by a producer with the same transactional.id, unless it is to be left open."""
         if self.fault.end == "open" or self.producer is None:
             return {"left_open_at": self.offsets}
         self._new_producer()

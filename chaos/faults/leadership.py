@@ -78,11 +78,6 @@ class PreferLeader(BrokerFault):
         return f"prefer_leader: another replica than {self.target} leads"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        """Resolve the target.
-
-        Raises:
-            InjectionError: no other replica is in sync.
-        """
         kafka, partition = context.system.kafka, partition_of(self.target, context)
         leader = kafka.leader(*partition)
         others = [replica for replica in kafka.in_sync(*partition) if replica != leader]
@@ -172,7 +167,6 @@ class ReassignedPartition(PartitionInjection):
         return Proof(effective=True, facts={"before": self.replicas, "now": self.wanted, "leader": f"broker-{leader}"})
 
     def heal(self) -> None:
-        """Give it back, and return when it is in sync again."""
         self.put_back()
         reason = "the replica to be back in sync"
         clock.wait_until(self._is_back, within_s=_BACK_WITHIN_S, reason=reason, every_s=0.1, ignore=_NOT_YET)
@@ -238,14 +232,12 @@ class UncleanlyElected(Injection):
         self.background = BackgroundSteps(self._isolate_and_kill)
 
     def inject(self) -> None:
-        """Let the followers fall behind, and go on from there in the background."""
         leadership.set_topic(self.system.kafka, self.partition[0], _MIN_ISR, "1")
         for link in self.links:
             link.add(self.name, "blackhole", "both", {})
         self.background.begin()
 
     def proof(self) -> Proof:
-        """One of the followers leads, and its log ended before that of the old leader."""
         unfinished = self.background.unfinished(4 * _WITHIN_S)
         behind = self.ends.get(self.leader, 0) - self.ends.get(self.elected, 0)
         effective = not unfinished and self.elected in self.followers and behind > 0

@@ -61,9 +61,6 @@ class ResetLink(ConnectionFault):
     proved_by = "a connection of our own was reset, and traffic passed"
     kind: Literal["reset_link"]
 
-    def describe(self) -> str:
-        return f"reset_link {self.link} {self.lasts}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         links, target = resolve_links(self.link, context, rng)
         toxic = Toxics(name_of(self), "reset_peer", "up", {"timeout": 0})

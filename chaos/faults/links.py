@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from threading import Event
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -42,9 +42,6 @@ class CutLink(LinkFault):
     proved_by = "connections were open and were closed, and new ones are refused"
     kind: Literal["cut_link"]
 
-    def describe(self) -> str:
-        return f"cut_link {self.link} {self.lasts}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         links, target = resolve_links(self.link, context, rng)
         return CutLinks(target, self.for_s, name_of(self), links)
@@ -68,7 +65,6 @@ class CutLinks(Injection):
             link.cut(self.name)
 
     def proof(self) -> Proof:
-        """Connections of clients were closed, and new ones are refused."""
         refused = _refused_by(self.links)
         return Proof(len(refused) == self.proxies and self.in_use > 0, {"refused": refused, "in_use": self.in_use})
 
@@ -124,18 +120,15 @@ class FlappingLinks(CutLinks):
         self.background = BackgroundSteps(self._flap)
 
     def inject(self) -> None:
-        """Cut them, and go on from there in the background."""
         CutLinks.inject(self)
         self.background.begin()
 
     def proof(self) -> Proof:
-        """Connections of clients were closed; the links were down at least twice, and up in between."""
         missing = unmet(self._flapped, self.hold_s, "the links to flap twice")
         facts = {"downs": self.downs, "ups": self.ups, "in_use": self.in_use, **missing}
         return Proof(not missing and self.in_use > 0, facts)
 
     def heal(self) -> Mapping[str, int]:
-        """Open them all for good."""
         self.background.end()
         heal_each(self.links, lambda link: link.mend(self.name))
         return {"downs": self.downs, "ups": self.ups}
@@ -191,7 +184,6 @@ class BlackholedLinks(Injection):
             link.add(self.name, "blackhole", stream, {})
 
     def proof(self) -> Proof:
-        """Bytes of clients were swallowed, and nothing that we send through is answered."""
         missing = unmet(lambda: any(self._withheld().values()), self.hold_s, "traffic to swallow", every_s=0.1)
         if missing:
             return Proof(effective=False, facts={"bytes_withheld": 0, **missing})
@@ -231,8 +223,6 @@ class DelayLink(LinkFault):
 
 @dataclass(slots=True)
 class DelayedLinks(Injection):
-    """Links on which everything arrives late."""
-
     name: str
     links: list[Link]
     stream: str
@@ -246,7 +236,6 @@ class DelayedLinks(Injection):
         self.bytes_before = bytes_seen(self.links)
 
     def proof(self) -> Proof:
-        """Traffic of clients passes, and a ping over each link takes at least as long as declared."""
         missing = await_traffic(self.links, self.bytes_before, self.hold_s)
         if missing:
             return Proof(effective=False, facts={"bytes_delayed": 0, **missing})
@@ -257,7 +246,6 @@ class DelayedLinks(Injection):
         return Proof(slow and len(times_ms) == len(self.links), {"bytes_delayed": passed, "round_trip_ms": times_ms})
 
     def heal(self) -> None:
-        """Let everything pass at once, what is delayed now included."""
         heal_each(self.links, lambda link: link.remove(self.name, self.stream))
 
 
@@ -271,8 +259,8 @@ def bytes_seen(links: Iterable[Link]) -> int:
     return sum(link.bytes_seen() for link in links)
 
 
-def await_traffic(links: list[Link], bytes_before: int, within_s: float) -> dict[str, str]:
-    """Wait for bytes that enter these links: empty once there are some, or else the problem, as a fact of a proof."""
+def await_traffic(links: list[Link], bytes_before: int, within_s: float) -> dict[str, Any]:
+    """As `unmet`, for bytes that enter these links."""
     return unmet(lambda: bytes_seen(links) > bytes_before, within_s, "traffic on the links", every_s=0.1)
 
 

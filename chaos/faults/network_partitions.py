@@ -76,11 +76,6 @@ class PartitionNetwork(LastingFault):
         return f"partition_network: {self._shape}, {'cut' if self.how == 'cut' else 'blackholed'}, {self.lasts}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        """Resolve the target.
-
-        Raises:
-            InjectionError: the shape breaks no link of this cluster, or two groups share a broker.
-        """
         lost, target = _shaped(self, context, rng)
         ways = found(lost, context.system.links)
         if not ways:

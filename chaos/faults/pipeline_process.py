@@ -55,17 +55,12 @@ class CrashPipeline(RestartedFault):
     proved_by = "none of its processes is alive"
     kind: Literal["crash_pipeline"]
 
-    def describe(self) -> str:
-        return f"crash_pipeline, {self.restarted}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         return CrashedPipeline("the pipeline", self.restart_after_s, context.pipeline())
 
 
 @dataclass(slots=True)
 class CrashedPipeline(PipelineInjection):
-    """A pipeline that was killed with all its processes, and is started again at the heal."""
-
     def inject(self) -> None:
         """Kill it: it commits nothing more, and does not leave its group."""
         self.pids = self.pipeline.crash()
@@ -86,17 +81,12 @@ class PausePipeline(TimedFault):
     proved_by = "all of its processes are stopped"
     kind: Literal["pause_pipeline"]
 
-    def describe(self) -> str:
-        return f"pause_pipeline {self.lasts}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         return PausedPipeline("the pipeline", self.for_s, context.pipeline())
 
 
 @dataclass(slots=True)
 class PausedPipeline(PipelineInjection):
-    """A pipeline whose processes are frozen; its connections stay open, its sessions expire."""
-
     def inject(self) -> None:
         self.pids = self.pipeline.pause()
 
@@ -124,15 +114,12 @@ class ZombiePipeline(TimedFault):
 
 @dataclass(slots=True)
 class Zombie(PipelineInjection):
-    """A frozen pipeline whose work a second instance does; it wakes up at the heal and must be fenced."""
-
     taken_over: bool = False
 
     def inject(self) -> None:
         self.pids = self.pipeline.pause()
 
     def complete(self) -> None:
-        """Start the second instance, once the first is stopped."""
         self.wait_until_stopped()
         self.pipeline.take_over()
         self.taken_over = True
@@ -142,11 +129,7 @@ class Zombie(PipelineInjection):
         return self.wait_until_stopped()
 
     def heal(self) -> Mapping[str, Any]:
-        """Wake it up, and wait until it knows that it is a zombie.
-
-        Raises:
-            DeadlineError: it was not fenced.
-        """
+        """Wake it up, and return when it was fenced."""
         self.pipeline.resume()
         if not self.taken_over:
             return {}

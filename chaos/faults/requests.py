@@ -53,7 +53,7 @@ class HeldRequestFault(FaultBase):
     when: RequestTrigger
 
     @property
-    def request(self) -> str:
+    def aim(self) -> str:
         """What is held, in words."""
         return str(self.when).removeprefix("while ").removesuffix(" is on the wire")
 
@@ -62,6 +62,10 @@ class LossFault(HeldRequestFault):
     """A request or response that is lost, with its connection or without."""
 
     connection: Literal["closed", "kept"] = "closed"
+
+    @property
+    def ending(self) -> str:
+        return f", connection {self.connection}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         held = _held(context)
@@ -74,9 +78,6 @@ class LoseRequest(LossFault):
     provokes = "a request that was never carried out is retried"
     proved_by = "the proxy names the request that came in and was not passed on"
     kind: Literal["lose_request"]
-
-    def describe(self) -> str:
-        return f"lose_request {self.request}, connection {self.connection}"
 
     @model_validator(mode="after")
     def _is_request(self) -> Self:
@@ -92,9 +93,6 @@ class LoseResponse(LossFault):
     proved_by = "the proxy names the answer that came in and was not passed on"
     kind: Literal["lose_response"]
     when: Annotated[RequestTrigger, BeforeValidator(_at_response)]
-
-    def describe(self) -> str:
-        return f"lose_response: {self.request}, connection {self.connection}"
 
 
 @dataclass(slots=True)
@@ -112,31 +110,31 @@ class LostRequest(Injection):
         self.held.let_go(self.how)
 
     def proof(self) -> Proof:
-        """The proxy reports that this request, by its ids, came in and was not passed on."""
         trip = _wait(self.held, lambda trip: trip.outcome in _LOST, _WITHIN_S, "the request to be lost")
         return Proof(trip is not None, _facts(self.held.trip()))
 
 
-class DelayRequest(HeldRequestFault, LastingFault):
+class DelayFault(HeldRequestFault, LastingFault):
+    """A request or response that arrives later."""
+
+    @property
+    def holds_request_s(self) -> float:
+        return self.for_s
+
+
+class DelayRequest(DelayFault):
     """A request, or its answer, arrives later; everything behind it on its connection waits."""
 
     provokes = "an answer after the client has given up on it, and a retry that overtakes the request"
     proved_by = "the proxy holds the request now"
     kind: Literal["delay_request"]
 
-    @property
-    def holds_request_s(self) -> float:
-        return self.for_s
-
-    def describe(self) -> str:
-        return f"delay_request {self.request} {self.lasts}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         held = _held(context)
         return DelayedRequest(_target(held), self.for_s, held)
 
 
-class LateRequest(HeldRequestFault, LastingFault):
+class LateRequest(DelayFault):
     """A request is held until its client has given up on it and gone, and is delivered all the same.
 
     ``for`` is how long the client may take to give up on it. It is delivered then, or when the fault in ``until`` is proved.
@@ -146,13 +144,6 @@ class LateRequest(HeldRequestFault, LastingFault):
     proved_by = "the client closed its connection while the proxy held the request"
     outlives_client = True
     kind: Literal["late_request"]
-
-    @property
-    def holds_request_s(self) -> float:
-        return self.for_s
-
-    def describe(self) -> str:
-        return f"late_request {self.request} {self.lasts}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         held = _held(context)
@@ -251,17 +242,13 @@ class HoldRequests(RequestsFault):
 
 @dataclass(slots=True, kw_only=True)
 class HeldRequests(RuleInjection):
-    """All requests of a kind on some links, or the answers to them."""
-
     then: str
 
     def proof(self) -> Proof:
-        """At least one is held on each link that carries such requests."""
         missing = unmet(self._held_everywhere, self.hold_s, "a request on every link to hold", every_s=0.02)
         return Proof(not missing, {"held": sorted(self._links())})
 
     def heal(self) -> None:
-        """Let all of them go, or end their connections."""
         if self.armed and self.then == "lose":
             self.rules.release(self.name, "close")
         RuleInjection.heal(self)

@@ -74,7 +74,6 @@ class CrashedMaster(Injection):
         master.kill()
 
     def proof(self) -> Proof:
-        """It was killed by us, and connections to it are refused."""
         exit_code = self.context.system.spark.master_process.exit_code()
         return Proof(exit_code == SIGKILLED and self._refuses(), {"pid": self.pid, "exit_code": exit_code})
 
@@ -118,9 +117,6 @@ class CrashWorker(DaemonFault):
     proved_by = "the exit code of SIGKILL, and the master counts fewer workers"
     kind: Literal["crash_worker"]
     target: Workers = WorkerTarget("any")
-
-    def describe(self) -> str:
-        return f"crash_worker {self.target}, {self.restarted}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         worker_ids = _worker_ids(self.target, list(context.system.spark.numbers), rng)
@@ -169,7 +165,6 @@ class CrashedWorkers(Injection):
         return Proof(set(exits.values()) == {SIGKILLED}, facts)
 
     def heal(self) -> None:
-        """Start those that do not run; return when all are registered and the application has its executors again."""
         for worker in self._workers():
             worker.start()
         self.context.system.spark.wait_until_ready()

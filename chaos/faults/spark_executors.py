@@ -67,9 +67,6 @@ class CrashExecutor(ExecutorFault):
     proved_by = "the JVM is gone, the driver has removed it and counts the tasks that died with it"
     kind: Literal["crash_executor"]
 
-    def describe(self) -> str:
-        return f"crash_executor {self.target}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         chosen, target = resolve_executors(self.target, context, rng)
         app = context.spark_app()
@@ -78,15 +75,12 @@ class CrashExecutor(ExecutorFault):
 
 @dataclass(slots=True)
 class CrashedExecutors(ExecutorInjection):
-    """Executors that were killed in the middle of their tasks."""
-
     def inject(self) -> None:
         """Kill them, all at once; what they were doing is asked afterwards, because the moment matters more."""
         for executor in self.executors:
             executor.process.kill()
 
     def proof(self) -> Proof:
-        """The JVMs are gone, the driver has removed them, and it counts tasks that died with them."""
         missing = unmet(self._counted, _COUNTED_WITHIN_S, "the driver to count lost tasks", ignore=NO_ANSWER)
         return Proof(not missing, {"pids": pids(self.executors), **(missing or {"lost_tasks": self._lost_tasks()})})
 
@@ -108,9 +102,6 @@ class PauseExecutor(ExecutorFault, TimedFault):
     proved_by = "the JVM was stopped in the middle of a task, or the driver removed it"
     kind: Literal["pause_executor"]
 
-    def describe(self) -> str:
-        return f"pause_executor {self.target} {self.lasts}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         chosen, target = resolve_executors(self.target, context, rng)
         app = context.spark_app()
@@ -119,8 +110,6 @@ class PauseExecutor(ExecutorFault, TimedFault):
 
 @dataclass(slots=True)
 class PausedExecutors(ExecutorInjection):
-    """Executors that are frozen: the driver hears nothing of them, and removes them once their heartbeat is overdue."""
-
     frozen_s: float = 0.0
 
     def inject(self) -> None:
@@ -129,7 +118,6 @@ class PausedExecutors(ExecutorInjection):
             executor.process.suspend()
 
     def proof(self) -> Proof:
-        """The JVMs are stopped, and either were in the middle of a task or are removed by the driver before they run on."""
         stopped = not unmet(self._all_stopped, _STOPS_WITHIN_S, "the executors to be stopped")
         tasks = self._tasks()
         left_s = max(0.1, self.frozen_s + self.hold_s - clock.monotonic_s())

@@ -40,9 +40,6 @@ class CrashPythonDaemon(PythonFault):
     proved_by = "the daemon is gone, and its JVM lives"
     kind: Literal["crash_python_daemon"]
 
-    def describe(self) -> str:
-        return f"crash_python_daemon of {self.target}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         chosen, target = resolve_working(self.target, context, rng, lambda executor: len(executor.daemons()))
         return CrashedPythonDaemons(f"pyspark.daemon of {target}", 0.0, chosen)
@@ -50,8 +47,6 @@ class CrashPythonDaemon(PythonFault):
 
 @dataclass(slots=True)
 class CrashedPythonDaemons(Injection):
-    """Daemons that were killed: no worker can be forked, those that are there finish their tasks as orphans."""
-
     executors: list[Executor]
     killed: list[psutil.Process] = field(default_factory=list)
     orphans: list[psutil.Process] = field(default_factory=list)
@@ -63,7 +58,6 @@ class CrashedPythonDaemons(Injection):
             daemon.kill()
 
     def proof(self) -> Proof:
-        """The daemons are gone, their executors are not."""
         missing = unmet(lambda: not any(map(lives, self.killed)), _GONE_WITHIN_S, "the daemons to be gone", every_s=0.001)
         alive = all(executor.lives() for executor in self.executors)
         facts = {"daemons": _pids(self.killed), "executors": pids(self.executors), "orphans": _pids(self.orphans)}
@@ -77,9 +71,6 @@ class CrashPythonWorker(PythonFault):
     proved_by = "the workers are gone, and the driver counts tasks that failed in Python"
     kind: Literal["crash_python_worker"]
 
-    def describe(self) -> str:
-        return f"crash_python_worker of {self.target}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         chosen, target = resolve_in_tasks(self.target, context, rng)
         app = context.spark_app()
@@ -89,8 +80,6 @@ class CrashPythonWorker(PythonFault):
 
 @dataclass(slots=True)
 class CrashedPythonWorkers(Injection):
-    """Python workers that were killed in the middle of their tasks; the executors live on, and fork others."""
-
     app: SparkApp
     executors: list[Executor]
     failed_before: int
@@ -102,7 +91,6 @@ class CrashedPythonWorkers(Injection):
             worker.kill()
 
     def proof(self) -> Proof:
-        """They are gone, and their executors report tasks that failed because their Python worker had gone."""
         missing = unmet(self._counted, _COUNTED_WITHIN_S, "a task to miss its Python worker", ignore=NO_ANSWER)
         facts = {"workers": _pids(self.killed), **(missing or {"failed_tasks": self._failed()})}
         return Proof(bool(self.killed) and not missing, facts)
@@ -120,9 +108,6 @@ class PausePythonWorker(PythonFault, TimedFault):
     provokes = "a task that hangs in the middle of a transaction; with speculation, a copy of it that runs beside it"
     proved_by = "the workers are stopped while connected to a broker; with speculation, Spark started a copy of their task"
     kind: Literal["pause_python_worker"]
-
-    def describe(self) -> str:
-        return f"pause_python_worker of {self.target} {self.lasts}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         chosen, target = resolve_in_tasks(self.target, context, rng)
@@ -160,7 +145,6 @@ class PausedPythonWorkers(Injection):
         return Proof(not missing, facts | (missing or {"speculative_tasks": self._copies()}))
 
     def heal(self) -> None:
-        """Let those run on that Spark has not ended meanwhile."""
         _resume(self.frozen)
 
     def _copies(self) -> int:
@@ -230,11 +214,7 @@ class ZombieExecutors(ExecutorInjection):
         return Proof(dead and bool(busy) and set(busy) <= set(alive), facts)
 
     def heal(self) -> Mapping[str, Any]:
-        """Wake them up, and see them end: brokers refuse them, or they find no JVM to report to.
-
-        Raises:
-            DeadlineError: one lives on; it is killed first.
-        """
+        """Wake them up, and see them end: brokers refuse them, or they find no JVM to report to. What lives on is killed."""
         _resume(self.zombies)
         if all(executor.lives() for executor in self.executors):
             return {}  # only their daemons were killed

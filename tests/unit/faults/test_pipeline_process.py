@@ -1,4 +1,4 @@
-"""Faults of the pipeline's process, with a process of ours in its place."""
+"""Faults of the pipeline's process, with a process of the test in its place."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ from chaos.faults.pipeline_process import (
     PausePipeline,
     ZombiePipeline,
 )
-from tests.unit.faults.wire import FakeRules, scene
+from tests.unit.faults.wire import FakeRules, context
 
 NOW = {"after": "0s"}
 
@@ -69,7 +69,7 @@ class FakePipeline:
 
 @pytest.fixture
 def pipeline(request):
-    """Ended with the test, whatever state it is in."""
+    """Ended with the test, in any state."""
     fake = FakePipeline(**getattr(request, "param", {}))
     yield fake
     fake.end()
@@ -77,14 +77,14 @@ def pipeline(request):
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    """What does not come soon does not come."""
+    """What does not come soon does not come at all."""
     monkeypatch.setattr(pipeline_process, "_STOPS_WITHIN_S", 0.3)
     monkeypatch.setattr(pipeline_process, "_FENCED_WITHIN_S", 0.3)
 
 
 def aimed(fault, pipeline):
     """An injection of this fault at this pipeline."""
-    return fault.prepare(scene(FakeRules(), pipeline=lambda: pipeline), Random(1))
+    return fault.prepare(context(FakeRules(), pipeline=lambda: pipeline), Random(1))
 
 
 def crash(pipeline):
@@ -124,7 +124,7 @@ def test_a_pipeline_that_was_dead_already_was_not_crashed(pipeline, monkeypatch)
     assert prove(crashed).effective is False
 
 
-def test_a_pause_is_proved_by_processes_that_stand_still(pipeline):
+def test_a_pause_is_proved_by_processes_that_are_stopped(pipeline):
     """It runs on after the heal."""
     paused = aimed(PausePipeline.model_validate({"kind": "pause_pipeline", "when": NOW, "for": "1s"}), pipeline)
 
@@ -154,7 +154,7 @@ def test_a_zombie_is_fenced_after_it_woke_up(pipeline):
 
 
 @pytest.mark.parametrize("pipeline", [{"knows": False}], indirect=True)
-def test_a_zombie_that_nobody_fences_is_an_error_of_the_heal(pipeline):
+def test_a_zombie_that_is_not_fenced_is_an_error_of_the_heal(pipeline):
     """It would write beside its successor for ever."""
     injection = zombie(pipeline)
     injection.inject()
@@ -165,7 +165,7 @@ def test_a_zombie_that_nobody_fences_is_an_error_of_the_heal(pipeline):
 
 
 @pytest.mark.parametrize("pipeline", [{"obeys": False}], indirect=True)
-def test_a_zombie_that_never_stood_still_gets_no_successor(pipeline):
+def test_a_zombie_that_was_never_stopped_gets_no_successor(pipeline):
     """Two of them at work would be another experiment; its heal waits for no fencing."""
     injection = zombie(pipeline)
     injection.inject()
@@ -179,7 +179,7 @@ def test_a_zombie_that_never_stood_still_gets_no_successor(pipeline):
 
 
 @pytest.mark.parametrize("waited_for", [False, True])
-def test_a_command_that_had_just_ended_need_not_stand_still(pipeline, monkeypatch, waited_for):
+def test_a_command_that_had_just_ended_need_not_be_stopped(pipeline, monkeypatch, waited_for):
     """Its parent is stopped and cannot ask for its exit code: a zombie, or gone; the pipeline itself must be stopped."""
     with subprocess.Popen([sys.executable, "-c", ""]) as command:
         if not waited_for:
