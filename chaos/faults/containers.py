@@ -134,7 +134,7 @@ class FrozenBrokers(ContainedBrokers):
 
 
 class LimitCpu(BrokerFault, LastingFault):
-    """Brokers get only a share of a processor, e.g. ``cpus: 0.1``: they answer late, as on a busy machine."""
+    """Brokers get only a share of a processor, e.g. a tenth: they answer late, as on a busy machine."""
 
     needs = frozenset({Capability.BROKER_CONTAINERS})
     without = "delay_link makes its answers late"

@@ -114,7 +114,7 @@ class CutAfterBytes(ConnectionFault):
     """Each connection of a link is closed once so many bytes have passed it: most likely in the middle of a message."""
 
     provokes = "connections that end in the middle of a message"
-    proved_by = "traffic passed, and a transfer of our own ended after no more bytes than declared"
+    proved_by = "traffic passed, and a transfer of our own of twice that size was cut off"
     kind: Literal["cut_after_bytes"]
     size_bytes: Size = Field(alias="bytes")
     stream: Stream = "both"

@@ -73,7 +73,7 @@ class LossFault(HeldRequestFault):
 
 
 class LoseRequest(LossFault):
-    """A request never arrives, and its connection is closed; with ``connection: kept`` the stream just lacks it."""
+    """A request never arrives, and its connection is closed; with connection: kept only the request is lost."""
 
     provokes = "a request that was never carried out is retried"
     proved_by = "the proxy names the request that came in and was not passed on"

@@ -34,7 +34,7 @@ class PythonFault(ExecutorFault):
 
 
 class CrashPythonDaemon(PythonFault):
-    """``pyspark.daemon`` of executors is killed with SIGKILL; its workers live on, and the JVM starts another daemon."""
+    """The pyspark.daemon of executors is killed with SIGKILL; its workers live on, and the JVM starts another daemon."""
 
     provokes = "workers without a daemon: their tasks end, the next ones get new workers"
     proved_by = "the daemon is gone, and its JVM lives"
@@ -103,7 +103,7 @@ class CrashedPythonWorkers(Injection):
 
 
 class PausePythonWorker(PythonFault, TimedFault):
-    """The Python workers of executors are frozen by SIGSTOP: their tasks hang, and with ``speculation: true`` are copied."""
+    """The Python workers of executors are frozen by SIGSTOP: their tasks hang, and with speculation they are copied."""
 
     provokes = "a task that hangs in the middle of a transaction; with speculation, a copy of it that runs beside it"
     proved_by = "the workers are stopped while connected to a broker; with speculation, Spark started a copy of their task"
