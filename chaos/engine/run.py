@@ -34,7 +34,7 @@ from chaos.common.history import History
 from chaos.engine import triggers
 from chaos.engine.early_audit import EarlyAudit
 from chaos.engine.nemesis import Nemesis
-from chaos.engine.processes import Driver, Subject
+from chaos.engine.processes import Driver, ManagedProcess
 from chaos.engine.sampler import Sampler
 from chaos.engine.triggers import Watch
 from chaos.faults.base import Scene
@@ -94,7 +94,7 @@ class Run:
         prefix = session.system.kafka.cluster.prefix
         self._topics = Topics(f"{prefix}datasource-{suffix}", f"{prefix}datasink-{suffix}", PARTITIONS, prefix)
         self._stop = Flag()
-        self._subjects: list[Subject] = []
+        self._subjects: list[ManagedProcess] = []
         self._began_s = 0.0
         self._loader = _loader(scenario)
         self._pipeline = self._make_pipeline()
@@ -305,7 +305,7 @@ class Run:
         except KafkaException:
             return 0
 
-    def _crashable(self) -> Subject:
+    def _crashable(self) -> ManagedProcess:
         if not self._pipeline or not self._subjects:
             raise LookupError("this scenario has no pipeline to crash")
         return self._subjects[0]
@@ -331,10 +331,10 @@ class Run:
             spark_options=spark.options,
         )
 
-    def _start(self, name: str, what: Pipeline | FillSource, client: str) -> Subject:
+    def _start(self, name: str, what: Pipeline | FillSource, client: str) -> ManagedProcess:
         assert client in CLIENTS  # noqa: S101 - a slip of ours, not of the user
         command = what.command(self._endpoints(client), self._topics, self._folder)
-        subject = Subject(self._system.runtime, self._history, name, command, self._folder)
+        subject = ManagedProcess(self._system.runtime, self._history, name, command, self._folder)
         self._subjects.append(subject)
         return subject
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from chaos.cluster.addresses import joined
 from chaos.common import clock
 from chaos.common.history import History
-from chaos.engine.processes import Driver, Subject
+from chaos.engine.processes import Driver, ManagedProcess
 from chaos.faults.base import Scene
 from chaos.faults.declared import Fault
 from chaos.scenario.model import SystemSpec
@@ -63,12 +63,12 @@ def running(chaos_harness, tmp_path_factory):
     system.kafka.create([topics.source, topics.sink], 3)
     square.prepare(endpoints(system, "spark"), topics)
     with History(folder / "history.jsonl") as history:
-        pipeline = Subject(
+        pipeline = ManagedProcess(
             system.runtime, history, "pipeline", square.command(endpoints(system, "spark"), topics, folder), folder
         )
         pipeline.wait_for("started")
         loading = FillSource(200_000, 200.0).command(endpoints(system, "loader"), topics, folder)
-        loader = Subject(system.runtime, history, "loader", loading, folder)
+        loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
         names = {"datasource": topics.source, "datasink": topics.sink}
         scene = Scene(
             system,

@@ -8,7 +8,7 @@ import pytest
 
 from chaos.common import clock
 from chaos.common.history import History
-from chaos.engine.processes import Subject
+from chaos.engine.processes import ManagedProcess
 from chaos.faults.base import Scene
 from chaos.faults.catalogue import prepare
 from chaos.faults.declared.protocol import LateRequest
@@ -58,12 +58,12 @@ def application(chaos_harness, tmp_path_factory):
     system.kafka.create([topics.source, topics.sink], 3)
     pipeline.prepare(endpoints(system, "app"), topics)
     with History(folder / "history.jsonl") as history:
-        subject = Subject(
+        subject = ManagedProcess(
             system.runtime, history, "pipeline", pipeline.command(endpoints(system, "app"), topics, folder), folder
         )
         subject.wait_for("started")
         loading = FillSource(100_000, 300.0).command(endpoints(system, "loader"), topics, folder)
-        loader = Subject(system.runtime, history, "loader", loading, folder)
+        loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
         names = {"datasource": topics.source, "datasink": topics.sink}
         ids = pipeline.transactional_ids(topics)
         yield Scene(system, names, ids, client="app", group=pipeline.consumer_group(topics), pipeline=lambda: subject)
