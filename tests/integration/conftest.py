@@ -50,15 +50,15 @@ class Running:
 
 
 @pytest.fixture
-def system(chaos_harness):
+def system(chaos_session):
     """A healthy system: the one there is, or a new one."""
-    return chaos_harness.system(SystemSpec())
+    return chaos_session.system(SystemSpec())
 
 
 @pytest.fixture(scope="module")
-def running(chaos_harness, tmp_path_factory):
+def running(chaos_session, tmp_path_factory):
     """The exactly-once pipeline under a steady trickle of records, for as long as a module's tests need it."""
-    system, folder = chaos_harness.system(SystemSpec()), tmp_path_factory.mktemp("running")
+    system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("running")
     topics, square = Topics("datasource-faults", "datasink-faults", 3), SparkSquare(batch_records=1000)
     system.kafka.create([topics.source, topics.sink], 3)
     square.prepare(endpoints(system, "spark"), topics)

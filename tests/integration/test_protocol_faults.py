@@ -50,9 +50,9 @@ PIPELINE = {"zombie": {"kind": "zombie_pipeline", "for": "8s"}}
 
 
 @pytest.fixture(scope="module")
-def application(chaos_harness, tmp_path_factory):
+def application(chaos_session, tmp_path_factory):
     """The application under a steady trickle of records, on one worker."""
-    system, folder = chaos_harness.system(SystemSpec()), tmp_path_factory.mktemp("application")
+    system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("application")
     topics = Topics("datasource-frames", "datasink-frames", 3)
     pipeline = ConsumeTransformProduce(workers=1, batch_records=100, producer_per="process", socket_timeout_ms=2000)
     system.kafka.create([topics.source, topics.sink], 3)
