@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from chaos.cluster.kafka import Kafka, Offsets
 from chaos.common.history import History
-from chaos.common.polling import Watcher
+from chaos.common.polling import Poller
 from chaos.judging import landing
 from verifiers.base import Bounds, Finding, Verdict
 from verifiers.single_scan.stream import Stream, TooScatteredError
@@ -24,7 +24,7 @@ _ENDS_WITHIN_S = 60.0
 _UNREAD = (KafkaException, Py4JError, PySparkException)
 
 
-class EarlyAudit(Watcher):
+class EarlyAudit(Poller):
     """Writes ``auditor alarm {"verifier", "count", "checked", "example"}`` to the history whenever a count has grown.
 
     ``auditor unread {"error"}`` says that a part could not be read; it is tried again with the next one.

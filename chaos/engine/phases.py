@@ -101,7 +101,7 @@ def plan_run(
     return RunPlan(scenario, schedule, folder, topics, loader_of(scenario), pipeline, client_of(scenario.pipeline))
 
 
-def positions(plan: RunPlan, system: System) -> Positions | None:
+def positions_of(plan: RunPlan, system: System) -> Positions | None:
     """Asks where the pipeline is in each source partition, by its own account; None when there is no pipeline."""
     pipeline = plan.pipeline
     if pipeline is None:
@@ -162,11 +162,11 @@ def recover(history: History, processes: RunProcesses, records: int) -> None:
     clock.wait_until(grew, within_s=_RECOVERS_WITHIN_S, reason="output to grow again after the heal")
 
 
-def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses, asked: Positions | None) -> None:
+def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses, positions: Positions | None) -> None:
     """Wait until the loader has ended and nothing is left to do, and end the pipeline.
 
     Args:
-        asked: tells the pipeline's positions; None when there is no pipeline.
+        positions: asks the pipeline for them; None when there is no pipeline.
     """
     loads_within_s = plan.scenario.workload.loading_s + _DRAINS_WITHIN_S
     clock.wait_until(lambda: _has_ended(processes.loader), within_s=loads_within_s, reason="the loader to end")
@@ -175,7 +175,7 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
 
     def left() -> Mapping[str, int]:
         try:
-            return lag(kafka, plan.topics.source, plan.output, asked)
+            return lag(kafka, plan.topics.source, plan.output, positions)
         except KafkaException as error:  # a broker that does not answer now is asked again
             return {f"unknown: {error}": 1}
 
@@ -190,7 +190,7 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
 
 
 def observe(
-    plan: RunPlan, kafka: Kafka, spark: Callable[[], SparkSession], processes: RunProcesses, asked: Positions | None
+    plan: RunPlan, kafka: Kafka, spark: Callable[[], SparkSession], processes: RunProcesses, positions: Positions | None
 ) -> None:
     """Land the topics. The source comes first: what the sink must hold is the model of the source as it was landed.
 
@@ -205,7 +205,7 @@ def observe(
         raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, because the loader never began; see its log")
     session = spark()
     landing.suit(session, plan.records)
-    offsets, reached = settled(kafka, plan.topic_names, asked)
+    offsets, reached = settled(kafka, plan.topic_names, positions)
     land = partial(landing.land, session, kafka.bootstrap, verify=plan.scenario.verify, options=kafka.cluster.java)
     acknowledged = plan.loader.expected(session, plan.folder, PARTITIONS)
     land(plan.topics.source, offsets[plan.topics.source], acknowledged, "source", folder, ledger=ledger)
@@ -241,19 +241,19 @@ class Ends(Protocol):
     def settled_offsets(self, topic: str, partitions: int) -> Mapping[int, Offsets]: ...
 
 
-def lag(kafka: Ends, source: str, output: str, asked: Positions | None) -> dict[str, int]:
+def lag(kafka: Ends, source: str, output: str, positions: Positions | None) -> dict[str, int]:
     """What is left to do, in words, with how many records: open transactions, and what the pipeline has not read yet."""
     source_ends = kafka.offsets(source, PARTITIONS)
     output_ends = kafka.offsets(output, PARTITIONS)
     left = {f"open in {output}-{number}": ends.hw - ends.lso for number, ends in output_ends.items()}
-    if asked:
-        reached = asked()
+    if positions:
+        reached = positions()
         left |= {f"behind in {source}-{number}": ends.lso - reached.get(number, 0) for number, ends in source_ends.items()}
     return {what: count for what, count in left.items() if count > 0}
 
 
 def settled(
-    kafka: Ends, topics: Iterable[str], asked: Positions | None
+    kafka: Ends, topics: Iterable[str], positions: Positions | None
 ) -> tuple[Mapping[str, Mapping[int, Offsets]], Mapping[int, int]]:
     """Ends of the topics and the pipeline's positions, of one moment: nothing was committed while they were asked for."""
     ends: Mapping[str, Mapping[int, Offsets]] = {}
@@ -261,9 +261,9 @@ def settled(
 
     def rest() -> bool:
         nonlocal ends, before
-        before = asked() if asked else {}
+        before = positions() if positions else {}
         ends = {topic: kafka.settled_offsets(topic, PARTITIONS) for topic in topics}
-        return asked is None or asked() == before
+        return positions is None or positions() == before
 
     clock.wait_until(rest, within_s=_SETTLES_WITHIN_S, reason="the pipeline's position to rest")
     return ends, before

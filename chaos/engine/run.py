@@ -54,7 +54,7 @@ def execute(
     """
     stop = Flag()
     processes = RunProcesses(system.runtime, history, plan.folder)
-    positions = phases.positions(plan, system)
+    positions = phases.positions_of(plan, system)
     nemesis = Nemesis(plan.schedule, _aim(plan, system, history, processes, positions), history, stop)
     phase, tolerated = partial(_phase, history), partial(_tolerated, history)
     flowing_since_s = 0.0

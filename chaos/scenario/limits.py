@@ -25,7 +25,7 @@ from chaos.grammar.units import spoken_seconds
 from chaos.scenario.model import Scenario
 
 Wrong = tuple[tuple[str | int, ...], str]
-_PATIENCE_S = 45.0  # the shortest of pipelines' and drain's limits is 60 s (chaos.engine.run); recovery itself takes its share
+_PATIENCE_S = 45.0  # the shortest limit of a phase is 60 s (chaos.engine.phases), and recovery itself takes its share of it
 _FEWEST_IN_A_RING = 4
 _WAIT = f"clients wait for about {spoken_seconds(_PATIENCE_S)}"
 _RING = (
