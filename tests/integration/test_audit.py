@@ -121,7 +121,7 @@ def test_a_topic_that_is_not_there(system):
         fix(Topics(system.kafka.bootstrap, "nowhere", SINK))
 
 
-def test_retention_that_moves_while_it_is_read(system, chaos_harness, tmp_path):
+def test_retention_that_moves_while_it_is_read(system, chaos_session, tmp_path):
     """Records that were there when the ends were fixed, and are gone when they are read."""
     asked = Topics(system.kafka.bootstrap, SOURCE, SINK)
     with written(system):
@@ -129,7 +129,7 @@ def test_retention_that_moves_while_it_is_read(system, chaos_harness, tmp_path):
         expire(system, TopicPartition(SOURCE, 1, 40))
 
         with pytest.raises(InconclusiveError, match=r"records of audit-source were removed .*partition 1 began at 0"):
-            land(chaos_harness.spark(), asked, fixed, str(tmp_path))
+            land(chaos_session.spark(), asked, fixed, str(tmp_path))
 
     assert list(tmp_path.iterdir()) == []
 
@@ -154,21 +154,21 @@ def test_retention_before_the_audit(system, tmp_path):
 
 
 @pytest.mark.parametrize("there", ["source", "sink"])
-def test_a_landing_that_is_there(system, chaos_harness, tmp_path, there):
+def test_a_landing_that_is_there(system, chaos_session, tmp_path, there):
     """Nothing is written beside it, and what is in it stays."""
     (tmp_path / there).mkdir()
     asked = Topics(system.kafka.bootstrap, SOURCE, SINK)
     with written(system), pytest.raises(AuditUsageError, match=f"{tmp_path}/{there} is there already: name another"):
-        land(chaos_harness.spark(), asked, fix(asked), str(tmp_path))
+        land(chaos_session.spark(), asked, fix(asked), str(tmp_path))
 
     assert list(tmp_path.rglob("*")) == [tmp_path / there]
 
 
-def test_a_landing_that_cannot_be(system, chaos_harness):
+def test_a_landing_that_cannot_be(system, chaos_session):
     """Hadoop says what it lacks."""
     asked = Topics(system.kafka.bootstrap, SOURCE, SINK)
     with written(system), pytest.raises(AuditUsageError, match='--landing nowhere://x: No FileSystem for scheme "nowhere"'):
-        land(chaos_harness.spark(), asked, fix(asked), "nowhere://x")
+        land(chaos_session.spark(), asked, fix(asked), "nowhere://x")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.events import ProcessSaid
 from chaos.common.history import History, of_type
-from chaos.engine.processes import Subject
+from chaos.engine.processes import ManagedProcess
 from pipelines.base import Endpoints, Topics
 from pipelines.command.pipeline import CommandPipeline
 from pipelines.transactional.pipeline import ConsumeTransformProduce
@@ -36,7 +36,7 @@ class Play:
     history: History
     topics: Topics
     filled: int = 0
-    subjects: list[Subject] = field(default_factory=list)
+    subjects: list[ManagedProcess] = field(default_factory=list)
 
     @property
     def endpoints(self):
@@ -55,7 +55,7 @@ class Play:
     def start(self, pipeline, name="pipeline"):
         """Start one and wait until it says that it has."""
         command = pipeline.command(self.endpoints, self.topics, self.folder)
-        subject = Subject(self.system.runtime, self.history, name, command, self.folder)
+        subject = ManagedProcess(self.system.runtime, self.history, name, command, self.folder)
         self.subjects.append(subject)
         subject.wait_for("started")
         return subject

@@ -33,10 +33,10 @@ scenarios:
 
 
 @pytest.fixture(scope="module")
-def over(chaos_harness):
+def over(chaos_session):
     """The directory of a run that was VALID."""
     file = load_text(QUIET, ROOT / "scenarios.yaml")
-    report = chaos_harness.run(file.scenarios[0], SystemSpec(), "pytest, that way", lambda _event: None).report
+    report = chaos_session.run(file.scenarios[0], SystemSpec(), "pytest, that way", lambda _event: None).report
     report.write()
     assert report.verdict is Verdict.VALID
     return report.run_dir

@@ -33,12 +33,12 @@ def mutant(tmp_path):
     return make
 
 
-def test_a_sink_that_does_not_ask_what_was_committed_is_caught(chaos_harness, mutant):
+def test_a_sink_that_does_not_ask_what_was_committed_is_caught(chaos_session, mutant):
     """Algorithm A without its second step: executors die after the commit, and the rows are written again."""
     file = load(ROOT / "scenarios.yaml")
     square = mutant(COMMITTED, "start = 0")
 
-    report = chaos_harness.run(file.scenario(SCENARIO), file.system, "", lambda _event: None, square).report
+    report = chaos_session.run(file.scenario(SCENARIO), file.system, "", lambda _event: None, square).report
 
     assert report.problems == ()
     assert report.verdict is Verdict.INVALID

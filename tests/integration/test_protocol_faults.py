@@ -9,7 +9,7 @@ import pytest
 from chaos.common import clock
 from chaos.common.history import History
 from chaos.engine.held_requests import set_snare
-from chaos.engine.processes import Subject
+from chaos.engine.processes import ManagedProcess
 from chaos.faults.base import FaultContext
 from chaos.faults.requests import LateRequest
 from chaos.scenario.model import SystemSpec
@@ -49,20 +49,20 @@ PIPELINE = {"zombie": {"kind": "zombie_pipeline", "for": "8s"}}
 
 
 @pytest.fixture(scope="module")
-def application(chaos_harness, tmp_path_factory):
+def application(chaos_session, tmp_path_factory):
     """The application under a steady trickle of records, on one worker."""
-    system, folder = chaos_harness.system(SystemSpec()), tmp_path_factory.mktemp("application")
+    system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("application")
     topics = Topics("datasource-frames", "datasink-frames", 3)
     pipeline = ConsumeTransformProduce(workers=1, batch_records=100, producer_per="process", socket_timeout_ms=2000)
     system.kafka.create([topics.source, topics.sink], 3)
     pipeline.prepare(endpoints(system, "app"), topics)
     with History(folder / "history.jsonl") as history:
-        subject = Subject(
+        subject = ManagedProcess(
             system.runtime, history, "pipeline", pipeline.command(endpoints(system, "app"), topics, folder), folder
         )
         subject.wait_for("started")
         loading = FillSource(100_000, 300.0).command(endpoints(system, "loader"), topics, folder)
-        loader = Subject(system.runtime, history, "loader", loading, folder)
+        loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
         names = {"datasource": topics.source, "datasink": topics.sink}
         ids = pipeline.transactional_ids(topics)
         yield FaultContext(system, names, ids, client="app", group=pipeline.consumer_group(topics), pipeline=lambda: subject)

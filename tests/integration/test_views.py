@@ -58,9 +58,9 @@ def written(system):
     system.kafka.delete([TOPIC])
 
 
-def test_transactions_are_read_from_the_log_and_judged(system, chaos_harness, tmp_path):
+def test_transactions_are_read_from_the_log_and_judged(system, chaos_session, tmp_path):
     """Batches and markers are those that were written, both views are landed, and an open transaction is told as one."""
-    spark = chaos_harness.spark()
+    spark = chaos_session.spark()
     (tmp_path / "ledger.csv").write_text(LEDGER, encoding="utf-8")
     with written(system):
         offsets = system.kafka.settled_offsets(TOPIC, 3)

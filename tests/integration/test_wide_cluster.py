@@ -15,9 +15,9 @@ WIDE = SystemSpec(kafka=KafkaSpec(brokers=5))
 
 
 @pytest.fixture(scope="module")
-def scene(chaos_harness):
+def scene(chaos_session):
     """Five brokers, with a topic of theirs."""
-    system = chaos_harness.system(WIDE)
+    system = chaos_session.system(WIDE)
     system.kafka.create([TOPIC], 3)
     yield FaultContext(system, {"datasink": TOPIC})
     system.wait_until_healthy()
@@ -32,15 +32,15 @@ def proved(scene, fault):
     return injection.target, proof
 
 
-def test_the_auditor_outlives_a_system_that_is_rebuilt(chaos_harness):
+def test_the_auditor_outlives_a_system_that_is_rebuilt(chaos_session):
     """Another system is declared: the one that runs is ended, and the auditor's JVM is not a part of it."""
-    narrow, spark = chaos_harness.system(SystemSpec()), chaos_harness.spark()
+    narrow, spark = chaos_session.system(SystemSpec()), chaos_session.spark()
 
-    wide = chaos_harness.system(WIDE)
+    wide = chaos_session.system(WIDE)
 
     assert (len(narrow.kafka.numbers), len(wide.kafka.numbers)) == (3, 5)
-    assert chaos_harness.system(WIDE) is wide
-    assert chaos_harness.spark() is spark
+    assert chaos_session.system(WIDE) is wide
+    assert chaos_session.spark() is spark
     assert spark.range(3).count() == 3
 
 

@@ -1,4 +1,7 @@
-"""Between pytest and a run: the live line, the timeline, the Allure report, `report.json`; all in the main thread."""
+"""One scenario as a pytest item: its test function, the live line, the timeline, the Allure report and `report.json`.
+
+`ScenarioModule` of the plugin puts this module in the place of a scenarios file, so `test_scenario` is the only test in it.
+"""
 
 import json
 import os
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from chaos.common.history import load
-from chaos.engine.session import Harness, Outcome
+from chaos.engine.session import Outcome, Session
 from chaos.report import allure, summary
 from chaos.report.terminal import Live
 from chaos.scenario.load import ScenarioFile
@@ -21,34 +24,35 @@ _WIDTH = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """Where the scenarios of one file are played.
+class ScenarioItem:
+    """What the item of one scenario needs to run it and to report it.
 
     Attributes:
         node: id of the test, for the line that repeats it.
         is_last: of the session: its report carries the table of a matrix.
     """
 
-    harness: Harness
+    session: Session
     file: ScenarioFile
     node: str
     config: pytest.Config
     is_last: bool = False
 
-    def play(self, name: str) -> Outcome:
-        """Run one scenario and report it, whatever comes of it."""
-        replay = f'pytest -m chaos "{self.node}" --chaos-seed {self.harness.seed}{self._how_long(name)}{self._where()}'
+    def run(self, name: str) -> Outcome:
+        """Run one scenario and report it, however it ends."""
+        replay = f'pytest -m chaos "{self.node}" --chaos-seed {self.session.seed}{self._minutes(name)}{self._runtime()}'
+        scenario = lasting(self.file.scenario(name), self.config)
         with uncaptured(self.config), Live(name) as live:
-            outcome = self.harness.run(played(self.file.scenario(name), self.config), self.file.system, replay, live)
+            outcome = self.session.run(scenario, self.file.system, replay, live)
         self._report(outcome)
         return outcome
 
-    def _how_long(self, name: str) -> str:
+    def _minutes(self, name: str) -> str:
         minutes = self.config.getoption("--chaos-minutes")
         return f" --chaos-minutes {minutes:g}" if minutes and self.file.scenario(name).random else ""
 
-    def _where(self) -> str:
-        """The options that say where it ran, when that is not this machine's own system."""
+    def _runtime(self) -> str:
+        """The options that say where the system ran, when that is not this machine."""
         runtime, file = self.config.getoption("--chaos-runtime"), self.config.getoption("--chaos-external")
         return ("" if runtime == RUNTIMES[0] else f" --chaos-runtime {runtime}") + (f" --chaos-external {file}" if file else "")
 
@@ -59,20 +63,26 @@ class Stage:
         from chaos.report import timeline  # noqa: PLC0415 - matplotlib takes a second, and is needed here only
 
         timeline.draw(report, events, report.run_dir)
-        allure.render(report, events, self.harness.logs(report.run_dir))
-        crossed = summary.coverage_tables(self.harness.reports, _WIDTH)
-        if self.is_last and crossed:
-            allure.attach_text("coverage", summary.as_text(*crossed, width=_WIDTH, colour=False))
-        write_beside_results(self.config, report.run_dir)
+        allure.render(report, events, self.session.logs(report.run_dir))
+        tables = summary.coverage_tables(self.session.reports, _WIDTH)
+        if self.is_last and tables:
+            allure.attach_text("coverage", summary.as_text(*tables, width=_WIDTH, colour=False))
+        _write_beside_results(self.config, report.run_dir)
 
 
-def played(scenario: Scenario, config: pytest.Config) -> Scenario:
-    """A scenario as the options of this run want it."""
+def test_scenario(scenario: str, chaos_item: ScenarioItem) -> None:
+    """Break the system as the scenario says, and prove from the logs what came of it."""
+    __tracebackhide__ = True
+    chaos_item.run(scenario).settle()
+
+
+def lasting(scenario: Scenario, config: pytest.Config) -> Scenario:
+    """A scenario with `random` faults lasts as long as ``--chaos-minutes`` says."""
     minutes = config.getoption("--chaos-minutes")
     return scenario.lasting(minutes) if scenario.random and minutes else scenario
 
 
-def write_beside_results(config: pytest.Config, run_dir: Path) -> None:
+def _write_beside_results(config: pytest.Config, run_dir: Path) -> None:
     """The files of Allure that allure-pytest does not write: environment, categories, executor."""
     folder = config.getoption("--alluredir", default=None)
     results = Path(folder) if folder else None
@@ -85,7 +95,7 @@ def write_beside_results(config: pytest.Config, run_dir: Path) -> None:
 
 @contextmanager
 def uncaptured(config: pytest.Config) -> Iterator[None]:
-    """What is written in this block is seen at once."""
+    """What is written in this block is seen at once, because pytest does not capture it."""
     capture = config.pluginmanager.getplugin("capturemanager")
     if capture is None:
         yield
