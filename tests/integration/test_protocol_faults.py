@@ -10,7 +10,7 @@ from chaos.common import clock
 from chaos.common.history import History
 from chaos.engine.held_requests import set_snare
 from chaos.engine.processes import ManagedProcess
-from chaos.faults.base import FaultContext
+from chaos.faults.base import FaultContext, prove
 from chaos.faults.requests import LateRequest
 from chaos.scenario.model import SystemSpec
 from pipelines.base import Topics
@@ -44,6 +44,14 @@ HOLDS = {
         "then": "lose",
         "for": "10s",
     },
+}
+ANSWERS = {
+    "answer EndTxn": {"request": "EndTxn", "error": "CONCURRENT_TRANSACTIONS", "times": 3},
+    "answer AddPartitionsToTxn": {"request": "AddPartitionsToTxn", "error": "CONCURRENT_TRANSACTIONS"},
+    "answer TxnOffsetCommit": {"request": "TxnOffsetCommit", "error": "COORDINATOR_LOAD_IN_PROGRESS"},
+    "answer Produce": {"request": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"},
+    "answer Fetch": {"request": "Fetch", "error": "NOT_LEADER_OR_FOLLOWER"},
+    "answer Heartbeat": {"request": "Heartbeat", "error": "COORDINATOR_NOT_AVAILABLE"},
 }
 PIPELINE = {"zombie": {"kind": "zombie_pipeline", "for": "8s"}}
 
@@ -98,11 +106,22 @@ def test_all_requests_of_a_kind_are_held(application, name):
     goes_on(application)
 
 
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_request_is_answered_in_the_brokers_place(application, name):
+    """The client takes the answer for the broker's own: it tries again, and commits."""
+    fault = declared({"kind": "answer_error", "link": "app->*", "for": "20s"} | ANSWERS[name])
+    proof = bitten(fault.prepare(application, Random(1)))
+
+    assert proof.effective, proof.facts
+    assert len(proof.facts["answered"]) == fault.times
+    goes_on(application)
+
+
 def test_a_zombie_is_fenced(application):
     """Its successor has the transactional.id now; the last test of this file, because the zombie ends."""
     injection = declared(PIPELINE["zombie"]).prepare(application, Random(1))
     injection.inject()
-    proof = injection.proof()
+    proof = prove(injection)
     goes_on(application)
     outcome = injection.heal()
     injection.heal()

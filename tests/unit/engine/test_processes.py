@@ -71,7 +71,7 @@ def test_messages_are_copied_to_the_history(pipeline, history):
     pipeline.process.write(b'ch", "records": 8}\n')
     assert pipeline.listen() == [{"event": "batch", "records": 8}]
 
-    said = [(event.process, event.f, event.value) for event in history.events()]
+    said = [(event.value.process, event.value.f, event.value.to_json()) for event in history.events()]
     assert said == [("pipeline", "batch", {"records": 7}), ("pipeline", "batch", {"records": 8})]
 
 

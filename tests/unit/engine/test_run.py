@@ -14,7 +14,7 @@ def history(tmp_path):
 
 
 def recorded(history):
-    return [(event.type, event.value.get("error", "")) for event in history.events()]
+    return [(event.value.type, event.value.to_json().get("error", "")) for event in history.events()]
 
 
 def test_a_phase_is_recorded_when_it_begins_and_when_it_ends(history):
