@@ -17,6 +17,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"kafka-spark-chaos/toxiproxy/kafka"
 )
 
 func main() {
@@ -34,7 +36,7 @@ func main() {
 
 // registerToxics is where the toxics of this project are added to the stock ones.
 func registerToxics() {
-	toxics.Register("kafka", new(Kafka))
+	toxics.Register("kafka", new(kafka.Toxic))
 	toxics.Register("delay", new(Delay))
 	toxics.Register("blackhole", new(Blackhole))
 }

@@ -1,4 +1,4 @@
-"""The rule book of the `kafka` toxic (toxiproxy/kafka.go): which frame is stopped, what is done to it, what came of it.
+"""The rule book of the `kafka` toxic (toxiproxy/kafka/): which frame is stopped, what is done to it, what came of it.
 
 Every link carries the toxic in both directions from the start, and all share one book: a rule is armed by one call, on any of
 them. ``nth`` counts the frames that fit, over all links of the rule, from the arming on.

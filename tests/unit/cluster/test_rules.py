@@ -7,7 +7,7 @@ from pathlib import Path
 
 from chaos.cluster.rules import Rule, RuleBook, Trip
 
-TOXIC = Path(__file__).parents[3] / "toxiproxy"
+TOXIC = Path(__file__).parents[3] / "toxiproxy" / "kafka"
 PROXIES = {"app->broker-1": ["app-1"], "broker-1->broker-2": ["internal-1-2", "controller-1-2"]}
 TRIPPED = {
     "link": "app->broker-1",
@@ -58,8 +58,8 @@ def test_two_rules_of_one_name_are_told_apart():
 
 def test_a_rule_is_sent_as_the_toxic_reads_it():
     """One that it does not know would be refused in the middle of a run."""
-    known = set(re.findall(r'^\t\t"(\w+)": &', (TOXIC / "kafka_rules.go").read_text(encoding="utf-8"), re.MULTILINE))
-    known |= set(re.findall(r'"(\w+)": &spec\.', (TOXIC / "kafka_rules.go").read_text(encoding="utf-8")))
+    known = set(re.findall(r'^\t\t"(\w+)": &', (TOXIC / "rule.go").read_text(encoding="utf-8"), re.MULTILINE))
+    known |= set(re.findall(r'"(\w+)": &spec\.', (TOXIC / "rule.go").read_text(encoding="utf-8")))
     rules, toxiproxy = book()
 
     own = rules.arm("lost", Rule("EndTxn", "response", ("app->broker-1",), nth=20, transactional_id="app-*"))
@@ -72,7 +72,7 @@ def test_a_rule_is_sent_as_the_toxic_reads_it():
 
 def test_a_trip_is_read_as_the_toxic_writes_it():
     """Field by field; a name that is not there would be an error in the middle of a run."""
-    written = set(re.findall(r'json:"(\w+)"', (TOXIC / "kafka_book.go").read_text(encoding="utf-8")))
+    written = set(re.findall(r'json:"(\w+)"', (TOXIC / "request_rules.go").read_text(encoding="utf-8")))
 
     assert {field.name for field in fields(Trip)} <= written
 

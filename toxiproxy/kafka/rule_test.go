@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 
 // A rule counts over all its links together, from its arming, and not what passes on other links.
 func TestCountsOverLinks(t *testing.T) {
-	bed := newTestbed(t, "one", "two", "three")
+	bed := newFixture(t, "one", "two", "three")
 	one, two, three := bed.dial("one"), bed.dial("two"), bed.dial("three")
 	one.send(t, endTxnFrame(0, "a", "t")) // before the arming
 	one.answer(t)
@@ -33,7 +33,7 @@ func TestCountsOverLinks(t *testing.T) {
 
 // Patterns choose among clients and transactions.
 func TestPatternsChoose(t *testing.T) {
-	bed := newTestbed(t, "ids")
+	bed := newFixture(t, "ids")
 	bed.arm("c", `{"api": "EndTxn", "times": 0, "client_id": "spark-*", "transactional_id": "sq[ua]*", "action": "count"}`)
 	c := bed.dial("ids")
 	for i, ids := range [][2]string{{"spark-1", "square"}, {"loader", "square"}, {"spark-2", "other"}, {"spark-3", "sq"}, {"spark-4", "squ"}} {
@@ -51,7 +51,7 @@ func TestPatternsChoose(t *testing.T) {
 
 // Two rules on one frame act one after the other, in the order of their names.
 func TestRulesActInTurn(t *testing.T) {
-	bed := newTestbed(t, "turn")
+	bed := newFixture(t, "turn")
 	bed.arm("a", `{"api": "EndTxn", "action": "hold"}`)
 	bed.arm("b", `{"api": "EndTxn", "action": "close"}`)
 	c := bed.dial("turn")
@@ -66,7 +66,7 @@ func TestRulesActInTurn(t *testing.T) {
 
 // A wrong rule is refused with 400 and the name of its field, and none of the rules with it is armed.
 func TestRefusesWrongRules(t *testing.T) {
-	bed := newTestbed(t, "wrong")
+	bed := newFixture(t, "wrong")
 	bed.arm("old", `{"api": "EndTxn", "action": "count", "nth": 7}`)
 	for rule, field := range map[string]string{
 		`{"action": "hold"}`:                                                 "rules.r.api: ",
@@ -106,7 +106,7 @@ func TestRefusesWrongRules(t *testing.T) {
 
 // A partial rule changes what it names, null sets a field to its default, and what was counted stays.
 func TestMergesRules(t *testing.T) {
-	bed := newTestbed(t, "merge")
+	bed := newFixture(t, "merge")
 	bed.arm("r", `{"api": "EndTxn", "action": "count", "nth": 2, "links": ["merge"], "client_id": "a"}`)
 	c := bed.dial("merge")
 	c.send(t, endTxnFrame(1, "a", "t"))
@@ -129,7 +129,7 @@ func TestMergesRules(t *testing.T) {
 
 // The oldest trips are forgotten, and counted.
 func TestForgetsOldTrips(t *testing.T) {
-	bed := newTestbed(t, "forget")
+	bed := newFixture(t, "forget")
 	bed.arm("c", `{"api": "EndTxn", "times": 0, "action": "count"}`)
 	c := bed.dial("forget")
 	for i := range int32(tripsKept + 5) {

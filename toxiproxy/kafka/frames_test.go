@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"bytes"
@@ -12,11 +12,13 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"kafka-spark-chaos/toxiproxy/internal/testbed"
 )
 
 // Every response is paired with its request, whatever chunks the bytes come in.
 func TestPairsAcrossEveryChunkBorder(t *testing.T) {
-	bed := newTestbed(t, "pairs")
+	bed := newFixture(t, "pairs")
 	bed.brokers["pairs"].code = 47
 	bed.arm("seen", `{"api": "EndTxn", "action": "count", "times": 0}`)
 	c := bed.dial("pairs")
@@ -110,7 +112,7 @@ type compact string
 
 // A Produce with acks=0 has no response, and does not put the next ones out of step.
 func TestAcksZero(t *testing.T) {
-	bed := newTestbed(t, "acks")
+	bed := newFixture(t, "acks")
 	c := bed.dial("acks")
 	c.send(t, produceFrame(1, 0, 10), produceFrame(2, 1, 10), produceFrame(3, 0, 10), endTxnFrame(4, "a", "t"))
 	if first, second := c.answer(t), c.answer(t); first != 2 || second != 4 {
@@ -149,8 +151,8 @@ func TestUnansweredAreBounded(t *testing.T) {
 
 // How long answers take is measured from the request's arrival at the link to the answer's.
 func TestMeasuresLatency(t *testing.T) {
-	bed := newTestbed(t, "latency")
-	addToxic(t, bed.proxies["latency"], `{"name":"late","type":"delay","stream":"upstream","attributes":{"latency":50}}`)
+	bed := newFixture(t, "latency")
+	testbed.AddToxic(t, bed.proxies["latency"], `{"name":"late","type":"latency","stream":"upstream","attributes":{"latency":50}}`)
 	c := bed.dial("latency")
 	for i := range int32(5) {
 		c.send(t, endTxnFrame(i, "a", "t"))
@@ -188,24 +190,24 @@ func TestPassesWhatIsNotKafka(t *testing.T) {
 		for _, rules := range []string{"null", `{"r": {"api": "EndTxn", "action": "drop", "times": 0}}`} {
 			t.Run(name+" "+rules, func(t *testing.T) {
 				upstream, err := net.Listen("tcp", "127.0.0.1:0")
-				must(t, err)
+				testbed.Must(t, err)
 				defer upstream.Close()
-				go echo(upstream)
-				bed := newTestbed(t)
-				bed.add(toxiproxyServer(), "tls", upstream.Addr().String())
+				go testbed.Echo(upstream)
+				bed := newFixture(t)
+				bed.add(testbed.NewServer(), "tls", upstream.Addr().String())
 				bed.armDirectly(rules)
 				c := bed.dialOnly("tls")
 				c.send(t, sent)
 				got := make([]byte, len(sent))
 				_, err = io.ReadFull(c, got)
-				must(t, err)
+				testbed.Must(t, err)
 				if !bytes.Equal(got, sent) {
 					t.Error("it came back changed")
 				}
 				var read kafkaReading
 				data, err := json.Marshal(bed.proxies["tls"].Toxics.GetToxic("kafka_upstream").Toxic)
-				must(t, err)
-				must(t, json.Unmarshal(data, &read))
+				testbed.Must(t, err)
+				testbed.Must(t, json.Unmarshal(data, &read))
 				if len(sent) > 9 && (read.Unparsed.Connections != 1 || read.Unparsed.Bytes != int64(2*len(sent)) || len(read.Counts) != 0) {
 					t.Errorf("got %+v of %d bytes, counts %v", read.Unparsed, len(sent), read.Counts)
 				}
@@ -232,7 +234,7 @@ func TestCountsOversizedFrames(t *testing.T) {
 // Frames of 10 MB stream through: nothing of them is kept in the toxic.
 func TestStreamsLargeFrames(t *testing.T) {
 	const size = 10_000_000
-	bed := newTestbed(t, "large")
+	bed := newFixture(t, "large")
 	bed.arm("other", `{"api": "Produce", "nth": 100, "action": "hold"}`)
 	c := bed.dial("large")
 	go c.send(t, produceFrame(1, 1, size), produceFrame(2, 1, size))
@@ -262,7 +264,7 @@ func TestHoldsLargeFrames(t *testing.T) {
 	const size = 10_000_000
 	for _, release := range []string{"deliver", "drop"} {
 		for _, early := range []bool{true, false} {
-			bed := newTestbed(t, "large")
+			bed := newFixture(t, "large")
 			bed.arm("h", `{"api": "Produce", "action": "hold"}`)
 			c := bed.dial("large")
 			frame := produceFrame(1, 1, size)
@@ -281,7 +283,7 @@ func TestHoldsLargeFrames(t *testing.T) {
 			if got := bed.brokers["large"].frames()[0]; release == "deliver" && !bytes.Equal(got, frame) {
 				t.Error("it arrived changed")
 			}
-			must(t, theBook.patch(json.RawMessage("null")))
+			testbed.Must(t, theBook.patch(json.RawMessage("null")))
 			theBook.trips = nil
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"encoding/json"
@@ -6,13 +6,15 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"kafka-spark-chaos/toxiproxy/internal/testbed"
 )
 
 // A held request reaches nobody, and all that its client sent after it waits behind it; other connections go on.
 func TestHoldsARequestUntilReleased(t *testing.T) {
 	for _, release := range []string{"deliver", "drop", "close"} {
 		t.Run(release, func(t *testing.T) {
-			bed := newTestbed(t, "held")
+			bed := newFixture(t, "held")
 			bed.arm("h", `{"api": "EndTxn", "action": "hold"}`)
 			c, other := bed.dial("held"), bed.dial("held")
 			c.send(t, transactionalFrame(addOffsetsToTxn, 3, 1, "a", "t"), endTxnFrame(2, "a", "t"), produceFrame(3, 1, 100))
@@ -49,7 +51,7 @@ func TestHoldsARequestUntilReleased(t *testing.T) {
 func TestHoldsAResponseUntilReleased(t *testing.T) {
 	for _, release := range []string{"deliver", "drop", "close"} {
 		t.Run(release, func(t *testing.T) {
-			bed := newTestbed(t, "held")
+			bed := newFixture(t, "held")
 			bed.arm("h", `{"api": "EndTxn", "at": "response", "action": "hold"}`)
 			c := bed.dial("held")
 			c.send(t, endTxnFrame(2, "a", "t"), produceFrame(3, 1, 100))
@@ -58,7 +60,7 @@ func TestHoldsAResponseUntilReleased(t *testing.T) {
 				t.Errorf("got %+v", trip)
 			}
 			c.isSilent(t)
-			eventually(t, "the broker to have both", func() bool { return len(bed.brokers["held"].frames()) == 2 })
+			testbed.Eventually(t, "the broker to have both", func() bool { return len(bed.brokers["held"].frames()) == 2 })
 			bed.arm("h", fmt.Sprintf(`{"release": %q}`, release))
 			switch release {
 			case "deliver":
@@ -71,7 +73,7 @@ func TestHoldsAResponseUntilReleased(t *testing.T) {
 				}
 			case "close":
 				c.ends(t)
-				eventually(t, "the broker's side to end", func() bool { return bed.brokers["held"].hasEnded() == 1 })
+				testbed.Eventually(t, "the broker's side to end", func() bool { return bed.brokers["held"].hasEnded() == 1 })
 			}
 		})
 	}
@@ -79,7 +81,7 @@ func TestHoldsAResponseUntilReleased(t *testing.T) {
 
 // The response to the nth request: an answer to what was sent before the rule was armed is none of them.
 func TestAResponseCountsWithItsRequest(t *testing.T) {
-	bed := newTestbed(t, "held")
+	bed := newFixture(t, "held")
 	bed.arm("before", `{"api": "EndTxn", "action": "hold"}`)
 	c := bed.dial("held")
 	c.send(t, endTxnFrame(1, "a", "t"))
@@ -103,7 +105,7 @@ func TestAResponseCountsWithItsRequest(t *testing.T) {
 func TestDropsOneFrame(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		t.Run(at, func(t *testing.T) {
-			bed := newTestbed(t, "drop")
+			bed := newFixture(t, "drop")
 			bed.arm("d", fmt.Sprintf(`{"api": 0, "at": %q, "nth": 2, "action": "drop"}`, at))
 			c := bed.dial("drop")
 			c.send(t, produceFrame(1, 1, 200_000), produceFrame(2, 1, 200_000), produceFrame(3, 1, 10))
@@ -125,12 +127,12 @@ func TestDropsOneFrame(t *testing.T) {
 func TestClosesTheConnection(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		t.Run(at, func(t *testing.T) {
-			bed := newTestbed(t, "close")
+			bed := newFixture(t, "close")
 			bed.arm("c", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "close"}`, at))
 			c := bed.dial("close")
 			c.send(t, endTxnFrame(1, "a", "t"))
 			c.ends(t)
-			eventually(t, "the broker's side to end", func() bool { return bed.brokers["close"].hasEnded() == 1 })
+			testbed.Eventually(t, "the broker's side to end", func() bool { return bed.brokers["close"].hasEnded() == 1 })
 			arrived := map[string]int{"request": 0, "response": 1}[at]
 			if got := len(bed.brokers["close"].frames()); got != arrived {
 				t.Errorf("%d requests arrived, want %d", got, arrived)
@@ -144,7 +146,7 @@ func TestClosesTheConnection(t *testing.T) {
 func TestDelaysAFrame(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		t.Run(at, func(t *testing.T) {
-			bed := newTestbed(t, "delay")
+			bed := newFixture(t, "delay")
 			bed.arm("d", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "delay", "delay_ms": 200}`, at))
 			c := bed.dial("delay")
 			begun := time.Now()
@@ -167,7 +169,7 @@ func TestDelaysAFrame(t *testing.T) {
 func TestHeldFrameDiesWithItsClient(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		t.Run(at, func(t *testing.T) {
-			bed := newTestbed(t, "dies")
+			bed := newFixture(t, "dies")
 			bed.arm("h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
 			c := bed.dial("dies")
 			c.send(t, endTxnFrame(1, "a", "t"))
@@ -176,7 +178,7 @@ func TestHeldFrameDiesWithItsClient(t *testing.T) {
 			if trip := bed.trip(1, "client gone"); trip.ClientGoneNs < trip.TrippedNs || trip.ReleasedNs < trip.TrippedNs {
 				t.Errorf("got %+v", trip)
 			}
-			eventually(t, "the broker's side to end", func() bool { return bed.brokers["dies"].hasEnded() == 1 })
+			testbed.Eventually(t, "the broker's side to end", func() bool { return bed.brokers["dies"].hasEnded() == 1 })
 			arrived := map[string]int{"request": 0, "response": 1}[at]
 			if got := len(bed.brokers["dies"].frames()); got != arrived {
 				t.Errorf("%d requests arrived, want %d", got, arrived)
@@ -187,60 +189,60 @@ func TestHeldFrameDiesWithItsClient(t *testing.T) {
 
 // A late request arrives although its client has gone, with what that sent behind it, and the broker's answer is seen.
 func TestDeliversLate(t *testing.T) {
-	bed := newTestbed(t, "late")
+	bed := newFixture(t, "late")
 	bed.brokers["late"].code = 90
 	bed.arm("l", `{"api": "EndTxn", "action": "late"}`)
 	c := bed.dial("late")
 	c.send(t, endTxnFrame(1, "a", "t"), produceFrame(2, 1, 300_000))
 	bed.trip(1, "held")
 	c.Close()
-	eventually(t, "the client to be gone", func() bool { return bed.trip(1, "held").ClientGoneNs > 0 })
+	testbed.Eventually(t, "the client to be gone", func() bool { return bed.trip(1, "held").ClientGoneNs > 0 })
 	if got := bed.brokers["late"].hasEnded(); got != 0 {
 		t.Error("the broker's side has ended")
 	}
 	bed.arm("l", `{"release": "deliver"}`)
 	bed.trip(1, "delivered")
-	eventually(t, "the broker to have both", func() bool { return len(bed.brokers["late"].frames()) == 2 })
-	eventually(t, "the answer", func() bool { return bed.trip(1, "delivered").AnsweredNs > 0 })
+	testbed.Eventually(t, "the broker to have both", func() bool { return len(bed.brokers["late"].frames()) == 2 })
+	testbed.Eventually(t, "the answer", func() bool { return bed.trip(1, "delivered").AnsweredNs > 0 })
 	if trip := bed.trip(1, "delivered"); trip.ErrorCode == nil || *trip.ErrorCode != 90 || trip.AnsweredNs < trip.ReleasedNs {
 		t.Errorf("got %+v", trip)
 	}
-	eventually(t, "the broker's side to end", func() bool { return bed.brokers["late"].hasEnded() == 1 })
+	testbed.Eventually(t, "the broker's side to end", func() bool { return bed.brokers["late"].hasEnded() == 1 })
 }
 
 // The answer to a late request is seen, though answers to others come before it, which the dead client cannot take.
 func TestLateAnswerIsSeenBehindOthers(t *testing.T) {
 	const others = 10
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testbed.Must(t, err)
 	defer listener.Close()
-	bed := newTestbed(t)
-	bed.add(toxiproxyServer(), "behind", listener.Addr().String())
+	bed := newFixture(t)
+	bed.add(testbed.NewServer(), "behind", listener.Addr().String())
 	bed.armDirectly(`{"l": {"api": "EndTxn", "action": "late"}}`)
 	c := bed.dialOnly("behind")
 	server, err := listener.Accept()
-	must(t, err)
+	testbed.Must(t, err)
 	defer server.Close()
 	for i := range int32(others) {
 		c.send(t, produceFrame(i, 1, 10))
 		_, err := readFrame(server)
-		must(t, err)
+		testbed.Must(t, err)
 	}
 	c.send(t, endTxnFrame(others, "a", "t"))
 	read := func() Trip { _, trips, _ := theBook.read(); return append(trips, Trip{})[0] }
-	eventually(t, "the trip", func() bool { return read().Outcome == "held" })
-	die(t, c.Conn)
-	eventually(t, "the client to be gone", func() bool { return read().ClientGoneNs > 0 })
+	testbed.Eventually(t, "the trip", func() bool { return read().Outcome == "held" })
+	testbed.Die(t, c.Conn)
+	testbed.Eventually(t, "the client to be gone", func() bool { return read().ClientGoneNs > 0 })
 	for i := range int32(others) {
 		server.Write(response(produce, 9, i, 0))
 		time.Sleep(10 * time.Millisecond) // each is a chunk of its own, and the first provokes the reset
 	}
 	bed.armDirectly(`{"l": {"release": "deliver"}}`)
-	server.SetDeadline(time.Now().Add(deadline))
+	server.SetDeadline(time.Now().Add(testbed.Deadline))
 	_, err = readFrame(server)
-	must(t, err)
+	testbed.Must(t, err)
 	server.Write(response(endTxn, 3, others, 90))
-	eventually(t, "the answer", func() bool { return read().AnsweredNs > 0 })
+	testbed.Eventually(t, "the answer", func() bool { return read().AnsweredNs > 0 })
 	if took := time.Duration(read().AnsweredNs - read().ReleasedNs); took > lastWordsTime/2 {
 		t.Errorf("it was seen after %v", took)
 	}
@@ -251,19 +253,19 @@ func TestHeldRequestDiesWithItsBroker(t *testing.T) {
 	for _, action := range []string{"hold", "late"} {
 		t.Run(action, func(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			must(t, err)
+			testbed.Must(t, err)
 			defer listener.Close()
-			bed := newTestbed(t)
-			bed.add(toxiproxyServer(), "dead", listener.Addr().String())
+			bed := newFixture(t)
+			bed.add(testbed.NewServer(), "dead", listener.Addr().String())
 			bed.armDirectly(fmt.Sprintf(`{"h": {"api": "EndTxn", "action": %q}}`, action))
 			c := bed.dialOnly("dead")
 			c.send(t, endTxnFrame(1, "a", "t"))
 			server, err := listener.Accept()
-			must(t, err)
-			eventually(t, "the trip", func() bool { _, trips, _ := theBook.read(); return len(trips) == 1 })
+			testbed.Must(t, err)
+			testbed.Eventually(t, "the trip", func() bool { _, trips, _ := theBook.read(); return len(trips) == 1 })
 			server.Close()
 			c.ends(t)
-			eventually(t, "the end", func() bool { _, trips, _ := theBook.read(); return trips[0].Outcome == "closed" })
+			testbed.Eventually(t, "the end", func() bool { _, trips, _ := theBook.read(); return trips[0].Outcome == "closed" })
 		})
 	}
 }
@@ -271,7 +273,7 @@ func TestHeldRequestDiesWithItsBroker(t *testing.T) {
 // After max_hold_ms the frame is delivered, and the trip says that it was not released.
 func TestHoldsNoLongerThanItMay(t *testing.T) {
 	for _, action := range []string{"hold", "late"} {
-		bed := newTestbed(t, "max")
+		bed := newFixture(t, "max")
 		bed.arm(action, fmt.Sprintf(`{"api": "EndTxn", "action": %q, "max_hold_ms": 150}`, action))
 		c := bed.dial("max")
 		c.send(t, endTxnFrame(1, "a", "t"))
@@ -281,14 +283,14 @@ func TestHoldsNoLongerThanItMay(t *testing.T) {
 		if trip := bed.trip(1, "max_hold"); time.Duration(trip.ReleasedNs-trip.TrippedNs) < 150*time.Millisecond {
 			t.Errorf("got %+v", trip)
 		}
-		must(t, theBook.patch(json.RawMessage("null")))
+		testbed.Must(t, theBook.patch(json.RawMessage("null")))
 		theBook.trips = nil
 	}
 }
 
 // A hold with times=0 parks every connection, one release frees them all, and what comes later passes.
 func TestOneReleaseFreesAll(t *testing.T) {
-	bed := newTestbed(t, "one", "two")
+	bed := newFixture(t, "one", "two")
 	bed.arm("all", `{"api": "EndTxn", "times": 0, "action": "hold"}`)
 	clients := []*client{bed.dial("one"), bed.dial("two"), bed.dial("two")}
 	for _, c := range clients {

@@ -1,4 +1,5 @@
-package main
+// Package kafka has the toxic that sees the frames of Kafka's protocol on a link, and the rules about them.
+package kafka
 
 import (
 	"bytes"
@@ -12,7 +13,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// Kafka sees the frames of Kafka's protocol in one direction of a link: it counts them, and a rule can hold, drop, delay or
+// Toxic sees the frames of Kafka's protocol in one direction of a link: it counts them, and a rule can hold, drop, delay or
 // count the nth of them, or close its connection. It is also the link's meter.
 //
 //	client ──▶ noop ──▶ kafka ──▶ (toxics added later) ──▶ broker
@@ -27,7 +28,7 @@ import (
 // before its downstream half (proxy.go), which is how the halves find each other.
 //
 // Frames are never gathered: what is known of one is its beginning, and the rest passes as it comes.
-type Kafka struct {
+type Toxic struct {
 	link   *link // nil until constructed
 	stream string
 	meter  meter
@@ -72,14 +73,14 @@ func linkOf(name, stream string) *link {
 }
 
 // NewState makes one half of a connection.
-func (k *Kafka) NewState() interface{} {
+func (k *Toxic) NewState() interface{} {
 	h := k.newHalf()
 	h.meter = &k.meter
 	k.meter.opened.Add(1)
 	return h
 }
 
-func (k *Kafka) newHalf() *half {
+func (k *Toxic) newHalf() *half {
 	if k.link == nil { // constructed without attributes
 		c := newConnection(new(link))
 		c.isRaw()
@@ -101,22 +102,22 @@ func (k *Kafka) newHalf() *half {
 }
 
 // GetBufferSize is in chunks: with some room, the reader before it need not wait for it at every chunk, which benchmarks/link.py sees.
-func (k *Kafka) GetBufferSize() int { return 16 }
+func (k *Toxic) GetBufferSize() int { return 16 }
 
 // Pipe passes on what comes, but for what a rule says. It heeds an interrupt whatever it waits for, and keeps what it holds.
-func (k *Kafka) Pipe(stub *toxics.ToxicStub) {
+func (k *Toxic) Pipe(stub *toxics.ToxicStub) {
 	h := stub.State.(*half)
 	for h.step(stub) {
 	}
 }
 
 // Cleanup passes on what is held when the toxic itself is taken away.
-func (k *Kafka) Cleanup(stub *toxics.ToxicStub) {
+func (k *Toxic) Cleanup(stub *toxics.ToxicStub) {
 	stub.State.(*half).cleanup(stub)
 }
 
 // MarshalJSON is the read-back channel.
-func (k *Kafka) MarshalJSON() ([]byte, error) {
+func (k *Toxic) MarshalJSON() ([]byte, error) {
 	if k.link == nil {
 		return []byte("{}"), nil
 	}
@@ -137,7 +138,7 @@ func (k *Kafka) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON constructs the toxic, from its link and stream, or changes the rules; what is only shown is ignored.
 //
 // The server answers 400 with the error, and then nothing was changed.
-func (k *Kafka) UnmarshalJSON(data []byte) error {
+func (k *Toxic) UnmarshalJSON(data []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (k *Kafka) UnmarshalJSON(data []byte) error {
 }
 
 // identity is the link and the stream, which a toxic has from its construction and keeps.
-func (k *Kafka) identity(data []byte) (name, stream string, err error) {
+func (k *Toxic) identity(data []byte) (name, stream string, err error) {
 	given := struct{ Link, Stream *string }{}
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&given); err != nil {
 		return "", "", err

@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2/stream"
+
+	"kafka-spark-chaos/toxiproxy/internal/testbed"
 )
 
 func chunkOf(data []byte) *stream.StreamChunk {
@@ -50,7 +52,7 @@ func FuzzPassesAnything(f *testing.F) {
 	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, []byte{2})
 	f.Fuzz(func(t *testing.T, data, lengths []byte) {
 		for _, rules := range []string{"null", `{"fuzz": {"api": "EndTxn", "times": 0, "action": "count"}, "fuzz2": {"api": "Produce", "times": 0, "action": "hold", "release": "deliver"}}`} {
-			must(t, theBook.patch(json.RawMessage(rules)))
+			testbed.Must(t, theBook.patch(json.RawMessage(rules)))
 			c := newConnection(new(link))
 			for _, h := range []*half{{connection: c, up: true}, {connection: c}} {
 				if got := passed(h, data, lengths); !bytes.Equal(got, data) {
@@ -58,7 +60,7 @@ func FuzzPassesAnything(f *testing.F) {
 				}
 			}
 		}
-		must(t, theBook.patch(json.RawMessage("null")))
+		testbed.Must(t, theBook.patch(json.RawMessage("null")))
 	})
 }
 
@@ -71,9 +73,9 @@ func FuzzDropsOnlyItsFrame(f *testing.F) {
 		frames := [][]byte{endTxnFrame(1, "a", "t"), produceFrame(2, 1, 300), endTxnFrame(3, "a", "t"), produceFrame(4, 1, 0), endTxnFrame(5, "b", "u")}
 		n := int(nth%3) + 1
 		rule, err := json.Marshal(map[string]any{"fuzz": map[string]any{"api": "EndTxn", "action": "drop", "nth": n}})
-		must(t, err)
-		must(t, theBook.patch(json.RawMessage("null")))
-		must(t, theBook.patch(rule))
+		testbed.Must(t, err)
+		testbed.Must(t, theBook.patch(json.RawMessage("null")))
+		testbed.Must(t, theBook.patch(rule))
 		defer theBook.patch(json.RawMessage("null"))
 		h := &half{connection: newConnection(new(link)), up: true}
 		got := passed(h, bytes.Join(frames, nil), lengths)
