@@ -27,7 +27,7 @@ func main() {
 	anywhere := flag.Bool("allow-non-loopback", false, "listen on other addresses too, as inside a container's own network")
 	flag.Parse()
 	if !*anywhere && !isLoopback(*host) {
-		fail(fmt.Errorf("%s is no loopback address; -allow-non-loopback permits it", *host))
+		fail(fmt.Errorf("%s is not a loopback address; -allow-non-loopback permits it", *host))
 	}
 	if err := serve(net.JoinHostPort(*host, *port)); err != nil {
 		fail(err)

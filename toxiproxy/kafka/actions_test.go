@@ -21,7 +21,7 @@ func TestHoldsARequestUntilReleased(t *testing.T) {
 			if got := c.answer(t); got != 1 {
 				t.Errorf("%d was answered first", got)
 			}
-			bed.trip(1, "held")
+			bed.interception(1, "held")
 			c.isSilent(t)
 			other.send(t, endTxnFrame(9, "b", "t"))
 			if got := other.answer(t); got != 9 {
@@ -33,15 +33,15 @@ func TestHoldsARequestUntilReleased(t *testing.T) {
 				if first, second := c.answer(t), c.answer(t); first != 2 || second != 3 {
 					t.Errorf("%d and %d were answered", first, second)
 				}
-				bed.trip(1, "delivered")
+				bed.interception(1, "delivered")
 			case "drop":
 				if got := c.answer(t); got != 3 {
 					t.Errorf("%d was answered", got)
 				}
-				bed.trip(1, "dropped")
+				bed.interception(1, "dropped")
 			case "close":
 				c.ends(t)
-				bed.trip(1, "closed")
+				bed.interception(1, "closed")
 			}
 		})
 	}
@@ -55,9 +55,9 @@ func TestHoldsAResponseUntilReleased(t *testing.T) {
 			bed.arm("h", `{"api": "EndTxn", "at": "response", "action": "hold"}`)
 			c := bed.dial("held")
 			c.send(t, endTxnFrame(2, "a", "t"), produceFrame(3, 1, 100))
-			trip := bed.trip(1, "held")
-			if trip.ErrorCode == nil || trip.AnsweredNs == 0 || trip.TransactionalID != "t" || trip.ClientID != "a" {
-				t.Errorf("got %+v", trip)
+			hit := bed.interception(1, "held")
+			if hit.ErrorCode == nil || hit.AnsweredNs == 0 || hit.TransactionalID != "t" || hit.ClientID != "a" {
+				t.Errorf("got %+v", hit)
 			}
 			c.isSilent(t)
 			testbed.Eventually(t, "the broker to have both", func() bool { return len(bed.brokers["held"].frames()) == 2 })
@@ -85,15 +85,15 @@ func TestAResponseCountsWithItsRequest(t *testing.T) {
 	bed.arm("before", `{"api": "EndTxn", "action": "hold"}`)
 	c := bed.dial("held")
 	c.send(t, endTxnFrame(1, "a", "t"))
-	bed.trip(1, "held")
+	bed.interception(1, "held")
 	bed.arm("first", `{"api": "EndTxn", "at": "response", "action": "hold"}`)
 	bed.arm("before", `{"release": "deliver"}`)
 	if got := c.answer(t); got != 1 {
 		t.Errorf("%d was answered", got)
 	}
 	c.send(t, endTxnFrame(2, "a", "t"))
-	if trip := bed.trip(2, "held"); trip.CorrelationID != 2 || trip.N != 1 {
-		t.Errorf("got %+v", trip)
+	if hit := bed.interception(2, "held"); hit.CorrelationID != 2 || hit.N != 1 {
+		t.Errorf("got %+v", hit)
 	}
 	bed.arm("first", `{"release": "deliver"}`)
 	if got := c.answer(t); got != 2 {
@@ -106,9 +106,11 @@ func TestDropsOneFrame(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		t.Run(at, func(t *testing.T) {
 			bed := newFixture(t, "drop")
-			bed.arm("d", fmt.Sprintf(`{"api": 0, "at": %q, "nth": 2, "action": "drop"}`, at))
+			bed.arm("d", fmt.Sprintf(`{"api": 0, "at": %q, "nth": 2, "action": "hold"}`, at))
 			c := bed.dial("drop")
 			c.send(t, produceFrame(1, 1, 200_000), produceFrame(2, 1, 200_000), produceFrame(3, 1, 10))
+			bed.interception(1, "held")
+			bed.arm("d", `{"release": "drop"}`)
 			if first, second := c.answer(t), c.answer(t); first != 1 || second != 3 {
 				t.Errorf("%d and %d were answered", first, second)
 			}
@@ -116,8 +118,8 @@ func TestDropsOneFrame(t *testing.T) {
 			if got := len(bed.brokers["drop"].frames()); got != arrived {
 				t.Errorf("%d requests arrived, want %d", got, arrived)
 			}
-			if trip := bed.trip(1, "dropped"); trip.API != "Produce" || trip.N != 2 || (trip.AnsweredNs != 0) != (at == "response") {
-				t.Errorf("got %+v", trip)
+			if hit := bed.interception(1, "dropped"); hit.API != "Produce" || hit.N != 2 || (hit.AnsweredNs != 0) != (at == "response") {
+				t.Errorf("got %+v", hit)
 			}
 		})
 	}
@@ -128,44 +130,23 @@ func TestClosesTheConnection(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		t.Run(at, func(t *testing.T) {
 			bed := newFixture(t, "close")
-			bed.arm("c", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "close"}`, at))
+			bed.arm("c", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
 			c := bed.dial("close")
 			c.send(t, endTxnFrame(1, "a", "t"))
+			bed.interception(1, "held")
+			bed.arm("c", `{"release": "close"}`)
 			c.ends(t)
 			testbed.Eventually(t, "the broker's side to end", func() bool { return bed.brokers["close"].hasEnded() == 1 })
 			arrived := map[string]int{"request": 0, "response": 1}[at]
 			if got := len(bed.brokers["close"].frames()); got != arrived {
 				t.Errorf("%d requests arrived, want %d", got, arrived)
 			}
-			bed.trip(1, "closed")
+			bed.interception(1, "closed")
 		})
 	}
 }
 
-// A delayed frame arrives that much later, with what is behind it.
-func TestDelaysAFrame(t *testing.T) {
-	for _, at := range []string{"request", "response"} {
-		t.Run(at, func(t *testing.T) {
-			bed := newFixture(t, "delay")
-			bed.arm("d", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "delay", "delay_ms": 200}`, at))
-			c := bed.dial("delay")
-			begun := time.Now()
-			c.send(t, endTxnFrame(1, "a", "t"), endTxnFrame(2, "a", "t"))
-			if first, second := c.answer(t), c.answer(t); first != 1 || second != 2 {
-				t.Errorf("%d and %d were answered", first, second)
-			}
-			if took := time.Since(begun); took < 200*time.Millisecond {
-				t.Errorf("it took %v", took)
-			}
-			trip := bed.trip(1, "delivered")
-			if took := time.Duration(trip.ReleasedNs - trip.TrippedNs); took < 200*time.Millisecond {
-				t.Errorf("the trip says %v", took)
-			}
-		})
-	}
-}
-
-// A held request dies with its client, and the trip says when that went.
+// A held request dies with its client, and the interception says when that went.
 func TestHeldFrameDiesWithItsClient(t *testing.T) {
 	for _, at := range []string{"request", "response"} {
 		t.Run(at, func(t *testing.T) {
@@ -173,10 +154,10 @@ func TestHeldFrameDiesWithItsClient(t *testing.T) {
 			bed.arm("h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
 			c := bed.dial("dies")
 			c.send(t, endTxnFrame(1, "a", "t"))
-			bed.trip(1, "held")
+			bed.interception(1, "held")
 			c.Close()
-			if trip := bed.trip(1, "client gone"); trip.ClientGoneNs < trip.TrippedNs || trip.ReleasedNs < trip.TrippedNs {
-				t.Errorf("got %+v", trip)
+			if hit := bed.interception(1, "client gone"); hit.ClientGoneNs < hit.InterceptedNs || hit.ReleasedNs < hit.InterceptedNs {
+				t.Errorf("got %+v", hit)
 			}
 			testbed.Eventually(t, "the broker's side to end", func() bool { return bed.brokers["dies"].hasEnded() == 1 })
 			arrived := map[string]int{"request": 0, "response": 1}[at]
@@ -194,18 +175,18 @@ func TestDeliversLate(t *testing.T) {
 	bed.arm("l", `{"api": "EndTxn", "action": "late"}`)
 	c := bed.dial("late")
 	c.send(t, endTxnFrame(1, "a", "t"), produceFrame(2, 1, 300_000))
-	bed.trip(1, "held")
+	bed.interception(1, "held")
 	c.Close()
-	testbed.Eventually(t, "the client to be gone", func() bool { return bed.trip(1, "held").ClientGoneNs > 0 })
+	testbed.Eventually(t, "the client to be gone", func() bool { return bed.interception(1, "held").ClientGoneNs > 0 })
 	if got := bed.brokers["late"].hasEnded(); got != 0 {
 		t.Error("the broker's side has ended")
 	}
 	bed.arm("l", `{"release": "deliver"}`)
-	bed.trip(1, "delivered")
+	bed.interception(1, "delivered")
 	testbed.Eventually(t, "the broker to have both", func() bool { return len(bed.brokers["late"].frames()) == 2 })
-	testbed.Eventually(t, "the answer", func() bool { return bed.trip(1, "delivered").AnsweredNs > 0 })
-	if trip := bed.trip(1, "delivered"); trip.ErrorCode == nil || *trip.ErrorCode != 90 || trip.AnsweredNs < trip.ReleasedNs {
-		t.Errorf("got %+v", trip)
+	testbed.Eventually(t, "the answer", func() bool { return bed.interception(1, "delivered").AnsweredNs > 0 })
+	if hit := bed.interception(1, "delivered"); hit.ErrorCode == nil || *hit.ErrorCode != 90 || hit.AnsweredNs < hit.ReleasedNs {
+		t.Errorf("got %+v", hit)
 	}
 	testbed.Eventually(t, "the broker's side to end", func() bool { return bed.brokers["late"].hasEnded() == 1 })
 }
@@ -229,8 +210,11 @@ func TestLateAnswerIsSeenBehindOthers(t *testing.T) {
 		testbed.Must(t, err)
 	}
 	c.send(t, endTxnFrame(others, "a", "t"))
-	read := func() Trip { _, trips, _ := theBook.read(); return append(trips, Trip{})[0] }
-	testbed.Eventually(t, "the trip", func() bool { return read().Outcome == "held" })
+	read := func() shownInterception {
+		_, interceptions, _ := allRules.read()
+		return append(interceptions, shownInterception{})[0]
+	}
+	testbed.Eventually(t, "the interception", func() bool { return read().Outcome == "held" })
 	testbed.Die(t, c.Conn)
 	testbed.Eventually(t, "the client to be gone", func() bool { return read().ClientGoneNs > 0 })
 	for i := range int32(others) {
@@ -262,15 +246,15 @@ func TestHeldRequestDiesWithItsBroker(t *testing.T) {
 			c.send(t, endTxnFrame(1, "a", "t"))
 			server, err := listener.Accept()
 			testbed.Must(t, err)
-			testbed.Eventually(t, "the trip", func() bool { _, trips, _ := theBook.read(); return len(trips) == 1 })
+			testbed.Eventually(t, "the interception", func() bool { _, interceptions, _ := allRules.read(); return len(interceptions) == 1 })
 			server.Close()
 			c.ends(t)
-			testbed.Eventually(t, "the end", func() bool { _, trips, _ := theBook.read(); return trips[0].Outcome == "closed" })
+			testbed.Eventually(t, "the end", func() bool { _, interceptions, _ := allRules.read(); return interceptions[0].Outcome == "closed" })
 		})
 	}
 }
 
-// After max_hold_ms the frame is delivered, and the trip says that it was not released.
+// After max_hold_ms the frame is delivered, and the interception says that it was not released.
 func TestHoldsNoLongerThanItMay(t *testing.T) {
 	for _, action := range []string{"hold", "late"} {
 		bed := newFixture(t, "max")
@@ -280,11 +264,11 @@ func TestHoldsNoLongerThanItMay(t *testing.T) {
 		if got := c.answer(t); got != 1 {
 			t.Errorf("%d was answered", got)
 		}
-		if trip := bed.trip(1, "max_hold"); time.Duration(trip.ReleasedNs-trip.TrippedNs) < 150*time.Millisecond {
-			t.Errorf("got %+v", trip)
+		if hit := bed.interception(1, "max_hold"); time.Duration(hit.ReleasedNs-hit.InterceptedNs) < 150*time.Millisecond {
+			t.Errorf("got %+v", hit)
 		}
-		testbed.Must(t, theBook.patch(json.RawMessage("null")))
-		theBook.trips = nil
+		testbed.Must(t, allRules.patch(json.RawMessage("null")))
+		allRules.interceptions = nil
 	}
 }
 
@@ -296,14 +280,14 @@ func TestOneReleaseFreesAll(t *testing.T) {
 	for _, c := range clients {
 		c.send(t, endTxnFrame(1, "a", "t"))
 	}
-	bed.trip(3, "held")
+	bed.interception(3, "held")
 	bed.arm("all", `{"release": "deliver"}`)
 	for _, c := range clients {
 		c.answer(t)
 		c.send(t, endTxnFrame(2, "a", "t"))
 		c.answer(t)
 	}
-	if got := bed.read("one"); len(got.Trips) != 3 || got.Rules["all"].Matched != 6 {
-		t.Errorf("%d trips, %d matched", len(got.Trips), got.Rules["all"].Matched)
+	if got := bed.read("one"); len(got.Interceptions) != 3 || got.Rules["all"].Matched != 6 {
+		t.Errorf("%d interceptions, %d matched", len(got.Interceptions), got.Rules["all"].Matched)
 	}
 }

@@ -148,5 +148,5 @@ func (n *apiNumber) UnmarshalJSON(data []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is no API of Kafka's", data)
+	return fmt.Errorf("%s is not an API of Kafka", data)
 }

@@ -17,7 +17,7 @@ type connection struct {
 	clientGone chan struct{} // closed when the client's bytes have ended
 	brokerGone chan struct{}
 	cut        chan struct{} // closed when a rule ends the connection
-	answered   chan struct{} // told of answers to requests that a rule hit
+	answered   chan struct{} // receives when a request that a rule has stopped is answered
 	cutting    sync.Once
 
 	mu         sync.Mutex
@@ -31,7 +31,7 @@ type request struct {
 	correlation           int32
 	client, transactional string
 	arrived               time.Time
-	trips                 []*trip
+	interceptions         []*interception
 }
 
 func newConnection(l *link) *connection {
@@ -99,9 +99,9 @@ func (c *connection) awaits(correlation int32) bool {
 	return false
 }
 
-// frame is what a trip tells about the request, or its answer.
-func (c *connection) frame(r *request, at string) Trip {
-	return Trip{
+// frame is what an interception shows of the request, or of its answer.
+func (c *connection) frame(r *request, at string) shownInterception {
+	return shownInterception{
 		Link:            c.link.name,
 		Connection:      c.number,
 		API:             apis[r.api].name,

@@ -12,12 +12,12 @@ const (
 	gateCuts
 )
 
-// gate stands before a frame that a rule hit, or might.
+// gate stands before a frame that a rule has stopped, or might stop.
 type gate struct {
-	state       gateState
-	since       time.Time
-	correlation int32
-	trips       []*trip // that the frame has still before it; the first decides
+	state         gateState
+	since         time.Time
+	correlation   int32
+	interceptions []*interception // that the frame has still before it; the first decides
 }
 
 // judge is the state of the gate, by now.
@@ -27,11 +27,11 @@ func (g *gate) judge(h *half, now time.Time) gateState {
 		g.state = gateOpen
 	}
 	for g.state == gateWaits {
-		if len(g.trips) == 0 {
+		if len(g.interceptions) == 0 {
 			g.state = gateOpen
 			break
 		}
-		outcome := g.trips[0].outcome(now)
+		outcome := g.interceptions[0].outcome(now)
 		if outcome == outcomeHeld {
 			break
 		}
@@ -40,35 +40,29 @@ func (g *gate) judge(h *half, now time.Time) gateState {
 	return g.state
 }
 
-// pass settles the first trip; one that is the end of the frame settles the others too.
+// pass settles the first interception; one that is the end of the frame settles the others too.
 func (g *gate) pass(h *half, outcome string) {
-	settled := g.trips[:1]
+	settled := g.interceptions[:1]
 	switch outcome {
 	case outcomeDropped:
-		g.state, settled = gateDrops, g.trips
+		g.state, settled = gateDrops, g.interceptions
 	case outcomeClosed:
-		g.state, settled = gateCuts, g.trips
+		g.state, settled = gateCuts, g.interceptions
 	default:
-		if h.up && g.trips[0].action == actionLate {
+		if h.up && g.interceptions[0].action == actionLate {
 			h.late = append(h.late, g.correlation)
 			h.lateTill = time.Now().Add(answerWithin)
 		}
 	}
-	for _, t := range settled {
-		theBook.settle(t, outcome)
+	for _, i := range settled {
+		allRules.settle(i, outcome)
 	}
-	g.trips = g.trips[len(settled):]
+	g.interceptions = g.interceptions[len(settled):]
 }
 
-// outcome is what is to become of the frame now, as far as this trip goes.
-func (t *trip) outcome(now time.Time) string {
-	switch t.action {
-	case actionDrop:
-		return outcomeDropped
-	case actionClose:
-		return outcomeClosed
-	}
-	switch t.rule.now.Load().Release {
+// outcome is what is to become of the frame now, as far as this interception goes.
+func (i *interception) outcome(now time.Time) string {
+	switch i.rule.now.Load().Release {
 	case releaseDeliver:
 		return outcomeDelivered
 	case releaseDrop:
@@ -76,27 +70,20 @@ func (t *trip) outcome(now time.Time) string {
 	case releaseClose:
 		return outcomeClosed
 	}
-	switch {
-	case now.Before(t.until()):
+	if now.Before(i.until()) {
 		return outcomeHeld
-	case t.action == actionDelay:
-		return outcomeDelivered
 	}
 	return outcomeMaxHold
 }
 
-// until is when it is delivered without a release.
-func (t *trip) until() time.Time {
-	ms := t.rule.now.Load().MaxHoldMs
-	if t.action == actionDelay {
-		ms = t.rule.now.Load().DelayMs
-	}
-	return t.tripped.Add(time.Duration(ms) * time.Millisecond)
+// until is when the frame is delivered without a release.
+func (i *interception) until() time.Time {
+	return i.since.Add(time.Duration(i.rule.now.Load().MaxHoldMs) * time.Millisecond)
 }
 
 // survives is whether the frame is delivered although its client has gone.
 func (g *gate) survives() bool {
-	return g.state == gateWaits && (g.trips[0].action == actionLate || g.trips[0].action == actionDelay)
+	return g.state == gateWaits && g.interceptions[0].action == actionLate
 }
 
 // waitsFor is when the gate is to be judged again.
@@ -104,22 +91,15 @@ func (g *gate) waitsFor() (changed <-chan struct{}, until time.Time) {
 	if g.state == gateUndecided {
 		return nil, g.since.Add(headWithin)
 	}
-	return g.trips[0].rule.now.Load().ended, g.trips[0].until()
+	return g.interceptions[0].rule.now.Load().ended, g.interceptions[0].until()
 }
 
-// free opens the gate, unless the frame must not pass.
+// free opens the gate, whatever its rules say.
 func (g *gate) free(h *half) {
 	if g.state == gateUndecided {
 		g.state = gateOpen
 	}
-	for g.state == gateWaits && len(g.trips) > 0 {
-		switch t := g.trips[0]; t.action {
-		case actionDrop:
-			g.pass(h, outcomeDropped)
-		case actionClose:
-			g.pass(h, outcomeClosed)
-		default:
-			g.pass(h, outcomeDelivered)
-		}
+	for g.state == gateWaits && len(g.interceptions) > 0 {
+		g.pass(h, outcomeDelivered)
 	}
 }

@@ -117,7 +117,7 @@ func (h *half) receive(chunk *stream.StreamChunk) {
 		return
 	}
 	for _, t := range h.waiting() {
-		theBook.clientGone(t)
+		allRules.clientGone(t)
 	}
 }
 
@@ -235,7 +235,7 @@ func (h *half) linger(stub *toxics.ToxicStub) bool {
 // reader would wait for ever.
 func (h *half) close(stub *toxics.ToxicStub, outcome string) bool {
 	for _, t := range h.waiting() {
-		theBook.settle(t, outcome)
+		allRules.settle(t, outcome)
 	}
 	h.queue, h.first, h.size = nil, 0, 0
 	stub.Close()
@@ -252,13 +252,13 @@ func (h *half) drain(stub *toxics.ToxicStub) {
 	}
 }
 
-// waiting are the trips in the queue that are not settled.
-func (h *half) waiting() (waiting []*trip) {
+// waiting are the interceptions in the queue that are not settled.
+func (h *half) waiting() (waiting []*interception) {
 	var last *gate
 	for _, e := range h.queue[h.first:] {
 		if e.gate != nil && e.gate != last {
 			last = e.gate
-			waiting = append(waiting, e.gate.trips...)
+			waiting = append(waiting, e.gate.interceptions...)
 		}
 	}
 	return waiting
@@ -291,7 +291,7 @@ func (h *half) cleanup(stub *toxics.ToxicStub) {
 // abandon is close, for one who cannot wait until the sender ends.
 func (h *half) abandon(stub *toxics.ToxicStub) {
 	for _, t := range h.waiting() {
-		theBook.settle(t, outcomeClosed)
+		allRules.settle(t, outcomeClosed)
 	}
 	h.queue, h.first = nil, 0
 	stub.Close()

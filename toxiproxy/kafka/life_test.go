@@ -21,7 +21,7 @@ func TestIsUpdatedWhileItHolds(t *testing.T) {
 		bed.arm("h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
 		c := bed.dial("update")
 		c.send(t, endTxnFrame(1, "a", "t"), produceFrame(2, 1, 50_000))
-		bed.trip(1, "held")
+		bed.interception(1, "held")
 		for i := range 20 {
 			bed.arm("other", fmt.Sprintf(`{"api": "Fetch", "action": "hold", "nth": %d}`, i+1))
 			testbed.AddToxic(t, bed.proxies["update"], `{"name":"late","type":"passing","stream":"upstream","attributes":{}}`)
@@ -34,8 +34,8 @@ func TestIsUpdatedWhileItHolds(t *testing.T) {
 		if first, second := c.answer(t), c.answer(t); first != 1 || second != 2 {
 			t.Errorf("%d and %d were answered", first, second)
 		}
-		testbed.Must(t, theBook.patch(json.RawMessage("null")))
-		theBook.trips = nil
+		testbed.Must(t, allRules.patch(json.RawMessage("null")))
+		allRules.interceptions = nil
 	}
 }
 
@@ -48,7 +48,7 @@ func TestIsRemovedWhileItHolds(t *testing.T) {
 			bed.arm("h", fmt.Sprintf(`{"api": "EndTxn", "at": %q, "action": "hold"}`, at))
 			c := bed.dial("remove")
 			c.send(t, endTxnFrame(1, "a", "t"), produceFrame(2, 1, 50_000))
-			bed.trip(1, "held")
+			bed.interception(1, "held")
 			if removed == "rule" {
 				bed.arm("h", "null")
 			} else {
@@ -60,8 +60,8 @@ func TestIsRemovedWhileItHolds(t *testing.T) {
 					t.Errorf("%d was answered, want %d", got, want+1)
 				}
 			}
-			if _, trips, _ := theBook.read(); trips[0].Outcome != "delivered" {
-				t.Errorf("got %+v", trips[0])
+			if _, interceptions, _ := allRules.read(); interceptions[0].Outcome != "delivered" {
+				t.Errorf("got %+v", interceptions[0])
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func TestKafkaIsNoObstacleWhenTheReaderIsPaused(t *testing.T) {
 	sent := testbed.Fill(t, c.Conn)
 	changed := make(chan error)
 	go func() {
-		_, err := bed.proxies["paused"].Toxics.UpdateToxicJson("kafka_upstream", strings.NewReader(`{"attributes": {"rules": {"r": {"api": "EndTxn", "action": "count"}}}}`))
+		_, err := bed.proxies["paused"].Toxics.UpdateToxicJson("kafka_upstream", strings.NewReader(`{"attributes": {"rules": {"r": {"api": "EndTxn", "action": "hold"}}}}`))
 		testbed.AddToxic(t, bed.proxies["paused"], `{"name":"slow","type":"passing","stream":"upstream","attributes":{}}`)
 		changed <- err
 	}()
@@ -140,13 +140,16 @@ func TestKafkaLeavesNothingRunning(t *testing.T) {
 	testbed.Eventually(t, "the first to end", func() bool { return bed.brokers["leak"].hasEnded() == 1 })
 	before := runtime.NumGoroutine()
 	for _, at := range []string{"request", "response"} {
-		for _, action := range []string{"close", "drop", "hold", "late", "delay"} {
-			bed.armDirectly(fmt.Sprintf(`{"r": {"api": "EndTxn", "at": %q, "action": %q, "times": 0, "delay_ms": 50, "max_hold_ms": 300}}`, at, action))
-			for range 5 {
+		for _, way := range [][2]string{{"hold", ""}, {"late", ""}, {"hold", "deliver"}, {"hold", "drop"}, {"late", "drop"}, {"hold", "close"}} {
+			bed.armDirectly(fmt.Sprintf(`{"r": {"api": "EndTxn", "at": %q, "action": %q, "times": 0, "max_hold_ms": 300}}`, at, way[0]))
+			for n := range 5 {
 				c := bed.dial("leak")
 				go c.Write(bytes.Join([][]byte{endTxnFrame(1, "a", "t"), produceFrame(2, 1, 1_000_000)}, nil))
 				c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
 				c.Read(make([]byte, 1))
+				if n == 4 {
+					bed.armDirectly(fmt.Sprintf(`{"r": {"release": %q}}`, way[1]))
+				}
 				c.Close()
 			}
 			bed.armDirectly(`{"r": null}`)

@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-const tripsKept = 1000
+const interceptionsKept = 1000
 
-// book has the rules and the trips of all links: a rule may count over many of them. There is one in the process.
+// requestRules has the rules and the interceptions of all links: a rule may count over many of them. There is one in the process.
 //
-// Links look rules up without a lock. The lock is for changes, trips and reading back, none of which is frequent.
-type book struct {
+// Links look rules up without a lock. The lock is for changes, interceptions and reading back, none of which is frequent.
+type requestRules struct {
 	table atomic.Pointer[table] // nil when there are no rules
 
-	mu        sync.Mutex
-	rules     map[string]*rule
-	trips     []*trip
-	forgotten int64
+	mu            sync.Mutex
+	rules         map[string]*rule
+	interceptions []*interception
+	forgotten     int64
 }
 
-// table is a copy of the rules, in the order of their names, by what they are about.
+// table is a copy of the rules, in the order of their names, by the messages that they are about.
 type table struct {
 	requests, responses [len(apis)][]*rule
 }
 
-// Trip is one frame that a rule hit. Times are in Unix nanoseconds, 0 for what has not happened.
-type Trip struct {
+// shownInterception is one frame that a rule has stopped. Times are in Unix nanoseconds, 0 for what has not happened.
+type shownInterception struct {
 	Rule            string `json:"rule"`
 	N               int64  `json:"n"`
 	Link            string `json:"link"`
@@ -43,105 +43,105 @@ type Trip struct {
 	TransactionalID string `json:"transactional_id"`
 	At              string `json:"at"`
 	Action          string `json:"action"`
-	TrippedNs       int64  `json:"tripped_ns"`
-	ReleasedNs      int64  `json:"released_ns"` // when the outcome was settled, whichever
+	InterceptedNs   int64  `json:"intercepted_ns"`
+	ReleasedNs      int64  `json:"released_ns"` // when the outcome was settled, whichever it is
 	Outcome         string `json:"outcome"`
 	ClientGoneNs    int64  `json:"client_gone_ns"` // while the frame was held
 	AnsweredNs      int64  `json:"answered_ns"`    // when the broker's answer entered the link
 	ErrorCode       *int16 `json:"error_code"`     // of that answer
 }
 
-// What became of a frame.
+// The outcome of an interception: what became of the frame.
 const (
 	outcomeHeld       = "held" // not settled yet
 	outcomeDelivered  = "delivered"
 	outcomeDropped    = "dropped"
 	outcomeClosed     = "closed"
 	outcomeClientGone = "client gone"
-	outcomeMaxHold    = "max_hold" // delivered, because it was held for so long
+	outcomeMaxHold    = "max_hold" // delivered, because it was held for max_hold_ms
 )
 
-// trip is a Trip that goes on; shown is the book's to change.
-type trip struct {
-	rule    *rule
-	action  string
-	tripped time.Time
-	shown   Trip
+// interception is one that goes on; `shown` is changed under the lock of requestRules only.
+type interception struct {
+	rule   *rule
+	action string
+	since  time.Time
+	shown  shownInterception
 }
 
-var theBook = newBook()
+var allRules = newRequestRules()
 
-func newBook() *book {
-	return &book{rules: make(map[string]*rule)}
+func newRequestRules() *requestRules {
+	return &requestRules{rules: make(map[string]*rule)}
 }
 
 // patch changes the rules as a merge patch says, all of them or none. What a removed rule holds is delivered.
-func (b *book) patch(patch json.RawMessage) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (a *requestRules) patch(patch json.RawMessage) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	changes := make(map[string]json.RawMessage)
 	if isNull(patch) {
-		for id := range b.rules {
+		for id := range a.rules {
 			changes[id] = patch
 		}
 	} else if json.Unmarshal(patch, &changes) != nil {
 		return errors.New("rules: is an object of rules by their names, or null")
 	}
-	specs := make(map[string]Spec)
+	specs := make(map[string]ruleSpec)
 	for _, id := range slices.Sorted(maps.Keys(changes)) {
 		if isNull(changes[id]) {
 			continue
 		}
-		spec, err := patched(b.spec(id), changes[id])
+		spec, err := patched(a.spec(id), changes[id])
 		if err != nil {
 			return fmt.Errorf("rules.%s%w", id, err)
 		}
 		specs[id] = spec
 	}
-	b.apply(changes, specs)
+	a.apply(changes, specs)
 	return nil
 }
 
-func (b *book) spec(id string) *Spec {
-	if r := b.rules[id]; r != nil {
-		return &r.now.Load().Spec
+func (a *requestRules) spec(id string) *ruleSpec {
+	if r := a.rules[id]; r != nil {
+		return &r.now.Load().ruleSpec
 	}
 	return nil
 }
 
-func (b *book) apply(changes map[string]json.RawMessage, specs map[string]Spec) {
+func (a *requestRules) apply(changes map[string]json.RawMessage, specs map[string]ruleSpec) {
 	for id := range changes {
 		spec, stays := specs[id]
-		old := b.rules[id]
+		old := a.rules[id]
 		switch {
 		case !stays:
-			delete(b.rules, id)
+			delete(a.rules, id)
 		case old == nil:
-			b.rules[id] = newRule(id, spec)
+			a.rules[id] = newRule(id, spec)
 		}
 		if old == nil {
 			continue
 		}
 		if !stays {
-			spec = old.now.Load().Spec
+			spec = old.now.Load().ruleSpec
 			if spec.Release == releaseNot { // what was to be dropped or closed still is
 				spec.Release = releaseDeliver
 			}
 		}
 		old.change(spec)
 	}
-	b.index()
+	a.index()
 }
 
 // index makes the table anew.
-func (b *book) index() {
-	if len(b.rules) == 0 {
-		b.table.Store(nil)
+func (a *requestRules) index() {
+	if len(a.rules) == 0 {
+		a.table.Store(nil)
 		return
 	}
 	made := new(table)
-	for _, id := range slices.Sorted(maps.Keys(b.rules)) {
-		r := b.rules[id]
+	for _, id := range slices.Sorted(maps.Keys(a.rules)) {
+		r := a.rules[id]
 		spec := r.now.Load()
 		of := &made.requests[spec.API]
 		if spec.At == atResponse {
@@ -149,79 +149,73 @@ func (b *book) index() {
 		}
 		*of = append(*of, r)
 	}
-	b.table.Store(made)
+	a.table.Store(made)
 }
 
-// tripped is what the rules that are asked say to a frame: the trips that make it wait or end, in the order of their rules.
-// The others are recorded and done with. sent is when the request came.
-func (b *book) tripped(rules []*rule, frame Trip, sent time.Time) (acting, all []*trip) {
+// intercept asks rules about a frame. The interceptions are in the order of their rules. sent is when the request came.
+func (a *requestRules) intercept(rules []*rule, frame shownInterception, sent time.Time) (interceptions []*interception) {
 	for _, r := range rules {
 		n, action := r.hits(frame.Link, frame.ClientID, frame.TransactionalID, sent)
 		if action == "" {
 			continue
 		}
-		t := &trip{rule: r, action: action, tripped: time.Now(), shown: frame}
-		t.shown.Rule, t.shown.N, t.shown.Action, t.shown.TrippedNs = r.id, n, t.action, t.tripped.UnixNano()
-		t.shown.Outcome = outcomeHeld
-		if t.action == actionCount {
-			t.shown.Outcome, t.shown.ReleasedNs = outcomeDelivered, t.shown.TrippedNs
-		} else {
-			acting = append(acting, t)
-		}
-		all = append(all, t)
-		b.keep(t)
+		i := &interception{rule: r, action: action, since: time.Now(), shown: frame}
+		i.shown.Rule, i.shown.N, i.shown.Action = r.id, n, action
+		i.shown.InterceptedNs, i.shown.Outcome = i.since.UnixNano(), outcomeHeld
+		interceptions = append(interceptions, i)
+		a.keep(i)
 	}
-	return acting, all
+	return interceptions
 }
 
-func (b *book) keep(t *trip) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.trips) == tripsKept {
-		b.trips = append(b.trips[:0], b.trips[1:]...)
-		b.forgotten++
+func (a *requestRules) keep(i *interception) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.interceptions) == interceptionsKept {
+		a.interceptions = append(a.interceptions[:0], a.interceptions[1:]...)
+		a.forgotten++
 	}
-	b.trips = append(b.trips, t)
+	a.interceptions = append(a.interceptions, i)
 }
 
-// settle says what became of the frame.
-func (b *book) settle(t *trip, outcome string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t.shown.Outcome, t.shown.ReleasedNs = outcome, time.Now().UnixNano()
-	if outcome == outcomeClientGone && t.shown.ClientGoneNs == 0 {
-		t.shown.ClientGoneNs = t.shown.ReleasedNs
+// settle records what became of the frame.
+func (a *requestRules) settle(i *interception, outcome string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i.shown.Outcome, i.shown.ReleasedNs = outcome, time.Now().UnixNano()
+	if outcome == outcomeClientGone && i.shown.ClientGoneNs == 0 {
+		i.shown.ClientGoneNs = i.shown.ReleasedNs
 	}
 }
 
-func (b *book) clientGone(t *trip) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	t.shown.ClientGoneNs = time.Now().UnixNano()
+func (a *requestRules) clientGone(i *interception) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	i.shown.ClientGoneNs = time.Now().UnixNano()
 }
 
-func (b *book) answered(trips []*trip, code int16, known bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, t := range trips {
-		t.shown.AnsweredNs = time.Now().UnixNano()
+func (a *requestRules) answered(interceptions []*interception, code int16, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, i := range interceptions {
+		i.shown.AnsweredNs = time.Now().UnixNano()
 		if known {
-			t.shown.ErrorCode = &code
+			i.shown.ErrorCode = &code
 		}
 	}
 }
 
-// read is a copy of the book.
-func (b *book) read() (rules map[string]Rule, trips []Trip, forgotten int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	rules = make(map[string]Rule, len(b.rules))
-	for id, r := range b.rules {
-		rules[id] = Rule{r.now.Load().Spec, r.matched.Load()}
+// read is a copy of the rules and the interceptions.
+func (a *requestRules) read() (rules map[string]shownRule, interceptions []shownInterception, forgotten int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	rules = make(map[string]shownRule, len(a.rules))
+	for id, r := range a.rules {
+		rules[id] = shownRule{r.now.Load().ruleSpec, r.matched.Load()}
 	}
-	trips = make([]Trip, len(b.trips))
-	for i, t := range b.trips {
-		trips[i] = t.shown
+	interceptions = make([]shownInterception, len(a.interceptions))
+	for n, i := range a.interceptions {
+		interceptions[n] = i.shown
 	}
-	return rules, trips, b.forgotten
+	return rules, interceptions, a.forgotten
 }

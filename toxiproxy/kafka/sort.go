@@ -22,11 +22,11 @@ type framer struct {
 
 // found is what the beginning of a frame tells.
 type found struct {
-	total       int
-	need        int // more of the beginning, before anything else is known
-	ok          bool
-	correlation int32
-	trips       []*trip // what stands before it
+	total         int
+	need          int // more of the beginning, before anything else is known
+	ok            bool
+	correlation   int32
+	interceptions []*interception // what stands before it
 }
 
 // passes is said when a frame whose beginning has not come is let go.
@@ -97,7 +97,7 @@ func (s *sorting) giveUp() {
 	s.link.rawBytes.Add(int64(len(f.head)))
 	f.head = nil
 	if f.gate != nil {
-		f.gate.state = gateWaits // for no trips
+		f.gate.state = gateWaits // for no interceptions
 	}
 	s.isRaw()
 }
@@ -105,7 +105,7 @@ func (s *sorting) giveUp() {
 // undecided keeps a frame that has only begun to come, if there are rules that might be about it.
 func (s *sorting) undecided() {
 	f := &s.frame
-	if theBook.table.Load() == nil {
+	if allRules.table.Load() == nil {
 		f.leaked = true
 	} else {
 		s.queue(s.at)
@@ -115,18 +115,18 @@ func (s *sorting) undecided() {
 	s.at = len(s.chunk.Data)
 }
 
-// decide puts the trips before the frame.
+// decide puts the interceptions before the frame.
 func (s *sorting) decide(seen found) {
 	f := &s.frame
 	if f.gate == nil {
-		if len(seen.trips) == 0 {
+		if len(seen.interceptions) == 0 {
 			return
 		}
 		s.queue(s.at)
 		f.gate = new(gate)
 	}
 	if f.gate.state == gateUndecided {
-		f.gate.state, f.gate.trips, f.gate.correlation = gateWaits, seen.trips, seen.correlation
+		f.gate.state, f.gate.interceptions, f.gate.correlation = gateWaits, seen.interceptions, seen.correlation
 	}
 }
 
@@ -158,7 +158,7 @@ func (h *half) look(data []byte, arrived time.Time) found {
 	if h.up {
 		return h.request(data, arrived)
 	}
-	return h.response(data, arrived)
+	return h.response(data)
 }
 
 func (h *half) request(data []byte, arrived time.Time) found {
@@ -182,18 +182,14 @@ func (h *half) request(data []byte, arrived time.Time) found {
 		transactional: same(&h.frame.transactional, header.transactional),
 		arrived:       arrived,
 	}
-	if rules := theBook.table.Load(); rules != nil && len(rules.requests[r.api]) > 0 && !h.frame.leaked {
-		seen.trips, r.trips = theBook.tripped(rules.requests[r.api], h.connection.frame(&r, atRequest), r.arrived)
+	if rules := allRules.table.Load(); rules != nil && len(rules.requests[r.api]) > 0 && !h.frame.leaked {
+		r.interceptions = allRules.intercept(rules.requests[r.api], h.connection.frame(&r, atRequest), r.arrived)
+		seen.interceptions = r.interceptions
 	}
-	if !header.silent && !neverArrives(seen.trips) {
+	if !header.silent {
 		h.sent(r)
 	}
 	return seen
-}
-
-// neverArrives is whether the first trip swallows the frame.
-func neverArrives(trips []*trip) bool {
-	return len(trips) > 0 && !parks(trips[0].action)
 }
 
 // same is the text as a string, which is made only when the text is not the one before.
@@ -204,7 +200,7 @@ func same(before *string, text []byte) string {
 	return *before
 }
 
-func (h *half) response(data []byte, arrived time.Time) found {
+func (h *half) response(data []byte) found {
 	correlation, total, need, ok := parseResponse(data)
 	seen := found{total: total, need: need, ok: ok, correlation: correlation}
 	if !ok || need > 0 {
@@ -227,30 +223,24 @@ func (h *half) response(data []byte, arrived time.Time) found {
 		h.link.oversized.Add(1)
 		return seen
 	}
-	h.count(&r, total, arrived)
-	trips := r.trips
-	if rules := theBook.table.Load(); rules != nil && len(rules.responses[r.api]) > 0 && !h.frame.leaked {
-		var all []*trip
-		seen.trips, all = theBook.tripped(rules.responses[r.api], h.connection.frame(&r, atResponse), r.arrived)
-		trips = append(trips, all...)
-	}
-	h.answer(trips, code, known)
-	return seen
-}
-
-func (h *half) count(r *request, total int, arrived time.Time) {
 	counts := &h.link.counts[r.api]
 	counts.responses.Add(1)
 	counts.bytes.Add(int64(total))
-	counts.took(arrived.Sub(r.arrived))
+	interceptions := r.interceptions
+	if rules := allRules.table.Load(); rules != nil && len(rules.responses[r.api]) > 0 && !h.frame.leaked {
+		seen.interceptions = allRules.intercept(rules.responses[r.api], h.connection.frame(&r, atResponse), r.arrived)
+		interceptions = append(interceptions, seen.interceptions...)
+	}
+	h.answer(interceptions, code, known)
+	return seen
 }
 
-// answer is told to the trips of the request, and to its half, which may be waiting to close.
-func (h *half) answer(trips []*trip, code int16, known bool) {
-	if len(trips) == 0 {
+// answer is told to the interceptions of the request, and to its half, which may be waiting to close.
+func (h *half) answer(interceptions []*interception, code int16, known bool) {
+	if len(interceptions) == 0 {
 		return
 	}
-	theBook.answered(trips, code, known)
+	allRules.answered(interceptions, code, known)
 	select {
 	case h.answered <- struct{}{}:
 	default:

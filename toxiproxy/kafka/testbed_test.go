@@ -92,10 +92,10 @@ func newFixture(t *testing.T, names ...string) *fixture {
 	api := httptest.NewServer(server.Routes())
 	bed := &fixture{t, api.URL, make(map[string]*toxiproxy.Proxy), make(map[string]*broker)}
 	t.Cleanup(func() {
-		testbed.Must(t, theBook.patch(json.RawMessage("null")))
-		theBook.mu.Lock()
-		defer theBook.mu.Unlock()
-		theBook.trips, theBook.forgotten = nil, 0
+		testbed.Must(t, allRules.patch(json.RawMessage("null")))
+		allRules.mu.Lock()
+		defer allRules.mu.Unlock()
+		allRules.interceptions, allRules.forgotten = nil, 0
 		api.Close()
 	})
 	book := toxiproxy.NewProxy(server, theArm, "127.0.0.1:0", "127.0.0.1:0")
@@ -311,13 +311,13 @@ func (b *fixture) arm(id, rule string) {
 	}
 }
 
-func (b *fixture) read(link string) (read kafkaReading) {
+func (b *fixture) read(link string) (read shownToxic) {
 	b.t.Helper()
 	get := http.Client{Timeout: testbed.Deadline}
 	answered, err := get.Get(fmt.Sprintf("%s/proxies/%s/toxics/kafka_downstream", b.api, link))
 	testbed.Must(b.t, err)
 	defer answered.Body.Close()
-	var shown struct{ Attributes *kafkaReading }
+	var shown struct{ Attributes *shownToxic }
 	shown.Attributes = &read
 	testbed.Must(b.t, json.NewDecoder(answered.Body).Decode(&shown))
 	return read
@@ -330,21 +330,21 @@ func (b *fixture) anyLink() string {
 	return ""
 }
 
-// trip waits for the n-th trip to have an outcome.
-func (b *fixture) trip(n int, outcome string) (found Trip) {
+// interception waits for the n-th one to have an outcome.
+func (b *fixture) interception(n int, outcome string) (found shownInterception) {
 	b.t.Helper()
 	link := b.anyLink()
 	defer func() {
 		if b.t.Failed() {
-			b.t.Logf("trips: %+v", b.read(link).Trips)
+			b.t.Logf("interceptions: %+v", b.read(link).Interceptions)
 		}
 	}()
-	testbed.Eventually(b.t, fmt.Sprintf("trip %d to be %s", n, outcome), func() bool {
-		trips := b.read(link).Trips
-		if len(trips) < n || trips[n-1].Outcome != outcome {
+	testbed.Eventually(b.t, fmt.Sprintf("interception %d to be %s", n, outcome), func() bool {
+		interceptions := b.read(link).Interceptions
+		if len(interceptions) < n || interceptions[n-1].Outcome != outcome {
 			return false
 		}
-		found = trips[n-1]
+		found = interceptions[n-1]
 		return true
 	})
 	return found
@@ -352,5 +352,5 @@ func (b *fixture) trip(n int, outcome string) (found Trip) {
 
 func (b *fixture) armDirectly(rules string) {
 	b.t.Helper()
-	testbed.Must(b.t, theBook.patch(json.RawMessage(rules)))
+	testbed.Must(b.t, allRules.patch(json.RawMessage(rules)))
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// Toxic sees the frames of Kafka's protocol in one direction of a link: it counts them, and a rule can hold, drop, delay or
-// count the nth of them, or close its connection. It is also the link's meter.
+// Toxic sees the frames of Kafka's protocol in one direction of a link: it counts them, and a rule can hold the nth of
+// them, and then deliver or drop it or close its connection. It is also the link's meter.
 //
 //	client ──▶ noop ──▶ kafka ──▶ (toxics added later) ──▶ broker
 //	                      │ requests: api, version, correlation id, client id, transactional id
 //	                      ▼
-//	           connection: requests without an answer          theBook: rules and trips of all links
+//	           connection: requests without an answer          allRules: rules and interceptions of all links
 //	                      ▲
 //	                      │ responses: correlation id
 //	client ◀── (…) ◀── kafka ◀── noop ◀── broker
@@ -34,17 +34,18 @@ type Toxic struct {
 	meter  meter
 }
 
-// kafkaReading is what the API shows: the meter of this direction, the counters of the link, in both directions, and the whole book.
-type kafkaReading struct {
-	Reading
-	Link      string            `json:"link"`
-	Stream    string            `json:"stream"`
-	Counts    map[string]Counts `json:"counts"`
-	Unparsed  Unparsed          `json:"unparsed"`
-	Oversized int64             `json:"oversized_frames"`
-	Rules     map[string]Rule   `json:"rules"`
-	Trips     []Trip            `json:"trips"`
-	Forgotten int64             `json:"trips_forgotten"`
+// shownToxic is what the API shows: the meter of this direction, the counters of the link in both directions, and the rules and
+// interceptions of all links.
+type shownToxic struct {
+	meterReading
+	Link          string                 `json:"link"`
+	Stream        string                 `json:"stream"`
+	Counts        map[string]shownCounts `json:"counts"`
+	Unparsed      shownUnparsed          `json:"unparsed"`
+	Oversized     int64                  `json:"oversized_frames"`
+	Rules         map[string]shownRule   `json:"rules"`
+	Interceptions []shownInterception    `json:"interceptions"`
+	Forgotten     int64                  `json:"interceptions_forgotten"`
 }
 
 const (
@@ -121,17 +122,17 @@ func (k *Toxic) MarshalJSON() ([]byte, error) {
 	if k.link == nil {
 		return []byte("{}"), nil
 	}
-	rules, trips, forgotten := theBook.read()
-	return json.Marshal(kafkaReading{
-		Reading:   k.meter.read(),
-		Link:      k.link.name,
-		Stream:    k.stream,
-		Counts:    k.link.read(),
-		Unparsed:  Unparsed{k.link.raw.Load(), k.link.rawBytes.Load()},
-		Oversized: k.link.oversized.Load(),
-		Rules:     rules,
-		Trips:     trips,
-		Forgotten: forgotten,
+	rules, interceptions, forgotten := allRules.read()
+	return json.Marshal(shownToxic{
+		meterReading:  k.meter.read(),
+		Link:          k.link.name,
+		Stream:        k.stream,
+		Counts:        k.link.read(),
+		Unparsed:      shownUnparsed{k.link.raw.Load(), k.link.rawBytes.Load()},
+		Oversized:     k.link.oversized.Load(),
+		Rules:         rules,
+		Interceptions: interceptions,
+		Forgotten:     forgotten,
 	})
 }
 
@@ -144,7 +145,7 @@ func (k *Toxic) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	shown := []string{
-		"link", "stream", "rules", "counts", "unparsed", "oversized_frames", "trips", "trips_forgotten",
+		"link", "stream", "rules", "counts", "unparsed", "oversized_frames", "interceptions", "interceptions_forgotten",
 		"bytes", "chunks", "connections_opened", "connections_open",
 	}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
@@ -157,7 +158,7 @@ func (k *Toxic) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if rules, there := fields["rules"]; there {
-		if err := theBook.patch(rules); err != nil {
+		if err := allRules.patch(rules); err != nil {
 			return err
 		}
 	}
