@@ -115,8 +115,11 @@ var apis = [...]api{
 // The APIs whose bodies are looked into.
 const (
 	produce            = 0
+	fetch              = 1
+	metadata           = 3
 	controlledShutdown = 7
 	findCoordinator    = 10
+	heartbeat          = 12
 	apiVersions        = 18
 	initProducerID     = 22
 	addPartitionsToTxn = 24

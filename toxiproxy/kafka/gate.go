@@ -32,6 +32,9 @@ func (g *gate) judge(h *half, now time.Time) gateState {
 			break
 		}
 		outcome := g.interceptions[0].outcome(now)
+		if outcome == outcomeHeld && g.interceptions[0].action == actionAnswer && h.frame.gate != g { // its frame has come whole
+			outcome = h.answerFrame(g)
+		}
 		if outcome == outcomeHeld {
 			break
 		}
@@ -44,8 +47,14 @@ func (g *gate) judge(h *half, now time.Time) gateState {
 func (g *gate) pass(h *half, outcome string) {
 	settled := g.interceptions[:1]
 	switch outcome {
+	case outcomeAnswered: // is settled when the answer is given
+		g.state, g.interceptions = gateDrops, nil
+		return
 	case outcomeDropped:
 		g.state, settled = gateDrops, g.interceptions
+		if h.up {
+			h.forgets(g.correlation)
+		}
 	case outcomeClosed:
 		g.state, settled = gateCuts, g.interceptions
 	default:
@@ -84,6 +93,11 @@ func (i *interception) until() time.Time {
 // survives is whether the frame is delivered although its client has gone.
 func (g *gate) survives() bool {
 	return g.state == gateWaits && g.interceptions[0].action == actionLate
+}
+
+// gathers is whether a frame must come whole, however long it is, before the gate can be judged.
+func (g *gate) gathers() bool {
+	return g.state == gateWaits && g.interceptions[0].action == actionAnswer
 }
 
 // waitsFor is when the gate is to be judged again.

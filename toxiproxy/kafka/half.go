@@ -20,8 +20,9 @@ const (
 // Only its own Pipe touches it; an interrupt hands it to the next one, or to Cleanup.
 type half struct {
 	*connection
-	up    bool
-	meter *meter
+	up      bool
+	meter   *meter
+	replies <-chan struct{} // the connection's `replied`; nil upstream
 
 	queue    []entry
 	first    int
@@ -41,6 +42,9 @@ type entry struct {
 
 // step does the next thing; false: the Pipe is over.
 func (h *half) step(stub *toxics.ToxicStub) bool {
+	if !h.up && h.owed.Load() > 0 {
+		h.giveReplies()
+	}
 	g := h.settle()
 	switch {
 	case g != nil && g.state == gateCuts:
@@ -62,6 +66,8 @@ func (h *half) step(stub *toxics.ToxicStub) bool {
 		return false
 	case chunk := <-stub.Input:
 		h.receive(chunk)
+		return true
+	case <-h.replies:
 		return true
 	}
 }
@@ -183,7 +189,7 @@ func (h *half) wait(stub *toxics.ToxicStub, g *gate) bool {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	var input <-chan *stream.StreamChunk
-	if !h.ended && h.size < parkedBytes {
+	if !h.ended && (h.size < parkedBytes || g.gathers()) {
 		input = stub.Input
 	}
 	select {
@@ -237,6 +243,7 @@ func (h *half) close(stub *toxics.ToxicStub, outcome string) bool {
 	for _, t := range h.waiting() {
 		allRules.settle(t, outcome)
 	}
+	h.loseReplies(outcome)
 	h.queue, h.first, h.size = nil, 0, 0
 	stub.Close()
 	h.drain(stub)
@@ -282,10 +289,10 @@ func (h *half) cleanup(stub *toxics.ToxicStub) {
 			h.pop()
 		}
 	}
-	if h.ended || h.frame.swallows() {
+	owing := h.stopPairing() // first, so that no reply is kept after this
+	if h.ended || h.frame.swallows() || owing {
 		h.abandon(stub)
 	}
-	h.raw.Store(true) // the other half has nothing to pair with any more
 }
 
 // abandon is close, for one who cannot wait until the sender ends.
@@ -293,6 +300,7 @@ func (h *half) abandon(stub *toxics.ToxicStub) {
 	for _, t := range h.waiting() {
 		allRules.settle(t, outcomeClosed)
 	}
+	h.loseReplies(outcomeClosed)
 	h.queue, h.first = nil, 0
 	stub.Close()
 	go h.drain(stub)

@@ -47,7 +47,7 @@ type shownInterception struct {
 	ReleasedNs      int64  `json:"released_ns"` // when the outcome was settled, whichever it is
 	Outcome         string `json:"outcome"`
 	ClientGoneNs    int64  `json:"client_gone_ns"` // while the frame was held
-	AnsweredNs      int64  `json:"answered_ns"`    // when the broker's answer entered the link
+	AnsweredNs      int64  `json:"answered_ns"`    // when the answer entered the link, the broker's or the proxy's
 	ErrorCode       *int16 `json:"error_code"`     // of that answer
 }
 
@@ -59,12 +59,16 @@ const (
 	outcomeClosed     = "closed"
 	outcomeClientGone = "client gone"
 	outcomeMaxHold    = "max_hold" // delivered, because it was held for max_hold_ms
+
+	outcomeAnswered     = "answered"     // by the proxy, in the broker's place
+	outcomeUnanswerable = "unanswerable" // delivered, because no answer could be made to what it says
 )
 
 // interception is one that goes on; `shown` is changed under the lock of requestRules only.
 type interception struct {
 	rule   *rule
 	action string
+	code   int16 // of an answer
 	since  time.Time
 	shown  shownInterception
 }
@@ -152,15 +156,23 @@ func (a *requestRules) index() {
 	a.table.Store(made)
 }
 
-// intercept asks rules about a frame. The interceptions are in the order of their rules. sent is when the request came.
-func (a *requestRules) intercept(rules []*rule, frame shownInterception, sent time.Time) (interceptions []*interception) {
+// intercept asks rules about a frame. The interceptions are in the order of their rules. sent is when the request came; answerable
+// is whether rules count it that answer.
+func (a *requestRules) intercept(rules []*rule, frame shownInterception, sent time.Time, answerable bool) (interceptions []*interception) {
 	for _, r := range rules {
-		n, action := r.hits(frame.Link, frame.ClientID, frame.TransactionalID, sent)
-		if action == "" {
+		spec := r.now.Load()
+		if spec.Action == actionAnswer && !answerable {
 			continue
 		}
-		i := &interception{rule: r, action: action, since: time.Now(), shown: frame}
-		i.shown.Rule, i.shown.N, i.shown.Action = r.id, n, action
+		n, hit := r.hits(&spec.ruleSpec, frame.Link, frame.ClientID, frame.TransactionalID, sent)
+		if !hit {
+			continue
+		}
+		i := &interception{rule: r, action: spec.Action, since: time.Now(), shown: frame}
+		if spec.ErrorCode != nil {
+			i.code = *spec.ErrorCode
+		}
+		i.shown.Rule, i.shown.N, i.shown.Action = r.id, n, i.action
 		i.shown.InterceptedNs, i.shown.Outcome = i.since.UnixNano(), outcomeHeld
 		interceptions = append(interceptions, i)
 		a.keep(i)

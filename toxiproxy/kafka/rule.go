@@ -8,14 +8,16 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 )
 
 // What a rule does to the frame that it stops.
 const (
-	actionHold = "hold" // parked with all that is behind it, until released; it dies with its client
-	actionLate = "late" // held, but delivered although its sender has gone
+	actionHold   = "hold"   // parked with all that is behind it, until released; it dies with its client
+	actionLate   = "late"   // held, but delivered although its sender has gone
+	actionAnswer = "answer" // answered with an error code in the broker's place; see answer.go
 )
 
 const dayMs = 24 * 60 * 60 * 1000
@@ -45,6 +47,7 @@ type ruleSpec struct {
 	Action          string    `json:"action"`
 	MaxHoldMs       int64     `json:"max_hold_ms"`
 	Release         string    `json:"release"`
+	ErrorCode       *int16    `json:"error_code"` // of an answer
 }
 
 // shownRule is a rule as it is shown.
@@ -78,19 +81,15 @@ func (r *rule) change(spec ruleSpec) {
 	close(old.ended)
 }
 
-// hits counts a frame that the rule is about; there is an action when it is the rule's turn. A response counts when its request
-// came after the arming, so that "the response to the nth request" is what it says; a rule for all of them has no first one.
-func (r *rule) hits(link, client, transactional string, sent time.Time) (n int64, action string) {
-	spec := r.now.Load()
+// hits counts a frame that the rule is about, and is whether it is the rule's turn. A response counts when its request came after
+// the arming, so that "the response to the nth request" is what it says; a rule for all of them has no first one.
+func (r *rule) hits(spec *ruleSpec, link, client, transactional string, sent time.Time) (n int64, hit bool) {
 	if !spec.about(link, client, transactional) || (sent.Before(r.armed) && !spec.all()) {
-		return 0, ""
+		return 0, false
 	}
 	n = r.matched.Add(1)
 	due := n >= spec.Nth && (spec.Times == 0 || n-spec.Nth < spec.Times)
-	if !due || spec.Release != releaseNot {
-		return n, ""
-	}
-	return n, spec.Action
+	return n, due && spec.Release == releaseNot
 }
 
 func (s *ruleSpec) all() bool {
@@ -152,7 +151,8 @@ func specOf(fields map[string]json.RawMessage) (ruleSpec, error) {
 	places := map[string]any{
 		"links": &spec.Links, "api": &spec.API, "at": &spec.At, "nth": &spec.Nth, "times": &spec.Times,
 		"client_id": &spec.ClientID, "transactional_id": &spec.TransactionalID, "action": &spec.Action,
-		"max_hold_ms": &spec.MaxHoldMs, "release": &spec.Release, "matched": &matched,
+		"max_hold_ms": &spec.MaxHoldMs, "release": &spec.Release, "error_code": &spec.ErrorCode,
+		"matched": &matched,
 	}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		place, known := places[field]
@@ -168,6 +168,7 @@ func specOf(fields map[string]json.RawMessage) (ruleSpec, error) {
 
 // check says what is wrong, beginning with the field.
 func (s *ruleSpec) check() error {
+	answers := s.Action == actionAnswer
 	wrongs := []struct {
 		field, what string
 		wrong       bool
@@ -177,9 +178,15 @@ func (s *ruleSpec) check() error {
 		{"at", "is request or response", !slices.Contains([]string{atRequest, atResponse}, s.At)},
 		{"nth", "is 1 or more", s.Nth < 1},
 		{"times", "is 0 or more; 0 is all", s.Times < 0},
-		{"action", "is hold or late", !slices.Contains([]string{actionHold, actionLate}, s.Action)},
+		{"action", "is hold, late or answer", !slices.Contains([]string{actionHold, actionLate, actionAnswer}, s.Action)},
 		{"max_hold_ms", "is 1 to 86400000", s.MaxHoldMs < 1 || s.MaxHoldMs > dayMs},
 		{"release", `is "", deliver, drop or close`, !slices.Contains([]string{releaseNot, releaseDeliver, releaseDrop, releaseClose}, s.Release)},
+		{"api", "has no answer; the action answer is for " + answerableNames(), answers && answerers[s.API] == nil},
+		{"at", "is request for the action answer: the broker never sees what is answered", answers && s.At != atRequest},
+		{"release", "is for frames that are held, not for the action answer", answers && s.Release != releaseNot},
+		{"error_code", "is missing; the action answer needs one", answers && s.ErrorCode == nil},
+		{"error_code", "is for the action answer only", !answers && s.ErrorCode != nil},
+		{"error_code", "is -1, or 1 or more: 0 is no error", s.ErrorCode != nil && (*s.ErrorCode == 0 || *s.ErrorCode < -1)},
 		{"client_id", "is not a pattern of path.Match", !isPattern(s.ClientID)},
 		{"transactional_id", "is not a pattern of path.Match", !isPattern(s.TransactionalID)},
 	}
@@ -189,6 +196,15 @@ func (s *ruleSpec) check() error {
 		}
 	}
 	return nil
+}
+
+// answerableNames are the APIs that can be answered, in the order of their numbers.
+func answerableNames() string {
+	var names []string
+	for _, number := range slices.Sorted(maps.Keys(answerers)) {
+		names = append(names, apis[number].name)
+	}
+	return strings.Join(names, ", ")
 }
 
 func isPattern(text string) bool {

@@ -16,6 +16,7 @@ type framer struct {
 
 	paired bool // with the request that it answers, though more of its beginning is wanted
 	answer request
+	copied *copiedMetadata // of a Metadata answer that passes
 
 	client, transactional string // of the frame before: they are nearly always the same
 }
@@ -28,6 +29,9 @@ type found struct {
 	correlation   int32
 	interceptions []*interception // what stands before it
 }
+
+// isBetween is whether no frame is under way.
+func (f *framer) isBetween() bool { return f.left == 0 && len(f.head) == 0 }
 
 // passes is said when a frame whose beginning has not come is let go.
 func (f *framer) passes() { f.leaked = true }
@@ -62,6 +66,10 @@ type sorting struct {
 
 // begin looks at the beginning of a frame, and is true when that was enough.
 func (s *sorting) begin() bool {
+	if !s.up && s.owed.Load() > 0 && s.frame.isBetween() {
+		s.queue(s.at)
+		s.giveReplies()
+	}
 	f, data := &s.frame, s.chunk.Data[s.at:]
 	whole := len(f.head) == 0 // it begins in this chunk
 	if !whole {
@@ -87,6 +95,9 @@ func (s *sorting) begin() bool {
 	}
 	s.decide(seen)
 	f.left = seen.total - len(f.head)
+	if f.copied != nil {
+		f.copied.frame = append(f.copied.frame, f.head...)
+	}
 	f.head, f.leaked, f.paired = f.head[:0], false, false
 	return true
 }
@@ -134,6 +145,13 @@ func (s *sorting) decide(seen found) {
 func (s *sorting) pass() {
 	f := &s.frame
 	n := min(f.left, len(s.chunk.Data)-s.at)
+	if f.copied != nil {
+		f.copied.frame = append(f.copied.frame, s.chunk.Data[s.at:s.at+n]...)
+		if n == f.left {
+			s.link.keepBrokers(f.copied)
+			f.copied = nil
+		}
+	}
 	s.at, f.left = s.at+n, f.left-n
 	if f.left == 0 && f.gate != nil {
 		s.queue(s.at)
@@ -183,7 +201,7 @@ func (h *half) request(data []byte, arrived time.Time) found {
 		arrived:       arrived,
 	}
 	if rules := allRules.table.Load(); rules != nil && len(rules.requests[r.api]) > 0 && !h.frame.leaked {
-		r.interceptions = allRules.intercept(rules.requests[r.api], h.connection.frame(&r, atRequest), r.arrived)
+		r.interceptions = allRules.intercept(rules.requests[r.api], h.connection.frame(&r, atRequest), r.arrived, h.answerable(&header))
 		seen.interceptions = r.interceptions
 	}
 	if !header.silent {
@@ -226,9 +244,12 @@ func (h *half) response(data []byte) found {
 	counts := &h.link.counts[r.api]
 	counts.responses.Add(1)
 	counts.bytes.Add(int64(total))
+	if r.api == metadata && total <= maxMetadata {
+		h.frame.copied = &copiedMetadata{version: r.version}
+	}
 	interceptions := r.interceptions
 	if rules := allRules.table.Load(); rules != nil && len(rules.responses[r.api]) > 0 && !h.frame.leaked {
-		seen.interceptions = allRules.intercept(rules.responses[r.api], h.connection.frame(&r, atResponse), r.arrived)
+		seen.interceptions = allRules.intercept(rules.responses[r.api], h.connection.frame(&r, atResponse), r.arrived, false)
 		interceptions = append(interceptions, seen.interceptions...)
 	}
 	h.answer(interceptions, code, known)

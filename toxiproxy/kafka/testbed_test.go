@@ -80,6 +80,7 @@ type fixture struct {
 type broker struct {
 	listener net.Listener
 	code     int16
+	respond  func(header) []byte // the response, if it is not the usual one
 
 	mu    sync.Mutex
 	got   [][]byte
@@ -152,9 +153,14 @@ func (b *broker) serve(connection net.Conn) {
 			b.got = append(b.got, frame)
 		}
 		b.mu.Unlock()
-		if ok && !parsed.silent {
-			connection.Write(response(parsed.api, parsed.version, parsed.correlation, b.code))
+		if !ok || parsed.silent {
+			continue
 		}
+		answer := response(parsed.api, parsed.version, parsed.correlation, b.code)
+		if b.respond != nil {
+			answer = b.respond(parsed)
+		}
+		connection.Write(answer)
 	}
 }
 
@@ -211,7 +217,7 @@ func endTxnFrame(correlation int32, client, transactional string) []byte {
 
 func transactionalFrame(number, version int16, correlation int32, client, transactional string) []byte {
 	return requestFrame(number, version, correlation, client, func(data []byte) []byte {
-		return append(text(data, transactional, isFlexible(number, version)), make([]byte, 11)...)
+		return append(text(data, transactional, isFlexible(number, version)), make([]byte, 12)...) // producer id, epoch, committed, no tags
 	})
 }
 

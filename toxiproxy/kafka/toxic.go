@@ -99,7 +99,8 @@ func (k *Toxic) newHalf() *half {
 		c = newConnection(k.link)
 		c.isRaw()
 	}
-	return &half{connection: c}
+	c.paired.Store(true)
+	return &half{connection: c, replies: c.replied}
 }
 
 // GetBufferSize is in chunks: with some room, the reader before it need not wait for it at every chunk, which benchmarks/link.py sees.
