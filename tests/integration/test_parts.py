@@ -170,7 +170,7 @@ def test_the_server_refuses_addresses_that_others_can_reach(parts: Parts, host: 
     )
 
     assert answer.returncode == 1
-    assert answer.stderr == f"toxiproxy: {host} is no loopback address; -allow-non-loopback permits it\n"
+    assert answer.stderr == f"toxiproxy: {host} is not a loopback address; -allow-non-loopback permits it\n"
 
 
 def test_an_archive_is_used_and_a_wrong_class_path_is_silent(parts: Parts) -> None:

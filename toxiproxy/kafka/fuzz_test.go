@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"bytes"
@@ -7,14 +7,16 @@ import (
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2/stream"
+
+	"kafka-spark-chaos/toxiproxy/internal/testbed"
 )
 
 func chunkOf(data []byte) *stream.StreamChunk {
 	return &stream.StreamChunk{Data: data, Timestamp: time.Now()}
 }
 
-// passed is what a half lets through of bytes that come in chunks of these lengths, over and over.
-func passed(h *half, data, lengths []byte) []byte {
+// passed is what a half lets through of bytes that come in chunks of these lengths, over and over, when the rule "fuzz" lets go.
+func passed(h *half, data, lengths []byte, release string) []byte {
 	for i := 0; len(data) > 0; i++ {
 		n := len(data)
 		if len(lengths) > 0 {
@@ -22,6 +24,9 @@ func passed(h *half, data, lengths []byte) []byte {
 		}
 		h.sort(chunkOf(data[:n:n]))
 		data = data[n:]
+	}
+	if release != "" {
+		allRules.patch(json.RawMessage(`{"fuzz": {"release": "` + release + `"}}`))
 	}
 	h.ended = true
 	var out []byte
@@ -49,16 +54,19 @@ func FuzzPassesAnything(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 9, 0, 26, 0, 3, 0, 0, 0, 1, 0xff, 0xff}, []byte{0})
 	f.Add([]byte{0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, []byte{2})
 	f.Fuzz(func(t *testing.T, data, lengths []byte) {
-		for _, rules := range []string{"null", `{"fuzz": {"api": "EndTxn", "times": 0, "action": "count"}, "fuzz2": {"api": "Produce", "times": 0, "action": "hold", "release": "deliver"}}`} {
-			must(t, theBook.patch(json.RawMessage(rules)))
+		for _, release := range []string{"", "deliver"} {
 			c := newConnection(new(link))
 			for _, h := range []*half{{connection: c, up: true}, {connection: c}} {
-				if got := passed(h, data, lengths); !bytes.Equal(got, data) {
+				testbed.Must(t, allRules.patch(json.RawMessage("null")))
+				if release != "" {
+					testbed.Must(t, allRules.patch(json.RawMessage(`{"fuzz": {"api": "EndTxn", "times": 0, "action": "hold"}, "fuzz2": {"api": "Produce", "times": 0, "action": "hold", "release": "deliver"}}`)))
+				}
+				if got := passed(h, data, lengths, release); !bytes.Equal(got, data) {
 					t.Fatalf("%d bytes of %d came out, or others", len(got), len(data))
 				}
 			}
 		}
-		must(t, theBook.patch(json.RawMessage("null")))
+		testbed.Must(t, allRules.patch(json.RawMessage("null")))
 	})
 }
 
@@ -70,13 +78,13 @@ func FuzzDropsOnlyItsFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, lengths []byte, nth uint8) {
 		frames := [][]byte{endTxnFrame(1, "a", "t"), produceFrame(2, 1, 300), endTxnFrame(3, "a", "t"), produceFrame(4, 1, 0), endTxnFrame(5, "b", "u")}
 		n := int(nth%3) + 1
-		rule, err := json.Marshal(map[string]any{"fuzz": map[string]any{"api": "EndTxn", "action": "drop", "nth": n}})
-		must(t, err)
-		must(t, theBook.patch(json.RawMessage("null")))
-		must(t, theBook.patch(rule))
-		defer theBook.patch(json.RawMessage("null"))
+		rule, err := json.Marshal(map[string]any{"fuzz": map[string]any{"api": "EndTxn", "action": "hold", "nth": n}})
+		testbed.Must(t, err)
+		testbed.Must(t, allRules.patch(json.RawMessage("null")))
+		testbed.Must(t, allRules.patch(rule))
+		defer allRules.patch(json.RawMessage("null"))
 		h := &half{connection: newConnection(new(link)), up: true}
-		got := passed(h, bytes.Join(frames, nil), lengths)
+		got := passed(h, bytes.Join(frames, nil), lengths, "drop")
 		want := bytes.Join(append(append([][]byte{}, frames[:2*n-2]...), frames[2*n-1:]...), nil)
 		if !bytes.Equal(got, want) {
 			t.Fatalf("%d bytes came out, want %d", len(got), len(want))

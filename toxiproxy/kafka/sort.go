@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"time"
@@ -16,18 +16,22 @@ type framer struct {
 
 	paired bool // with the request that it answers, though more of its beginning is wanted
 	answer request
+	copied *copiedMetadata // of a Metadata answer that passes
 
 	client, transactional string // of the frame before: they are nearly always the same
 }
 
 // found is what the beginning of a frame tells.
 type found struct {
-	total       int
-	need        int // more of the beginning, before anything else is known
-	ok          bool
-	correlation int32
-	trips       []*trip // what stands before it
+	total         int
+	need          int // more of the beginning, before anything else is known
+	ok            bool
+	correlation   int32
+	interceptions []*interception // what stands before it
 }
+
+// isBetween is whether no frame is under way.
+func (f *framer) isBetween() bool { return f.left == 0 && len(f.head) == 0 }
 
 // passes is said when a frame whose beginning has not come is let go.
 func (f *framer) passes() { f.leaked = true }
@@ -62,6 +66,10 @@ type sorting struct {
 
 // begin looks at the beginning of a frame, and is true when that was enough.
 func (s *sorting) begin() bool {
+	if !s.up && s.owed.Load() > 0 && s.frame.isBetween() {
+		s.queue(s.at)
+		s.giveReplies()
+	}
 	f, data := &s.frame, s.chunk.Data[s.at:]
 	whole := len(f.head) == 0 // it begins in this chunk
 	if !whole {
@@ -87,6 +95,9 @@ func (s *sorting) begin() bool {
 	}
 	s.decide(seen)
 	f.left = seen.total - len(f.head)
+	if f.copied != nil {
+		f.copied.frame = append(f.copied.frame, f.head...)
+	}
 	f.head, f.leaked, f.paired = f.head[:0], false, false
 	return true
 }
@@ -97,7 +108,7 @@ func (s *sorting) giveUp() {
 	s.link.rawBytes.Add(int64(len(f.head)))
 	f.head = nil
 	if f.gate != nil {
-		f.gate.state = gateWaits // for no trips
+		f.gate.state = gateWaits // for no interceptions
 	}
 	s.isRaw()
 }
@@ -105,7 +116,7 @@ func (s *sorting) giveUp() {
 // undecided keeps a frame that has only begun to come, if there are rules that might be about it.
 func (s *sorting) undecided() {
 	f := &s.frame
-	if theBook.table.Load() == nil {
+	if allRules.table.Load() == nil {
 		f.leaked = true
 	} else {
 		s.queue(s.at)
@@ -115,18 +126,18 @@ func (s *sorting) undecided() {
 	s.at = len(s.chunk.Data)
 }
 
-// decide puts the trips before the frame.
+// decide puts the interceptions before the frame.
 func (s *sorting) decide(seen found) {
 	f := &s.frame
 	if f.gate == nil {
-		if len(seen.trips) == 0 {
+		if len(seen.interceptions) == 0 {
 			return
 		}
 		s.queue(s.at)
 		f.gate = new(gate)
 	}
 	if f.gate.state == gateUndecided {
-		f.gate.state, f.gate.trips, f.gate.correlation = gateWaits, seen.trips, seen.correlation
+		f.gate.state, f.gate.interceptions, f.gate.correlation = gateWaits, seen.interceptions, seen.correlation
 	}
 }
 
@@ -134,6 +145,13 @@ func (s *sorting) decide(seen found) {
 func (s *sorting) pass() {
 	f := &s.frame
 	n := min(f.left, len(s.chunk.Data)-s.at)
+	if f.copied != nil {
+		f.copied.frame = append(f.copied.frame, s.chunk.Data[s.at:s.at+n]...)
+		if n == f.left {
+			s.link.keepBrokers(f.copied)
+			f.copied = nil
+		}
+	}
 	s.at, f.left = s.at+n, f.left-n
 	if f.left == 0 && f.gate != nil {
 		s.queue(s.at)
@@ -158,7 +176,7 @@ func (h *half) look(data []byte, arrived time.Time) found {
 	if h.up {
 		return h.request(data, arrived)
 	}
-	return h.response(data, arrived)
+	return h.response(data)
 }
 
 func (h *half) request(data []byte, arrived time.Time) found {
@@ -182,18 +200,14 @@ func (h *half) request(data []byte, arrived time.Time) found {
 		transactional: same(&h.frame.transactional, header.transactional),
 		arrived:       arrived,
 	}
-	if rules := theBook.table.Load(); rules != nil && len(rules.requests[r.api]) > 0 && !h.frame.leaked {
-		seen.trips, r.trips = theBook.tripped(rules.requests[r.api], h.connection.frame(&r, atRequest), r.arrived)
+	if rules := allRules.table.Load(); rules != nil && len(rules.requests[r.api]) > 0 && !h.frame.leaked {
+		r.interceptions = allRules.intercept(rules.requests[r.api], h.connection.frame(&r, atRequest), r.arrived, h.answerable(&header))
+		seen.interceptions = r.interceptions
 	}
-	if !header.silent && !neverArrives(seen.trips) {
+	if !header.silent {
 		h.sent(r)
 	}
 	return seen
-}
-
-// neverArrives is whether the first trip swallows the frame.
-func neverArrives(trips []*trip) bool {
-	return len(trips) > 0 && !parks(trips[0].action)
 }
 
 // same is the text as a string, which is made only when the text is not the one before.
@@ -204,7 +218,7 @@ func same(before *string, text []byte) string {
 	return *before
 }
 
-func (h *half) response(data []byte, arrived time.Time) found {
+func (h *half) response(data []byte) found {
 	correlation, total, need, ok := parseResponse(data)
 	seen := found{total: total, need: need, ok: ok, correlation: correlation}
 	if !ok || need > 0 {
@@ -227,30 +241,27 @@ func (h *half) response(data []byte, arrived time.Time) found {
 		h.link.oversized.Add(1)
 		return seen
 	}
-	h.count(&r, total, arrived)
-	trips := r.trips
-	if rules := theBook.table.Load(); rules != nil && len(rules.responses[r.api]) > 0 && !h.frame.leaked {
-		var all []*trip
-		seen.trips, all = theBook.tripped(rules.responses[r.api], h.connection.frame(&r, atResponse), r.arrived)
-		trips = append(trips, all...)
-	}
-	h.answer(trips, code, known)
-	return seen
-}
-
-func (h *half) count(r *request, total int, arrived time.Time) {
 	counts := &h.link.counts[r.api]
 	counts.responses.Add(1)
 	counts.bytes.Add(int64(total))
-	counts.took(arrived.Sub(r.arrived))
+	if r.api == metadata && total <= maxMetadata {
+		h.frame.copied = &copiedMetadata{version: r.version}
+	}
+	interceptions := r.interceptions
+	if rules := allRules.table.Load(); rules != nil && len(rules.responses[r.api]) > 0 && !h.frame.leaked {
+		seen.interceptions = allRules.intercept(rules.responses[r.api], h.connection.frame(&r, atResponse), r.arrived, false)
+		interceptions = append(interceptions, seen.interceptions...)
+	}
+	h.answer(interceptions, code, known)
+	return seen
 }
 
-// answer is told to the trips of the request, and to its half, which may be waiting to close.
-func (h *half) answer(trips []*trip, code int16, known bool) {
-	if len(trips) == 0 {
+// answer is told to the interceptions of the request, and to its half, which may be waiting to close.
+func (h *half) answer(interceptions []*interception, code int16, known bool) {
+	if len(interceptions) == 0 {
 		return
 	}
-	theBook.answered(trips, code, known)
+	allRules.answered(interceptions, code, known)
 	select {
 	case h.answered <- struct{}{}:
 	default:

@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"encoding/json"
@@ -115,8 +115,11 @@ var apis = [...]api{
 // The APIs whose bodies are looked into.
 const (
 	produce            = 0
+	fetch              = 1
+	metadata           = 3
 	controlledShutdown = 7
 	findCoordinator    = 10
+	heartbeat          = 12
 	apiVersions        = 18
 	initProducerID     = 22
 	addPartitionsToTxn = 24
@@ -148,5 +151,5 @@ func (n *apiNumber) UnmarshalJSON(data []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s is no API of Kafka's", data)
+	return fmt.Errorf("%s is not an API of Kafka", data)
 }

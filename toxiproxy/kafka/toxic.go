@@ -1,4 +1,5 @@
-package main
+// Package kafka has the toxic that sees the frames of Kafka's protocol on a link, and the rules about them.
+package kafka
 
 import (
 	"bytes"
@@ -12,13 +13,13 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 )
 
-// Kafka sees the frames of Kafka's protocol in one direction of a link: it counts them, and a rule can hold, drop, delay or
-// count the nth of them, or close its connection. It is also the link's meter.
+// Toxic sees the frames of Kafka's protocol in one direction of a link: it counts them, and a rule can hold the nth of
+// them, and then deliver or drop it or close its connection. It is also the link's meter.
 //
 //	client ──▶ noop ──▶ kafka ──▶ (toxics added later) ──▶ broker
 //	                      │ requests: api, version, correlation id, client id, transactional id
 //	                      ▼
-//	           connection: requests without an answer          theBook: rules and trips of all links
+//	           connection: requests without an answer          allRules: rules and interceptions of all links
 //	                      ▲
 //	                      │ responses: correlation id
 //	client ◀── (…) ◀── kafka ◀── noop ◀── broker
@@ -27,23 +28,24 @@ import (
 // before its downstream half (proxy.go), which is how the halves find each other.
 //
 // Frames are never gathered: what is known of one is its beginning, and the rest passes as it comes.
-type Kafka struct {
+type Toxic struct {
 	link   *link // nil until constructed
 	stream string
 	meter  meter
 }
 
-// kafkaReading is what the API shows: the meter of this direction, the counters of the link, in both directions, and the whole book.
-type kafkaReading struct {
-	Reading
-	Link      string            `json:"link"`
-	Stream    string            `json:"stream"`
-	Counts    map[string]Counts `json:"counts"`
-	Unparsed  Unparsed          `json:"unparsed"`
-	Oversized int64             `json:"oversized_frames"`
-	Rules     map[string]Rule   `json:"rules"`
-	Trips     []Trip            `json:"trips"`
-	Forgotten int64             `json:"trips_forgotten"`
+// shownToxic is what the API shows: the meter of this direction, the counters of the link in both directions, and the rules and
+// interceptions of all links.
+type shownToxic struct {
+	meterReading
+	Link          string                 `json:"link"`
+	Stream        string                 `json:"stream"`
+	Counts        map[string]shownCounts `json:"counts"`
+	Unparsed      shownUnparsed          `json:"unparsed"`
+	Oversized     int64                  `json:"oversized_frames"`
+	Rules         map[string]shownRule   `json:"rules"`
+	Interceptions []shownInterception    `json:"interceptions"`
+	Forgotten     int64                  `json:"interceptions_forgotten"`
 }
 
 const (
@@ -72,14 +74,14 @@ func linkOf(name, stream string) *link {
 }
 
 // NewState makes one half of a connection.
-func (k *Kafka) NewState() interface{} {
+func (k *Toxic) NewState() interface{} {
 	h := k.newHalf()
 	h.meter = &k.meter
 	k.meter.opened.Add(1)
 	return h
 }
 
-func (k *Kafka) newHalf() *half {
+func (k *Toxic) newHalf() *half {
 	if k.link == nil { // constructed without attributes
 		c := newConnection(new(link))
 		c.isRaw()
@@ -97,53 +99,54 @@ func (k *Kafka) newHalf() *half {
 		c = newConnection(k.link)
 		c.isRaw()
 	}
-	return &half{connection: c}
+	c.paired.Store(true)
+	return &half{connection: c, replies: c.replied}
 }
 
 // GetBufferSize is in chunks: with some room, the reader before it need not wait for it at every chunk, which benchmarks/link.py sees.
-func (k *Kafka) GetBufferSize() int { return 16 }
+func (k *Toxic) GetBufferSize() int { return 16 }
 
 // Pipe passes on what comes, but for what a rule says. It heeds an interrupt whatever it waits for, and keeps what it holds.
-func (k *Kafka) Pipe(stub *toxics.ToxicStub) {
+func (k *Toxic) Pipe(stub *toxics.ToxicStub) {
 	h := stub.State.(*half)
 	for h.step(stub) {
 	}
 }
 
 // Cleanup passes on what is held when the toxic itself is taken away.
-func (k *Kafka) Cleanup(stub *toxics.ToxicStub) {
+func (k *Toxic) Cleanup(stub *toxics.ToxicStub) {
 	stub.State.(*half).cleanup(stub)
 }
 
 // MarshalJSON is the read-back channel.
-func (k *Kafka) MarshalJSON() ([]byte, error) {
+func (k *Toxic) MarshalJSON() ([]byte, error) {
 	if k.link == nil {
 		return []byte("{}"), nil
 	}
-	rules, trips, forgotten := theBook.read()
-	return json.Marshal(kafkaReading{
-		Reading:   k.meter.read(),
-		Link:      k.link.name,
-		Stream:    k.stream,
-		Counts:    k.link.read(),
-		Unparsed:  Unparsed{k.link.raw.Load(), k.link.rawBytes.Load()},
-		Oversized: k.link.oversized.Load(),
-		Rules:     rules,
-		Trips:     trips,
-		Forgotten: forgotten,
+	rules, interceptions, forgotten := allRules.read()
+	return json.Marshal(shownToxic{
+		meterReading:  k.meter.read(),
+		Link:          k.link.name,
+		Stream:        k.stream,
+		Counts:        k.link.read(),
+		Unparsed:      shownUnparsed{k.link.raw.Load(), k.link.rawBytes.Load()},
+		Oversized:     k.link.oversized.Load(),
+		Rules:         rules,
+		Interceptions: interceptions,
+		Forgotten:     forgotten,
 	})
 }
 
 // UnmarshalJSON constructs the toxic, from its link and stream, or changes the rules; what is only shown is ignored.
 //
 // The server answers 400 with the error, and then nothing was changed.
-func (k *Kafka) UnmarshalJSON(data []byte) error {
+func (k *Toxic) UnmarshalJSON(data []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return err
 	}
 	shown := []string{
-		"link", "stream", "rules", "counts", "unparsed", "oversized_frames", "trips", "trips_forgotten",
+		"link", "stream", "rules", "counts", "unparsed", "oversized_frames", "interceptions", "interceptions_forgotten",
 		"bytes", "chunks", "connections_opened", "connections_open",
 	}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
@@ -156,7 +159,7 @@ func (k *Kafka) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if rules, there := fields["rules"]; there {
-		if err := theBook.patch(rules); err != nil {
+		if err := allRules.patch(rules); err != nil {
 			return err
 		}
 	}
@@ -167,7 +170,7 @@ func (k *Kafka) UnmarshalJSON(data []byte) error {
 }
 
 // identity is the link and the stream, which a toxic has from its construction and keeps.
-func (k *Kafka) identity(data []byte) (name, stream string, err error) {
+func (k *Toxic) identity(data []byte) (name, stream string, err error) {
 	given := struct{ Link, Stream *string }{}
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&given); err != nil {
 		return "", "", err

@@ -1,6 +1,7 @@
-package main
+package kafka
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,10 @@ type connection struct {
 	clientGone chan struct{} // closed when the client's bytes have ended
 	brokerGone chan struct{}
 	cut        chan struct{} // closed when a rule ends the connection
-	answered   chan struct{} // told of answers to requests that a rule hit
+	answered   chan struct{} // receives when a request that a rule has stopped is answered
+	replied    chan struct{} // receives when there is a reply to give
+	owed       atomic.Int32  // replies that are not given yet
+	paired     atomic.Bool   // there is a downstream half, which can give replies
 	cutting    sync.Once
 
 	mu         sync.Mutex
@@ -31,7 +35,8 @@ type request struct {
 	correlation           int32
 	client, transactional string
 	arrived               time.Time
-	trips                 []*trip
+	interceptions         []*interception
+	reply                 *reply // nil as long as it is the broker who will answer
 }
 
 func newConnection(l *link) *connection {
@@ -42,6 +47,7 @@ func newConnection(l *link) *connection {
 		brokerGone: make(chan struct{}),
 		cut:        make(chan struct{}),
 		answered:   make(chan struct{}, 1),
+		replied:    make(chan struct{}, 1),
 	}
 }
 
@@ -49,6 +55,7 @@ func newConnection(l *link) *connection {
 func (c *connection) isRaw() {
 	if !c.raw.Swap(true) {
 		c.link.raw.Add(1)
+		c.loseReplies(outcomeDropped) // there are no frames any more to put them between
 	}
 }
 
@@ -65,6 +72,7 @@ func (c *connection) sent(r request) {
 		c.first = 0
 	}
 	if len(c.unanswered)-c.first == maxUnanswered {
+		c.loseReply(&c.unanswered[c.first], outcomeDropped)
 		c.first++
 	}
 	c.unanswered = append(c.unanswered, r)
@@ -78,13 +86,33 @@ func (c *connection) answers(correlation int32) (request, bool) {
 		if c.unanswered[i].correlation != correlation {
 			continue
 		}
-		found := c.unanswered[i]
-		if c.first = i + 1; c.first == len(c.unanswered) {
-			c.unanswered, c.first = c.unanswered[:0], 0
+		for skipped := c.first; skipped < i; skipped++ {
+			c.loseReply(&c.unanswered[skipped], outcomeDropped)
 		}
+		found := c.unanswered[i]
+		c.takenTo(i + 1)
 		return found, true
 	}
 	return request{}, false
+}
+
+// takenTo forgets the requests before an index.
+func (c *connection) takenTo(first int) {
+	if c.first = first; c.first == len(c.unanswered) {
+		c.unanswered, c.first = c.unanswered[:0], 0
+	}
+}
+
+// forgets a request that the broker will not see: those behind it wait no longer for its answer.
+func (c *connection) forgets(correlation int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := c.first; i < len(c.unanswered); i++ {
+		if c.unanswered[i].correlation == correlation {
+			c.unanswered = slices.Delete(c.unanswered, i, i+1)
+			return
+		}
+	}
 }
 
 // awaits is whether a request has no answer yet.
@@ -99,9 +127,9 @@ func (c *connection) awaits(correlation int32) bool {
 	return false
 }
 
-// frame is what a trip tells about the request, or its answer.
-func (c *connection) frame(r *request, at string) Trip {
-	return Trip{
+// frame is what an interception shows of the request, or of its answer.
+func (c *connection) frame(r *request, at string) shownInterception {
+	return shownInterception{
 		Link:            c.link.name,
 		Connection:      c.number,
 		API:             apis[r.api].name,

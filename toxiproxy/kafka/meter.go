@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"sync/atomic"
@@ -17,8 +17,8 @@ type meter struct {
 	ended  atomic.Int64
 }
 
-// Reading is what a meter shows.
-type Reading struct {
+// meterReading is what a meter shows.
+type meterReading struct {
 	Bytes             int64 `json:"bytes"`
 	Chunks            int64 `json:"chunks"`
 	ConnectionsOpened int64 `json:"connections_opened"`
@@ -37,9 +37,9 @@ func (m *meter) took(chunk *stream.StreamChunk) {
 
 // read is the count so far. A connection is open until its sender's close has come through: one that a removed `blackhole` cut
 // while a chunk was under way stays counted, because the stock server ends it without telling the toxics before it.
-func (m *meter) read() Reading {
+func (m *meter) read() meterReading {
 	ended, opened := m.ended.Load(), m.opened.Load() // in this order, or a connection that opens and ends between would count -1
-	return Reading{
+	return meterReading{
 		Bytes:             m.bytes.Load(),
 		Chunks:            m.chunks.Load(),
 		ConnectionsOpened: opened,

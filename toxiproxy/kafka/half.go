@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"time"
@@ -20,8 +20,9 @@ const (
 // Only its own Pipe touches it; an interrupt hands it to the next one, or to Cleanup.
 type half struct {
 	*connection
-	up    bool
-	meter *meter
+	up      bool
+	meter   *meter
+	replies <-chan struct{} // the connection's `replied`; nil upstream
 
 	queue    []entry
 	first    int
@@ -41,6 +42,9 @@ type entry struct {
 
 // step does the next thing; false: the Pipe is over.
 func (h *half) step(stub *toxics.ToxicStub) bool {
+	if !h.up && h.owed.Load() > 0 {
+		h.giveReplies()
+	}
 	g := h.settle()
 	switch {
 	case g != nil && g.state == gateCuts:
@@ -62,6 +66,8 @@ func (h *half) step(stub *toxics.ToxicStub) bool {
 		return false
 	case chunk := <-stub.Input:
 		h.receive(chunk)
+		return true
+	case <-h.replies:
 		return true
 	}
 }
@@ -117,7 +123,7 @@ func (h *half) receive(chunk *stream.StreamChunk) {
 		return
 	}
 	for _, t := range h.waiting() {
-		theBook.clientGone(t)
+		allRules.clientGone(t)
 	}
 }
 
@@ -183,7 +189,7 @@ func (h *half) wait(stub *toxics.ToxicStub, g *gate) bool {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	var input <-chan *stream.StreamChunk
-	if !h.ended && h.size < parkedBytes {
+	if !h.ended && (h.size < parkedBytes || g.gathers()) {
 		input = stub.Input
 	}
 	select {
@@ -235,8 +241,9 @@ func (h *half) linger(stub *toxics.ToxicStub) bool {
 // reader would wait for ever.
 func (h *half) close(stub *toxics.ToxicStub, outcome string) bool {
 	for _, t := range h.waiting() {
-		theBook.settle(t, outcome)
+		allRules.settle(t, outcome)
 	}
+	h.loseReplies(outcome)
 	h.queue, h.first, h.size = nil, 0, 0
 	stub.Close()
 	h.drain(stub)
@@ -252,13 +259,13 @@ func (h *half) drain(stub *toxics.ToxicStub) {
 	}
 }
 
-// waiting are the trips in the queue that are not settled.
-func (h *half) waiting() (waiting []*trip) {
+// waiting are the interceptions in the queue that are not settled.
+func (h *half) waiting() (waiting []*interception) {
 	var last *gate
 	for _, e := range h.queue[h.first:] {
 		if e.gate != nil && e.gate != last {
 			last = e.gate
-			waiting = append(waiting, e.gate.trips...)
+			waiting = append(waiting, e.gate.interceptions...)
 		}
 	}
 	return waiting
@@ -282,17 +289,18 @@ func (h *half) cleanup(stub *toxics.ToxicStub) {
 			h.pop()
 		}
 	}
-	if h.ended || h.frame.swallows() {
+	owing := h.stopPairing() // first, so that no reply is kept after this
+	if h.ended || h.frame.swallows() || owing {
 		h.abandon(stub)
 	}
-	h.raw.Store(true) // the other half has nothing to pair with any more
 }
 
 // abandon is close, for one who cannot wait until the sender ends.
 func (h *half) abandon(stub *toxics.ToxicStub) {
 	for _, t := range h.waiting() {
-		theBook.settle(t, outcomeClosed)
+		allRules.settle(t, outcomeClosed)
 	}
+	h.loseReplies(outcomeClosed)
 	h.queue, h.first = nil, 0
 	stub.Close()
 	go h.drain(stub)

@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"bytes"
@@ -16,12 +16,60 @@ import (
 	"time"
 
 	"github.com/Shopify/toxiproxy/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
+	"github.com/Shopify/toxiproxy/v2/stream"
+	"github.com/Shopify/toxiproxy/v2/toxics"
+
+	"kafka-spark-chaos/toxiproxy/internal/testbed"
 )
 
-// testbed is a Toxiproxy with links to a broker each, and its API over HTTP.
-type testbed struct {
+func init() {
+	toxics.Register("kafka", new(Toxic))
+	toxics.Register("passing", new(passing))
+}
+
+// passing is a neighbour that heeds an interrupt whatever it does. The stock toxics block on their output, and so their removal
+// from a connection whose receiver has died would never end.
+type passing struct{}
+
+type passingState struct{ chunk *stream.StreamChunk }
+
+func (*passing) NewState() interface{} { return new(passingState) }
+
+func (*passing) Pipe(stub *toxics.ToxicStub) {
+	state := stub.State.(*passingState)
+	for {
+		input, output := stub.Input, stub.Output
+		if state.chunk == nil {
+			output = nil
+		} else {
+			input = nil
+		}
+		select {
+		case <-stub.Interrupt:
+			return
+		case output <- state.chunk:
+			state.chunk = nil
+		case state.chunk = <-input:
+			if state.chunk == nil {
+				stub.Close()
+				return
+			}
+		}
+	}
+}
+
+func (*passing) Cleanup(stub *toxics.ToxicStub) {
+	if state := stub.State.(*passingState); state.chunk != nil && stub.WriteOutput(state.chunk, time.Second) != nil {
+		stub.Close()
+		go func() {
+			for range stub.Input {
+			}
+		}()
+	}
+}
+
+// fixture is a Toxiproxy with links to a broker each, and its API over HTTP.
+type fixture struct {
 	t       *testing.T
 	api     string
 	proxies map[string]*toxiproxy.Proxy
@@ -32,28 +80,28 @@ type testbed struct {
 type broker struct {
 	listener net.Listener
 	code     int16
+	respond  func(header) []byte // the response, if it is not the usual one
 
 	mu    sync.Mutex
 	got   [][]byte
 	ended int // connections whose client's side ended
 }
 
-func newTestbed(t *testing.T, names ...string) *testbed {
+func newFixture(t *testing.T, names ...string) *fixture {
 	t.Helper()
-	registerToxics()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
+	server := testbed.NewServer()
 	api := httptest.NewServer(server.Routes())
-	bed := &testbed{t, api.URL, make(map[string]*toxiproxy.Proxy), make(map[string]*broker)}
+	bed := &fixture{t, api.URL, make(map[string]*toxiproxy.Proxy), make(map[string]*broker)}
 	t.Cleanup(func() {
-		must(t, theBook.patch(json.RawMessage("null")))
-		theBook.mu.Lock()
-		defer theBook.mu.Unlock()
-		theBook.trips, theBook.forgotten = nil, 0
+		testbed.Must(t, allRules.patch(json.RawMessage("null")))
+		allRules.mu.Lock()
+		defer allRules.mu.Unlock()
+		allRules.interceptions, allRules.forgotten = nil, 0
 		api.Close()
 	})
 	book := toxiproxy.NewProxy(server, theArm, "127.0.0.1:0", "127.0.0.1:0")
-	must(t, server.Collection.Add(book, false))
-	addKafka(t, book, theArm, up)
+	testbed.Must(t, server.Collection.Add(book, false))
+	testbed.AddKafka(t, book, theArm, up)
 	for _, name := range names {
 		bed.brokers[name] = startBroker(t)
 		bed.add(server, name, bed.brokers[name].listener.Addr().String())
@@ -61,12 +109,12 @@ func newTestbed(t *testing.T, names ...string) *testbed {
 	return bed
 }
 
-func (b *testbed) add(server *toxiproxy.ApiServer, name, upstream string) {
+func (b *fixture) add(server *toxiproxy.ApiServer, name, upstream string) {
 	b.t.Helper()
 	proxy := toxiproxy.NewProxy(server, name, "127.0.0.1:0", upstream)
-	must(b.t, server.Collection.Add(proxy, true))
+	testbed.Must(b.t, server.Collection.Add(proxy, true))
 	for _, stream := range []string{"upstream", "downstream"} {
-		addKafka(b.t, proxy, name, stream)
+		testbed.AddKafka(b.t, proxy, name, stream)
 	}
 	b.proxies[name] = proxy
 	b.t.Cleanup(proxy.Stop)
@@ -75,7 +123,7 @@ func (b *testbed) add(server *toxiproxy.ApiServer, name, upstream string) {
 func startBroker(t *testing.T) *broker {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testbed.Must(t, err)
 	t.Cleanup(func() { listener.Close() })
 	b := &broker{listener: listener}
 	go func() {
@@ -105,9 +153,14 @@ func (b *broker) serve(connection net.Conn) {
 			b.got = append(b.got, frame)
 		}
 		b.mu.Unlock()
-		if ok && !parsed.silent {
-			connection.Write(response(parsed.api, parsed.version, parsed.correlation, b.code))
+		if !ok || parsed.silent {
+			continue
 		}
+		answer := response(parsed.api, parsed.version, parsed.correlation, b.code)
+		if b.respond != nil {
+			answer = b.respond(parsed)
+		}
+		connection.Write(answer)
 	}
 }
 
@@ -164,7 +217,7 @@ func endTxnFrame(correlation int32, client, transactional string) []byte {
 
 func transactionalFrame(number, version int16, correlation int32, client, transactional string) []byte {
 	return requestFrame(number, version, correlation, client, func(data []byte) []byte {
-		return append(text(data, transactional, isFlexible(number, version)), make([]byte, 11)...)
+		return append(text(data, transactional, isFlexible(number, version)), make([]byte, 12)...) // producer id, epoch, committed, no tags
 	})
 }
 
@@ -187,7 +240,7 @@ func response(number, version int16, correlation int32, code int16) []byte {
 
 // dial connects and asks for the versions, as clients do. After that the toxics run: the stock server reads their toxicity when
 // they begin to, and writes it in an update, without a lock.
-func (b *testbed) dial(link string) *client {
+func (b *fixture) dial(link string) *client {
 	b.t.Helper()
 	c := b.dialOnly(link)
 	c.send(b.t, requestFrame(apiVersions, 2, -1, "a", func(data []byte) []byte { return data }))
@@ -197,9 +250,9 @@ func (b *testbed) dial(link string) *client {
 	return c
 }
 
-func (b *testbed) dialOnly(link string) *client {
+func (b *fixture) dialOnly(link string) *client {
 	b.t.Helper()
-	return &client{dial(b.t, b.proxies[link])}
+	return &client{testbed.Dial(b.t, b.proxies[link])}
 }
 
 type client struct{ net.Conn }
@@ -207,14 +260,14 @@ type client struct{ net.Conn }
 func (c *client) send(t *testing.T, frames ...[]byte) {
 	t.Helper()
 	_, err := c.Write(bytes.Join(frames, nil))
-	must(t, err)
+	testbed.Must(t, err)
 }
 
 // answer is the correlation id of the next response.
 func (c *client) answer(t *testing.T) int32 {
 	t.Helper()
 	frame, err := readFrame(c)
-	must(t, err)
+	testbed.Must(t, err)
 	return int32(binary.BigEndian.Uint32(frame[4:]))
 }
 
@@ -232,7 +285,7 @@ func (c *client) ends(t *testing.T) {
 func (c *client) isSilent(t *testing.T) {
 	t.Helper()
 	c.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-	defer c.SetReadDeadline(time.Now().Add(deadline))
+	defer c.SetReadDeadline(time.Now().Add(testbed.Deadline))
 	_, err := c.Read(make([]byte, 1))
 	if wait, ok := err.(net.Error); !ok || !wait.Timeout() {
 		t.Errorf("something came, or the connection ended: %v", err)
@@ -240,15 +293,15 @@ func (c *client) isSilent(t *testing.T) {
 }
 
 // post changes a kafka toxic, over HTTP and within a time.
-func (b *testbed) post(link, attributes string) (status int, answer string) {
+func (b *fixture) post(link, attributes string) (status int, answer string) {
 	b.t.Helper()
-	post := http.Client{Timeout: deadline}
+	post := http.Client{Timeout: testbed.Deadline}
 	body := strings.NewReader(fmt.Sprintf(`{"attributes": %s}`, attributes))
 	answered, err := post.Post(fmt.Sprintf("%s/proxies/%s/toxics/kafka_upstream", b.api, link), "application/json", body)
-	must(b.t, err)
+	testbed.Must(b.t, err)
 	defer answered.Body.Close()
 	data, err := io.ReadAll(answered.Body)
-	must(b.t, err)
+	testbed.Must(b.t, err)
 	return answered.StatusCode, string(data)
 }
 
@@ -257,57 +310,53 @@ func (b *testbed) post(link, attributes string) (status int, answer string) {
 const theArm = "arm"
 
 // arm changes one rule, which must be right.
-func (b *testbed) arm(id, rule string) {
+func (b *fixture) arm(id, rule string) {
 	b.t.Helper()
 	if status, answer := b.post(theArm, fmt.Sprintf(`{"rules": {%q: %s}}`, id, rule)); status != http.StatusOK {
 		b.t.Fatalf("%d: %s", status, answer)
 	}
 }
 
-func (b *testbed) read(link string) (read kafkaReading) {
+func (b *fixture) read(link string) (read shownToxic) {
 	b.t.Helper()
-	get := http.Client{Timeout: deadline}
+	get := http.Client{Timeout: testbed.Deadline}
 	answered, err := get.Get(fmt.Sprintf("%s/proxies/%s/toxics/kafka_downstream", b.api, link))
-	must(b.t, err)
+	testbed.Must(b.t, err)
 	defer answered.Body.Close()
-	var shown struct{ Attributes *kafkaReading }
+	var shown struct{ Attributes *shownToxic }
 	shown.Attributes = &read
-	must(b.t, json.NewDecoder(answered.Body).Decode(&shown))
+	testbed.Must(b.t, json.NewDecoder(answered.Body).Decode(&shown))
 	return read
 }
 
-func (b *testbed) anyLink() string {
+func (b *fixture) anyLink() string {
 	for name := range b.proxies {
 		return name
 	}
 	return ""
 }
 
-// trip waits for the n-th trip to have an outcome.
-func (b *testbed) trip(n int, outcome string) (found Trip) {
+// interception waits for the n-th one to have an outcome.
+func (b *fixture) interception(n int, outcome string) (found shownInterception) {
 	b.t.Helper()
 	link := b.anyLink()
 	defer func() {
 		if b.t.Failed() {
-			b.t.Logf("trips: %+v", b.read(link).Trips)
+			b.t.Logf("interceptions: %+v", b.read(link).Interceptions)
 		}
 	}()
-	eventually(b.t, fmt.Sprintf("trip %d to be %s", n, outcome), func() bool {
-		trips := b.read(link).Trips
-		if len(trips) < n || trips[n-1].Outcome != outcome {
+	testbed.Eventually(b.t, fmt.Sprintf("interception %d to be %s", n, outcome), func() bool {
+		interceptions := b.read(link).Interceptions
+		if len(interceptions) < n || interceptions[n-1].Outcome != outcome {
 			return false
 		}
-		found = trips[n-1]
+		found = interceptions[n-1]
 		return true
 	})
 	return found
 }
 
-func toxiproxyServer() *toxiproxy.ApiServer {
-	return toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
-}
-
-func (b *testbed) armDirectly(rules string) {
+func (b *fixture) armDirectly(rules string) {
 	b.t.Helper()
-	must(b.t, theBook.patch(json.RawMessage(rules)))
+	testbed.Must(b.t, allRules.patch(json.RawMessage(rules)))
 }

@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"encoding/binary"
@@ -20,6 +20,7 @@ type header struct {
 	client        []byte
 	transactional []byte
 	silent        bool // a Produce with acks=0: no response will come
+	nameless      bool // a Metadata that names no topics
 }
 
 // reader walks over the beginning of a frame. What is asked of it beyond the bytes that are there, but within the frame, makes
@@ -180,12 +181,22 @@ func readBody(r *reader, parsed *header) {
 			return
 		}
 		parsed.transactional = r.text(flexible)
+	case metadata:
+		parsed.nameless = !namesTopics(r, flexible)
 	case findCoordinator:
 		parsed.transactional = coordinatorKey(r, parsed.version, flexible)
 	}
 	if r.bad || !utf8.Valid(parsed.transactional) {
 		parsed.transactional = nil
 	}
+}
+
+// namesTopics is whether the array of a Metadata has elements; null is all topics, and so was an empty array in version 0.
+func namesTopics(r *reader, flexible bool) bool {
+	if flexible {
+		return r.uvarint() > 1
+	}
+	return r.int32() > 0
 }
 
 // coordinatorKey is the key that a FindCoordinator asks for, if it is a transactional id; the first of them from version 4 on.

@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"fmt"
@@ -10,18 +10,18 @@ import (
 
 // A rule counts over all its links together, from its arming, and not what passes on other links.
 func TestCountsOverLinks(t *testing.T) {
-	bed := newTestbed(t, "one", "two", "three")
+	bed := newFixture(t, "one", "two", "three")
 	one, two, three := bed.dial("one"), bed.dial("two"), bed.dial("three")
 	one.send(t, endTxnFrame(0, "a", "t")) // before the arming
 	one.answer(t)
-	bed.arm("c", `{"links": ["one", "two"], "api": "EndTxn", "nth": 3, "times": 2, "action": "count"}`)
+	bed.arm("c", `{"links": ["one", "two"], "api": "EndTxn", "nth": 3, "times": 2, "action": "hold", "max_hold_ms": 1}`)
 	for i, c := range []*client{one, three, two, three, one, two, one} {
 		c.send(t, endTxnFrame(int32(i), "a", "t"))
 		c.answer(t)
 	}
-	trips := bed.read("three").Trips
-	if len(trips) != 2 || trips[0].N != 3 || trips[0].Link != "one" || trips[1].N != 4 || trips[1].Link != "two" {
-		t.Errorf("got %+v", trips)
+	interceptions := bed.read("three").Interceptions
+	if len(interceptions) != 2 || interceptions[0].N != 3 || interceptions[0].Link != "one" || interceptions[1].N != 4 || interceptions[1].Link != "two" {
+		t.Errorf("got %+v", interceptions)
 	}
 	if got := bed.read("one").Rules["c"].Matched; got != 5 {
 		t.Errorf("%d matched", got)
@@ -33,41 +33,44 @@ func TestCountsOverLinks(t *testing.T) {
 
 // Patterns choose among clients and transactions.
 func TestPatternsChoose(t *testing.T) {
-	bed := newTestbed(t, "ids")
-	bed.arm("c", `{"api": "EndTxn", "times": 0, "client_id": "spark-*", "transactional_id": "sq[ua]*", "action": "count"}`)
+	bed := newFixture(t, "ids")
+	bed.arm("c", `{"api": "EndTxn", "times": 0, "client_id": "spark-*", "transactional_id": "sq[ua]*", "action": "hold", "max_hold_ms": 1}`)
 	c := bed.dial("ids")
 	for i, ids := range [][2]string{{"spark-1", "square"}, {"loader", "square"}, {"spark-2", "other"}, {"spark-3", "sq"}, {"spark-4", "squ"}} {
 		c.send(t, endTxnFrame(int32(i), ids[0], ids[1]))
 		c.answer(t)
 	}
-	var hit []int32
-	for _, trip := range bed.read("ids").Trips {
-		hit = append(hit, trip.CorrelationID)
+	var ids []int32
+	for _, hit := range bed.read("ids").Interceptions {
+		ids = append(ids, hit.CorrelationID)
 	}
-	if !slices.Equal(hit, []int32{0, 4}) {
-		t.Errorf("hit %v", hit)
+	if !slices.Equal(ids, []int32{0, 4}) {
+		t.Errorf("stopped %v", ids)
 	}
 }
 
 // Two rules on one frame act one after the other, in the order of their names.
 func TestRulesActInTurn(t *testing.T) {
-	bed := newTestbed(t, "turn")
+	bed := newFixture(t, "turn")
 	bed.arm("a", `{"api": "EndTxn", "action": "hold"}`)
-	bed.arm("b", `{"api": "EndTxn", "action": "close"}`)
+	bed.arm("b", `{"api": "EndTxn", "action": "hold"}`)
 	c := bed.dial("turn")
 	c.send(t, endTxnFrame(1, "a", "t"))
-	bed.trip(2, "held")
+	bed.interception(2, "held")
 	c.isSilent(t)
 	bed.arm("a", `{"release": "deliver"}`)
+	bed.interception(1, "delivered")
+	c.isSilent(t)
+	bed.arm("b", `{"release": "close"}`)
 	c.ends(t)
-	bed.trip(1, "delivered")
-	bed.trip(2, "closed")
+	bed.interception(1, "delivered")
+	bed.interception(2, "closed")
 }
 
 // A wrong rule is refused with 400 and the name of its field, and none of the rules with it is armed.
 func TestRefusesWrongRules(t *testing.T) {
-	bed := newTestbed(t, "wrong")
-	bed.arm("old", `{"api": "EndTxn", "action": "count", "nth": 7}`)
+	bed := newFixture(t, "wrong")
+	bed.arm("old", `{"api": "EndTxn", "action": "hold", "nth": 7}`)
 	for rule, field := range map[string]string{
 		`{"action": "hold"}`:                                                 "rules.r.api: ",
 		`{"api": "Comit", "action": "hold"}`:                                 "rules.r.api: ",
@@ -81,7 +84,11 @@ func TestRefusesWrongRules(t *testing.T) {
 		`{"api": "EndTxn", "action": "hold", "at": "both"}`:                  "rules.r.at: ",
 		`{"api": "EndTxn", "action": "hold", "links": []}`:                   "rules.r.links: ",
 		`{"api": "EndTxn", "action": "hold", "links": "a"}`:                  "rules.r.links: ",
-		`{"api": "EndTxn", "action": "delay"}`:                               "rules.r.delay_ms: ",
+		`{"api": "EndTxn", "action": "count"}`:                               "rules.r.action: ",
+		`{"api": "EndTxn", "action": "drop"}`:                                "rules.r.action: ",
+		`{"api": "EndTxn", "action": "close"}`:                               "rules.r.action: ",
+		`{"api": "EndTxn", "action": "delay"}`:                               "rules.r.action: ",
+		`{"api": "EndTxn", "action": "hold", "delay_ms": 5}`:                 "rules.r.delay_ms: ",
 		`{"api": "EndTxn", "action": "hold", "max_hold_ms": 0}`:              "rules.r.max_hold_ms: ",
 		`{"api": "EndTxn", "action": "hold", "release": "now"}`:              "rules.r.release: ",
 		`{"api": "EndTxn", "action": "hold", "client_id": "["}`:              "rules.r.client_id: ",
@@ -106,37 +113,37 @@ func TestRefusesWrongRules(t *testing.T) {
 
 // A partial rule changes what it names, null sets a field to its default, and what was counted stays.
 func TestMergesRules(t *testing.T) {
-	bed := newTestbed(t, "merge")
-	bed.arm("r", `{"api": "EndTxn", "action": "count", "nth": 2, "links": ["merge"], "client_id": "a"}`)
+	bed := newFixture(t, "merge")
+	bed.arm("r", `{"api": "EndTxn", "action": "hold", "max_hold_ms": 1, "nth": 2, "links": ["merge"], "client_id": "a"}`)
 	c := bed.dial("merge")
 	c.send(t, endTxnFrame(1, "a", "t"))
 	c.answer(t)
 	bed.arm("r", `{"client_id": null, "links": null, "times": 0}`)
 	got := bed.read("merge").Rules["r"]
-	want := Rule{Spec{API: endTxn, At: "request", Nth: 2, Times: 0, Action: "count", MaxHoldMs: 60000}, 1}
+	want := shownRule{ruleSpec{API: endTxn, At: "request", Nth: 2, Times: 0, Action: "hold", MaxHoldMs: 1}, 1}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	c.send(t, endTxnFrame(2, "b", "t"))
 	c.answer(t)
-	if trip := bed.trip(1, "delivered"); trip.CorrelationID != 2 || trip.N != 2 {
-		t.Errorf("got %+v", trip)
+	if hit := bed.interception(1, "max_hold"); hit.CorrelationID != 2 || hit.N != 2 {
+		t.Errorf("got %+v", hit)
 	}
 	if status, answer := bed.post("merge", `{"rules": null}`); status != http.StatusOK || len(bed.read("merge").Rules) != 0 {
 		t.Errorf("%d %s", status, answer)
 	}
 }
 
-// The oldest trips are forgotten, and counted.
+// The oldest interceptions are forgotten, and counted.
 func TestForgetsOldTrips(t *testing.T) {
-	bed := newTestbed(t, "forget")
-	bed.arm("c", `{"api": "EndTxn", "times": 0, "action": "count"}`)
+	bed := newFixture(t, "forget")
+	bed.arm("c", `{"api": "EndTxn", "times": 0, "action": "hold", "max_hold_ms": 1}`)
 	c := bed.dial("forget")
-	for i := range int32(tripsKept + 5) {
+	for i := range int32(interceptionsKept + 5) {
 		c.send(t, endTxnFrame(i, "a", "t"))
 		c.answer(t)
 	}
-	if got := bed.read("forget"); len(got.Trips) != tripsKept || got.Forgotten != 5 || got.Trips[0].N != 6 {
-		t.Errorf("%d trips, %d forgotten", len(got.Trips), got.Forgotten)
+	if got := bed.read("forget"); len(got.Interceptions) != interceptionsKept || got.Forgotten != 5 || got.Interceptions[0].N != 6 {
+		t.Errorf("%d interceptions, %d forgotten", len(got.Interceptions), got.Forgotten)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package kafka
 
 import (
 	"bytes"
@@ -11,14 +11,15 @@ import (
 	"runtime"
 	"slices"
 	"testing"
-	"time"
+
+	"kafka-spark-chaos/toxiproxy/internal/testbed"
 )
 
 // Every response is paired with its request, whatever chunks the bytes come in.
 func TestPairsAcrossEveryChunkBorder(t *testing.T) {
-	bed := newTestbed(t, "pairs")
+	bed := newFixture(t, "pairs")
 	bed.brokers["pairs"].code = 47
-	bed.arm("seen", `{"api": "EndTxn", "action": "count", "times": 0}`)
+	bed.arm("seen", `{"api": "EndTxn", "action": "hold", "max_hold_ms": 1, "times": 0}`)
 	c := bed.dial("pairs")
 	c.Conn.(*net.TCPConn).SetNoDelay(true)
 	for correlation := range int32(3) {
@@ -35,12 +36,12 @@ func TestPairsAcrossEveryChunkBorder(t *testing.T) {
 	if counts.Requests != 3 || counts.Responses != 3 || counts.Bytes != int64(3*(sent+answered)) {
 		t.Errorf("got %+v", counts)
 	}
-	trip := bed.trip(3, "delivered")
-	if trip.ErrorCode == nil || *trip.ErrorCode != 47 || trip.AnsweredNs < trip.TrippedNs || trip.N != 3 {
-		t.Errorf("got %+v", trip)
+	hit := bed.interception(3, "max_hold")
+	if hit.ErrorCode == nil || *hit.ErrorCode != 47 || hit.AnsweredNs < hit.InterceptedNs || hit.N != 3 {
+		t.Errorf("got %+v", hit)
 	}
-	if trip.TransactionalID != "square-1" || trip.ClientID != "writer" || trip.Version != 3 || trip.CorrelationID != 2 || trip.Link != "pairs" {
-		t.Errorf("got %+v", trip)
+	if hit.TransactionalID != "square-1" || hit.ClientID != "writer" || hit.Version != 3 || hit.CorrelationID != 2 || hit.Link != "pairs" {
+		t.Errorf("got %+v", hit)
 	}
 }
 
@@ -110,7 +111,7 @@ type compact string
 
 // A Produce with acks=0 has no response, and does not put the next ones out of step.
 func TestAcksZero(t *testing.T) {
-	bed := newTestbed(t, "acks")
+	bed := newFixture(t, "acks")
 	c := bed.dial("acks")
 	c.send(t, produceFrame(1, 0, 10), produceFrame(2, 1, 10), produceFrame(3, 0, 10), endTxnFrame(4, "a", "t"))
 	if first, second := c.answer(t), c.answer(t); first != 2 || second != 4 {
@@ -147,35 +148,6 @@ func TestUnansweredAreBounded(t *testing.T) {
 	}
 }
 
-// How long answers take is measured from the request's arrival at the link to the answer's.
-func TestMeasuresLatency(t *testing.T) {
-	bed := newTestbed(t, "latency")
-	addToxic(t, bed.proxies["latency"], `{"name":"late","type":"delay","stream":"upstream","attributes":{"latency":50}}`)
-	c := bed.dial("latency")
-	for i := range int32(5) {
-		c.send(t, endTxnFrame(i, "a", "t"))
-		c.answer(t)
-	}
-	got := bed.read("latency").Counts["EndTxn"].Latency
-	if got.P50 < 48 || got.P99 < got.P50 || got.Max < got.P99 || got.Mean < 48 || got.Max > 2000 {
-		t.Errorf("got %+v", got)
-	}
-}
-
-// Percentiles are right to 3 %.
-func TestHistogram(t *testing.T) {
-	h := new(histogram)
-	for us := range 100_000 {
-		h.add(time.Duration(us+1) * time.Microsecond)
-	}
-	got := h.read()
-	for name, pair := range map[string][2]float64{"p50": {got.P50, 50}, "p99": {got.P99, 99}, "max": {got.Max, 100}, "mean": {got.Mean, 50}} {
-		if error := pair[0]/pair[1] - 1; error > 0.03 || error < -0.03 {
-			t.Errorf("%s is %v, want %v", name, pair[0], pair[1])
-		}
-	}
-}
-
 // What is not Kafka passes untouched and at once, with rules and without, and is counted.
 func TestPassesWhatIsNotKafka(t *testing.T) {
 	hello := append([]byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 9, 9, 9}, make([]byte, 500)...) // reads as a Fetch of 369 MB
@@ -185,27 +157,27 @@ func TestPassesWhatIsNotKafka(t *testing.T) {
 		"tls": hello, "http": []byte("GET / HTTP/1.1\r\n\r\n"), "random": random, "zeros": make([]byte, 1000),
 		"one byte": {'x'}, "half a header": endTxnFrame(1, "a", "t")[:9], "negative": framed(nil)[:4], "unknown api": requestFrameOf(2000),
 	} {
-		for _, rules := range []string{"null", `{"r": {"api": "EndTxn", "action": "drop", "times": 0}}`} {
+		for _, rules := range []string{"null", `{"r": {"api": "EndTxn", "action": "hold", "times": 0}}`} {
 			t.Run(name+" "+rules, func(t *testing.T) {
 				upstream, err := net.Listen("tcp", "127.0.0.1:0")
-				must(t, err)
+				testbed.Must(t, err)
 				defer upstream.Close()
-				go echo(upstream)
-				bed := newTestbed(t)
-				bed.add(toxiproxyServer(), "tls", upstream.Addr().String())
+				go testbed.Echo(upstream)
+				bed := newFixture(t)
+				bed.add(testbed.NewServer(), "tls", upstream.Addr().String())
 				bed.armDirectly(rules)
 				c := bed.dialOnly("tls")
 				c.send(t, sent)
 				got := make([]byte, len(sent))
 				_, err = io.ReadFull(c, got)
-				must(t, err)
+				testbed.Must(t, err)
 				if !bytes.Equal(got, sent) {
 					t.Error("it came back changed")
 				}
-				var read kafkaReading
+				var read shownToxic
 				data, err := json.Marshal(bed.proxies["tls"].Toxics.GetToxic("kafka_upstream").Toxic)
-				must(t, err)
-				must(t, json.Unmarshal(data, &read))
+				testbed.Must(t, err)
+				testbed.Must(t, json.Unmarshal(data, &read))
 				if len(sent) > 9 && (read.Unparsed.Connections != 1 || read.Unparsed.Bytes != int64(2*len(sent)) || len(read.Counts) != 0) {
 					t.Errorf("got %+v of %d bytes, counts %v", read.Unparsed, len(sent), read.Counts)
 				}
@@ -232,7 +204,7 @@ func TestCountsOversizedFrames(t *testing.T) {
 // Frames of 10 MB stream through: nothing of them is kept in the toxic.
 func TestStreamsLargeFrames(t *testing.T) {
 	const size = 10_000_000
-	bed := newTestbed(t, "large")
+	bed := newFixture(t, "large")
 	bed.arm("other", `{"api": "Produce", "nth": 100, "action": "hold"}`)
 	c := bed.dial("large")
 	go c.send(t, produceFrame(1, 1, size), produceFrame(2, 1, size))
@@ -262,12 +234,12 @@ func TestHoldsLargeFrames(t *testing.T) {
 	const size = 10_000_000
 	for _, release := range []string{"deliver", "drop"} {
 		for _, early := range []bool{true, false} {
-			bed := newTestbed(t, "large")
+			bed := newFixture(t, "large")
 			bed.arm("h", `{"api": "Produce", "action": "hold"}`)
 			c := bed.dial("large")
 			frame := produceFrame(1, 1, size)
 			c.send(t, frame[:size/2])
-			bed.trip(1, "held")
+			bed.interception(1, "held")
 			if early {
 				bed.arm("h", fmt.Sprintf(`{"release": %q}`, release))
 			}
@@ -281,8 +253,8 @@ func TestHoldsLargeFrames(t *testing.T) {
 			if got := bed.brokers["large"].frames()[0]; release == "deliver" && !bytes.Equal(got, frame) {
 				t.Error("it arrived changed")
 			}
-			must(t, theBook.patch(json.RawMessage("null")))
-			theBook.trips = nil
+			testbed.Must(t, allRules.patch(json.RawMessage("null")))
+			allRules.interceptions = nil
 		}
 	}
 }
