@@ -42,7 +42,7 @@ HTTPServer(("", 8080), BaseHTTPRequestHandler).serve_forever()
 HARNESS = """
 import sys
 from pathlib import Path
-from chaos.runtime import containers
+from chaos.runtime.docker import runtime as containers
 from chaos.runtime.base import ProcessSpec
 folder = Path(sys.argv[1])
 runtime = containers.open_runtime(folder / "sessions", folder, print)

@@ -8,7 +8,7 @@ import pytest
 
 from chaos.common import clock
 from chaos.runtime.base import ProcessSpec
-from chaos.runtime.docker.disk import REAL, Disk, on_disk, used_bytes
+from chaos.runtime.docker.process import REAL, Disk, on_disk, used_bytes
 
 
 @pytest.fixture

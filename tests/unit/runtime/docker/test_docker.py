@@ -7,7 +7,7 @@ import pytest
 
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.runtime.base import ProcessSpec
-from chaos.runtime.docker import engine, mounts, network
+from chaos.runtime.docker import engine, network, runtime
 
 HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT"
 DEFAULT = "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0"
@@ -46,7 +46,7 @@ def test_a_daemon_that_does_is_let_pass():
         ({"ApiVersion": "1.39"}, INFO, r"API is 1\.39, 1\.41 .* is needed; upgrade Docker"),
         (VERSION, INFO | {"OSType": "windows"}, "switch it to Linux containers"),
         (VERSION, INFO | {"SecurityOptions": ["name=rootless"]}, "rootless: its networks are not reachable"),
-        (VERSION, INFO | {"SecurityOptions": ["name=userns"]}, "userns: its users are not ours"),
+        (VERSION, INFO | {"SecurityOptions": ["name=userns"]}, "userns: users in it are not this machine's"),
     ],
 )
 def test_a_daemon_that_does_not_do_is_refused_with_what_mends_it(version, info, message):
@@ -67,7 +67,7 @@ def test_an_image_that_is_not_there_is_named_with_what_builds_it(monkeypatch):
     """Nothing is pulled in the middle of a run."""
     monkeypatch.setenv("CHAOS_IMAGE", "mine:3")
 
-    with pytest.raises(RuntimeUnavailableError, match=r"the image mine:3 is not there.*make image.*CHAOS_BASE_IMAGE"):
+    with pytest.raises(RuntimeUnavailableError, match=r"the image mine:3 does not exist here.*make image.*CHAOS_BASE_IMAGE"):
         engine.check_image(client_without_images())
 
 
@@ -84,9 +84,9 @@ def test_folders_are_shared_once_and_never_those_that_an_image_has_of_its_own(tm
     """``/usr`` of this machine in the place of the image's would take its libraries away."""
     inner = tmp_path / "inner"
     inner.mkdir()
-    system = [mounts.Path(name) for name in ("/", "/usr", "/etc")]
+    system = [runtime.Path(name) for name in ("/", "/usr", "/etc")]
 
-    assert mounts.outermost([inner, tmp_path, tmp_path, tmp_path / "missing", *system]) == (tmp_path,)
+    assert runtime.outermost([inner, tmp_path, tmp_path, tmp_path / "missing", *system]) == (tmp_path,)
 
 
 def test_where_the_links_of_a_jdk_lead_is_shared_too(tmp_path):
@@ -99,7 +99,7 @@ def test_where_the_links_of_a_jdk_lead_is_shared_too(tmp_path):
     (home / "bin" / "java").touch()
     (home / "bin" / "jre").symlink_to(home / "bin" / "java")
 
-    shared = mounts.read_only(home / "bin" / "java", tmp_path / "cache")
+    shared = runtime.read_only(home / "bin" / "java", tmp_path / "cache")
 
     assert {home, etc} <= set(shared)
     assert home / "bin" not in shared
@@ -109,7 +109,7 @@ def test_folders_that_a_process_writes_to_are_made(tmp_path):
     """Docker would make them for root; and the log is there before the process is."""
     spec = ProcessSpec("loader", ("true",), tmp_path / "runs" / "one", tmp_path / "logs" / "loader.log")
 
-    assert mounts.writable(spec, tmp_path / "runs") == (tmp_path / "logs", tmp_path / "runs")
+    assert runtime.writable(spec, tmp_path / "runs") == (tmp_path / "logs", tmp_path / "runs")
     assert spec.cwd.is_dir()
     assert spec.log.read_bytes() == b""
 
