@@ -5,6 +5,7 @@ just known (info). The history is the only record of a run: reports are made fro
 
     process    f                                value
     runner     phase                            {"phase": "inject"}; invoke when it begins, ok when it ends, fail with "error"
+    runner     run                              {"error": …}; fail, when something ended the run early
     nemesis    trigger, inject, prove, heal     {"fault": "kill_broker-1", …}; inject/ok has "target", prove has "proof"
     sampler    progress                         {"written": …, "committed": …, "position": …}
     pipeline   batch, exit, …                   what the pipeline itself said

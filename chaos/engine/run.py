@@ -383,8 +383,8 @@ class Run:
         return self._pipeline.positions(self._endpoints(self._client), self._topics, self._folder)
 
     def _phase(self, name: str, action: Callable[[], None]) -> None:
-        self._history.record("runner", "invoke", "phase", phase=name)
         try:
+            self._history.record("runner", "invoke", "phase", phase=name)  # an interrupt may come as soon as it is on disk
             action()
         except BaseException as error:
             self._history.record("runner", "fail", "phase", phase=name, error=f"{type(error).__name__}: {error}")
@@ -412,7 +412,7 @@ class Run:
                 shutil.rmtree(self._folder / "tmp", ignore_errors=True)
 
     def _write(self, name: str, text: str) -> None:
-        files.put(self._folder / name, text)
+        files.write_atomically(self._folder / name, text)
 
 
 def _application(declared: ConsumeTransformProducePipeline) -> ConsumeTransformProduce:

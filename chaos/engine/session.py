@@ -112,6 +112,8 @@ class Harness:
         with History(folder / "history.jsonl", listener) as history:
             session = Session(system, self.spark, square, self.early)
             error = _executed(Run(scenario, schedule, session, folder, history))
+            if error is not None:  # whether it came in a phase or between two of them
+                history.record("runner", "fail", "run", error=f"{type(error).__name__}: {error}")
         outcome = Outcome(self.report(scenario, schedule, folder, replay), error)
         self.reports.append(outcome.report)
         return outcome
@@ -159,7 +161,7 @@ class Harness:
     def write_coverage(self) -> Path:
         """What the cases of matrices came to, as JSON; returns the file."""
         path = self.runs / f"{_stamp()}-coverage.json"
-        files.put(path, json.dumps(coverage.to_json(self.reports), indent=1))
+        files.write_atomically(path, json.dumps(coverage.to_json(self.reports), indent=1))
         return path
 
     def total_s(self) -> float:

@@ -5,8 +5,24 @@ from types import SimpleNamespace
 import pytest
 
 from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.history import History, load
 from chaos.engine import run as runner
 from chaos.engine.run import Run
+
+
+def test_an_interrupt_at_the_very_beginning_of_a_phase_is_recorded(tmp_path):
+    """The phase is on disk, and is seen by others, a little before its first step: a signal may come in between."""
+
+    def interrupt(event):
+        if event.type == "invoke":
+            raise KeyboardInterrupt("SIGTERM")
+
+    with History(tmp_path / "history.jsonl", interrupt) as history, pytest.raises(KeyboardInterrupt):
+        Run._phase(SimpleNamespace(_history=history), "observe", pytest.fail)
+
+    began, ended = load(tmp_path / "history.jsonl")
+    assert (began.type, ended.type) == ("invoke", "fail")
+    assert ended.value == {"phase": "observe", "error": "KeyboardInterrupt: SIGTERM"}
 
 
 def a_run(*, sent=None, positions=()):
