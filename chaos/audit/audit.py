@@ -154,7 +154,7 @@ def write(path: Path, audit: Audit) -> None:
         "records_per_second": round(audit.records / audit.seconds) if audit.seconds else 0,
         "problem": audit.problem,
     }
-    files.put(path, json.dumps(report, indent=1))
+    files.write_atomically(path, json.dumps(report, indent=1))
 
 
 def table(audit: Audit, width: int) -> RenderableType:

@@ -1,4 +1,4 @@
-"""What looks at a run again and again, in a thread of its own, while a block lasts."""
+"""Threads that look at something at regular intervals for as long as a `with` block lasts."""
 
 from threading import Event as Flag
 from threading import Thread
@@ -9,14 +9,15 @@ from chaos.common import clock
 
 
 class Watcher:
-    """``with Watcher(…):`` looks every so many seconds; a subclass says at what, and may set `_stop` to look no more."""
+    """The base of such threads: a subclass says in `_look` what to look at, and may set `_stop` to end itself."""
 
     def __init__(self, name: str, *, every_s: float, ends_within_s: float) -> None:
-        """Nothing is looked at before the block is entered.
+        """The thread starts when the block is entered.
 
         Args:
             name: of the thread.
-            ends_within_s: how long the end of the block waits for the last look.
+            every_s: seconds between two looks; the first one comes after so many seconds.
+            ends_within_s: how long the end of the block waits for a look that is under way.
         """
         self._every_s = every_s
         self._ends_within_s = ends_within_s

@@ -44,7 +44,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         progress = liveness.check(events, scenario.recovery_slo_s, scenario.workload.records, subjects[-1])
         findings = (*findings, progress)
     text = json.dumps([finding_to_json(finding) for finding in findings], indent=1)
-    files.put(folder / "findings.json", text)
+    files.write_atomically(folder / "findings.json", text)
     return findings
 
 

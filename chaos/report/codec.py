@@ -21,7 +21,7 @@ FILE = "report.json"
 
 def write(report: Report) -> None:
     """Put it into its run directory."""
-    files.put(report.run_dir / FILE, json.dumps(to_json(report), indent=1))
+    files.write_atomically(report.run_dir / FILE, json.dumps(to_json(report), indent=1))
 
 
 def to_json(report: Report) -> Json:
