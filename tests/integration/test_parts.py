@@ -107,7 +107,7 @@ def test_a_damaged_jar_is_found_and_thrown_away(parts: Parts, tmp_path: Path, mo
     with pytest.raises(RuntimeUnavailableError, match="4 jars are not in the cache and Maven Central cannot be reached"):
         artifacts.ensure(said.append, verify=True)
 
-    assert said[0].startswith(f"thrown away: {jars.read_lock()['connector'][0]} is not what parts.lock says")
+    assert said[0].startswith(f"removed from the cache: {jars.read_lock()['connector'][0]} is not what parts.lock says")
     assert not damaged.parent.exists()
 
 
