@@ -1,7 +1,7 @@
-"""A short run of Spark that loads the classes later runs need (``-XX:ArchiveClassesAtExit``, `chaos.install.class_archives`).
+"""A short run of Spark that loads the classes which later runs need (``-XX:ArchiveClassesAtExit``; `class_archives`).
 
-First a local session with Parquet, SQL, streams and a Python worker; then a small cluster, for the classes of master, worker and
-RPC.
+First a local session with Parquet, SQL, streams and a Python worker; then a small cluster, for the classes of master, worker
+and RPC.
 """
 
 import sys
