@@ -15,7 +15,7 @@ from chaos.cluster import batches
 from chaos.cluster.kafka import Offsets
 from chaos.install import class_archives
 from chaos.install.artifacts import Parts
-from pipelines.options import for_spark
+from pipelines.kafka import for_spark
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence
 

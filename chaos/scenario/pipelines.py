@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, field_validator,
 
 from chaos.grammar.base import Declared
 from chaos.grammar.units import SomeSeconds
-from pipelines.command.placeholders import check, placeholders
+from pipelines.command.pipeline import check, placeholders
 
 Records = Annotated[int, Field(strict=True, ge=1)]
 

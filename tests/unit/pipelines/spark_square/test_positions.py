@@ -67,7 +67,7 @@ def test_a_torn_plan_counts_as_absent(checkpoint: Path, torn: str) -> None:
 
 
 def test_a_commit_without_its_plan_counts_as_absent(checkpoint: Path) -> None:
-    """Without the plan nobody knows how far the batch went."""
+    """Without the plan it is not known how far the batch went."""
     plan(checkpoint, 3, '{"source":{"0":30}}')
     for batch in (3, 4):
         commit(checkpoint, batch)
@@ -101,7 +101,7 @@ def test_exactly_once_asks_the_group_through_the_audit_listener(monkeypatch: pyt
         def close(self) -> None:
             asked.append({"closed": True})
 
-    monkeypatch.setattr("pipelines.spark_square.pipeline.Consumer", Group)
+    monkeypatch.setattr("pipelines.kafka.Consumer", Group)
 
     assert SparkSquare("exactly_once").positions(ENDPOINTS, TOPICS, tmp_path) == {0: 7, 2: 0}
     settings, closed = asked
