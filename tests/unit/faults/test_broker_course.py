@@ -16,14 +16,14 @@ def test_a_course_that_is_through_says_so():
 
     course.begin()
 
-    assert course.missing(5) == {}
+    assert course.missing(120) == {}
     assert course.through()
     assert done == ["step"]
 
 
 def test_a_course_that_is_healed_ends_early():
     """A heal does not wait for the rounds that are left."""
-    course = Course(lambda stop: stop.wait(90))
+    course = Course(lambda stop: stop.wait(600))
     course.begin()
     assert course.missing(0.05) == {"problem": "not through after 0.05 s"}
 
@@ -38,7 +38,7 @@ def test_what_a_step_waited_for_in_vain_is_a_fact_of_its_proof():
     course = Course(raising(DeadlineError("nobody took over")))
     course.begin()
 
-    assert course.missing(5) == {"problem": "nobody took over"}
+    assert course.missing(120) == {"problem": "nobody took over"}
     course.end()
 
 
@@ -48,7 +48,7 @@ def test_any_other_error_of_a_step_is_raised():
     course.begin()
 
     with pytest.raises(InjectionError, match="refused"):
-        course.missing(5)
+        course.missing(120)
     with pytest.raises(InjectionError, match="refused"):
         course.through()
     course.end()

@@ -1,4 +1,4 @@
-"""What is decided about Docker without asking it: networks that are free, daemons that do, folders that are shared."""
+"""What is decided about Docker without asking it: free networks, usable daemons, shared folders."""
 
 from types import SimpleNamespace
 
@@ -17,8 +17,8 @@ VERSION = {"ApiVersion": "1.41"}
 INFO = {"OSType": "linux", "SecurityOptions": ["name=seccomp,profile=default"]}
 
 
-def test_a_network_that_nothing_leads_to_is_free():
-    """The default route leads everywhere, and says nothing."""
+def test_a_network_without_a_route_is_free():
+    """The default route leads everywhere, so it does not count."""
     assert next(network.free([HEAD, DEFAULT])) == "172.31"
 
 
@@ -28,13 +28,13 @@ def test_networks_with_a_route_are_passed_over():
 
 
 def test_when_all_networks_have_routes_none_is_free():
-    """10.0.0.0/8 and 172.16.0.0/12, as in many a company."""
+    """10.0.0.0/8 and 172.16.0.0/12, as in many companies."""
     everything = ["vpn\t0000000A\t0\t0\t0\t0\t0\t000000FF\t0\t0\t0", "vpn\t000010AC\t0\t0\t0\t0\t0\t0000F0FF\t0\t0\t0"]
 
     assert list(network.free([HEAD, *everything])) == []
 
 
-def test_a_daemon_that_does_is_let_pass():
+def test_a_usable_daemon_passes():
     """API 1.41 is that of Docker 20.10, which Debian 12 has."""
     engine.check_engine(VERSION, INFO)
     engine.check_engine({"ApiVersion": "1.100"}, INFO)
@@ -49,8 +49,8 @@ def test_a_daemon_that_does_is_let_pass():
         (VERSION, INFO | {"SecurityOptions": ["name=userns"]}, "userns: users in it are not this machine's"),
     ],
 )
-def test_a_daemon_that_does_not_do_is_refused_with_what_mends_it(version, info, message):
-    """Before a container is made."""
+def test_an_unusable_daemon_is_refused_with_what_mends_it(version, info, message):
+    """Before any container is made."""
     with pytest.raises(RuntimeUnavailableError, match=message):
         engine.check_engine(version, info)
 
@@ -72,7 +72,7 @@ def test_an_image_that_is_not_there_is_named_with_what_builds_it(monkeypatch):
 
 
 def test_what_docker_refuses_is_an_error_of_ours():
-    """A run reports it, and ends."""
+    """A run reports it and ends."""
     with (
         pytest.raises(RuntimeUnavailableError, match="Docker could not start broker-1: no room"),
         engine.asking("start broker-1"),
@@ -81,7 +81,7 @@ def test_what_docker_refuses_is_an_error_of_ours():
 
 
 def test_folders_are_shared_once_and_never_those_that_an_image_has_of_its_own(tmp_path):
-    """``/usr`` of this machine in the place of the image's would take its libraries away."""
+    """``/usr`` of this machine in place of the image's would take the image's libraries away."""
     inner = tmp_path / "inner"
     inner.mkdir()
     system = [runtime.Path(name) for name in ("/", "/usr", "/etc")]
