@@ -11,7 +11,7 @@ from pipelines.spark_square.pipeline import SparkSquare
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 SCENARIO = "executors-crashed-after-commit"
 COMMITTED = "start = _committed(consumer, source, partition)"

@@ -9,7 +9,7 @@ from chaos.faults.catalogue import prepare
 from chaos.scenario.model import KafkaSpec, SystemSpec
 from tests.integration.conftest import bitten, declared
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 TOPIC = "wide"
 WIDE = SystemSpec(kafka=KafkaSpec(brokers=5))
@@ -29,7 +29,7 @@ def proved(scene, fault):
     """Inject a fault, and heal it twice; what it aimed at, and what proves it."""
     injection = prepare(declared(fault), scene, Random(1))
     proof = bitten(injection)
-    scene.system.wait_until_healthy(60)
+    scene.system.wait_until_healthy(180)
     return injection.target, proof
 
 
