@@ -26,8 +26,10 @@ def obey() -> None:
 def deferred() -> Iterator[None]:
     """Hold signals back while the block runs; the first one that came raises KeyboardInterrupt at its end."""
     held: list[int] = []
-    before = {number: signal.signal(number, lambda received, _frame: held.append(received)) for number in _SIGNALS}
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
+        for number in _SIGNALS:
+            signal.signal(number, lambda received, _frame: held.append(received))
         yield
     finally:
         for number, handler in before.items():

@@ -83,7 +83,7 @@ class Loader:
         """Send ids at the rate until all are sent or `stop` is called, then wait for the reports.
 
         Raises:
-            KafkaException: the producer is beyond repair; the ledger is complete all the same.
+            KafkaException: the producer had a fatal error; the ledger is complete nevertheless.
         """
         try:
             self._send_all(records, rate_per_s)

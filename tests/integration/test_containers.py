@@ -39,7 +39,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 print("up", flush=True)
 HTTPServer(("", 8080), BaseHTTPRequestHandler).serve_forever()
 """
-HARNESS = """
+OWNER = """
 import sys
 from pathlib import Path
 from chaos.runtime.docker import runtime as containers
@@ -193,18 +193,16 @@ def test_what_cannot_be_removed_is_named_at_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("warden", ["lives", "dies too"])
-def test_a_harness_that_is_killed_leaves_nothing(tmp_path, warden):
+def test_a_session_whose_owner_is_killed_leaves_nothing(tmp_path, warden):
     """Its warden removes everything at once; without a warden the next run does."""
     before = listed()
-    with subprocess.Popen(
-        (sys.executable, "-c", HARNESS, str(tmp_path)), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as harness:
-        session = harness.stdout.readline().decode().strip()
+    with subprocess.Popen((sys.executable, "-c", OWNER, str(tmp_path)), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        session = owner.stdout.readline().decode().strip()
         assert len(listed()) == len(before) + 3, "a network, a machine, a process"
         if warden == "dies too":
-            (its_warden,) = psutil.Process(harness.pid).children()
+            (its_warden,) = psutil.Process(owner.pid).children()
             its_warden.kill()
-        harness.kill()
+        owner.kill()
 
     if warden == "dies too":
         assert len(listed()) == len(before) + 3
