@@ -20,15 +20,16 @@ from chaos.cluster import addresses
 from chaos.cluster.addresses import Addresses
 from chaos.cluster.system import Place, System, of_our_own
 from chaos.common import clock, files, warden
+from chaos.common.events import RunFailed
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, RuntimeUnavailableError, ViolationError
 from chaos.common.history import Event, History, load
 from chaos.engine.run import Run, Session
 from chaos.external import discovery as external_system
 from chaos.external.declaration import External
 from chaos.install import artifacts, cache, preflight
-from chaos.judging import landing
+from chaos.judging import spark_session
 from chaos.judging.judge import load_findings
-from chaos.report import coverage
+from chaos.report import summary
 from chaos.report.build import build
 from chaos.report.failure_text import explain
 from chaos.report.model import Report
@@ -73,7 +74,7 @@ class Harness:
         runs: where run directories are made.
         seed: of all schedules.
         echo: for people.
-        runtime: where the system runs, one of `chaos.scenario.runtimes.RUNTIMES`.
+        runtime: where the system runs, one of `chaos.scenario.support.RUNTIMES`.
         external: the system that is already there, when that is to be used.
         early: whether the output is audited while it grows, too.
         reports: of all runs so far.
@@ -112,8 +113,8 @@ class Harness:
         with History(folder / "history.jsonl", listener) as history:
             session = Session(system, self.spark, square, self.early)
             error = _executed(Run(scenario, schedule, session, folder, history))
-            if error is not None:  # whether it came in a phase or between two of them
-                history.record("runner", "fail", "run", error=f"{type(error).__name__}: {error}")
+            if error is not None:
+                history.record(RunFailed(error=f"{type(error).__name__}: {error}"))
         outcome = Outcome(self.report(scenario, schedule, folder, replay), error)
         self.reports.append(outcome.report)
         return outcome
@@ -150,7 +151,7 @@ class Harness:
             self._session = warden.Session(_sessions())  # not the system's: the auditor outlives a system that is rebuilt
             self._session.mark()
             self._scratch = self.runs / f"{_stamp()}-auditor"
-            self._spark = self._pool.submit(landing.start, self._parts, self._scratch)
+            self._spark = self._pool.submit(spark_session.of_run_warmed_up, self._parts, self._scratch)
         return self._spark
 
     def logs(self, folder: Path) -> list[Path]:
@@ -161,7 +162,7 @@ class Harness:
     def write_coverage(self) -> Path:
         """What the cases of matrices came to, as JSON; returns the file."""
         path = self.runs / f"{_stamp()}-coverage.json"
-        files.write_atomically(path, json.dumps(coverage.to_json(self.reports), indent=1))
+        files.write_atomically(path, json.dumps(summary.coverage_json(self.reports), indent=1))
         return path
 
     def total_s(self) -> float:

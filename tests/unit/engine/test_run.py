@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.events import PhaseBegan, PhaseFailed
 from chaos.common.history import History, load
 from chaos.engine import run as runner
 from chaos.engine.run import Run
@@ -14,23 +15,27 @@ def test_an_interrupt_at_the_very_beginning_of_a_phase_is_recorded(tmp_path):
     """The phase is on disk, and is seen by others, a little before its first step: a signal may come in between."""
 
     def interrupt(event):
-        if event.type == "invoke":
+        if isinstance(event.value, PhaseBegan):
             raise KeyboardInterrupt("SIGTERM")
 
     with History(tmp_path / "history.jsonl", interrupt) as history, pytest.raises(KeyboardInterrupt):
         Run._phase(SimpleNamespace(_history=history), "observe", pytest.fail)
 
     began, ended = load(tmp_path / "history.jsonl")
-    assert (began.type, ended.type) == ("invoke", "fail")
-    assert ended.value == {"phase": "observe", "error": "KeyboardInterrupt: SIGTERM"}
+    assert (began.value, ended.value) == (
+        PhaseBegan(phase="observe"),
+        PhaseFailed(phase="observe", error="KeyboardInterrupt: SIGTERM"),
+    )
 
 
 def a_run(*, sent=None, positions=()):
     """As much of a run as is asked: what its loader said, and the pipeline's positions, one answer after the other."""
     answers = iter(positions)
-    said = None if sent is None else SimpleNamespace(value={"records": sent})
+    said = None if sent is None else SimpleNamespace(content={"records": sent})
     loader = SimpleNamespace(process=SimpleNamespace(exit_code=lambda: 1))
-    run = SimpleNamespace(_history=SimpleNamespace(latest=lambda *_: said), _total=100, _subjects=[loader], _pipeline=object())
+    run = SimpleNamespace(
+        _history=SimpleNamespace(last_said=lambda *_: said), _total=100, _subjects=[loader], _pipeline=object()
+    )
     run._positions = lambda: next(answers)
     run._names = lambda: ["sink"]
     run._system = SimpleNamespace(kafka=SimpleNamespace(settled_offsets=lambda topic, _: f"ends of {topic}"))
