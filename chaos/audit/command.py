@@ -227,7 +227,7 @@ def write(path: Path, audit: Audit) -> None:
         "records_per_second": _rate(audit),
         "problem": audit.problem,
     }
-    files.put(path, json.dumps(report, indent=1))
+    files.write_atomically(path, json.dumps(report, indent=1))
 
 
 def _finding(finding: Finding) -> Mapping[str, Any]:

@@ -116,8 +116,8 @@ def _auditing(
 
 @contextmanager
 def _phase(history: History, name: str) -> Iterator[None]:
-    history.record(PhaseBegan(phase=name))
     try:
+        history.record(PhaseBegan(phase=name))  # an interrupt may come as soon as it is on disk
         yield
     except BaseException as error:
         history.record(PhaseFailed(phase=name, error=f"{type(error).__name__}: {error}"))

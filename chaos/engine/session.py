@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from chaos.cluster.system import System
 from chaos.common import clock, files, warden
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, RuntimeUnavailableError, ViolationError
+from chaos.common.events import RunFailed
 from chaos.common.history import Event, History, load
 from chaos.engine.environment import Environment, session_files, stamp
 from chaos.engine.phases import plan_run
@@ -146,6 +147,7 @@ class Session:
                 execute(run_plan, system, history, self.spark, early_audit=self._early_audit)
             except self._ends_early as ended_by:
                 error = ended_by
+                history.record(RunFailed(error=f"{type(error).__name__}: {error}"))
         outcome = Outcome(_report(scenario, schedule, folder, replay), error)
         self.reports.append(outcome.report)
         return outcome
@@ -167,7 +169,7 @@ class Session:
     def write_coverage(self) -> Path:
         """Write the outcomes of all cases of matrices as JSON; the file."""
         path = self._runs / f"{stamp()}-coverage.json"
-        files.put(path, json.dumps(summary.coverage_json(self.reports), indent=1))
+        files.write_atomically(path, json.dumps(summary.coverage_json(self.reports), indent=1))
         return path
 
     def total_s(self) -> float:

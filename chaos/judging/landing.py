@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.cluster import batches
-from pipelines.options import for_spark
+from pipelines.kafka import for_spark
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence
 

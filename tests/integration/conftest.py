@@ -38,7 +38,7 @@ def jvm_of(process, scratch, worked_s=0):
         return next((one for one in named if one.cpu_times().user >= worked_s), None)
 
     # the shell that starts it, and the JVM that finds out how, may end while they are looked at
-    return clock.wait_until(found, within_s=60, reason="Spark's JVM", ignore=(psutil.NoSuchProcess,))
+    return clock.wait_until(found, within_s=300, reason="Spark's JVM", ignore=(psutil.NoSuchProcess,))
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def running(chaos_session, tmp_path_factory):
             checkpoint=folder / CHECKPOINT,
             positions=lambda: square.positions(endpoints(system, "spark"), topics, folder),
         )
-        clock.wait_until(pipeline.listen, within_s=60, reason="a first batch")
+        clock.wait_until(pipeline.listen, within_s=300, reason="a first batch")
         yield Running(scene, history)
         for process in (loader, pipeline):
             process.kill()
@@ -96,8 +96,8 @@ def declared(fault):
 def await_growth(scene):
     """The pipeline goes on after the fault before: on a link without traffic there is nothing to swallow."""
     end = partial(scene.system.kafka.end, scene.topics["datasink"], 3, IsolationLevel.READ_COMMITTED)
-    before = clock.wait_until(end, within_s=30, reason="the end of the sink", ignore=(KafkaException,))
-    clock.wait_until(lambda: end() > before, within_s=60, reason="the sink to grow", every_s=0.2, ignore=(KafkaException,))
+    before = clock.wait_until(end, within_s=300, reason="the end of the sink", ignore=(KafkaException,))
+    clock.wait_until(lambda: end() > before, within_s=300, reason="the sink to grow", every_s=0.2, ignore=(KafkaException,))
 
 
 def bitten(injection):

@@ -16,7 +16,7 @@ from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 from tests.integration.conftest import jvm_of
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 SOURCE, SINK, GROUP = "audit-source", "audit-sink", "audit-group"
 RECORDS = 300
@@ -30,16 +30,16 @@ def written(system, lost=(), again=()):
     plain = Producer({"bootstrap.servers": system.kafka.bootstrap, "enable.idempotence": True})
     for id_ in range(RECORDS):
         plain.produce(SOURCE, key=str(id_), value=str(id_), partition=id_ % 3, headers={"trace": f"t-{id_}"})
-    assert plain.flush(30) == 0
+    assert plain.flush(120) == 0
     producer = Producer({"bootstrap.servers": system.kafka.bootstrap, "transactional.id": "audit"})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     kept = [id_ for id_ in range(RECORDS) if id_ not in lost]
     for ids, commit in ((kept[:100], True), (kept[100:], False), (kept[100:], True), (list(again), True)):
         producer.begin_transaction()
         for id_ in ids:
             producer.produce(SINK, key=str(id_), value=str(id_ * id_), partition=id_ % 3, headers={"trace": f"t-{id_}"})
-        assert producer.flush(30) == 0  # what is aborted before it was sent is not in the log at all
-        producer.commit_transaction(30) if commit else producer.abort_transaction(30)
+        assert producer.flush(120) == 0  # what is aborted before it was sent is not in the log at all
+        producer.commit_transaction(120) if commit else producer.abort_transaction(120)
     try:
         yield
     finally:
@@ -50,21 +50,21 @@ def audit(tmp_path, *words):
     """Exit code, what was printed, and the report if there is one."""
     path = tmp_path / "report.json"
     argv = [CHAOS, "audit", "--model", "square", "--json", str(path), "--spark-master", "local[2]"]
-    done = subprocess.run([*argv, *words], capture_output=True, text=True, timeout=200, check=False)
+    done = subprocess.run([*argv, *words], capture_output=True, text=True, timeout=600, check=False)
     return done.returncode, done.stdout, json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def expire(system, *begins):
     """Have partitions begin there."""
     for future in system.kafka.admin.delete_records(list(begins)).values():
-        future.result(30)
+        future.result(300)
 
     def begun():
         fixed = fix(Topics(system.kafka.bootstrap, SOURCE, SINK))
         ends = {SOURCE: fixed.source, SINK: fixed.sink}
         return all(ends[one.topic][one.partition].low == one.offset for one in begins)
 
-    clock.wait_until(begun, within_s=30, reason="the records to be removed")
+    clock.wait_until(begun, within_s=300, reason="the records to be removed")
 
 
 def topics(system):
@@ -182,7 +182,7 @@ def at_work(system, path, scratch):
         subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process,
     ):
         jvm = jvm_of(process, scratch, worked_s=3)
-        clock.wait_until(lambda: list(scratch.glob("*/blockmgr-*")), within_s=60, reason="Spark's files")
+        clock.wait_until(lambda: list(scratch.glob("*/blockmgr-*")), within_s=300, reason="Spark's files")
         yield process, jvm
 
 
@@ -193,7 +193,7 @@ def test_an_audit_that_is_interrupted(system, tmp_path, number):
     path, scratch = tmp_path / "report.json", tmp_path / "scratch"
     with at_work(system, path, scratch) as (process, jvm):
         process.send_signal(number)
-        _, why = process.communicate(timeout=60)
+        _, why = process.communicate(timeout=300)
         assert not jvm.is_running()
 
     assert (process.returncode, path.exists(), list(scratch.iterdir())) == (130, False, [])
@@ -212,7 +212,7 @@ def test_an_audit_that_is_interrupted_before_its_jvm_is_known(tmp_path, number):
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process:
         jvm = jvm_of(process, scratch)
         process.send_signal(number)
-        _, why = process.communicate(timeout=60)
+        _, why = process.communicate(timeout=300)
         alive = jvm.is_running()
         if alive:
             jvm.kill()
@@ -225,7 +225,7 @@ def test_spark_that_is_killed(system, tmp_path):
     path, scratch = tmp_path / "report.json", tmp_path / "scratch"
     with at_work(system, path, scratch) as (process, jvm):
         jvm.kill()
-        code = process.wait(120)
+        code = process.wait(300)
 
     report = json.loads(path.read_text(encoding="utf-8"))
     assert (code, report["verdict"], report["findings"]) == (3, "UNKNOWN", [])

@@ -11,7 +11,7 @@ from pipelines.spark_square.pipeline import SparkSquare
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 SCENARIO = "executors-crashed-after-commit"
 COMMITTED = "start = _committed(consumer, source, partition)"
@@ -19,14 +19,14 @@ COMMITTED = "start = _committed(consumer, source, partition)"
 
 @pytest.fixture
 def mutant(tmp_path):
-    """Makes the pipeline with one line of its sink replaced, in a copy of the package."""
+    """Make the pipeline with one line of its sink replaced, in a copy of the package."""
 
     def make(line, replacement):
         home = tmp_path / "mutant"
         shutil.copytree(Path(pipelines.__file__).parent, home / "pipelines")
-        sink = home / "pipelines" / "sink.py"
+        sink = home / "pipelines" / "spark_square" / "sink.py"
         text = sink.read_text(encoding="utf-8")
-        assert text.count(line) == 1, "the sink has changed: choose the line to break anew"
+        assert text.count(line) == 1, "the sink has changed: choose another line to break"
         sink.write_text(text.replace(line, replacement), encoding="utf-8")
         return lambda delivery, batch_records: SparkSquare(delivery, batch_records, home)
 

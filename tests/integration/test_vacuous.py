@@ -12,7 +12,7 @@ from tests.integration.conftest import declared
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 IDLE = """\
 version: 1

@@ -13,7 +13,7 @@ from chaos.judging import landing
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Verdict
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 TOPIC = "views"
 VERIFY = ("atomicity", "stability", "ledger")
@@ -23,7 +23,7 @@ LEDGER = "id,outcome,partition,offset\n0,ok,0,0\n3,ok,0,1\n1,ok,1,0\n6,fail,0,\n
 def transactional(system, name):
     """A producer that has begun a transaction."""
     producer = Producer({"bootstrap.servers": system.kafka.bootstrap, "transactional.id": name, "linger.ms": 50})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     producer.begin_transaction()
     return producer
 
@@ -32,12 +32,12 @@ def send(producer, partition, *ids):
     """Write the squares of ids."""
     for id_ in ids:
         producer.produce(TOPIC, key=str(id_), value=str(id_ * id_), partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def marked(system, hw):
     """Wait for a marker: a transaction has ended for its producer before its partitions know of it."""
-    clock.wait_until(lambda: system.kafka.settled_offsets(TOPIC, 3)[0].hw == hw, within_s=30, reason=f"the marker before {hw}")
+    clock.wait_until(lambda: system.kafka.settled_offsets(TOPIC, 3)[0].hw == hw, within_s=300, reason=f"the marker before {hw}")
 
 
 @contextmanager
@@ -46,15 +46,15 @@ def written(system):
     system.kafka.create([TOPIC], 3)
     committed, aborted, left = (transactional(system, f"views-{number}") for number in range(3))
     send(committed, 0, 0, 3)
-    committed.commit_transaction(30)
+    committed.commit_transaction(120)
     marked(system, 3)
     send(aborted, 0, 6)
-    aborted.abort_transaction(30)
+    aborted.abort_transaction(120)
     marked(system, 5)
     send(Producer({"bootstrap.servers": system.kafka.bootstrap}), 1, 1)
     send(left, 0, 9)
     yield
-    left.abort_transaction(30)
+    left.abort_transaction(120)
     system.kafka.delete([TOPIC])
 
 
@@ -108,7 +108,7 @@ def test_a_log_is_read_in_many_requests(system, monkeypatch):
     for _ in range(20):
         for id_ in range(10):
             producer.produce(TOPIC, key=str(id_), value="x", partition=1)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
     found = list(batches.read(system.kafka.bootstrap, TOPIC, {0: (0, 0), 1: (3, 195)}))
     system.kafka.delete([TOPIC])

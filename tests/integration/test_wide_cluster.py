@@ -8,7 +8,7 @@ from chaos.faults.base import FaultContext
 from chaos.scenario.model import KafkaSpec, SystemSpec
 from tests.integration.conftest import bitten, declared
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 TOPIC = "wide"
 WIDE = SystemSpec(kafka=KafkaSpec(brokers=5))
@@ -28,7 +28,7 @@ def proved(scene, fault):
     """Inject a fault, and heal it twice; what it aimed at, and what proves it."""
     injection = declared(fault).prepare(scene, Random(1))
     proof = bitten(injection)
-    scene.system.wait_until_healthy(60)
+    scene.system.wait_until_healthy(180)
     return injection.target, proof
 
 

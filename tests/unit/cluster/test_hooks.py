@@ -22,7 +22,7 @@ def test_a_name_stays_one_word_whatever_is_in_it():
 
 def test_no_shell_reads_a_hook(tmp_path):
     """A semicolon and a dollar sign are letters."""
-    ran = run_hook(f"echo {{broker}} $HOME > {tmp_path}/x", VALUES, 10)
+    ran = run_hook(f"echo {{broker}} $HOME > {tmp_path}/x", VALUES, 120)
 
     assert (ran.exit_code, ran.output) == (0, f"kafka-1; touch x $HOME > {tmp_path}/x")
     assert list(tmp_path.iterdir()) == []
@@ -30,7 +30,7 @@ def test_no_shell_reads_a_hook(tmp_path):
 
 def test_exit_code_and_output_are_kept():
     """Both go into the history; a failure is told, not raised."""
-    ran = run_hook("sh -c 'echo out; echo err >&2; exit 3'", VALUES, 10)
+    ran = run_hook("sh -c 'echo out; echo err >&2; exit 3'", VALUES, 120)
 
     assert ran.facts == {
         "argv": ["sh", "-c", "echo out; echo err >&2; exit 3"],
@@ -49,4 +49,4 @@ def test_a_hook_has_a_deadline():
 def test_a_hook_that_is_not_there_is_said():
     """With the word that cannot be started."""
     with pytest.raises(RuntimeUnavailableError, match="cannot start no-such-program"):
-        run_hook("no-such-program {id}", VALUES, 1)
+        run_hook("no-such-program {id}", VALUES, 120)

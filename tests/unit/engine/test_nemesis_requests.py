@@ -111,14 +111,14 @@ def test_what_follows_a_fault_is_aimed_at_the_frame_that_this_one_holds(played, 
 
     def prepare(fault, aimed_at, _rng):
         seen[fault.name] = aimed_at.held.trip().link if aimed_at.held else None
-        return FakeInjection(rules, hold_s=5.0 if fault.name == "late" else 0.0)  # it lasts until `death` was proved
+        return FakeInjection(rules, hold_s=600 if fault.name == "late" else 0.0)  # it lasts until `death` was proved
 
     every_fault(monkeypatch, "prepare", prepare)
     late = {"kind": "late_request", "name": "late", "for": "5s", "until": "death", "when": {"request": "WriteTxnMarkers"}}
     death = {"kind": "kill_broker", "name": "death", "target": "sender", "when": {"fault": "late", "once": "injected"}}
     other = {"kind": "kill_broker", "name": "other", "target": "any", "when": {"fault": "death"}}
     rules.sends = trip("broker-2->broker-1", "WriteTxnMarkers")
-    runner, _, watch = played(rules, late, death, other, deadline_s=5)
+    runner, _, watch = played(rules, late, death, other, deadline_s=120)
 
     runner.run(watch, lambda: None)
 

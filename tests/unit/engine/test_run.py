@@ -3,7 +3,8 @@
 import pytest
 
 from chaos.common.errors import DeadlineError, InconclusiveError, InjectionError
-from chaos.common.history import History
+from chaos.common.events import PhaseBegan, PhaseFailed
+from chaos.common.history import History, load
 from chaos.engine import run
 
 
@@ -40,3 +41,21 @@ def test_a_run_ends_with_every_other_error(history, error):
         raise error
 
     assert recorded(history)[-1] == ("fail", f"{type(error).__name__}: {error}")
+
+
+def test_an_interrupt_at_the_very_beginning_of_a_phase_is_recorded(tmp_path):
+    """The phase is on disk, and is seen by others, a little before its first step: a signal may come in between."""
+
+    def interrupt(event):
+        if isinstance(event.value, PhaseBegan):
+            raise KeyboardInterrupt("SIGTERM")
+
+    path = tmp_path / "history.jsonl"
+    with History(path, interrupt) as history, pytest.raises(KeyboardInterrupt), run._phase(history, "observe"):
+        pytest.fail("the phase began")
+
+    began, ended = load(path)
+    assert (began.value, ended.value) == (
+        PhaseBegan(phase="observe"),
+        PhaseFailed(phase="observe", error="KeyboardInterrupt: SIGTERM"),
+    )

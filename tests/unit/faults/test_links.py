@@ -30,7 +30,7 @@ def listening(serve):
         thread.start()
         yield server.getsockname()
         server.shutdown(socket.SHUT_RDWR)
-    thread.join(5)
+    thread.join(120)
 
 
 def requests(connection):
@@ -54,7 +54,7 @@ def answers_all(connection):
 def test_an_upload_sends_at_least_what_is_asked_for(size):
     """In as many requests as it takes, all of them answered."""
     with listening(answers_all) as address:
-        seen = probe.upload(address, size, within_s=5)
+        seen = probe.upload(address, size, within_s=120)
 
     assert seen.end == "answered"
     assert size <= seen.sent <= size + 32_014
@@ -64,7 +64,7 @@ def test_an_upload_sends_at_least_what_is_asked_for(size):
 def test_a_download_waits_for_at_least_what_is_asked_for():
     """How long an answer is, it learns from the first."""
     with listening(answers_all) as address:
-        seen = probe.download(address, 950, within_s=5)
+        seen = probe.download(address, 950, within_s=120)
 
     assert (seen.end, seen.received) == ("answered", 1000)
 
@@ -72,7 +72,7 @@ def test_a_download_waits_for_at_least_what_is_asked_for():
 def test_a_connection_that_is_closed_in_the_middle_of_an_answer():
     """What had come until then is counted."""
     with listening(lambda connection: [connection.sendall(ANSWER[:40]) for _ in [next(requests(connection))]]) as address:
-        seen = probe.download(address, 1, within_s=5)
+        seen = probe.download(address, 1, within_s=120)
 
     assert (seen.end, seen.received) == ("closed", 40)
 
@@ -85,7 +85,7 @@ def test_a_connection_that_is_reset():
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     with listening(resets) as address:
-        assert probe.upload(address, 1, within_s=5).end == "reset"
+        assert probe.upload(address, 1, within_s=120).end == "reset"
 
 
 def test_a_connection_on_which_nothing_comes():
@@ -102,4 +102,4 @@ def test_nobody_listens():
     with listening(answers_all) as address:
         pass
 
-    assert probe.upload(address, 1, within_s=1).end == "closed"
+    assert probe.upload(address, 1, within_s=120).end == "closed"

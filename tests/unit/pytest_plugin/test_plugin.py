@@ -30,7 +30,7 @@ def run_pytest(tmp_path):
         (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -m 'not chaos' -p no:cacheprovider\n", encoding="utf-8")
         environment = {**os.environ, "CHAOS_CACHE": str(tmp_path / "cache"), "JAVA_HOME": str(tmp_path / "no-jdk")}
         command = (sys.executable, "-m", "pytest", *arguments)
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False)
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False)
 
     return run
 
@@ -126,7 +126,7 @@ def test_the_command_line_says_what_is_wrong_in_one_message(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=280,
         check=False,
     )
 
