@@ -173,8 +173,8 @@ def audit(  # noqa: PLR0913 - one argument for each thing that can be said
     """Audit two topics, or two folders of Parquet, that nobody here filled."""
     from chaos.audit import command  # noqa: PLC0415
 
-    asked = command.Options(landed, bootstrap, source, sink, group, model, identity, spark_master, landing, report)
-    raise typer.Exit(command.main(asked, typer.echo))
+    asked = command.Request(landed, bootstrap, source, sink, group, model, identity, spark_master, landing)
+    raise typer.Exit(command.main(asked, report, typer.echo))
 
 
 def main() -> None:
