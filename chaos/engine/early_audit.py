@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from chaos.cluster.kafka import Kafka
+from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread
 from chaos.common.history import History
 from chaos.common.polling import Watcher
 from chaos.judging import landing
@@ -25,11 +26,7 @@ _UNREAD = (KafkaException, Py4JError, PySparkException)
 
 
 class EarlyAudit(Watcher):
-    """Writes ``auditor alarm {"verifier", "count", "checked", "example"}`` to the history whenever a count has grown.
-
-    ``auditor unread {"error"}`` says that a part of the log could not be read; it is read together with the next one.
-    ``auditor blind {"error"}`` says that the rest of the log is not read before the run ends.
-    """
+    """Records `EarlyAlarm` whenever a count has grown; `EarlyPartUnread` and `EarlyAuditEnded` where it cannot look."""
 
     def __init__(
         self, spark: Callable[[], SparkSession], kafka: Kafka, history: History, topic: str, *, partitions: int, isolation: str
@@ -49,9 +46,9 @@ class EarlyAudit(Watcher):
         try:
             self._read_on()
         except _UNREAD as error:
-            self._history.record("auditor", "info", "unread", error=str(error).partition("\n")[0])
+            self._history.record(EarlyPartUnread(error=str(error).partition("\n")[0]))
         except TooScatteredError as error:
-            self._history.record("auditor", "info", "blind", error=str(error))
+            self._history.record(EarlyAuditEnded(error=str(error)))
             self._stop.set()
 
     def _read_on(self) -> None:
@@ -75,5 +72,5 @@ class EarlyAudit(Watcher):
         if finding.verdict is Verdict.INVALID and finding.count > self._counts.get(finding.verifier, 0):
             self._counts[finding.verifier] = finding.count
             shown = asdict(finding.examples[0])
-            told = {"verifier": finding.verifier, "count": finding.count, "checked": finding.checked, "example": shown}
-            self._history.record("auditor", "info", "alarm", **told)
+            verifier, count, checked = finding.verifier, finding.count, finding.checked
+            self._history.record(EarlyAlarm(verifier=verifier, count=count, checked=checked, example=shown))

@@ -32,8 +32,8 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
         The exit code: 0 valid, 1 invalid, 3 unknown.
 
     Raises:
-        InconclusiveError: it cannot be judged: no run directory, never landed, damaged, or Spark failed; what was found before
-            stays.
+        InconclusiveError: it cannot be judged: it is not a run directory, has no evidence, is damaged, or Spark failed; what
+            was found before stays.
     """
     scenario = _read(run / "scenario.json", lambda path: Scenario.model_validate_json(path.read_text(encoding="utf-8")))
     schedule = _read(run / "schedule.json", lambda path: from_json(json.loads(path.read_text(encoding="utf-8"))))

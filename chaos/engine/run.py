@@ -30,6 +30,7 @@ from chaos.cluster.kafka import PARTITIONS
 from chaos.cluster.system import System
 from chaos.common import clock, files, signals
 from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed, ProgressSampled
 from chaos.common.history import History
 from chaos.engine import triggers
 from chaos.engine.early_audit import EarlyAudit
@@ -37,7 +38,7 @@ from chaos.engine.nemesis import Nemesis
 from chaos.engine.processes import Driver, Subject
 from chaos.engine.sampler import Sampler
 from chaos.engine.triggers import Watch
-from chaos.faults.base import Scene
+from chaos.faults.base import FaultContext
 from chaos.judging import landing, spark_session
 from chaos.judging.judge import judge
 from chaos.scenario.model import Scenario
@@ -101,7 +102,7 @@ class Run:
         self._pipeline = self._make_pipeline()
         ids = self._pipeline.transactional_ids(self._topics) if self._pipeline else ()
         names = {"datasource": self._topics.source, "datasink": self._topics.sink}
-        scene = Scene(
+        context = FaultContext(
             self._system,
             names,
             ids,
@@ -113,7 +114,7 @@ class Run:
             checkpoint=folder / CHECKPOINT if scenario.pipeline.kind == "spark_square" else None,
             positions=self._positions,
         )
-        self._nemesis = Nemesis(schedule, scene, history, self._stop)
+        self._nemesis = Nemesis(schedule, context, history, self._stop)
 
     def execute(self) -> None:
         """Run the phases; the outcome is in the history and the run directory.
@@ -196,8 +197,8 @@ class Run:
 
     def _all_loaded(self) -> None:
         """A loader that fails leaves a smaller workload than was asked for, and the pipeline an easy life."""
-        said = self._history.latest("loader", "loaded")
-        sent = said.value["records"] if said else 0
+        said = self._history.last_said("loader", "loaded")
+        sent = said.content["records"] if said else 0
         if sent < self._total:
             code = self._subjects[-1].process.exit_code()
             raise InconclusiveError(
@@ -346,8 +347,8 @@ class Run:
 
     def _flows(self) -> bool:
         self._check()
-        sample = self._history.latest("sampler", "progress")
-        return sample is not None and sample.value["committed"] > 0
+        sample = self._history.latest(ProgressSampled)
+        return sample is not None and sample.committed > 0
 
     def _through(self) -> bool:
         self._check()
@@ -384,13 +385,13 @@ class Run:
         return self._pipeline.positions(self._endpoints(self._client), self._topics, self._folder)
 
     def _phase(self, name: str, action: Callable[[], None]) -> None:
-        self._history.record("runner", "invoke", "phase", phase=name)
+        self._history.record(PhaseBegan(phase=name))
         try:
             action()
         except BaseException as error:
-            self._history.record("runner", "fail", "phase", phase=name, error=f"{type(error).__name__}: {error}")
+            self._history.record(PhaseFailed(phase=name, error=f"{type(error).__name__}: {error}"))
             raise
-        self._history.record("runner", "ok", "phase", phase=name)
+        self._history.record(PhaseEnded(phase=name))
 
     def _tolerated(self, name: str, action: Callable[[], None]) -> None:
         """A phase after whose failure there is still something to see."""

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from confluent_kafka import IsolationLevel, KafkaException
 
 from chaos.cluster.kafka import Kafka
+from chaos.common.events import LeaderSilent, ProgressSampled
 from chaos.common.history import History
 from chaos.common.polling import Watcher
 
@@ -14,14 +15,7 @@ _ENDS_WITHIN_S = 15.0
 
 
 class Sampler(Watcher):
-    """Writes ``sampler progress {"written", "committed", "total", "end", "high"}`` to the history whenever it changed.
-
-    ``written`` counts offsets of the source, ``committed`` offsets of the output below the last stable one, neither more than
-    the workload has. ``end`` and ``high`` are the sums of the output's last stable offsets and high watermarks as they are.
-    Transaction markers take offsets too, one per transaction and partition.
-
-    ``sampler silent {"error"}`` says that a leader did not answer, whenever the reason changed.
-    """
+    """Records `ProgressSampled` whenever something has changed, and `LeaderSilent` when a leader does not answer."""
 
     def __init__(self, kafka: Kafka, history: History, source: str, output: str, *, partitions: int, total: int) -> None:
         """Prepare to watch two topics, which may be one and the same."""
@@ -40,7 +34,7 @@ class Sampler(Watcher):
     def _look(self) -> None:
         sample = self._sample()
         if sample and sample != self._before:
-            self._history.record("sampler", "info", "progress", **sample)
+            self._history.record(ProgressSampled(**sample))
             self._before = sample
 
     def _sample(self) -> Mapping[str, int]:
@@ -59,7 +53,7 @@ class Sampler(Watcher):
     def _silent(self, error: str) -> None:
         if error != self._error:
             self._error = error
-            self._history.record("sampler", "info", "silent", error=error)
+            self._history.record(LeaderSilent(error=error))
 
     def _high_now(self) -> int:
         """The high watermark, asked at every seventh sample: it is looked at for seconds, not for milliseconds."""

@@ -28,7 +28,7 @@ from chaos.external.declaration import External
 from chaos.install import artifacts, cache, preflight
 from chaos.judging import spark_session
 from chaos.judging.judge import load_findings
-from chaos.report import coverage
+from chaos.report import summary
 from chaos.report.build import build
 from chaos.report.failure_text import explain
 from chaos.report.model import Report
@@ -73,7 +73,7 @@ class Harness:
         runs: where run directories are made.
         seed: of all schedules.
         echo: for people.
-        runtime: where the system runs, one of `chaos.scenario.runtimes.RUNTIMES`.
+        runtime: where the system runs, one of `chaos.scenario.support.RUNTIMES`.
         external: the system that is already there, when that is to be used.
         early: whether the output is audited while it grows, too.
         reports: of all runs so far.
@@ -159,7 +159,7 @@ class Harness:
     def write_coverage(self) -> Path:
         """What the cases of matrices came to, as JSON; returns the file."""
         path = self.runs / f"{_stamp()}-coverage.json"
-        files.put(path, json.dumps(coverage.to_json(self.reports), indent=1))
+        files.put(path, json.dumps(summary.coverage_json(self.reports), indent=1))
         return path
 
     def total_s(self) -> float:

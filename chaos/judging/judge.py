@@ -1,4 +1,4 @@
-"""Judging, from what a run directory holds and nothing else: it can be done again, later, elsewhere."""
+"""Judging, from what a run directory holds and nothing else: it can be repeated later and elsewhere."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -60,13 +60,15 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     """
     subjects = [name for name in ("source", "sink") if (folder / "evidence" / name).is_dir()]
     if subjects == ["sink"]:  # the source is landed first
-        raise InconclusiveError(f"{folder / 'evidence' / 'source'} was there and was lost: run the scenario again")
+        raise InconclusiveError(
+            f"{folder / 'evidence' / 'source'} is missing, though the evidence of the sink is there: run the scenario again"
+        )
     try:
         evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
     except landed.EvidenceError as error:
         raise InconclusiveError(str(error)) from error
     if not evidence:
-        raise InconclusiveError("there is no evidence: the run did not come that far")
+        raise InconclusiveError("there is no evidence to judge: the run ended before its topics were read")
     of_logs = [name for name in scenario.verify if name in VERIFIERS]
     asked = [(name, one) for one in evidence for name in of_logs if _applies(name, one.subject, subjects)]
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
@@ -80,13 +82,13 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
 
 
 def _applies(name: str, subject: str, subjects: Sequence[str]) -> bool:
-    """Whether a verifier has something to say of a log. One that has not of any log is asked of the last, and tells why."""
+    """Whether a verifier judges a log. One that judges none of the logs there are is asked about the last, and says why not."""
     own = VERIFIERS[name].subjects
     return subject in own if own.intersection(subjects) else subject == subjects[-1]
 
 
 def check(name: str, evidence: Evidence) -> Finding:
-    """One verifier on one log. The other place with a broad ``except``: a verifier that fails has proved nothing."""
+    """Apply one verifier to one log. The other place with a broad ``except``: a verifier that fails has proved nothing."""
     try:
         return VERIFIERS[name].check(evidence)
     except Exception as error:  # noqa: BLE001 - see above

@@ -5,9 +5,24 @@ anything kept the run from proving something: a phase failed, a fault had no eff
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from chaos.common.history import Event
+from chaos.common.events import (
+    EventValue,
+    FaultEvent,
+    FaultFailed,
+    FaultInjected,
+    FaultProved,
+    FaultSpared,
+    FaultStep,
+    FaultTriggered,
+    PhaseBegan,
+    PhaseEnded,
+    PhaseFailed,
+    ProgressSampled,
+    RequestMissed,
+)
+from chaos.common.history import Event, of_type
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
@@ -15,16 +30,16 @@ from verifiers.base import Finding, Verdict
 
 EXIT_CODES: Mapping[Verdict, int] = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 
-_FAILURES = {
+_FAILURES: Mapping[FaultStep, str] = {
     "trigger": "its trigger never came",
     "resume": "it was not injected",
     "inject": "it was not injected",
     "heal": "it was not healed",
 }
 _CAN_BE_REPEATED = "judge"  # needs only what is on disk, so a run that was ended in it can be judged again
-_TOO_LATE = "all of the workload was through before it: the output never grew again"
-_NO_EFFECT = "it did not bite"
-_NOTHING_JUDGED = "no verifier was asked: the run did not come that far"
+_TOO_LATE = "the whole workload had passed before it, so there was nothing left to break"
+_NO_EFFECT = "it had no effect"
+_NOTHING_JUDGED = "nothing was judged: the run ended before its topics were read"
 _IDLE_AT_MOST = 0.1  # of the random faults: some fall on what nothing uses at that moment (docs/adr/0006)
 
 
@@ -84,14 +99,11 @@ class Judgement:
     not_sent: bool
 
 
-_Story = Mapping[tuple[str, str], Event]  # what the nemesis did with one fault: (f, type) -> the last such event
-
-
 def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], findings: Sequence[Finding]) -> Judgement:
     """Decide a run that is complete or was cut short, from its history and its findings."""
-    stories = dict(_stories(schedule, events))
+    stories = _stories(schedule, events)
     phase_errors = dict(_phase_errors(events))
-    fault_problems = dict(_fault_problems(stories, events))
+    fault_problems = _fault_problems(stories, events)
     not_sent = scenario.expect == "not_sent" and _never_sent(events)
     excused = _idle(schedule, fault_problems) | (_not_triggered(schedule, stories) if not_sent else set())
     problems = [f"{phase}: {error}" for phase, error in phase_errors.items()]
@@ -99,11 +111,11 @@ def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], find
     if not findings:
         problems.append(_NOTHING_JUDGED)
     if scenario.expect == "not_sent" and not not_sent:
-        problems.append(f"it was expected that this request is never sent, and {_not_sent_problem(events)}")
+        problems.append(f"the scenario expects that this request is never sent, but {_not_sent_problem(events)}")
     if scenario.pipeline.kind != "fill_source" and findings and all(finding.subject != "sink" for finding in findings):
-        problems.append("nothing was said of the sink")
-    if scenario.random and not any(map(_is_effective, stories.values())):
-        problems.append("not one of the faults by chance was in force")
+        problems.append("no verifier has judged the sink")
+    if scenario.random and not any(story.is_effective for story in stories.values()):
+        problems.append("none of the random faults had an effect")
     expectations = Expectations(
         verdicts={name: Verdict[word.upper()] for name, word in scenario.expected.items()},
         exactly=scenario.exactly,
@@ -124,50 +136,77 @@ def _exact(finding: Finding, wanted: Mapping[str, int]) -> bool:
 
 
 def _phase_errors(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
-    marks = [event for event in events if event.f == "phase"]
-    yield from ((event.value["phase"], event.value["error"]) for event in marks if event.value.get("error"))
-    if marks and marks[-1].type == "invoke" and marks[-1].value["phase"] != _CAN_BE_REPEATED:
-        yield marks[-1].value["phase"], "the run was ended in the middle of it"
+    last: EventValue | None = None
+    for event in events:
+        if isinstance(event.value, PhaseBegan | PhaseEnded | PhaseFailed):
+            last = event.value
+        if isinstance(event.value, PhaseFailed) and event.value.error:
+            yield event.value.phase, event.value.error
+    if isinstance(last, PhaseBegan) and last.phase != _CAN_BE_REPEATED:
+        yield last.phase, "the run was ended during this phase"
 
 
-def _stories(schedule: Schedule, events: Sequence[Event]) -> Iterator[tuple[str, _Story]]:
+@dataclass(slots=True)
+class _Story:
+    """What became of one fault: the last event of each kind."""
+
+    triggered: FaultTriggered | None = None
+    injected: Event | None = None
+    proved: FaultProved | None = None
+    failures: dict[FaultStep, str] = field(default_factory=dict)
+
+    @property
+    def is_effective(self) -> bool:
+        return self.proved is not None and self.proved.effective
+
+    def hear(self, event: Event) -> None:
+        match event.value:
+            case FaultTriggered() as value:
+                self.triggered = value
+            case FaultInjected():
+                self.injected = event
+            case FaultProved() as value:
+                self.proved = value
+            case FaultFailed(step=step, error=error):
+                self.failures[step] = error
+            case _:
+                pass
+
+
+def _stories(schedule: Schedule, events: Sequence[Event]) -> dict[str, _Story]:
     """By fault, in the order of the schedule; a fault that was spared is not part of the run."""
-    own = [event for event in events if event.process == "nemesis"]
-    spared = {event.value["fault"] for event in own if event.f == "spared"}
-    stories: dict[str, dict[tuple[str, str], Event]] = {step.name: {} for step in schedule.steps}
-    for event in own:
-        stories.get(event.value["fault"], {})[event.f, event.type] = event
-    return ((name, story) for name, story in stories.items() if name not in spared)
+    spared = {value.fault for _, value in of_type(events, FaultSpared)}
+    stories = {step.name: _Story() for step in schedule.steps if step.name not in spared}
+    for event in events:
+        if isinstance(event.value, FaultEvent) and event.value.fault in stories:
+            stories[event.value.fault].hear(event)
+    return stories
 
 
-def _fault_problems(stories: Mapping[str, _Story], events: Sequence[Event]) -> Iterator[tuple[str, str]]:
-    samples = [event for event in events if (event.process, event.f) == ("sampler", "progress")]
-    for name, story in stories.items():
-        yield name, _fault_problem(story) or _in_vain(story["inject", "ok"], samples)
+def _fault_problems(stories: Mapping[str, _Story], events: Sequence[Event]) -> dict[str, str]:
+    samples = of_type(events, ProgressSampled)
+    return {name: _fault_problem(story, samples) for name, story in stories.items()}
 
 
-def _fault_problem(story: _Story) -> str:
-    for f, words in _FAILURES.items():
-        if (f, "fail") in story:
-            return f"{words}: {story[f, 'fail'].value['error']}"
-    if ("inject", "ok") not in story:
+def _fault_problem(story: _Story, samples: Sequence[tuple[Event, ProgressSampled]]) -> str:
+    for step, words in _FAILURES.items():
+        if step in story.failures:
+            return f"{words}: {story.failures[step]}"
+    if story.injected is None:
         return "the run ended before it was injected"
-    if ("prove", "fail") in story:
-        return f"its proof could not be had: {story['prove', 'fail'].value['error']}"
-    return "" if _is_effective(story) else _NO_EFFECT
+    if "prove" in story.failures:
+        return f"it could not be checked whether it had an effect: {story.failures['prove']}"
+    return _in_vain(story.injected, samples) if story.is_effective else _NO_EFFECT
 
 
-def _is_effective(story: _Story) -> bool:
-    return ("prove", "ok") in story and bool(story["prove", "ok"].value.get("bit", False))
-
-
-def _in_vain(injected: Event, samples: Sequence[Event]) -> str:
+def _in_vain(injected: Event, samples: Sequence[tuple[Event, ProgressSampled]]) -> str:
     """A fault that came when there was nothing left to break proves nothing."""
-    before = [event.value for event in samples if event.index < injected.index]
-    if not before or before[-1]["committed"] < before[-1]["total"]:
+    before = [sample for event, sample in samples if event.index < injected.index]
+    if not before or before[-1].committed < before[-1].total:
         return ""
-    most = max(value["end"] for value in before)
-    return "" if any(event.value["end"] > most for event in samples if event.index > injected.index) else _TOO_LATE
+    most = max(sample.end for sample in before)
+    grew = any(sample.end > most for event, sample in samples if event.index > injected.index)
+    return "" if grew else _TOO_LATE
 
 
 def _idle(schedule: Schedule, fault_problems: Mapping[str, str]) -> set[str]:
@@ -180,21 +219,21 @@ def _idle(schedule: Schedule, fault_problems: Mapping[str, str]) -> set[str]:
 def _not_triggered(schedule: Schedule, stories: Mapping[str, _Story]) -> set[str]:
     """Faults that wait for a request, or for another fault, and whose trigger never came."""
     waiting = {step.name for step in schedule.steps if isinstance(step.fault.when, OnRequest | AfterFault)}
-    return {name for name, story in stories.items() if name in waiting and ("trigger", "ok") not in story}
+    return {name for name, story in stories.items() if name in waiting and story.triggered is None}
 
 
-def _never_sent(events: Iterable[Event]) -> bool:
+def _never_sent(events: Sequence[Event]) -> bool:
     """Whether a trigger waited for a request that was never sent, as the toxic counts them."""
-    missed = [event.value for event in events if (event.process, event.f) == ("nemesis", "missed")]
-    return bool(missed) and all(value["sent"] == 0 and value["unparsed"] == 0 for value in missed)
+    missed = [value for _, value in of_type(events, RequestMissed)]
+    return bool(missed) and all(value.sent == 0 and value.unparsed == 0 for value in missed)
 
 
 def _not_sent_problem(events: Sequence[Event]) -> str:
     """Why a run does not show that a request is never sent."""
-    missed = [event.value for event in events if (event.process, event.f) == ("nemesis", "missed")]
-    triggers = [event for event in events if (event.process, event.type, event.f) == ("nemesis", "ok", "trigger")]
-    if any("api" in event.value for event in triggers) or any(value["sent"] for value in missed):
+    missed = [value for _, value in of_type(events, RequestMissed)]
+    intercepted = any("api" in value.details for _, value in of_type(events, FaultTriggered))
+    if intercepted or any(value.sent for value in missed):
         return "it was sent"
-    if any(value["unparsed"] for value in missed):
-        return "nobody knows: there is traffic on its links that is not Kafka's protocol"
-    return "nobody knows: no trigger waited for it to the end"
+    if any(value.unparsed for value in missed):
+        return "that cannot be told: there is traffic on its links that is not Kafka's protocol"
+    return "that cannot be told: no trigger waited for it until the end of the run"

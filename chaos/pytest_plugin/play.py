@@ -11,11 +11,11 @@ import pytest
 
 from chaos.common.history import load
 from chaos.engine.session import Harness, Outcome
-from chaos.report import allure, allure_files, coverage, summary
+from chaos.report import allure, summary
 from chaos.report.terminal import Live
 from chaos.scenario.load import ScenarioFile
 from chaos.scenario.model import Scenario
-from chaos.scenario.runtimes import RUNTIMES
+from chaos.scenario.support import RUNTIMES
 
 _WIDTH = 120
 
@@ -60,7 +60,7 @@ class Stage:
 
         timeline.draw(report, events, report.run_dir)
         allure.render(report, events, self.harness.logs(report.run_dir))
-        crossed = coverage.tables(self.harness.reports, _WIDTH)
+        crossed = summary.coverage_tables(self.harness.reports, _WIDTH)
         if self.is_last and crossed:
             allure.attach_text("coverage", summary.as_text(*crossed, width=_WIDTH, colour=False))
         write_beside_results(self.config, report.run_dir)
@@ -78,9 +78,9 @@ def write_beside_results(config: pytest.Config, run_dir: Path) -> None:
     results = Path(folder) if folder else None
     versions = run_dir / "versions.json"
     environment = json.loads(versions.read_text(encoding="utf-8")) if versions.exists() else {}
-    allure_files.write_environment(results, environment)
-    allure_files.write_categories(results)
-    allure_files.write_executor(results, os.environ)
+    allure.write_environment(results, environment)
+    allure.write_categories(results)
+    allure.write_executor(results, os.environ)
 
 
 @contextmanager

@@ -29,11 +29,10 @@ from chaos.external import declaration
 from chaos.external.declaration import External
 from chaos.pytest_plugin import scenario_test
 from chaos.pytest_plugin.play import Stage, played, uncaptured
-from chaos.report import coverage, summary, terminal
-from chaos.scenario.load import ScenarioFile, load
+from chaos.report import summary, terminal
+from chaos.scenario.load import ScenarioFile, load, refused
 from chaos.scenario.model import Scenario
-from chaos.scenario.runtimes import EXTERNAL, RUNTIMES
-from chaos.scenario.support import refused
+from chaos.scenario.support import EXTERNAL, RUNTIMES
 
 FILE = "scenarios.yaml"
 _BESIDES_WORKLOAD_S = 300.0
@@ -177,7 +176,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     width, colour = shutil.get_terminal_size((120, 24)).columns, terminalreporter.hasmarkup
     table = summary.summary_table(harness.reports, width)
     costs = summary.costs(harness.reports, harness.ups_s, harness.total_s())
-    crossed = coverage.tables(harness.reports, width)
+    crossed = summary.coverage_tables(harness.reports, width)
     terminalreporter.write(summary.as_text(table, *crossed, costs, width=width, colour=colour))
     if crossed:
         terminalreporter.write_line(f"coverage: {harness.write_coverage()}")

@@ -2,15 +2,28 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from chaos.common.history import Event
-from chaos.judging.recovery import recoveries
+from chaos.common.events import (
+    EarlyAlarm,
+    FaultEvent,
+    FaultHealed,
+    FaultInjected,
+    FaultProved,
+    FaultTriggered,
+    PhaseBegan,
+    PhaseEnded,
+    PhaseFailed,
+)
+from chaos.common.history import Event, of_type
+from chaos.judging.progress import recoveries
 from chaos.judging.verdict import decide
 from chaos.report.model import FaultRecord, PhaseRecord, Report
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
 from verifiers.base import Finding, Verdict
+
+F = TypeVar("F", bound=FaultEvent)
 
 
 def build(
@@ -19,6 +32,7 @@ def build(
     """The report of one run, complete or cut short."""
     judgement = decide(scenario, schedule, events, findings)
     kinds = {step.name: step.fault.kind for step in schedule.steps}
+    of_faults = [event for event in events if isinstance(event.value, FaultEvent)]
     recovered = recoveries(events)
     return Report(
         scenario=scenario.name,
@@ -30,7 +44,7 @@ def build(
         findings=tuple(findings),
         problems=judgement.problems,
         phases=tuple(_phases(events, judgement.phase_errors)),
-        faults=tuple(_fault(name, kinds[name], problem, events) for name, problem in judgement.fault_problems.items()),
+        faults=tuple(_fault(name, kinds[name], problem, of_faults) for name, problem in judgement.fault_problems.items()),
         recovery_s=recovered[-1].seconds if recovered else None,
         records=scenario.workload.records,
         seed=schedule.seed,
@@ -39,7 +53,7 @@ def build(
         exactly=scenario.exactly,
         matrix=scenario.matrix,
         not_sent=judgement.not_sent,
-        alarmed_s=next((event.elapsed_s for event in events if (event.process, event.f) == ("auditor", "alarm")), None),
+        alarmed_s=next((event.elapsed_s for event, _ in of_type(events, EarlyAlarm)), None),
     )
 
 
@@ -51,47 +65,39 @@ def _judged(findings: Iterable[Finding]) -> Mapping[str, Verdict]:
 
 
 def _phases(events: Iterable[Event], errors: Mapping[str, str]) -> Iterator[PhaseRecord]:
-    marks = [event for event in events if event.f == "phase"]
     began: Event | None = None
-    for event in marks:
-        name = event.value["phase"]
-        if event.type == "invoke":
-            began = event
-        elif began is not None:
-            yield PhaseRecord(
-                name=name,
-                start_ms=began.time_ms,
-                duration_s=round(event.elapsed_s - began.elapsed_s, 3),
-                error=errors.get(name, ""),
-            )
-    if marks and marks[-1].type == "invoke" and marks[-1].value["phase"] in errors:  # the run was ended in it
-        name = marks[-1].value["phase"]
-        yield PhaseRecord(name=name, start_ms=marks[-1].time_ms, duration_s=0.0, error=errors[name])
+    is_open = False
+    for event in events:
+        match event.value:
+            case PhaseBegan():
+                began, is_open = event, True
+            case PhaseEnded(phase=name) | PhaseFailed(phase=name) if began is not None:
+                took_s, is_open = round(event.elapsed_s - began.elapsed_s, 3), False
+                yield PhaseRecord(name=name, start_ms=began.time_ms, duration_s=took_s, error=errors.get(name, ""))
+    if is_open and began is not None and isinstance(began.value, PhaseBegan) and began.value.phase in errors:
+        name = began.value.phase  # the run was ended in it
+        yield PhaseRecord(name=name, start_ms=began.time_ms, duration_s=0.0, error=errors[name])
 
 
-def _fault(name: str, kind: str, problem: str, events: Iterable[Event]) -> FaultRecord:
-    own: dict[str, Event] = {
-        event.f: event
-        for event in events
-        if event.process == "nemesis" and event.type == "ok" and event.value.get("fault") == name
-    }
+def _fault(name: str, kind: str, problem: str, events: Sequence[Event]) -> FaultRecord:
+    def last(of: type[F]) -> tuple[int | None, F | None]:
+        own = [(event.time_ms, value) for event, value in of_type(events, of) if value.fault == name]
+        return own[-1] if own else (None, None)
 
-    def when(f: str) -> int | None:
-        return own[f].time_ms if f in own else None
-
-    def said(f: str) -> Mapping[str, Any]:
-        return own[f].value if f in own else {}
-
+    triggered_ms, _ = last(FaultTriggered)
+    injected_ms, injected = last(FaultInjected)
+    proved_ms, proved = last(FaultProved)
+    healed_ms, healed = last(FaultHealed)
     return FaultRecord(
         name=name,
         kind=kind,
-        target=said("inject").get("target", ""),
-        triggered_ms=when("trigger"),
-        injected_ms=when("inject"),
-        proved_ms=when("prove"),
-        healed_ms=when("heal"),
-        effective=bool(said("prove").get("bit", False)),
-        proof=said("prove").get("proof", {}),
+        target=injected.target if injected else "",
+        triggered_ms=triggered_ms,
+        injected_ms=injected_ms,
+        proved_ms=proved_ms,
+        healed_ms=healed_ms,
+        effective=proved is not None and proved.effective,
+        proof=proved.proof if proved else {},
         problem=problem,
-        aftermath={key: value for key, value in said("heal").items() if key not in {"fault", "target"}},
+        aftermath=healed.details if healed else {},
     )

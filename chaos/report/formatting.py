@@ -20,7 +20,7 @@ def seconds(duration_s: float | None) -> str:
     """``3.1 s``, ``4 min 05 s``, and a dash when it is not known."""
     if duration_s is None:
         return "–"  # noqa: RUF001 - an empty cell of a table
-    if duration_s < 100:  # noqa: PLR2004 - more digits than that help nobody
+    if duration_s < 100:  # noqa: PLR2004 - more digits than that help no reader
         return f"{duration_s:.1f}{_SPACE}s"
     minutes, rest = divmod(round(duration_s), 60)
     return f"{minutes}{_SPACE}min{_SPACE}{rest:02}{_SPACE}s"

@@ -62,7 +62,7 @@ def heard(tmp_path, monkeypatch):
             audit._stream = stream
             with audit:
                 clock.wait_until(lambda: not stream._found, within_s=5, reason="all parts to be looked at")
-            return [(event.f, event.value) for event in history.events() if event.process == "auditor"]
+            return [(event.value.f, event.value.to_json()) for event in history.events()]
 
     return hear
 

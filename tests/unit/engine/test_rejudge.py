@@ -5,6 +5,7 @@ import json
 import pytest
 
 from chaos.common.errors import InconclusiveError
+from chaos.common.events import PhaseBegan, PhaseEnded
 from chaos.common.history import History
 from chaos.engine.rejudge import rejudge
 from chaos.install import artifacts
@@ -29,8 +30,8 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "scenario.json").write_text(SCENARIO.model_dump_json(by_alias=True), encoding="utf-8")
     (tmp_path / "schedule.json").write_text(json.dumps(to_json(plan(SCENARIO, 1))), encoding="utf-8")
     with History(tmp_path / "history.jsonl") as history:
-        history.record("runner", "invoke", "phase", phase="set_up")
-        history.record("runner", "ok", "phase", phase="set_up")
+        history.record(PhaseBegan(phase="set_up"))
+        history.record(PhaseEnded(phase="set_up"))
     return tmp_path
 
 

@@ -12,9 +12,11 @@ from chaos.engine.run import Run
 def a_run(*, sent=None, positions=()):
     """As much of a run as is asked: what its loader said, and the pipeline's positions, one answer after the other."""
     answers = iter(positions)
-    said = None if sent is None else SimpleNamespace(value={"records": sent})
+    said = None if sent is None else SimpleNamespace(content={"records": sent})
     loader = SimpleNamespace(process=SimpleNamespace(exit_code=lambda: 1))
-    run = SimpleNamespace(_history=SimpleNamespace(latest=lambda *_: said), _total=100, _subjects=[loader], _pipeline=object())
+    run = SimpleNamespace(
+        _history=SimpleNamespace(last_said=lambda *_: said), _total=100, _subjects=[loader], _pipeline=object()
+    )
     run._positions = lambda: next(answers)
     run._names = lambda: ["sink"]
     run._system = SimpleNamespace(kafka=SimpleNamespace(settled_offsets=lambda topic, _: f"ends of {topic}"))

@@ -21,7 +21,7 @@ from verifiers.base import Example, Finding, Verdict
     ],
 )
 def test_a_verifier_is_asked_of_its_own_logs(name, subjects, asked):
-    """One that has no log of its own in this run is asked all the same: it says UNKNOWN, and is not silently left out."""
+    """A verifier that judges none of the logs of this run is asked all the same: it says UNKNOWN and is not just left out."""
     assert [subject for subject in subjects if _applies(name, subject, subjects)] == asked
 
 
@@ -29,15 +29,17 @@ def test_a_run_that_was_never_landed(tmp_path):
     """There is nothing to judge."""
     scenario = SimpleNamespace(verify=("duplicates", "progress"))
 
-    with pytest.raises(InconclusiveError, match="there is no evidence: the run did not come that far"):
+    with pytest.raises(InconclusiveError, match="there is no evidence to judge: the run ended before its topics were read"):
         judge(None, scenario, tmp_path)
 
 
 def test_a_source_that_was_lost(tmp_path):
-    """What was wrong with it would not be said, and the sink alone might be VALID."""
+    """What was wrong with it would go unseen, and the sink alone might be VALID."""
     (tmp_path / "evidence" / "sink").mkdir(parents=True)
 
-    with pytest.raises(InconclusiveError, match="evidence/source was there and was lost: run the scenario again"):
+    with pytest.raises(
+        InconclusiveError, match="evidence/source is missing, though the evidence of the sink is there: run the scenario again"
+    ):
         judge(None, SimpleNamespace(verify=("duplicates",)), tmp_path)
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from chaos.common.history import Event, EventType
+from chaos.common import events
+from chaos.common.history import Event
 from chaos.report.model import FaultRecord, PhaseRecord, Report
 from verifiers.base import Example, Finding, Verdict
 
@@ -96,9 +97,9 @@ class Fabricated:
         """A negative control that was caught."""
         return self.report(**{"verdict": Verdict.VALID, "expect": {"duplicates": Verdict.INVALID}, **changes})
 
-    def event(self, index: int, second: float, who: str, type_: EventType, f: str, **value: Any) -> Event:
+    def event(self, index: int, second: float, who: str, type_: str, f: str, **value: Any) -> Event:
         """One line of its history."""
-        return Event(index, self.at(second), second, who, type_, f, value)
+        return Event(index, self.at(second), second, events.read(who, type_, f, value))
 
     def events(self) -> tuple[Event, ...]:
         """Its history."""
@@ -113,7 +114,7 @@ class Fabricated:
             (4.9, "invoke", "inject", {"kind": "kill_broker", "draw": 1729}),
             (5.0, "ok", "inject", {"target": TARGET, "hold_s": 5.0}),
             (5.1, "invoke", "prove", {}),
-            (5.6, "ok", "prove", {"bit": True, "proof": PROOF}),
+            (5.6, "ok", "prove", {"effective": True, "proof": PROOF}),
             (11.2, "invoke", "heal", {}),
             (12.0, "ok", "heal", {"target": TARGET}),
         ]

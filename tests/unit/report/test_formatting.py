@@ -25,7 +25,7 @@ def test_a_moment_is_in_utc_with_milliseconds(run: Fabricated) -> None:
 
 
 def test_a_control_is_fulfilled_by_an_anomaly_in_the_output_alone(run: Fabricated) -> None:
-    """A duplicate in the source is no success of a control that predicts one in the sink."""
+    """A duplicate in the source does not fulfil a control that predicts one in the sink."""
     sink, source = run.duplicates(), run.duplicates(subject="source")
     report = run.control(findings=(source, sink))
 
@@ -90,7 +90,7 @@ def test_unknown_is_never_as_expected(run: Fabricated) -> None:
 
 
 def test_a_source_that_is_well_is_not_mentioned(run: Fabricated) -> None:
-    """Eight numbers where four say all are harder to read."""
+    """Eight numbers are harder to read than the four that matter."""
     report = run.valid(findings=(run.finding("gaps", subject="source"), run.finding("gaps")))
 
     assert [plain(text) for text in formatting.phrases(report)] == ["gaps 0"]
