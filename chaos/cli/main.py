@@ -178,8 +178,8 @@ def audit(  # noqa: PLR0913 - one argument for each option
     """Audit two topics, or two folders of Parquet, that were filled by others."""
     from chaos.audit import command  # noqa: PLC0415
 
-    asked = command.Options(landed, bootstrap, source, sink, group, model, identity, spark_master, landing, report)
-    raise typer.Exit(command.main(asked, typer.echo))
+    asked = command.Request(landed, bootstrap, source, sink, group, model, identity, spark_master, landing)
+    raise typer.Exit(command.main(asked, report, typer.echo))
 
 
 def main() -> None:

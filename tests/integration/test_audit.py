@@ -78,7 +78,7 @@ def counts(report):
 
 
 def test_a_clean_sink_and_what_is_left_of_it(system, tmp_path):
-    """Aborted rows and markers are no anomalies; what was landed can be audited again without a broker."""
+    """Aborted rows and markers are not anomalies; what was landed can be audited again without a broker."""
     with written(system):
         code, text, report = audit(tmp_path, *topics(system), "--landing", str(tmp_path / "landed"))
 
@@ -203,7 +203,7 @@ def test_an_audit_that_is_interrupted(system, tmp_path, number):
 @pytest.mark.usefixtures("hears_ctrl_c")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_audit_that_is_interrupted_before_its_jvm_is_known(tmp_path, number):
-    """The JVM cannot write where nobody reads any more, and would live for ever."""
+    """The JVM does not notice that its parent is gone, and would live for ever."""
     scratch, logs = tmp_path / "scratch", tmp_path / "logs"
     scratch.mkdir()
     (logs / "source").mkdir(parents=True)
