@@ -4,22 +4,19 @@ Kafka does not wait for the disk when it acknowledges: a log is flushed when a s
 first offset that may not be flushed, is written down from time to time (``recovery-point-offset-checkpoint``, one
 ``topic partition offset`` a line; OffsetCheckpointFile.scala). After a power failure nothing beyond it can be counted on. The
 log of the controller quorum is another matter: it is flushed before it is acknowledged (KIP-595), and is left as it is.
-
-Segments are walked batch by batch (v2: ``int64 base offset, int32 length``, and at byte 23 ``int32 last offset delta``).
 """
 
-import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from kafka.record.default_records import DefaultRecordBatch
 
 _RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 _CLEAN = ".kafka_cleanshutdown"
 _QUORUM = "__cluster_metadata-0"
 _OF_SEGMENT = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-_HEAD = struct.Struct(">qi")
-_LAST_OFFSET_DELTA_AT = 23
-_HEAD_OF_BATCH = 27
+_BATCH_HEADER = DefaultRecordBatch.HEADER_STRUCT.size
 _HEADER_LINES = 2
 
 
@@ -82,20 +79,17 @@ def lose_power(data: Path) -> dict[str, ThrownAway]:
 
 
 def batches(segment: Path) -> Iterator[Batch]:
-    """The whole batches of a segment; a torn one at the end is none."""
+    """The whole batches of a segment; a torn one at the end is left out."""
     size = segment.stat().st_size
     with segment.open("rb") as file:
         at = 0
-        while at + _HEAD_OF_BATCH <= size:
+        while at + _BATCH_HEADER <= size:
             file.seek(at)
-            head = file.read(_HEAD_OF_BATCH)
-            base, length = _HEAD.unpack_from(head)
-            (last_delta,) = struct.unpack_from(">i", head, _LAST_OFFSET_DELTA_AT)
-            end = at + _HEAD.size + length
-            if length <= 0 or end > size:
+            header = DefaultRecordBatch(file.read(_BATCH_HEADER))
+            if header.size_in_bytes < _BATCH_HEADER or at + header.size_in_bytes > size:
                 return
-            yield Batch(base, base + last_delta + 1, at, end - at)
-            at = end
+            yield Batch(header.base_offset, header.next_offset, at, header.size_in_bytes)
+            at += header.size_in_bytes
 
 
 def _recovery_points(data: Path) -> dict[str, int]:

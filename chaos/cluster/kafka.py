@@ -16,7 +16,6 @@ from chaos.cluster.broker import Broker
 from chaos.cluster.cluster import Cluster
 from chaos.cluster.guard import Guard
 from chaos.cluster.offsets import listed
-from chaos.cluster.partitions import java_hash
 from chaos.common import clock
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.runtime.base import Process, Runtime
@@ -287,6 +286,14 @@ class Kafka:
             # librdkafka keeps a leader epoch, or a metadata request, that is of no use: a new client asks anew
             self._admin = None
             raise
+
+
+def java_hash(text: str) -> int:
+    """``Utils.abs(text.hashCode)``, by which Kafka finds the partition of a transactional id (TransactionStateManager)."""
+    data, value = text.encode("utf-16-be"), 0
+    for at in range(0, len(data), 2):
+        value = (31 * value + int.from_bytes(data[at : at + 2], "big")) & 0xFFFFFFFF
+    return value & 0x7FFFFFFF
 
 
 def _ended(process: Process) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-from chaos.cluster import batches
+from chaos.cluster import protocol
 from chaos.cluster.kafka import Offsets
 from chaos.install import class_archives
 from chaos.install.artifacts import Parts
@@ -157,7 +157,7 @@ def _up_to_hw(bounds: Mapping[int, Bounds]) -> Mapping[int, Bounds]:
 
 
 def _batches(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:
-    found = batches.read(bootstrap, topic, {partition: (ends.low, ends.hw) for partition, ends in bounds.items()})
+    found = protocol.read_batches(bootstrap, topic, {partition: (ends.low, ends.hw) for partition, ends in bounds.items()})
     return spark.createDataFrame(list(found), _schema(evidence.BATCHES))
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from chaos.cluster import addresses
 from chaos.cluster.addresses import Addresses
+from chaos.cluster.kafka import java_hash
 from chaos.cluster.links import every_link
-from chaos.cluster.partitions import java_hash
 from chaos.cluster.system import listeners
 from chaos.cluster.toxiproxy import Toxiproxy
 from chaos.common.errors import RuntimeUnavailableError
