@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.cluster.addresses import AUDIT_PORT, CONTROLLER_PORT, INTERNAL_PORT, Address, Addresses, joined
-from chaos.cluster.broker import Broker
-from chaos.cluster.cluster import Cluster
+from chaos.cluster.broker import Broker, Brokers
 from chaos.cluster.hooks import BrokerHooks
-from chaos.cluster.kafka import Kafka
+from chaos.cluster.kafka import Cluster, Kafka
 from chaos.cluster.links import Link, every_link
 from chaos.cluster.rules import RuleBook
 from chaos.cluster.spark import Spark
@@ -77,7 +76,7 @@ class System:
         self.runtime.check_free(self._listeners())
         echo(f"starting {', '.join(self._ours())} …")
         self._start_toxiproxy()
-        self.kafka.start()
+        self.kafka.brokers.start()
         self.spark.start()
         self.kafka.wait_until_ready()
         self.spark.wait_until_ready()
@@ -149,10 +148,10 @@ def of_our_own(place: Place, *, brokers: int, workers: int, is_outside: bool = F
     addresses, numbers = place.addresses, range(1, brokers + 1)
     cluster = Cluster({number: addresses.audit(number) for number in numbers})
     folders = {number: place.folder / f"broker-{number}" for number in numbers}
-    processes = [Broker(number, brokers, addresses, folders[number], place.parts, is_outside) for number in numbers]
+    planned = [Broker(number, brokers, addresses, folders[number], place.parts, is_outside) for number in numbers]
     spark = Spark(place.runtime, place.parts, addresses, place.folder / "spark", workers)
     links = every_link(addresses, brokers, Toxiproxy(addresses.toxiproxy))
-    return System(place, Kafka(place.runtime, cluster, processes), spark, links)
+    return System(place, Kafka(cluster, Brokers(place.runtime, planned)), spark, links)
 
 
 def listeners(addresses: Addresses, brokers: int) -> list[Address]:

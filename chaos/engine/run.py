@@ -144,7 +144,7 @@ class Run:
         self._system.wait_until_healthy()
         self._system.rules.begin()
         if self._pipeline:
-            self._system.kafka.guard.mine([*self._groups(), *self._pipeline.transactional_ids(self._topics)])
+            self._system.kafka.cluster.mine([*self._groups(), *self._pipeline.transactional_ids(self._topics)])
         self._system.kafka.create(self._names(), PARTITIONS)
         if self._pipeline:
             self._pipeline.prepare(self._endpoints(self._client), self._topics)

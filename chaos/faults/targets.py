@@ -41,9 +41,9 @@ def _coordinators(target: BrokerTarget, scene: Scene) -> list[int]:
         case "controller":
             return [kafka.controller()]
         case "group_coordinator":
-            return [kafka.group_coordinator(scene.group)]
+            return [kafka.leader(*kafka.group_partition(scene.group))]
         case "transaction_coordinator":
-            return [kafka.transaction_coordinator(_transactional_id(scene, target.partition))]
+            return [kafka.leader(*kafka.transaction_partition(_transactional_id(scene, target.partition)))]
         case _:
             return []
 

@@ -1,16 +1,13 @@
 """A system that is already there, without one: what is refused, what a JVM is told, how clients are let in."""
 
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
 from chaos.cluster.addresses import Addresses
-from chaos.cluster.cluster import Cluster
-from chaos.cluster.guard import Guard
-from chaos.cluster.kafka import Kafka
-from chaos.common.errors import ForeignNameError, RuntimeUnavailableError
+from chaos.cluster.broker import Brokers
+from chaos.cluster.kafka import Cluster, Kafka
+from chaos.common.errors import RuntimeUnavailableError
 from chaos.external import declaration as declared
 from chaos.external import discovery, security
 from chaos.external.spark import ExternalSpark
@@ -19,75 +16,6 @@ from pipelines.loader.pipeline import FillSource
 
 LEAST = "version: 1\nbootstrap: [kafka-1:9092]\nprefix: chaos-a-\n"
 CLUSTER = Cluster({1: ("kafka-1", 9092), 4: ("kafka-4", 9092)}, "chaos-a-", 2)
-FOREIGN = ["orders", "chaos-a", "chaos-a-", "", "Chaos-a-x", "x-chaos-a-", "__consumer_offsets"]
-
-
-class Untouchable:
-    """An admin client that nobody may ask anything."""
-
-    def __getattr__(self, name):
-        raise AssertionError(name)
-
-
-@pytest.fixture
-def kafka():
-    """A cluster that others use."""
-    found = Kafka(None, CLUSTER)
-    found._admin = Untouchable()
-    return found
-
-
-@pytest.mark.parametrize("name", FOREIGN)
-def test_nothing_is_made_or_removed_without_the_prefix(kafka, name):
-    """Topics and groups: the cluster is not even asked, and one foreign name spoils all."""
-    for touch in (lambda: kafka.create([name], 3), lambda: kafka.delete(["chaos-a-1", name]), lambda: kafka.delete_group(name)):
-        with pytest.raises(ForeignNameError, match="does not begin with 'chaos-a-'"):
-            touch()
-
-
-def test_what_has_the_prefix_reaches_the_cluster(kafka):
-    """The guard opens for names of ours."""
-    with pytest.raises(AssertionError, match="delete_topics"):
-        kafka.delete(["chaos-a-datasource"])
-    assert Guard("chaos-a-").mine(["chaos-a-x"]) == ["chaos-a-x"]
-    assert Guard("").mine(["anything"]) == ["anything"]
-
-
-class Answering:
-    """An admin client whose cluster answers with one error."""
-
-    def __init__(self, code):
-        self.code = code
-
-    def delete_topics(self, names, **_options):
-        return {name: self._refused() for name in names}
-
-    create_topics = delete_topics
-
-    def _refused(self):
-        refused = Future()
-        refused.set_exception(KafkaException(KafkaError(self.code)))
-        return refused
-
-
-def test_what_is_gone_already_is_removed_and_what_is_refused_is_told():
-    """Topics are removed twice when a run ends badly; a cluster that refuses is an error."""
-    guard, topics = Guard("chaos-a-"), ["chaos-a-1"]
-
-    guard.delete(Answering(KafkaError.UNKNOWN_TOPIC_OR_PART), topics)
-
-    with pytest.raises(KafkaException):
-        guard.delete(Answering(KafkaError.TOPIC_AUTHORIZATION_FAILED), topics)
-    with pytest.raises(KafkaException):
-        guard.create(Answering(KafkaError.INVALID_REPLICATION_FACTOR), topics, [[1]])
-
-
-def test_the_health_of_what_others_own_is_not_our_business():
-    """Somebody's topic may be under-replicated for years."""
-    assert [name for name in ("orders", "chaos-a-datasink", "__transaction_state") if CLUSTER.watched(name)] == [
-        "chaos-a-datasink",
-        "__transaction_state",
-    ]
 
 
 def test_a_jvm_finds_brokers_at_our_proxies_and_everything_else_where_it_was():
@@ -112,7 +40,7 @@ def test_brokers_of_one_name_share_an_address():
     """They differ by their ports; a proxy listens on the broker's own port."""
     cluster = Cluster({1: ("localhost", 20001), 2: ("localhost", 20002)})
 
-    assert discovery.led(cluster, Addresses("127.93")) == {"localhost": "127.93.10.1"}
+    assert discovery.proxy_hosts(cluster, Addresses("127.93")) == {"localhost": "127.93.10.1"}
 
 
 def test_an_address_is_no_name():
@@ -171,7 +99,7 @@ def test_a_password_or_a_file_that_is_not_there_is_said_at_once(secured, monkeyp
 def test_too_few_brokers_are_said_before_anybody_is_asked():
     """With their addresses, and what to write instead."""
     with pytest.raises(RuntimeUnavailableError, match=r"the cluster has 2: kafka-1:9092, kafka-4:9092; write replication: 2"):
-        discovery.check(CLUSTER, declared.load_text(LEAST, Path("e")))
+        discovery.check(Kafka(CLUSTER, Brokers(None)), declared.load_text(LEAST, Path("e")))
 
 
 def test_a_master_that_is_not_there_is_said_at_once():
