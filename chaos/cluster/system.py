@@ -11,8 +11,7 @@ from chaos.cluster.hooks import BrokerHooks
 from chaos.cluster.kafka import Cluster, Kafka
 from chaos.cluster.links import Link, every_link
 from chaos.cluster.rules import RuleBook
-from chaos.cluster.spark import Spark
-from chaos.cluster.spark_cluster import SparkCluster
+from chaos.cluster.spark import Spark, SparkCluster
 from chaos.cluster.toxiproxy import Toxiproxy
 from chaos.common import clock
 from chaos.install import artifacts

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, Protocol
 
 from chaos.cluster.rules import Trip
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import SparkApp
 from chaos.cluster.system import System
 
 

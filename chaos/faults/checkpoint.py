@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import SparkApp
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import Injection, PipelineUnderTest, Prepare, Proof, Scene

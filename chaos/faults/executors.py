@@ -6,8 +6,7 @@ from random import Random
 import psutil
 import requests
 
-from chaos.cluster.spark import Executor
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import Executor, SparkApp
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import Scene

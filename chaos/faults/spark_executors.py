@@ -8,8 +8,7 @@ from typing import Any
 import psutil
 import requests
 
-from chaos.cluster.spark import Executor
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import Executor, SparkApp
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
 from chaos.faults.base import Approach, Injection, Prepare, Proof, Scene

@@ -8,9 +8,8 @@ from typing import Any
 import psutil
 import requests
 
-from chaos.cluster.sockets import remote_ports
-from chaos.cluster.spark import Executor, lives
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.addresses import remote_ports
+from chaos.cluster.spark import Executor, SparkApp, lives
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
 from chaos.faults.base import Approach, Injection, Prepare, Proof, Scene

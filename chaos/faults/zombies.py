@@ -8,8 +8,7 @@ from typing import Any
 import psutil
 from confluent_kafka import KafkaException
 
-from chaos.cluster.spark import Executor, lives
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import Executor, SparkApp, lives
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
 from chaos.faults.base import Approach, Injection, Prepare, Proof, Scene

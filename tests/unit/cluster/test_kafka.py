@@ -12,7 +12,7 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 
 from chaos.audit import logs
 from chaos.cluster.broker import Brokers
-from chaos.cluster.kafka import Cluster, Kafka
+from chaos.cluster.kafka import Cluster, Kafka, java_hash
 from chaos.common.errors import ForeignNameError, RuntimeUnavailableError
 
 FOREIGN = ["orders", "chaos-a", "chaos-a-", "", "Chaos-a-x", "x-chaos-a-", "__consumer_offsets"]
@@ -228,3 +228,12 @@ def test_a_broker_that_ended_is_told_with_its_log():
     with pytest.raises(RuntimeUnavailableError, match=r"broker-4 ended with 137; see broker-4\.log"):
         kafka(Untouchable(), started=brokers).wait_until_ready()
     assert kafka(Untouchable(), started=brokers).unhealthy() == ["broker-4 does not run"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), ("a", 97), ("app-0", 93027204), ("polygenelubricants", 0), ("chaos-warm-up", 1403884950)],
+)
+def test_a_transactional_id_is_hashed_as_java_hashes_it(text, expected):
+    """Known values of String.hashCode, its sign bit cleared; the fourth is Integer.MIN_VALUE."""
+    assert java_hash(text) == expected

@@ -1,9 +1,13 @@
-"""Who a process is connected to, from the kernel's own tables."""
+"""Which addresses are planned, and which ports a process is connected to by the kernel's own tables."""
 
 import os
 import socket
 
-from chaos.cluster.sockets import remote_ports
+import pytest
+
+from chaos.cluster import addresses
+from chaos.cluster.addresses import remote_ports
+from chaos.common.errors import RuntimeUnavailableError
 
 
 def test_connections_that_are_open_are_found():
@@ -33,3 +37,12 @@ def test_the_connections_of_others_are_not_its_own(tmp_path):
 def test_a_process_that_is_gone_has_none(tmp_path):
     """It may end while it is looked at."""
     assert remote_ports(7, tmp_path) == set()
+
+
+@pytest.mark.parametrize("net", ["10.0", "127.300", "127.77.0.1", ""])
+def test_only_loopback_addresses_are_ever_used(net, monkeypatch):
+    """CHAOS_NET cannot put a listener where others can reach it."""
+    monkeypatch.setenv("CHAOS_NET", net)
+
+    with pytest.raises(RuntimeUnavailableError, match=r"CHAOS_NET=.*set it to 127\.N"):
+        addresses.from_environment()
