@@ -11,7 +11,7 @@ from chaos.common.errors import RuntimeUnavailableError
 
 
 def test_connections_that_are_open_are_found():
-    """By the port of the other end; a socket that only listens has none."""
+    """By their remote ports; a socket that only listens has none."""
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
         port = server.getsockname()[1]
 
@@ -21,7 +21,7 @@ def test_connections_that_are_open_are_found():
 
 
 def test_the_connections_of_others_are_not_its_own(tmp_path):
-    """The table is the network's: only inodes that the process holds count."""
+    """The table is that of the whole network namespace: only inodes that the process holds count."""
     line = "0: 0100007F:0001 0100007F:{:04X} {} 0:0 0:0 0 0 0 {}\n"
     (tmp_path / "7" / "net").mkdir(parents=True)
     (tmp_path / "7" / "net" / "tcp").write_text(
@@ -35,7 +35,7 @@ def test_the_connections_of_others_are_not_its_own(tmp_path):
 
 
 def test_a_process_that_is_gone_has_none(tmp_path):
-    """It may end while it is looked at."""
+    """It may end while it is examined."""
     assert remote_ports(7, tmp_path) == set()
 
 

@@ -45,7 +45,7 @@ class Late:
 
 
 class Invalid:
-    """What librdkafka 2.16 answers for a partition whose leader is frozen; it calls this no error."""
+    """What librdkafka 2.16 answers for a partition whose leader is frozen; it does not call this an error."""
 
     def result(self, _within_s):
         return ListOffsetsResultInfo(-1001, -1, -1)
@@ -132,8 +132,8 @@ class Answering:
         return refused
 
 
-def test_what_is_gone_already_is_removed_and_what_is_refused_is_told():
-    """Topics are removed twice when a run ends badly; a cluster that refuses is an error."""
+def test_deleting_a_topic_that_is_gone_is_no_error_but_a_refusal_is():
+    """Topics are removed twice when a run ends badly."""
     topics = ["chaos-a-1"]
 
     kafka(Answering(KafkaError.UNKNOWN_TOPIC_OR_PART)).delete(topics)
@@ -165,7 +165,7 @@ def test_the_leaders_of_a_new_topic_are_not_left_to_chance():
 
 
 def test_the_health_of_what_others_own_is_not_our_business():
-    """Somebody's topic may be under-replicated for years."""
+    """A foreign topic may be under-replicated for years."""
     cluster = Cluster(BROKERS, "chaos-a-", 2)
 
     assert [name for name in ("orders", "chaos-a-datasink", "__transaction_state") if cluster.watched(name)] == [
@@ -193,7 +193,7 @@ class Described:
 
 
 def test_a_partition_that_lacks_a_leader_or_a_replica_is_unhealthy():
-    """Of our topics; a broker that is silent is told first, for it is the cause."""
+    """Of our topics; a broker that does not answer is reported first, for it is the cause."""
     admin = Described(
         chaos_a_x=[(1, [1, 4], [1, 4]), (1, [1, 4], [1]), (-1, [1, 4], [1, 4])],
         orders=[(-1, [1, 4], [])],
@@ -220,8 +220,8 @@ def test_who_leads_and_who_follows():
         asked.group_partition("")
 
 
-def test_a_broker_that_ended_is_told_with_its_log():
-    """Whether at start, which fails then, or later."""
+def test_a_broker_that_ended_is_reported_with_its_log():
+    """At start, which then fails, and later."""
     brokers = Brokers(None)
     brokers.processes[4] = SimpleNamespace(alive=lambda: False, exit_code=lambda: 137, spec=SimpleNamespace(log="broker-4.log"))
 

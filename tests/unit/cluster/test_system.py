@@ -21,7 +21,7 @@ def test_every_ordered_pair_has_a_link_of_its_own():
 
 
 def test_no_two_listeners_share_an_address():
-    """The plan of addresses is the reason why nothing is ever taken twice."""
+    """The plan of addresses guarantees it."""
     planned = listeners(Addresses(), 5)
 
     assert len(planned) == len(set(planned))
