@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka.record.default_records import DefaultRecordBatch
+from chaos.cluster.protocol import BatchHeader
 
 _RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 _CLEAN = ".kafka_cleanshutdown"
 _QUORUM = "__cluster_metadata-0"
 _OF_SEGMENT = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-_BATCH_HEADER = DefaultRecordBatch.HEADER_STRUCT.size
+_BATCH_HEADER = BatchHeader.HEADER_STRUCT.size
 _HEADER_LINES = 2
 
 
@@ -88,7 +88,7 @@ def batches(segment: Path) -> Iterator[Batch]:
         at = 0
         while at + _BATCH_HEADER <= size:
             file.seek(at)
-            header = DefaultRecordBatch(file.read(_BATCH_HEADER))
+            header = BatchHeader(file.read(_BATCH_HEADER))
             if header.size_in_bytes < _BATCH_HEADER or at + header.size_in_bytes > size:
                 return
             yield Batch(header.base_offset, header.next_offset, at, header.size_in_bytes)

@@ -13,28 +13,35 @@ wrote which offsets, and where each transaction was ended.
 
 import socket
 import struct
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from confluent_kafka.admin import AdminClient
-from kafka.errors import KafkaError as KafkaPythonError
-from kafka.errors import for_code
-from kafka.protocol.admin import (
-    AlterPartitionReassignmentsRequest,
-    DescribeQuorumRequest,
-    ElectionType,
-    ElectLeadersRequest,
-)
-from kafka.protocol.consumer import FetchRequest
-from kafka.protocol.metadata import ApiVersionsRequest
-from kafka.record.memory_records import MemoryRecords
 
 from chaos.cluster.addresses import Address
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 
+with warnings.catch_warnings():
+    # kafka-python loads its schemas with it; Python 3.13 took the deprecation back
+    warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
+    from kafka.errors import KafkaError as KafkaPythonError
+    from kafka.errors import for_code
+    from kafka.protocol.admin import (
+        AlterPartitionReassignmentsRequest,
+        DescribeQuorumRequest,
+        ElectionType,
+        ElectLeadersRequest,
+    )
+    from kafka.protocol.consumer import FetchRequest
+    from kafka.protocol.metadata import ApiVersionsRequest
+    from kafka.record.default_records import DefaultRecordBatch
+    from kafka.record.memory_records import MemoryRecords
+
+BatchHeader: Any = DefaultRecordBatch  # parses the first bytes of a record batch; its records are not looked at
 _CLIENT = "chaos"
 _CORRELATION = 7
 _SIZE_BYTES = 4
