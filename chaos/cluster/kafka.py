@@ -115,14 +115,13 @@ class Cluster:
 
 
 class Kafka:
-    """A cluster as a run uses it: its health, who leads what, its topics and groups, and the ends of its logs."""
+    """A cluster as a run uses it: its health, who leads what, its topics and groups, and the ends of its logs.
+
+    Attributes:
+        brokers: those that we start; none of a cluster that is already there.
+    """
 
     def __init__(self, cluster: Cluster, brokers: Brokers) -> None:
-        """Describe the cluster; nothing is started yet.
-
-        Args:
-            brokers: those that we start; none of a cluster that is already there.
-        """
         self.cluster = cluster
         self.brokers = brokers
         self.processes = brokers.processes
@@ -155,17 +154,10 @@ class Kafka:
         Raises:
             RuntimeUnavailableError: a broker died at start.
         """
-        clock.wait_until(
-            self._all_registered, within_s=60, reason="all brokers in the metadata", every_s=0.1, ignore=(KafkaException,)
-        )
+        wait = partial(clock.wait_until, within_s=60, ignore=(KafkaException,))
+        wait(self._all_registered, reason="all brokers in the metadata", every_s=0.1)
         for warm_up in (_warm_up_transactions, _warm_up_groups) if self.is_ours else ():
-            clock.wait_until(
-                partial(warm_up, self.bootstrap),
-                within_s=60,
-                reason="the first coordinators to load",
-                every_s=0.2,
-                ignore=(KafkaException,),
-            )
+            wait(partial(warm_up, self.bootstrap), reason="the first coordinators to load", every_s=0.2)
         self.wait_until_healthy()
 
     def _all_registered(self) -> bool:

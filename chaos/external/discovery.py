@@ -44,7 +44,7 @@ _FORBIDDEN = frozenset(
         KafkaError.GROUP_AUTHORIZATION_FAILED,
     }
 )
-_SELF_EXPLAINED = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE})  # noqa: SLF001 - they have no other names
+_SELF_EXPLAINED = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE})  # noqa: SLF001 - no other names
 _HOPELESS = _SELF_EXPLAINED | {KafkaError._ALL_BROKERS_DOWN}  # noqa: SLF001 - likewise
 
 
