@@ -120,7 +120,7 @@ def set_up(plan: RunPlan, system: System) -> None:
     system.wait_until_healthy()
     system.rules.begin()
     if plan.pipeline:
-        system.kafka.guard.mine([*([plan.group] if plan.group else []), *plan.transactional_ids])
+        system.kafka.cluster.mine([*([plan.group] if plan.group else []), *plan.transactional_ids])
     system.kafka.create(plan.topic_names, PARTITIONS)
     if plan.pipeline:
         plan.pipeline.prepare(endpoints(system, plan.client), plan.topics)

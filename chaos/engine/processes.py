@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import SparkApp
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 from chaos.common.events import ProcessSaid

@@ -18,6 +18,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from chaos.cluster.broker import Brokers
+from chaos.cluster.kafka import Kafka
 from chaos.common import clock
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.external import declaration as declared
@@ -154,7 +156,7 @@ def test_what_will_not_work_is_said_before_anything_is_made(cluster, monkeypatch
     spec, began_s = declared.load(path), clock.monotonic_s()
 
     with pytest.raises(RuntimeUnavailableError, match=said) as caught:
-        discovery.check(discovery.look(spec), spec)
+        discovery.check(Kafka(discovery.look(spec), Brokers(None)), spec)
 
     assert "\n" not in str(caught.value)
     assert clock.monotonic_s() - began_s < 60

@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 from confluent_kafka import Producer
 
-from chaos.cluster import batches
-from chaos.cluster.batches import Batch
+from chaos.cluster import protocol
+from chaos.cluster.protocol import Batch
 from chaos.common import clock
 from chaos.judging import landing
 from verifiers import VERIFIERS, evidence
@@ -65,7 +65,9 @@ def test_transactions_are_read_from_the_log_and_judged(system, chaos_session, tm
     with written(system):
         offsets = system.kafka.settled_offsets(TOPIC, 3)
         found = list(
-            batches.read(system.kafka.bootstrap, TOPIC, {number: (ends.low, ends.hw) for number, ends in offsets.items()})
+            protocol.read_batches(
+                system.kafka.bootstrap, TOPIC, {number: (ends.low, ends.hw) for number, ends in offsets.items()}
+            )
         )
         expected = spark.createDataFrame(
             [(0, 0, "0", True, None)], "id long, partition int, value string, required boolean, position long"
@@ -100,9 +102,8 @@ def test_transactions_are_read_from_the_log_and_judged(system, chaos_session, tm
     assert {kind: count for kind, count in findings["ledger"].counts.items() if count} == {"absent": 1}
 
 
-def test_a_log_is_read_in_many_requests(system, monkeypatch):
+def test_a_log_is_read_in_many_requests(system):
     """Each begins where the last whole batch ended; what lies below the begin or above the end is cut away."""
-    monkeypatch.setattr(batches, "_MOST_BYTES", 100)
     system.kafka.create([TOPIC], 3)
     producer = Producer({"bootstrap.servers": system.kafka.bootstrap})
     for _ in range(20):
@@ -110,7 +111,7 @@ def test_a_log_is_read_in_many_requests(system, monkeypatch):
             producer.produce(TOPIC, key=str(id_), value="x", partition=1)
         assert producer.flush(120) == 0
 
-    found = list(batches.read(system.kafka.bootstrap, TOPIC, {0: (0, 0), 1: (3, 195)}))
+    found = list(protocol.read_batches(system.kafka.bootstrap, TOPIC, {0: (0, 0), 1: (3, 195)}, most_bytes=100))
     system.kafka.delete([TOPIC])
 
     assert [offset for batch in found for offset in range(batch.first_offset, batch.last_offset + 1)] == list(range(3, 195))

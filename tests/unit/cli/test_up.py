@@ -31,7 +31,7 @@ def test_brokers_can_be_found_from_outside_by_name(tmp_path):
         for name in ("plain", "open")
     )
     for system in (plain, open_):
-        for broker in system.kafka._brokers:
+        for broker in system.kafka.brokers.planned:
             broker.write_files()
 
     assert "OUTSIDE" not in (tmp_path / "plain" / "broker-2" / "server.properties").read_text(encoding="utf-8")

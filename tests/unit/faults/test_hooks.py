@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from chaos.cluster.cluster import Cluster
 from chaos.cluster.hooks import BrokerHooks
+from chaos.cluster.kafka import Cluster
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
 from chaos.external.declaration import Hooks

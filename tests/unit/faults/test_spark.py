@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from chaos.cluster.spark import Executor, lives
-from chaos.cluster.spark_rest import ExecutorState
+from chaos.cluster.spark import Executor, ExecutorState, lives
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults import spark_daemons
