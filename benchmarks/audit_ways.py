@@ -1,6 +1,6 @@
 """The ways that `audit.py` compares, each in a process of its own: it does its work once for each line it is sent.
 
-    ours      `chaos.audit.audit`: duplicates, gaps, ordering and values
+    ours      `chaos audit`: duplicates, gaps, ordering and values
     scan      Spark reads every column of both logs and adds them up: what no audit that reads them can beat
     bare      the same, as one would write it: Spark's and the consumer's defaults, not those of `ours`; from Kafka only
     shuffle   Spark as one would write it: groupBy for duplicates, anti-join for gaps, join for values, window and lag for order
@@ -23,12 +23,14 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from chaos.audit import audit, identity
+from chaos.audit import identity
 from chaos.audit import logs as audit_logs
-from chaos.audit.audit import Request
+from chaos.audit.command import Request
+from chaos.audit.judge import judge
 from chaos.audit.logs import Topics
 from chaos.common import clock
 from chaos.install import artifacts
+from chaos.judging import spark_session
 
 SOURCE, SINK = "bench-source", "bench-sink"
 Counts = Mapping[str, int]
@@ -44,7 +46,8 @@ def work(way: str, folder: Path, bootstrap: str) -> None:
         _answer(_sets_of_topics(bootstrap) if bootstrap and way == "sets" else _SPARKLESS[way](folder, bootstrap))
         return
     asked = Request(None, topics, "square", "dense-key", "local[2]") if topics else request
-    with audit.session(asked, sys.stderr.write) as spark:
+    jars = artifacts.ensure(sys.stderr.write).connector_jars if topics else ()
+    with spark_session.of_audit(asked.master, jars) as spark:
         _answer(_SPARK[way](spark, asked, folder))
 
 
@@ -72,7 +75,7 @@ def _ours(spark: SparkSession, asked: Request, folder: Path) -> Callable[[], Cou
             place, fixed = tempfile.mkdtemp(prefix="bench-"), audit_logs.fix(asked.topics)
             audit_logs.land(spark, asked.topics, fixed, place)
         logs = audit_logs.landed(spark, place, fixed)
-        findings, _ = audit.judge(logs, identity.dense(logs, identity.model(asked.model)), asked.limits)
+        findings = judge(logs, identity.dense(logs, identity.model(asked.model)), asked.limits)
         if asked.topics is not None:
             shutil.rmtree(place)
         return {finding.verifier: finding.count for finding in findings}

@@ -98,25 +98,32 @@ def plan(scenarios: Scenarios = _FILE, seed: Annotated[int, typer.Option(help="t
 
 @app.command()
 def faults() -> None:
-    """List every fault: its keys (* is needed, a default is in brackets), where it can be done, and what it does."""
+    """List every fault: targets, keys (* is required, a default is in brackets), what it provokes, its proof, where it runs."""
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
+    from chaos.grammar.targets import BROKERS_HELP  # noqa: PLC0415
     from chaos.runtime.docker import engine  # noqa: PLC0415
     from chaos.scenario.describe import listing  # noqa: PLC0415
 
-    table = Table("kind", "keys", "runs in", "what it does", box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, show_header=False)
     family = ""
     for fault in listing():
         if fault.family != family:
             family = fault.family
-            table.add_row(f"\n[dim]{family}[/]")
-        table.add_row(fault.kind, "\n".join(fault.keys), "\n".join(fault.runs_in), fault.does)
+            table.add_row(f"[dim]{family.replace('_', ' ')}[/]", "", "")
+        table.add_row(f"[bold]{fault.kind}[/]", "", fault.does)
+        keys = ", ".join(fault.keys)
+        rows = {"target": fault.targets, "keys": keys, "provokes": fault.provokes, "proof": fault.proved_by}
+        for name, text in {**rows, "runs in": ", ".join(fault.runs_in)}.items():
+            if text:
+                table.add_row("", f"[dim]{name}[/]", text)
     Console().print(table)
+    typer.echo(f"\n{BROKERS_HELP}")
     try:
         engine.connect().close()
     except RuntimeUnavailableError as error:
-        typer.echo(f"\nnot on this machine: {error}")
+        typer.echo(f"\ncontainers are not possible on this machine: {error}")
 
 
 @app.command()
@@ -186,7 +193,10 @@ def main() -> None:
     except ScenarioError as error:
         sys.exit(_say(str(error), 2))
     except InconclusiveError as error:
-        sys.exit(_say(f"chaos: {error}", 3))
+        from chaos.judging.verdict import EXIT_CODES  # noqa: PLC0415 - the command that raised this has imported it
+        from verifiers.base import Verdict  # noqa: PLC0415
+
+        sys.exit(_say(f"chaos: {error}", EXIT_CODES[Verdict.UNKNOWN]))
     except ChaosError as error:
         sys.exit(_say(f"chaos: {error}", 4))
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from chaos.cluster.partitions import java_hash
 from chaos.common import clock
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.runtime.base import Process, Runtime
+from verifiers.base import Bounds
 
 PARTITIONS = 3  # of every topic of a run
 _ASK_S = 3.0
@@ -28,15 +28,6 @@ _TRANSACTION_STATE = "__transaction_state"
 _GROUP_OFFSETS = "__consumer_offsets"
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-
-
-@dataclass(frozen=True, slots=True)
-class Offsets:
-    """One partition's ends: low, last stable offset and high watermark, the last two exclusive."""
-
-    low: int
-    lso: int
-    hw: int
 
 
 class Kafka:
@@ -250,7 +241,7 @@ class Kafka:
         """
         self.guard.delete_group(self.admin, group)
 
-    def offsets(self, topic: str, partitions: int) -> dict[int, Offsets]:
+    def offsets(self, topic: str, partitions: int) -> dict[int, Bounds]:
         """Low, LSO and HW of every partition, in that order, so that LSO <= HW always.
 
         Raises:
@@ -259,9 +250,9 @@ class Kafka:
         low = self._list(topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
         lso = self._list(topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED)
         hw = self._list(topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
-        return {number: Offsets(low[number], lso[number], hw[number]) for number in range(partitions)}
+        return {number: Bounds(low[number], lso[number], hw[number]) for number in range(partitions)}
 
-    def settled_offsets(self, topic: str, partitions: int) -> dict[int, Offsets]:
+    def settled_offsets(self, topic: str, partitions: int) -> dict[int, Bounds]:
         """The same, asked again until every leader answers.
 
         Raises:

@@ -37,6 +37,7 @@ class Rule:
     client_id: str = ""
     transactional_id: str = ""
     max_hold_ms: int = 120_000
+    error_code: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Environment:
     Attributes:
         runs: where its folders are made.
         echo: told what is done, for people.
-        runtime: one of `chaos.scenario.runtimes.RUNTIMES`.
+        runtime: one of `chaos.scenario.support.RUNTIMES`.
         external: the system that is already there, when that is to be used.
         ups_s: seconds that each start of a system took.
     """

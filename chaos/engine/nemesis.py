@@ -18,14 +18,26 @@ from typing import Any
 
 from chaos.common import clock, signals
 from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.events import (
+    EventValue,
+    FaultApproached,
+    FaultFailed,
+    FaultHealed,
+    FaultInjected,
+    FaultProved,
+    FaultSpared,
+    FaultStep,
+    FaultStepBegan,
+    FaultTriggered,
+    OutputResumed,
+    RequestMissed,
+    RequestReleased,
+)
 from chaos.common.history import History
 from chaos.engine import triggers
+from chaos.engine.held_requests import Snare, set_snare
 from chaos.engine.triggers import Watch
-from chaos.faults.base import Injection, Scene
-from chaos.faults.catalogue import approach, has_approach, prepare
-from chaos.faults.declared import Fault
-from chaos.faults.declared.protocol import DelayRequest, FrameFault, LateRequest
-from chaos.faults.frames import Snare, set_snare
+from chaos.faults.base import FaultBase, FaultContext, Injection, prove
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.scenario.plan import Schedule, Step
 
@@ -44,14 +56,14 @@ class _InForce:
 class Nemesis:
     """Carries out the schedule of one run."""
 
-    def __init__(self, schedule: Schedule, scene: Scene, history: History, stop: Flag) -> None:
+    def __init__(self, schedule: Schedule, context: FaultContext, history: History, stop: Flag) -> None:
         """Nothing happens before `approach` and `run`.
 
         Args:
             stop: set when the run ends early; triggers and holds end at once then.
         """
         self._schedule = schedule
-        self._scene = scene
+        self._context = context
         self._history = history
         self._stop = stop
         self._lock = Lock()
@@ -68,7 +80,7 @@ class Nemesis:
 
         To be called as soon as the pipeline runs: an approach takes seconds, in which the requests that a trigger counts pass.
         """
-        if any(has_approach(step.fault) for step in self._schedule.steps):
+        if any(_has_approach(step.fault) for step in self._schedule.steps):
             with signals.deferred():  # `heal_all` can join a thread only if it was started
                 self._approaching = [Thread(target=self._approach, name="approach", daemon=True)]
                 self._approaching[0].start()
@@ -105,7 +117,7 @@ class Nemesis:
 
     def _step(self, step: Step, watch: Watch) -> None:
         fault = step.fault
-        if not self._do("trigger", step.name, lambda: self._await(step, watch), when=str(fault.when)):
+        if not self._do("trigger", step.name, lambda: self._triggered(step, watch), when=str(fault.when)):
             self._let_go(step.name)
             return
         with self._slot():
@@ -137,26 +149,29 @@ class Nemesis:
         """
         if self._slots is None:
             return True
-        if not self._do("resume", step.name, lambda: self._await_growth(watch)):
+        if not self._do("resume", step.name, lambda: self._await_growth(step.name, watch)):
             return False
         spared = step.by_chance and triggers.committed(self._history) >= watch.total
         if spared:
-            self._history.record("nemesis", "info", "spared", fault=step.name)
+            self._history.record(FaultSpared(fault=step.name))
         return not spared
 
-    def _await_growth(self, watch: Watch) -> Mapping[str, Any]:
+    def _await_growth(self, name: str, watch: Watch) -> OutputResumed:
         now = partial(triggers.committed, self._history)
         clock.wait_until(
             lambda: now() > self._committed or now() >= watch.total or self._stop.is_set(),
             within_s=_RESUMES_WITHIN_S,
             reason="the output to grow again after the fault before this one",
         )
-        return {"committed": now()}
+        return OutputResumed(fault=name, committed=now())
 
     def _approach(self) -> None:
         for step in self._schedule.steps:
-            if has_approach(step.fault) and not self._stop.is_set():
-                self._do("approach", step.name, partial(_approached, step.fault, self._scene))
+            if _has_approach(step.fault) and not self._stop.is_set():
+                self._do("approach", step.name, partial(_approached, step, self._context))
+
+    def _triggered(self, step: Step, watch: Watch) -> FaultTriggered:
+        return FaultTriggered(fault=step.name, **self._await(step, watch))
 
     def _await(self, step: Step, watch: Watch) -> Mapping[str, Any]:
         when = step.fault.when
@@ -165,37 +180,38 @@ class Nemesis:
         if when.since is not None:
             triggers.wait_for(AfterFault(fault=when.since), watch)
         rng = Random(step.draw)  # noqa: S311 - a schedule, no secret
-        late, hold_s = isinstance(step.fault, LateRequest), _holds_s(step.fault)
-        snare = set_snare(step.name, when, self._scene, rng, late=late, hold_s=hold_s)
+        late, hold_s = step.fault.outlives_client, step.fault.holds_request_s
+        snare = set_snare(step.name, when, self._context, rng, late=late, hold_s=hold_s)
         self._snares[step.name] = snare
         try:
             triggers.until(lambda: snare.trip() is not None, watch, f"{when}", over=lambda: triggers.all_through(watch))
         except (DeadlineError, InconclusiveError) as error:
             missed = snare.missed()
-            self._history.record("nemesis", "info", "missed", fault=step.name, **missed)
+            self._history.record(RequestMissed(fault=step.name, **missed))
             said = f"{missed['sent']} {when.request} were sent on {', '.join(missed['links'])} in this run"
             raise type(error)(f"{error}; {said}") from error
         trip = snare.trip()
         return dict(trip.facts) if trip else {}
 
-    def _inject(self, step: Step) -> Mapping[str, Any]:
+    def _inject(self, step: Step) -> FaultInjected:
         snare, when = self._snares.get(step.name), step.fault.when
         followed = self._snares.get(when.fault) if isinstance(when, AfterFault) else None
-        scene = replace(self._scene, held=snare or followed)
-        injection = prepare(step.fault, scene, Random(step.draw))  # noqa: S311 - a schedule, no secret
+        context = replace(self._context, held=snare or followed)
+        injection = step.fault.prepare(context, Random(step.draw))  # noqa: S311 - a schedule, no secret
         with self._lock:
             if self._stop.is_set():
                 raise InconclusiveError("the run ended before the fault was injected")
             self._in_force[step.name] = _InForce(injection, clock.monotonic_s())
             injection.inject()
-        return {"target": injection.target, "hold_s": injection.hold_s, **_let_go_of(snare, step.fault)}
+        let_go = _let_go_of(snare, step.fault)
+        return FaultInjected(fault=step.name, target=injection.target, hold_s=injection.hold_s, **let_go)
 
-    def _prove(self, name: str) -> Mapping[str, Any]:
+    def _prove(self, name: str) -> FaultProved:
         in_force = self._in_force.get(name)
         if in_force is None:
             raise InconclusiveError("the fault was healed before it was proved")
-        proof = in_force.injection.proof()
-        return {"bit": proof.bit, "proof": proof.facts}
+        proof = prove(in_force.injection)
+        return FaultProved(fault=name, effective=proof.effective, proof=proof.facts)
 
     def _release(self, name: str) -> None:
         """End the hold of the faults that last until this one is proved."""
@@ -214,38 +230,37 @@ class Nemesis:
         with self._lock:
             in_force = self._in_force.pop(name, None)
         if in_force is not None:
-            self._do("heal", name, lambda: _healed(in_force.injection))
+            self._do("heal", name, lambda: _healed(name, in_force.injection))
             self._committed = triggers.committed(self._history)
 
     def _let_go(self, name: str) -> None:
         """Remove the rule of a step's trigger, if it has one."""
         snare = self._snares.pop(name, None)
         if snare is not None:
-            self._do("release", name, lambda: _removed(snare))
+            self._do("release", name, lambda: _removed(name, snare))
 
-    def _do(self, f: str, name: str, action: Callable[[], Mapping[str, Any]], **value: Any) -> bool:
+    def _do(self, step: FaultStep, name: str, action: Callable[[], EventValue], **value: Any) -> bool:
         """Do one thing with one fault, and record that it began and how it ended; whether it did not fail."""
-        self._history.record("nemesis", "invoke", f, fault=name, **value)
+        self._history.record(FaultStepBegan(step=step, fault=name, **value))
         try:
             outcome = action()
         except Exception as error:  # noqa: BLE001 - see the docstring of this module
-            self._history.record("nemesis", "fail", f, fault=name, error=f"{type(error).__name__}: {error}")
+            self._history.record(FaultFailed(step=step, fault=name, error=f"{type(error).__name__}: {error}"))
             return False
-        self._history.record("nemesis", "ok", f, fault=name, **outcome)
+        self._history.record(outcome)
         return True
 
 
-def _approached(fault: Fault, scene: Scene) -> Mapping[str, Any]:
-    approach(fault, scene)
-    return {}
+def _has_approach(fault: FaultBase) -> bool:
+    return type(fault).approach is not FaultBase.approach
 
 
-def _holds_s(fault: Fault) -> float:
-    """For how long a fault itself holds the request of its trigger."""
-    return fault.for_s if isinstance(fault, DelayRequest | LateRequest) else 0.0
+def _approached(step: Step, context: FaultContext) -> FaultApproached:
+    step.fault.approach(context)
+    return FaultApproached(fault=step.name)
 
 
-def _let_go_of(snare: Snare | None, fault: Fault) -> Mapping[str, Any]:
+def _let_go_of(snare: Snare | None, fault: FaultBase) -> Mapping[str, Any]:
     """Let a request go that was held until its fault is in force, unless the fault is about the request itself.
 
     Returns how long after the request came the fault was in force.
@@ -254,16 +269,16 @@ def _let_go_of(snare: Snare | None, fault: Fault) -> Mapping[str, Any]:
     if snare is None or trip is None:
         return {}
     delay_ms = (clock.now_ns() - trip.tripped_ns) / _NS_PER_MS
-    if isinstance(fault.when, OnRequest) and not isinstance(fault, FrameFault):
+    if isinstance(fault.when, OnRequest) and not fault.settles_request:
         snare.let_go("deliver" if fault.when.then == "deliver" else "close")
     return {"after_trip_ms": round(delay_ms, 1)}
 
 
-def _removed(snare: Snare) -> Mapping[str, Any]:
+def _removed(name: str, snare: Snare) -> RequestReleased:
     snare.remove()
     trip = snare.trip()
-    return {"outcome": trip.outcome} if trip else {}
+    return RequestReleased(fault=name, outcome=trip.outcome) if trip else RequestReleased(fault=name)
 
 
-def _healed(injection: Injection) -> Mapping[str, Any]:
-    return {"target": injection.target} | dict(injection.heal() or {})
+def _healed(name: str, injection: Injection) -> FaultHealed:
+    return FaultHealed(fault=name, **{"target": injection.target, **(injection.heal() or {})})

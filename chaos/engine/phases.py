@@ -10,7 +10,7 @@ from typing import Protocol
 from confluent_kafka import IsolationLevel, KafkaException
 from pyspark.sql import SparkSession
 
-from chaos.cluster.kafka import PARTITIONS, Kafka, Offsets
+from chaos.cluster.kafka import PARTITIONS, Kafka
 from chaos.cluster.system import System
 from chaos.common import clock, files, signals
 from chaos.common.errors import InconclusiveError
@@ -20,12 +20,13 @@ from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of
 from chaos.engine.processes import ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
-from chaos.judging import landing
+from chaos.judging import landing, spark_session
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule, to_json
 from pipelines.base import Pipeline, Topics
 from pipelines.loader.pipeline import LEDGER, FillSource
 from pipelines.spark_square.pipeline import SparkSquare
+from verifiers.base import Bounds
 
 _FLOWS_WITHIN_S = 60.0
 _DRAINS_WITHIN_S = 60.0
@@ -204,7 +205,7 @@ def observe(
     if not ledger.exists():
         raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, because the loader never began; see its log")
     session = spark()
-    landing.suit(session, plan.records)
+    spark_session.suit(session, plan.records)
     offsets, reached = settled(kafka, plan.topic_names, positions)
     land = partial(landing.land, session, kafka.bootstrap, verify=plan.scenario.verify, options=kafka.cluster.java)
     acknowledged = plan.loader.expected(session, plan.folder, PARTITIONS)
@@ -226,8 +227,8 @@ def require_all_loaded(history: History, loader: ManagedProcess | None, records:
     """
     if loader is None:
         raise InconclusiveError("the loader was never started, because the pipeline did not start")
-    loaded = history.latest("loader", "loaded")
-    sent = loaded.value["records"] if loaded else 0
+    loaded = history.last_said("loader", "loaded")
+    sent = loaded.content["records"] if loaded else 0
     if sent < records:
         code = loader.process.exit_code()
         raise InconclusiveError(f"the loader ended with {code} after {sent or 'some'} of {records} records; see its log")
@@ -236,9 +237,9 @@ def require_all_loaded(history: History, loader: ManagedProcess | None, records:
 class Ends(Protocol):
     """What tells the ends of topics: `chaos.cluster.kafka.Kafka`."""
 
-    def offsets(self, topic: str, partitions: int) -> Mapping[int, Offsets]: ...
+    def offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
 
-    def settled_offsets(self, topic: str, partitions: int) -> Mapping[int, Offsets]: ...
+    def settled_offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
 
 
 def lag(kafka: Ends, source: str, output: str, positions: Positions | None) -> dict[str, int]:
@@ -254,9 +255,9 @@ def lag(kafka: Ends, source: str, output: str, positions: Positions | None) -> d
 
 def settled(
     kafka: Ends, topics: Iterable[str], positions: Positions | None
-) -> tuple[Mapping[str, Mapping[int, Offsets]], Mapping[int, int]]:
+) -> tuple[Mapping[str, Mapping[int, Bounds]], Mapping[int, int]]:
     """Ends of the topics and the pipeline's positions, of one moment: nothing was committed while they were asked for."""
-    ends: Mapping[str, Mapping[int, Offsets]] = {}
+    ends: Mapping[str, Mapping[int, Bounds]] = {}
     before: Mapping[int, int] = {}
 
     def rest() -> bool:

@@ -13,7 +13,8 @@ from typing import Any
 from chaos.cluster.spark_rest import SparkApp
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
-from chaos.common.history import Event, History
+from chaos.common.events import ProcessSaid
+from chaos.common.history import History
 from chaos.runtime.base import Process, ProcessSpec, Runtime
 from pipelines.base import Command
 
@@ -113,7 +114,7 @@ class ManagedProcess:
         """Start the process again unless it runs, and return when it has reported that it started."""
         if self.process.alive():
             return
-        before = self._history.latest(self.name, "started")
+        before = self._history.last_said(self.name, "started")
         self.process.start()
         self._down = False
         self._wait_for_new("started", before)
@@ -128,7 +129,7 @@ class ManagedProcess:
 
     def take_over(self) -> None:
         """Start a second instance, with a log of its own, and return when it has reported that it started."""
-        before = self._history.latest(self.name, "started")
+        before = self._history.last_said(self.name, "started")
         self._zombie = self._instance
         self._log = self._log.with_stem(f"{self._log.stem}-2")
         self._instance = _Instance(self._runtime, replace(self._spec, name=f"{self.name}-2", log=self._log))
@@ -137,7 +138,7 @@ class ManagedProcess:
     def fenced(self) -> bool:
         """Whether the zombie has ended, or reported that it was fenced."""
         self.listen()
-        fenced = self._history.latest(_zombie_of(self.name), "fenced")
+        fenced = self._history.last_said(_zombie_of(self.name), "fenced")
         return self._zombie is not None and (fenced is not None or not self._zombie.process.alive())
 
     def stop(self) -> None:
@@ -152,17 +153,17 @@ class ManagedProcess:
         for instance in (self._instance, *([self._zombie] if self._zombie else [])):
             instance.process.kill_tree()
 
-    def _wait_for_new(self, event: str, before: Event | None) -> None:
+    def _wait_for_new(self, event: str, before: ProcessSaid | None) -> None:
         def reported() -> bool:
             self.must_live()
-            return self._history.latest(self.name, event) is not before
+            return self._history.last_said(self.name, event) is not before
 
         clock.wait_until(reported, within_s=_STARTED_WITHIN_S, reason=f"the {self.name} to say {event!r}; see {self._log}")
 
     def _record(self, process: str, messages: Iterable[Mapping[str, Any]]) -> None:
         for message in messages:
-            value = {key: value for key, value in message.items() if key != "event"}
-            self._history.record(process, "info", str(message["event"]), **value)
+            content = {key: value for key, value in message.items() if key != "event"}
+            self._history.record(ProcessSaid(who=process, event=str(message["event"]), content=content))
 
 
 def _zombie_of(name: str) -> str:
@@ -226,7 +227,7 @@ class Driver:
         Raises:
             LookupError: it has not started.
         """
-        started = self.history.latest(self.name, "started")
+        started = self.history.last_said(self.name, "started")
         if started is None:
             raise LookupError(f"the {self.name} has not started a Spark application")
-        return SparkApp(started.value["app_id"], started.value["ui"])
+        return SparkApp(started.content["app_id"], started.content["ui"])

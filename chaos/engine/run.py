@@ -26,6 +26,7 @@ from chaos.cluster.kafka import PARTITIONS, Kafka
 from chaos.cluster.system import System
 from chaos.common import signals
 from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
 from chaos.engine import phases
 from chaos.engine.early_audit import EarlyAudit
@@ -34,7 +35,7 @@ from chaos.engine.phases import RunPlan
 from chaos.engine.processes import PIPELINE, Driver, RunProcesses
 from chaos.engine.sampler import Sampler
 from chaos.engine.triggers import Watch
-from chaos.faults.base import Scene
+from chaos.faults.base import FaultContext
 from chaos.judging.judge import judge
 from pipelines.spark_square.pipeline import CHECKPOINT
 
@@ -55,7 +56,7 @@ def execute(
     stop = Flag()
     processes = RunProcesses(system.runtime, history, plan.folder)
     positions = phases.positions_of(plan, system)
-    nemesis = Nemesis(plan.schedule, _aim(plan, system, history, processes, positions), history, stop)
+    nemesis = Nemesis(plan.schedule, _fault_context(plan, system, history, processes, positions), history, stop)
     phase, tolerated = partial(_phase, history), partial(_tolerated, history)
     flowing_since_s = 0.0
     with _cleaned_up(plan, system.kafka, processes):
@@ -83,9 +84,11 @@ def execute(
         judge(spark(), plan.scenario, plan.folder)
 
 
-def _aim(plan: RunPlan, system: System, history: History, processes: RunProcesses, positions: phases.Positions | None) -> Scene:
+def _fault_context(
+    plan: RunPlan, system: System, history: History, processes: RunProcesses, positions: phases.Positions | None
+) -> FaultContext:
     """What the faults of this run are aimed at."""
-    aimed_at = Scene(
+    context = FaultContext(
         system,
         {"datasource": plan.topics.source, "datasink": plan.topics.sink},
         plan.transactional_ids,
@@ -96,7 +99,7 @@ def _aim(plan: RunPlan, system: System, history: History, processes: RunProcesse
         readable=partial(phases.readable, system.kafka, plan.output),
         checkpoint=plan.folder / CHECKPOINT if plan.scenario.pipeline.kind == "spark_square" else None,
     )
-    return replace(aimed_at, positions=positions) if positions else aimed_at
+    return replace(context, positions=positions) if positions else context
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History) -> Sampler:
@@ -113,13 +116,13 @@ def _auditing(
 
 @contextmanager
 def _phase(history: History, name: str) -> Iterator[None]:
-    history.record("runner", "invoke", "phase", phase=name)
+    history.record(PhaseBegan(phase=name))
     try:
         yield
     except BaseException as error:
-        history.record("runner", "fail", "phase", phase=name, error=f"{type(error).__name__}: {error}")
+        history.record(PhaseFailed(phase=name, error=f"{type(error).__name__}: {error}"))
         raise
-    history.record("runner", "ok", "phase", phase=name)
+    history.record(PhaseEnded(phase=name))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from confluent_kafka import IsolationLevel, KafkaException
 
 from chaos.cluster.kafka import Kafka
+from chaos.common.events import LeaderSilent, ProgressSampled
 from chaos.common.history import History
 from chaos.common.polling import Poller
 
@@ -14,14 +15,7 @@ _ENDS_WITHIN_S = 15.0
 
 
 class Sampler(Poller):
-    """Writes ``sampler progress {"written", "committed", "total", "end", "high"}`` to the history whenever a number changed.
-
-    ``written`` counts offsets of the source, ``committed`` counts offsets of the output below the last stable one; both are cut
-    off at the size of the workload. ``end`` and ``high`` are the sums of the output's last stable offsets and high watermarks,
-    and may be larger: transaction markers take offsets too, one per transaction and partition.
-
-    ``sampler silent {"error"}`` is written when a leader does not answer, and again when the reason has changed.
-    """
+    """Records `ProgressSampled` whenever something has changed, and `LeaderSilent` when a leader does not answer."""
 
     def __init__(self, kafka: Kafka, history: History, source: str, output: str, *, partitions: int, total: int) -> None:
         """Source and output are the same topic when the loader itself is under test."""
@@ -40,7 +34,7 @@ class Sampler(Poller):
     def _look(self) -> None:
         sample = self._sample()
         if sample and sample != self._before:
-            self._history.record("sampler", "info", "progress", **sample)
+            self._history.record(ProgressSampled(**sample))
             self._before = sample
 
     def _sample(self) -> Mapping[str, int]:
@@ -59,7 +53,7 @@ class Sampler(Poller):
     def _silent(self, error: str) -> None:
         if error != self._error:
             self._error = error
-            self._history.record("sampler", "info", "silent", error=error)
+            self._history.record(LeaderSilent(error=error))
 
     def _high_now(self) -> int:
         """The high watermark, asked for at every seventh sample only: what is read from it needs seconds, not milliseconds."""

@@ -20,9 +20,9 @@ from chaos.engine.environment import Environment, session_files, stamp
 from chaos.engine.phases import plan_run
 from chaos.engine.run import execute
 from chaos.install.artifacts import Parts
-from chaos.judging import landing
+from chaos.judging import spark_session
 from chaos.judging.judge import load_findings
-from chaos.report import coverage
+from chaos.report import summary
 from chaos.report.build import build
 from chaos.report.failure_text import explain
 from chaos.report.model import Report
@@ -72,7 +72,7 @@ class JudgeSpark:
             self._owner = warden.Session(session_files())  # not the system's, which may end before it
             self._owner.mark()
             self._scratch = self._runs / f"{stamp()}-auditor"
-            self._session = self._pool.submit(landing.start, parts, self._scratch)
+            self._session = self._pool.submit(spark_session.of_run_warmed_up, parts, self._scratch)
 
     def get(self) -> SparkSession:
         """The session, as soon as it has started. `begin` comes first."""
@@ -167,7 +167,7 @@ class Session:
     def write_coverage(self) -> Path:
         """Write the outcomes of all cases of matrices as JSON; the file."""
         path = self._runs / f"{stamp()}-coverage.json"
-        files.put(path, json.dumps(coverage.to_json(self.reports), indent=1))
+        files.put(path, json.dumps(summary.coverage_json(self.reports), indent=1))
         return path
 
     def total_s(self) -> float:

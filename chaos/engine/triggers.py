@@ -7,12 +7,13 @@ from typing import Any
 
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
+from chaos.common.events import FaultEvent, FaultFailed, FaultInjected, FaultProved, ProgressSampled
 from chaos.common.history import History
 from chaos.grammar.triggers import After, AfterFault, Progress
 
 _EVERY_S = 0.005
 _QUIET_S = 3.0
-_EVENTS = {"injected": "inject", "proved": "prove"}
+_EVENTS: Mapping[str, type[FaultEvent]] = {"injected": FaultInjected, "proved": FaultProved}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +46,8 @@ def wait_for(when: After | Progress | AfterFault, watch: Watch) -> Mapping[str, 
             _pause(watch.began_s + after_s - clock.monotonic_s(), watch)
             return {"elapsed_s": round(clock.monotonic_s() - watch.began_s, 3)}
         case AfterFault(fault=fault, once=once, after_s=after_s):
-            until(
-                lambda: _did(watch.history, "ok", fault, _EVENTS[once]),
-                watch,
-                f"{fault} to be {once}",
-                over=lambda: _failure(watch.history, fault),
-            )
+            done, failed = (lambda: _did(watch.history, fault, _EVENTS[once])), (lambda: _failure(watch.history, fault))
+            until(done, watch, f"{fault} to be {once}", over=failed)
             _pause(after_s, watch)
             return {"after": fault}
         case Progress(percent=percent):
@@ -61,14 +58,14 @@ def wait_for(when: After | Progress | AfterFault, watch: Watch) -> Mapping[str, 
 
 def committed(history: History) -> int:
     """Records that a read_committed reader of the pipeline's output can see, by the last sample."""
-    sample = history.latest("sampler", "progress")
-    return int(sample.value["committed"]) if sample else 0
+    sample = history.latest(ProgressSampled)
+    return sample.committed if sample else 0
 
 
 def all_through(watch: Watch) -> str:
     """Non-empty once all of the workload is committed and nothing has grown for a while: no request will come any more."""
-    sample = watch.history.latest("sampler", "progress")
-    through = sample is not None and committed(watch.history) >= watch.total and watch.history.age_s(sample) >= _QUIET_S
+    sample = watch.history.latest(ProgressSampled)
+    through = sample is not None and sample.committed >= watch.total and watch.history.age_s(ProgressSampled) >= _QUIET_S
     return "all of the workload had passed" if through else ""
 
 
@@ -98,10 +95,11 @@ def _pause(seconds: float, watch: Watch) -> None:
         raise InconclusiveError("the run ended before the trigger came")
 
 
-def _did(history: History, type_: str, fault: str, *steps: str) -> bool:
-    own = (event for event in history.events() if event.process == "nemesis" and event.value.get("fault") == fault)
-    return any(event.type == type_ and event.f in steps for event in own)
+def _did(history: History, fault: str, kind: type[FaultEvent]) -> bool:
+    values = (event.value for event in history.events())
+    return any(isinstance(value, kind) and value.fault == fault for value in values)
 
 
 def _failure(history: History, fault: str) -> str:
-    return f"{fault} failed" if _did(history, "fail", fault, "trigger", "inject", "prove") else ""
+    failures = [value for event in history.events() if isinstance(value := event.value, FaultFailed) and value.fault == fault]
+    return f"{fault} failed" if any(value.step in {"trigger", "inject", "prove"} for value in failures) else ""

@@ -26,6 +26,7 @@ from chaos.grammar.base import Declared, did_you_mean, shown
 from chaos.grammar.error_messages import mistakes
 from chaos.grammar.units import SomeSeconds
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
+from chaos.runtime.capabilities import Capability
 
 HOOK_WORDS = ("broker", "id", "host", "port")
 _ADDRESS = re.compile(r"[^\s:,]+:([0-9]{1,5})|\[[0-9a-fA-F:]+\]:([0-9]{1,5})")
@@ -183,6 +184,18 @@ class External(Declared):
     spark: ExternalSpark = ExternalSpark(master="local[2]")
     hooks: Hooks = Hooks()
     names: dict[int, Text] = Field(default_factory=dict)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What can be done to this system from outside."""
+        given = {
+            Capability.LINKS: True,
+            Capability.PLAIN_CONNECTIONS: self.tls is None,
+            Capability.KILL_BROKERS: self.hooks.kill is not None,
+            Capability.PAUSE_BROKERS: self.hooks.pause is not None,
+            Capability.EXECUTOR_PROCESSES: self.spark.is_here and not self.spark.is_local,
+        }
+        return frozenset(capability for capability, is_given in given.items() if is_given)
 
     @property
     def is_plain(self) -> bool:

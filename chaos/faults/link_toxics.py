@@ -18,6 +18,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import Literal
+
+from pydantic import Field
 
 from chaos.cluster import probe
 from chaos.cluster.addresses import Address
@@ -26,10 +29,17 @@ from chaos.cluster.probe import Transfer
 from chaos.cluster.toxiproxy import ProxySpec
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
-from chaos.faults.base import Injection, Prepare, Proof, Scene
-from chaos.faults.declared.network import CutAfterBytes, ResetLink, SliceLink, ThrottleLink
-from chaos.faults.links import for_each, heal_each, name_of, passing
+from chaos.faults.base import (
+    FaultContext,
+    Injection,
+    LinkFault,
+    Proof,
+)
+from chaos.faults.links import STREAMS, for_each, heal_each, name_of, passing
 from chaos.faults.targets import resolve_links
+from chaos.grammar.base import Stream
+from chaos.grammar.units import Size, SomeSeconds, Speed, spoken_seconds, text_of_size, text_of_speed
+from chaos.runtime.capabilities import Capability
 
 _SETTLE_S = 0.3  # longer than any of these toxics sleeps
 _THROTTLED_S = 0.5
@@ -41,42 +51,89 @@ _EARLY = 0.9
 _DIFFERENCE = 0.5
 _WITHIN_S = 10.0
 _ROUNDS = 5
-
 Fares = Callable[[Transfer, Transfer], bool]
 
 
-def prepare_reset(fault: ResetLink, scene: Scene, rng: Random) -> Injection:
-    """Aim a `ResetLink`; a client speaks first, so its direction is enough."""
-    links, target = resolve_links(fault.link, scene, rng)
-    toxic = Toxics(name_of(fault), "reset_peer", "up", {"timeout": 0})
-    return DisturbedLinks(target, fault.for_s, links, toxic, Trial(1, is_reset), breaks=True)
+class ResetLink(LinkFault):
+    """Every connection of a link, and every new one, is reset (RST) as soon as its client says something."""
+
+    needs = frozenset({Capability.LINKS, Capability.PLAIN_CONNECTIONS})
+    provokes = "connections that end with RST in the middle of a request"
+    proved_by = "a connection of our own was reset, and traffic passed"
+    kind: Literal["reset_link"]
+
+    def describe(self) -> str:
+        return f"reset_link {self.link} {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        toxic = Toxics(name_of(self), "reset_peer", "up", {"timeout": 0})
+        return DisturbedLinks(target, self.for_s, links, toxic, Trial(1, is_reset), breaks=True)
 
 
-def prepare_throttle(fault: ThrottleLink, scene: Scene, rng: Random) -> Injection:
-    """Aim a `ThrottleLink`."""
-    links, target = resolve_links(fault.link, scene, rng)
-    toxic = Toxics(name_of(fault), "bandwidth", fault.stream, {"rate": fault.rate_kb_per_s})
-    size = min(_MOST_BYTES, max(_LEAST_BYTES, round(1000 * fault.rate_kb_per_s * _THROTTLED_S)))
-    trial = Trial(size, slower_by(size / (1000 * fault.rate_kb_per_s)), _ROUNDS)
-    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, trial)
+class ThrottleLink(LinkFault):
+    """A link is slow: each of its connections passes so many KB/s in each direction meant, and no more."""
+
+    needs = frozenset({Capability.LINKS, Capability.PLAIN_CONNECTIONS})
+    provokes = "requests that take longer than request.timeout.ms to send"
+    proved_by = "traffic passed, and an upload of our own took as long as the rate says"
+    kind: Literal["throttle_link"]
+    rate_kb_per_s: Speed = Field(alias="rate")
+    stream: Stream = "both"
+
+    def describe(self) -> str:
+        return f"throttle_link {self.link} to {text_of_speed(self.rate_kb_per_s)}, {STREAMS[self.stream]}, {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        toxic = Toxics(name_of(self), "bandwidth", self.stream, {"rate": self.rate_kb_per_s})
+        size = min(_MOST_BYTES, max(_LEAST_BYTES, round(1000 * self.rate_kb_per_s * _THROTTLED_S)))
+        trial = Trial(size, slower_by(size / (1000 * self.rate_kb_per_s)), _ROUNDS)
+        return DisturbedLinks(f"{target}, {self.stream}", self.for_s, links, toxic, trial)
 
 
-def prepare_slice(fault: SliceLink, scene: Scene, rng: Random) -> Injection:
-    """Aim a `SliceLink`."""
-    links, target = resolve_links(fault.link, scene, rng)
-    attributes = {"average_size": fault.size_bytes, "size_variation": 0, "delay": round(1e6 * fault.every_s)}
-    pieces = max(_PIECES, round(_SLICED_S / fault.every_s)) + 1
-    trial = Trial(pieces * fault.size_bytes, slower_by((pieces - 1) * fault.every_s), _ROUNDS)
-    toxic = Toxics(name_of(fault), "slicer", fault.stream, attributes)
-    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, trial)
+class SliceLink(LinkFault):
+    """What passes a link arrives in small pieces, with time between them: frames end in the middle of a read."""
+
+    needs = frozenset({Capability.LINKS, Capability.PLAIN_CONNECTIONS})
+    provokes = "readers that get a frame in many pieces"
+    proved_by = "traffic passed, and a transfer of our own arrived in pieces"
+    kind: Literal["slice_link"]
+    size_bytes: Size = Field(alias="size", le=1000)
+    every_s: SomeSeconds = Field(alias="every", default=0.001, le=0.1)
+    stream: Stream = "both"
+
+    def describe(self) -> str:
+        pieces = f"pieces of {text_of_size(self.size_bytes)}, one every {spoken_seconds(self.every_s)}"
+        return f"slice_link {self.link} into {pieces}, {STREAMS[self.stream]}, {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        attributes = {"average_size": self.size_bytes, "size_variation": 0, "delay": round(1e6 * self.every_s)}
+        pieces = max(_PIECES, round(_SLICED_S / self.every_s)) + 1
+        trial = Trial(pieces * self.size_bytes, slower_by((pieces - 1) * self.every_s), _ROUNDS)
+        toxic = Toxics(name_of(self), "slicer", self.stream, attributes)
+        return DisturbedLinks(f"{target}, {self.stream}", self.for_s, links, toxic, trial)
 
 
-def prepare_cut_after(fault: CutAfterBytes, scene: Scene, rng: Random) -> Injection:
-    """Aim a `CutAfterBytes`."""
-    links, target = resolve_links(fault.link, scene, rng)
-    toxic = Toxics(name_of(fault), "limit_data", fault.stream, {"bytes": fault.size_bytes})
-    trial = Trial(2 * fault.size_bytes, ends_within(fault.size_bytes, down=fault.stream != "up"))
-    return DisturbedLinks(f"{target}, {fault.stream}", fault.for_s, links, toxic, trial)
+class CutAfterBytes(LinkFault):
+    """Each connection of a link is closed once so many bytes have passed it in a direction meant: in the middle of a frame."""
+
+    needs = frozenset({Capability.LINKS, Capability.PLAIN_CONNECTIONS})
+    provokes = "connections that end in the middle of a frame"
+    proved_by = "traffic passed, and a transfer of our own was cut at its size"
+    kind: Literal["cut_after_bytes"]
+    size_bytes: Size = Field(alias="bytes")
+    stream: Stream = "both"
+
+    def describe(self) -> str:
+        return f"cut_after_bytes {self.link}, after {text_of_size(self.size_bytes)}, {STREAMS[self.stream]}, {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        toxic = Toxics(name_of(self), "limit_data", self.stream, {"bytes": self.size_bytes})
+        trial = Trial(2 * self.size_bytes, ends_within(self.size_bytes, down=self.stream != "up"))
+        return DisturbedLinks(f"{target}, {self.stream}", self.for_s, links, toxic, trial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +162,7 @@ class Trial:
 
 
 @dataclass(slots=True)
-class DisturbedLinks:
+class DisturbedLinks(Injection):
     """Links with a toxic of their connections.
 
     Attributes:
@@ -113,8 +170,6 @@ class DisturbedLinks:
         breaks: living connections are broken once the toxic is there: it works on new ones only.
     """
 
-    target: str
-    hold_s: float
     links: list[Link]
     toxics: Toxics
     trial: Trial
@@ -135,10 +190,10 @@ class DisturbedLinks:
         try:
             passed = passing(self.links, self.bytes_before, self.hold_s)
         except DeadlineError:
-            return Proof(bit=False, facts={"bytes_seen": 0})
+            return Proof(effective=False, facts={"bytes_seen": 0})
         tried = for_each(self.links, self._try)
         facts = {"bytes_seen": passed, "trials": {name: facts for name, (_, facts) in tried.items()}}
-        return Proof(all(bit for bit, _ in tried.values()), facts)
+        return Proof(all(fared for fared, _ in tried.values()), facts)
 
     def heal(self) -> None:
         """Break the connections, take the toxics away, and let everything connect anew."""
@@ -149,14 +204,14 @@ class DisturbedLinks:
 
     def _try(self, link: Link) -> tuple[bool, Mapping[str, object]]:
         """One transfer in each direction meant, through a link and past it."""
-        facts, bit = {}, True
+        facts, all_fared = {}, True
         for way, move in {"up": probe.upload, "down": probe.download}.items():
             if self.toxics.stream in (way, "both"):
                 transfer = partial(move, size=self.trial.size, within_s=_WITHIN_S)
                 through, past, fared = compared(transfer, link.proxies[0], self.trial)
                 facts[way] = {"through": through.facts, "past": past.facts}
-                bit = bit and fared
-        return bit, facts
+                all_fared = all_fared and fared
+        return all_fared, facts
 
 
 def compared(move: Callable[[Address], Transfer], proxy: ProxySpec, trial: Trial) -> tuple[Transfer, Transfer, bool]:
@@ -196,11 +251,3 @@ def ends_within(size: int, *, down: bool) -> Fares:
         return through.end in ("closed", "reset") and not (down and through.received > size)
 
     return fares
-
-
-CATALOGUE: Mapping[type, Prepare] = {
-    ResetLink: prepare_reset,
-    ThrottleLink: prepare_throttle,
-    SliceLink: prepare_slice,
-    CutAfterBytes: prepare_cut_after,
-}

@@ -10,42 +10,79 @@ The first two are both worth testing: retries are born of the second.
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
-from typing import TypeVar
+from threading import Event
+from typing import Literal, Self, TypeVar
+
+from pydantic import Field, model_validator
 
 from chaos.cluster import protocol
 from chaos.cluster.links import Link
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults.base import Injection, Prepare, Proof, Scene
-from chaos.faults.declared.base import FaultBase
-from chaos.faults.declared.network import BlackholeLink, CutLink, DelayLink
+from chaos.faults.base import BackgroundSteps, FaultBase, FaultContext, Injection, LinkFault, Proof
 from chaos.faults.targets import resolve_links
+from chaos.grammar.base import Stream
+from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
 
 T = TypeVar("T")
 Way = tuple[Link, str]
 _SILENT_S = 0.5
 _USED_WITHIN_S = 2.0
+STREAMS = {"up": "upstream", "down": "downstream", "both": "both ways"}
 
 
-def prepare_cut(fault: CutLink, scene: Scene, rng: Random) -> Injection:
-    """Aim a `CutLink`."""
-    links, target = resolve_links(fault.link, scene, rng)
-    return CutLinks(target, fault.for_s, name_of(fault), links)
+class CutLink(LinkFault):
+    """Listener and connections of a link are closed: its clients learn at once."""
+
+    provokes = "connections that end at once: retries on new ones"
+    proved_by = "connections were open and were closed, and new ones are refused"
+    kind: Literal["cut_link"]
+
+    def describe(self) -> str:
+        return f"cut_link {self.link} {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        return CutLinks(target, self.for_s, name_of(self), links)
 
 
-def prepare_blackhole(fault: BlackholeLink, scene: Scene, rng: Random) -> Injection:
-    """Aim a `BlackholeLink`."""
-    links, target = resolve_links(fault.link, scene, rng)
-    return BlackholedLinks(f"{target}, {fault.stream}", fault.for_s, name_of(fault), [(link, fault.stream) for link in links])
+class BlackholeLink(LinkFault):
+    """A link swallows bytes: its clients learn by their own timeouts."""
+
+    provokes = "requests whose fate is unknown until a timeout: where retries are born"
+    proved_by = "bytes were swallowed, and a ping over each link stays unanswered"
+    kind: Literal["blackhole_link"]
+    stream: Stream = "both"
+
+    def describe(self) -> str:
+        return f"blackhole_link {self.link}, {STREAMS[self.stream]}, {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        return BlackholedLinks(f"{target}, {self.stream}", self.for_s, name_of(self), [(link, self.stream) for link in links])
 
 
-def prepare_delay(fault: DelayLink, scene: Scene, rng: Random) -> Injection:
-    """Aim a `DelayLink`."""
-    links, target = resolve_links(fault.link, scene, rng)
-    late_ms = 1000 * fault.latency_s, 1000 * fault.jitter_s
-    return DelayedLinks(f"{target}, {fault.stream}", fault.for_s, name_of(fault), links, fault.stream, *late_ms)
+class DelayLink(LinkFault):
+    """Everything on a link arrives later."""
+
+    provokes = "answers that come later than a client waits, or in another order than on another link"
+    proved_by = "traffic passed, and a ping over each link took at least as long as declared"
+    kind: Literal["delay_link"]
+    latency_s: SomeSeconds = Field(alias="latency")
+    jitter_s: Seconds = Field(alias="jitter", default=0.0)
+    stream: Stream = "both"
+
+    def describe(self) -> str:
+        jitter = f" ± {spoken_seconds(self.jitter_s)}" if self.jitter_s else ""
+        late = f"{spoken_seconds(self.latency_s)}{jitter}"
+        return f"delay_link {self.link} by {late}, {STREAMS[self.stream]}, {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        late_ms = 1000 * self.latency_s, 1000 * self.jitter_s
+        return DelayedLinks(f"{target}, {self.stream}", self.for_s, name_of(self), links, self.stream, *late_ms)
 
 
 def name_of(fault: FaultBase) -> str:
@@ -54,11 +91,9 @@ def name_of(fault: FaultBase) -> str:
 
 
 @dataclass(slots=True)
-class CutLinks:
+class CutLinks(Injection):
     """Links whose cable is pulled."""
 
-    target: str
-    hold_s: float
     name: str
     links: list[Link]
     in_use: int = 0
@@ -81,15 +116,13 @@ class CutLinks:
 
 
 @dataclass(slots=True)
-class BlackholedLinks:
+class BlackholedLinks(Injection):
     """Links that swallow what enters them.
 
     Attributes:
         ways: which links, and which stream of each.
     """
 
-    target: str
-    hold_s: float
     name: str
     ways: list[Way]
 
@@ -105,7 +138,7 @@ class BlackholedLinks:
                 lambda: sum(self._withheld().values()) > 0, within_s=self.hold_s, reason="traffic to swallow", every_s=0.1
             )
         except DeadlineError:
-            return Proof(bit=False, facts={"bytes_withheld": 0})
+            return Proof(effective=False, facts={"bytes_withheld": 0})
         withheld = self._withheld()
         answered = for_each([link for link, _ in self.ways], lambda link: _ping_s(link, _SILENT_S))
         silent = [name for name, took_s in answered.items() if took_s is None]
@@ -121,11 +154,9 @@ class BlackholedLinks:
 
 
 @dataclass(slots=True)
-class DelayedLinks:
+class DelayedLinks(Injection):
     """Links on which everything arrives late."""
 
-    target: str
-    hold_s: float
     name: str
     links: list[Link]
     stream: str
@@ -144,7 +175,7 @@ class DelayedLinks:
         try:
             passed = passing(self.links, self.bytes_before, self.hold_s)
         except DeadlineError:
-            return Proof(bit=False, facts={"bytes_delayed": 0})
+            return Proof(effective=False, facts={"bytes_delayed": 0})
         pings = for_each(self.links, lambda link: _ping_s(link, 30))
         times_ms = {name: round(1000 * took_s, 1) for name, took_s in pings.items() if took_s is not None}
         slow = all(time_ms >= self.latency_ms - self.jitter_ms for time_ms in times_ms.values())
@@ -219,8 +250,87 @@ def _ping_s(link: Link, within_s: float) -> float | None:
         return None
 
 
-CATALOGUE: Mapping[type, Prepare] = {
-    CutLink: prepare_cut,
-    BlackholeLink: prepare_blackhole,
-    DelayLink: prepare_delay,
-}
+_ENOUGH = 2
+
+
+class FlappingLink(LinkFault):
+    """A link is down for the first half of every period, and up for the second."""
+
+    provokes = "clients that reconnect over and over, and back off"
+    proved_by = "connections were closed; the links were refused at least twice, and open in between"
+    kind: Literal["flapping_link"]
+    period_s: SomeSeconds = Field(alias="period", ge=0.2)
+
+    def describe(self) -> str:
+        return f"flapping_link {self.link}, down and up within {spoken_seconds(self.period_s)}, {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        return FlappingLinks(target, self.for_s, name_of(self), links, self.period_s)
+
+    @model_validator(mode="after")
+    def _flaps(self) -> Self:
+        if self.for_s < 2 * self.period_s:
+            raise ValueError(
+                f"`for` is shorter than two periods: a link that goes down once is cut_link; write at least "
+                f"for: {spoken_seconds(2 * self.period_s).replace(' ', '')}"
+            )
+        return self
+
+
+@dataclass(slots=True)
+class FlappingLinks(Injection):
+    """Links that are cut and mended until the heal.
+
+    Attributes:
+        downs, ups: how often all of them were seen to be refused, and to be open again.
+    """
+
+    name: str
+    links: list[Link]
+    period_s: float
+    downs: int = 0
+    ups: int = 0
+    in_use: int = 0
+    background: BackgroundSteps = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.background = BackgroundSteps(self._flap)
+
+    def inject(self) -> None:
+        """Begin with the first cut."""
+        self.in_use = await_use(self.links)
+        for link in self.links:
+            link.cut(self.name)
+        self.background.begin()
+
+    def proof(self) -> Proof:
+        """Somebody's connections were closed; the links were down at least twice, and up in between."""
+        with suppress(DeadlineError):  # the numbers say so
+            clock.wait_until(self._flapped, within_s=self.hold_s, reason="the links to flap twice")
+        facts = {"downs": self.downs, "ups": self.ups, "in_use": self.in_use}
+        return Proof(self._flapped() and self.in_use > 0, facts)
+
+    def heal(self) -> Mapping[str, int]:
+        """Open them all for good."""
+        self.background.end()
+        heal_each(self.links, lambda link: link.mend(self.name))
+        return {"downs": self.downs, "ups": self.ups}
+
+    def _flapped(self) -> bool:
+        self.background.done()  # raises what it could not do
+        return self.downs >= _ENOUGH and self.ups >= _ENOUGH - 1
+
+    def _flap(self, stop: Event) -> None:
+        """They are down when this begins."""
+        while not stop.is_set():
+            self.downs += len(refused_by(self.links)) == sum(len(link.proxies) for link in self.links)
+            if clock.pause(self.period_s / 2, stop):
+                return
+            for link in self.links:
+                link.mend(self.name)
+            self.ups += not refused_by(self.links)
+            if clock.pause(self.period_s / 2, stop):
+                return
+            for link in self.links:
+                link.cut(self.name)

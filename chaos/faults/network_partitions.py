@@ -7,36 +7,120 @@ who speaks. Only one_way breaks one stream of each:
     (target broker-2)    broker-2 ◀─down─ broker-1      what broker-2 opens: the answers to it are lost (stream down)
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from random import Random
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
 
 from chaos.cluster.links import Link
 from chaos.common.errors import InjectionError
-from chaos.faults.base import Injection, Prepare, Scene
-from chaos.faults.declared.partition import PartitionNetwork
+from chaos.faults.base import FaultContext, Injection, LastingFault
 from chaos.faults.links import BlackholedLinks, CutLinks, Way, name_of
 from chaos.faults.targets import resolve_brokers
-from chaos.grammar.targets import BrokerTarget
+from chaos.grammar.targets import Broker, BrokerTarget
+from chaos.runtime.capabilities import Capability
 
 Pair = tuple[str, int]
 Lost = dict[Pair, str]
 _BOTH = "both"
+Shape = Literal["isolate", "split", "ring", "bridge", "one_way"]
+From = Literal["peers", "clients", "all"]
+_TARGETED: tuple[Shape, ...] = ("isolate", "bridge", "one_way")
+_KEYS: dict[str, tuple[Shape, ...]] = {
+    "target": _TARGETED,
+    "groups": ("split",),
+    "from_": ("isolate", "one_way"),
+    "loses": ("one_way",),
+}
 
 
-def prepare_partition(fault: PartitionNetwork, scene: Scene, rng: Random) -> Injection:
-    """Aim a `PartitionNetwork`.
+def _numbered(value: object) -> object:
+    """Broker 2 may be written as its number within groups."""
+    return f"broker-{value}" if isinstance(value, int) and not isinstance(value, bool) else value
 
-    Raises:
-        InjectionError: the shape breaks no link of this cluster, or two groups share a broker.
-    """
-    lost, target = _shaped(fault, scene, rng)
-    ways = found(lost, scene.system.links)
-    if not ways:
-        raise InjectionError(f"{fault.what}: there is no link to break; are there brokers enough?")
-    if fault.how == "cut":
-        return CutLinks(target, fault.for_s, name_of(fault), [link for link, _ in ways])
-    return BlackholedLinks(target, fault.for_s, name_of(fault), ways)
+
+Member = Annotated[Broker, BeforeValidator(_numbered)]
+Group = Annotated[tuple[Member, ...], Field(min_length=1)]
+
+
+class PartitionNetwork(LastingFault):
+    """Brokers do not see each other, or their clients: one is isolated, groups are split, a ring, a bridge, one way only."""
+
+    needs = frozenset({Capability.LINKS, Capability.ALL_LINKS})
+    provokes = (
+        "brokers that are alive and cannot reach each other: elections, fenced brokers, shrinking ISRs (KIP-631, KIP-966)"
+    )
+    proved_by = "as for the links that it breaks"
+    kind: Literal["partition_network"]
+    shape: Shape
+    target: Broker | None = None
+    groups: tuple[Group, ...] = ()
+    from_: From = Field(alias="from", default="peers")
+    loses: Literal["incoming", "outgoing"] = "incoming"
+    how: Literal["cut", "blackhole"] = "blackhole"
+
+    @property
+    def broker_targets(self) -> list[BrokerTarget]:
+        return [*([self.target] if self.target else []), *(member for group in self.groups for member in group)]
+
+    def describe(self) -> str:
+        return f"partition_network: {self._shape}, {'cut' if self.how == 'cut' else 'blackholed'}, {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        """Resolve the target.
+
+        Raises:
+            InjectionError: the shape breaks no link of this cluster, or two groups share a broker.
+        """
+        lost, target = _shaped(self, context, rng)
+        ways = found(lost, context.system.links)
+        if not ways:
+            raise InjectionError(f"{self.describe()}: there is no link to break; are there brokers enough?")
+        if self.how == "cut":
+            return CutLinks(target, self.for_s, name_of(self), [link for link, _ in ways])
+        return BlackholedLinks(target, self.for_s, name_of(self), ways)
+
+    @property
+    def _shape(self) -> str:
+        match self.shape:
+            case "isolate":
+                return f"{self.target} isolated from {self.from_}"
+            case "split":
+                return " | ".join([*(", ".join(map(str, group)) for group in self.groups), "the rest"])
+            case "ring":
+                return "a ring of majorities"
+            case "bridge":
+                return f"two halves, {self.target} between them"
+            case "one_way":
+                return f"{self.target} loses what is {self.loses}, of {self.from_}"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        for key, shapes in _KEYS.items():
+            default = type(self).model_fields[key].default  # a schedule that is read again has all keys
+            if getattr(self, key) != default and self.shape not in shapes:
+                raise ValueError(f"shape {self.shape} has no `{key.rstrip('_')}`; it belongs to {' and '.join(shapes)}")
+        if self.shape in _TARGETED and self.target is None:
+            raise ValueError(f"shape {self.shape} needs a `target`: which broker?")
+        if self.shape == "split" and not self.groups:
+            raise ValueError("shape split needs `groups`, e.g. [[1], [2, 3]]")
+        if self.shape == "one_way" and self.how == "cut":
+            raise ValueError("a connection that is cut is lost both ways: one_way needs how: blackhole")
+        return self
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.target is not None and self.target.role == "all":
+            raise ValueError(f"shape {self.shape} is about one broker, not about all; to part them all: shape split")
+        members = [member for group in self.groups for member in group]
+        for number, member in enumerate(members):
+            if member.role in ("any", "all"):
+                raise ValueError(f"a group names its brokers, {member} is none; write e.g. [[1], [2, 3]]")
+            if member in members[:number]:
+                raise ValueError(f"{member} is in two places; a broker is in one group")
+        return self
 
 
 def found(lost: Lost, links: Sequence[Link]) -> list[Way]:
@@ -44,19 +128,19 @@ def found(lost: Lost, links: Sequence[Link]) -> list[Way]:
     return [(link, lost[link.source, link.broker]) for link in links if (link.source, link.broker) in lost]
 
 
-def _shaped(fault: PartitionNetwork, scene: Scene, rng: Random) -> tuple[Lost, str]:
+def _shaped(fault: PartitionNetwork, context: FaultContext, rng: Random) -> tuple[Lost, str]:
     """What is lost, and the shape in words."""
-    numbers = scene.system.kafka.numbers
-    clients = sorted({link.source for link in scene.system.links if not link.source.startswith("broker-")})
+    numbers = context.system.kafka.numbers
+    clients = sorted({link.source for link in context.system.links if not link.source.startswith("broker-")})
     match fault.shape:
         case "split":
-            groups = [[_one(member, scene, rng) for member in group] for group in fault.groups]
+            groups = [[_one(member, context, rng) for member in group] for group in fault.groups]
             return split(groups, numbers), " | ".join(_named(group) for group in with_rest(groups, numbers))
         case "ring":
             order = rng.sample(numbers, len(numbers))
             return ring(order), f"ring of {_named(order)}"
         case _:
-            hit = _one(fault.target, scene, rng)
+            hit = _one(fault.target, context, rng)
     match fault.shape:
         case "bridge":
             left, right = halves([number for number in numbers if number != hit], rng)
@@ -126,14 +210,11 @@ def _cable(one: int, other: int) -> Iterator[Pair]:
     yield f"broker-{other}", one
 
 
-def _one(target: BrokerTarget | None, scene: Scene, rng: Random) -> int:
+def _one(target: BrokerTarget | None, context: FaultContext, rng: Random) -> int:
     if target is None:
         raise InjectionError("this shape needs a target")
-    return resolve_brokers(target, scene, rng)[0][0]
+    return resolve_brokers(target, context, rng)[0][0]
 
 
 def _named(numbers: Sequence[int]) -> str:
     return ", ".join(f"broker-{number}" for number in numbers)
-
-
-CATALOGUE: Mapping[type, Prepare] = {PartitionNetwork: prepare_partition}

@@ -3,44 +3,83 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import psutil
+from pydantic import Field
 
 from chaos.common import clock, process_trees
-from chaos.faults.base import Injection, PipelineUnderTest, Prepare, Proof, Scene
-from chaos.faults.declared.client import CrashPipeline, PausePipeline, ZombiePipeline
+from chaos.faults.base import (
+    FaultBase,
+    FaultContext,
+    Injection,
+    PipelineUnderTest,
+    Proof,
+)
+from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
+from chaos.runtime.capabilities import Capability
 
 _STOPS_WITHIN_S = 5.0
 _FENCED_WITHIN_S = 30.0
 
 
-def prepare_crash(fault: CrashPipeline, scene: Scene, _rng: Random) -> Injection:
-    """Aim a `CrashPipeline`."""
-    return CrashedPipeline("the pipeline", fault.restart_after_s, scene.pipeline())
+class CrashPipeline(FaultBase):
+    """The pipeline's process dies by SIGKILL (the driver, where it runs on Spark), and is started again."""
+
+    needs = frozenset({Capability.PIPELINE})
+    provokes = "a restart from what was committed: replayed batches, transactions left open"
+    proved_by = "none of its processes is alive"
+    kind: Literal["crash_pipeline"]
+    restart_after_s: Seconds = Field(alias="restart_after", default=1.0)
+
+    def describe(self) -> str:
+        return f"crash_pipeline, restarted after {spoken_seconds(self.restart_after_s)}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        return CrashedPipeline("the pipeline", self.restart_after_s, context.pipeline())
 
 
-def prepare_pause(fault: PausePipeline, scene: Scene, _rng: Random) -> Injection:
-    """Aim a `PausePipeline`."""
-    return PausedPipeline("the pipeline", fault.for_s, scene.pipeline())
+class PausePipeline(FaultBase):
+    """The pipeline's processes are frozen by SIGSTOP, past its session and transaction timeouts or not, and wake up again."""
+
+    needs = frozenset({Capability.PIPELINE})
+    provokes = "a member that misses its session or transaction timeout and wakes up (KIP-447)"
+    proved_by = "all of its processes are stopped"
+    kind: Literal["pause_pipeline"]
+    for_s: SomeSeconds = Field(alias="for")
+
+    def describe(self) -> str:
+        return f"pause_pipeline for {spoken_seconds(self.for_s)}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        return PausedPipeline("the pipeline", self.for_s, context.pipeline())
 
 
-def prepare_zombie(fault: ZombiePipeline, scene: Scene, _rng: Random) -> Injection:
-    """Aim a `ZombiePipeline`."""
-    return Zombie("the pipeline", fault.for_s, scene.pipeline())
+class ZombiePipeline(FaultBase):
+    """The pipeline is frozen, a second instance with the same names takes over, and the first wakes up as a zombie."""
+
+    needs = frozenset({Capability.PIPELINE})
+    provokes = "an instance that works on although another one has taken over (KIP-447, transactional.id fencing)"
+    proved_by = "the first instance is stopped, the second one runs"
+    kind: Literal["zombie_pipeline"]
+    for_s: SomeSeconds = Field(alias="for")
+
+    def describe(self) -> str:
+        return f"zombie_pipeline, woken up after {spoken_seconds(self.for_s)}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        return Zombie("the pipeline", self.for_s, context.pipeline())
 
 
 @dataclass(slots=True)
-class CrashedPipeline:
+class CrashedPipeline(Injection):
     """A pipeline that was killed with all its processes, and is started again at the heal."""
 
-    target: str
-    hold_s: float
     pipeline: PipelineUnderTest
     pids: Mapping[str, int] = field(default_factory=dict)
 
     def inject(self) -> None:
-        """Kill it: no last words, no commit, no leave of its group."""
+        """Kill it: nothing is committed, and its group is not left."""
         self.pids = self.pipeline.crash()
 
     def proof(self) -> Proof:
@@ -54,11 +93,9 @@ class CrashedPipeline:
 
 
 @dataclass(slots=True)
-class PausedPipeline:
+class PausedPipeline(Injection):
     """A pipeline whose processes stand still; its connections stay open, its sessions run out."""
 
-    target: str
-    hold_s: float
     pipeline: PipelineUnderTest
     pids: Mapping[str, int] = field(default_factory=dict)
 
@@ -76,31 +113,32 @@ class PausedPipeline:
 
 
 @dataclass(slots=True)
-class Zombie:
+class Zombie(Injection):
     """A frozen pipeline whose work a second instance does; it wakes up at the heal and must be fenced."""
 
-    target: str
-    hold_s: float
     pipeline: PipelineUnderTest
     pids: Mapping[str, int] = field(default_factory=dict)
     taken_over: bool = False
 
     def inject(self) -> None:
-        """Freeze it; the frame that the trigger holds is let go then, so the second instance starts in `proof`."""
+        """Freeze it."""
         self.pids = self.pipeline.pause()
+
+    def complete(self) -> None:
+        """Start the second instance, once the first stands still."""
+        _stopped(self.pids)
+        self.pipeline.take_over()
+        self.taken_over = True
 
     def proof(self) -> Proof:
         """The first is stopped, the second runs."""
-        stopped = _stopped(self.pids)
-        self.pipeline.take_over()
-        self.taken_over = True
-        return stopped
+        return _stopped(self.pids)
 
     def heal(self) -> Mapping[str, Any]:
         """Wake it up, and wait until it knows that it is a zombie.
 
         Raises:
-            DeadlineError: nobody told it.
+            DeadlineError: it was not fenced.
         """
         self.pipeline.resume()
         if not self.taken_over:
@@ -110,7 +148,7 @@ class Zombie:
 
 
 def _stopped(pids: Mapping[str, int]) -> Proof:
-    """What had just ended when its parent was stopped stays a zombie for so long: it is none that could go on."""
+    """Wait until all stand still; a child that had just ended stays a zombie while its parent is stopped, and is left out."""
 
     def states() -> Mapping[str, str]:
         return {name: state for name, pid in pids.items() if (state := process_trees.state(pid)) not in process_trees.ENDED}
@@ -120,10 +158,3 @@ def _stopped(pids: Mapping[str, int]) -> Proof:
 
     clock.wait_until(all_stopped, within_s=_STOPS_WITHIN_S, reason="the pipeline to stand still", seen=states)
     return Proof(bool(pids), {"pids": {name: pids[name] for name in states()}})
-
-
-CATALOGUE: Mapping[type, Prepare] = {
-    CrashPipeline: prepare_crash,
-    PausePipeline: prepare_pause,
-    ZombiePipeline: prepare_zombie,
-}

@@ -1,6 +1,6 @@
 """Faults of one request: lost, its answer lost, delayed, late past its client's death; and of all requests of a kind.
 
-The trigger holds the frame (`chaos.faults.frames`); the fault decides what becomes of it.
+The trigger holds the frame (`chaos.engine.held_requests`); the fault decides what becomes of it.
 
     lost      what the frame should have done does not happen; a stream cannot lose its middle, so its connection ends as well
     delayed   it comes later, and everything behind it on the connection waits
@@ -10,55 +10,170 @@ The trigger holds the frame (`chaos.faults.frames`); the fault decides what beco
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, model_validator
 
 from chaos.cluster.rules import Rule, RuleBook, Trip
 from chaos.common import clock
-from chaos.common.errors import DeadlineError
-from chaos.faults.base import Frame, Injection, Prepare, Proof, Scene
-from chaos.faults.declared.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
-from chaos.faults.frames import held
+from chaos.common.errors import DeadlineError, InjectionError
+from chaos.faults.base import FaultBase, FaultContext, HeldRequest, Injection, LastingFault, Proof, RequestsFault
 from chaos.faults.targets import resolve_links
+from chaos.grammar.triggers import OnRequest
+from chaos.runtime.capabilities import Capability
 
 _WITHIN_S = 5.0
 _SEEN_WITHIN_S = 1.0
 _NS_PER_MS = 1_000_000
 _GONE = ("dropped", "closed")
+Connection = Literal["closed", "kept"]
 
 
-def prepare_loss(fault: LoseRequest | LoseResponse, scene: Scene, _rng: Random) -> Injection:
-    """Aim a `LoseRequest` or `LoseResponse`."""
-    frame = held(scene)
-    return LostFrame(_target(frame), 0.0, frame, "close" if fault.connection == "closed" else "drop")
+def _on_request(when: Any) -> Any:
+    if isinstance(when, Mapping) and "request" not in when:
+        raise ValueError("this fault is done to a request: write when: {request: EndTxn, nth: 20}")
+    if isinstance(when, Mapping) and when.get("then") == "lose":
+        raise ValueError("this fault itself decides what becomes of the request: leave out `then`")
+    return when
 
 
-def prepare_delay(fault: DelayRequest, scene: Scene, _rng: Random) -> Injection:
-    """Aim a `DelayRequest`."""
-    frame = held(scene)
-    return HeldFrame(_target(frame), fault.for_s, frame)
+def _at_response(when: Any) -> Any:
+    if isinstance(when, Mapping) and when.get("at", "response") != "response":
+        raise ValueError("lose_response loses an answer; to lose the request, write kind: lose_request")
+    return {**when, "at": "response"} if isinstance(when, Mapping) else when
 
 
-def prepare_late(fault: LateRequest, scene: Scene, _rng: Random) -> Injection:
-    """Aim a `LateRequest`."""
-    frame = held(scene)
-    lasts_s = fault.for_s if fault.until else 0.0
-    return HeldFrame(_target(frame), lasts_s, frame, patience_s=fault.for_s, readable=scene.readable)
+RequestMoment = Annotated[OnRequest, BeforeValidator(_on_request)]
 
 
-def prepare_hold(fault: HoldRequests, scene: Scene, rng: Random) -> Injection:
-    """Aim a `HoldRequests`."""
-    links, target = resolve_links(fault.link, scene, rng)
-    rule = Rule(fault.request, fault.at, [link.name for link in links], times=0, max_hold_ms=round(2000 * fault.for_s) + 60_000)
-    return HeldRequests(target, fault.for_s, scene.system.rules, fault.name, rule, fault.then)
+class FrameFault(FaultBase):
+    """A fault of one request or response, the one that the trigger holds."""
+
+    needs = frozenset({Capability.LINKS})
+    settles_request = True
+    when: RequestMoment
+
+    @property
+    def frame(self) -> str:
+        """What is held, in words."""
+        return str(self.when).removeprefix("while ").removesuffix(" is on the wire")
+
+
+class LoseRequest(FrameFault):
+    """A request never arrives. The connection is closed too (a stream cannot lose its middle), unless it is kept."""
+
+    provokes = "a request that was never carried out is retried"
+    proved_by = "the proxy names the frame that went in and did not come out"
+    kind: Literal["lose_request"]
+    connection: Connection = "closed"
+
+    def describe(self) -> str:
+        return f"lose_request {self.frame}, connection {self.connection}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        frame = _held(context)
+        return LostFrame(_target(frame), 0.0, frame, "close" if self.connection == "closed" else "drop")
+
+    @model_validator(mode="after")
+    def _is_request(self) -> Self:
+        if self.when.at == "response":
+            raise ValueError("lose_request loses a request; to lose the answer, write kind: lose_response")
+        return self
+
+
+class LoseResponse(FrameFault):
+    """A request was carried out and its answer never arrives."""
+
+    provokes = "a request that was carried out is retried: duplicates without idempotence (KIP-98)"
+    proved_by = "the proxy names the response that went in and did not come out"
+    kind: Literal["lose_response"]
+    when: Annotated[RequestMoment, BeforeValidator(_at_response)]
+    connection: Connection = "closed"
+
+    def describe(self) -> str:
+        return f"lose_response: {self.frame}, connection {self.connection}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        frame = _held(context)
+        return LostFrame(_target(frame), 0.0, frame, "close" if self.connection == "closed" else "drop")
+
+
+class DelayRequest(FrameFault, LastingFault):
+    """A request, or its answer, arrives later; everything behind it on its connection waits."""
+
+    provokes = "an answer after the client has given up on it, and a retry that overtakes the request"
+    proved_by = "the frame is held on the wire"
+    kind: Literal["delay_request"]
+
+    @property
+    def holds_request_s(self) -> float:
+        return self.for_s
+
+    def describe(self) -> str:
+        return f"delay_request {self.frame} {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        frame = _held(context)
+        return HeldFrame(_target(frame), self.for_s, frame)
+
+
+class LateRequest(FrameFault, LastingFault):
+    """A request is held past its client's patience, and delivered although the client has gone (KIP-890 is about this).
+
+    ``for`` is how long the client may take to give up on it. It is delivered then, or when the fault in ``until`` is proved.
+    """
+
+    provokes = "a late EndTxn or Produce of an old transaction in a new one (KIP-890)"
+    proved_by = "the client closed its connection while the frame was held"
+    outlives_client = True
+    kind: Literal["late_request"]
+
+    @property
+    def holds_request_s(self) -> float:
+        return self.for_s
+
+    def describe(self) -> str:
+        return f"late_request {self.frame} {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        frame = _held(context)
+        lasts_s = self.for_s if self.until else 0.0
+        return HeldFrame(_target(frame), lasts_s, frame, patience_s=self.for_s, readable=context.readable)
+
+    @model_validator(mode="after")
+    def _is_request(self) -> Self:
+        if self.when.at == "response":
+            raise ValueError("no answer outlives its client; write at: request, or kind: delay_request")
+        return self
+
+
+class HoldRequests(RequestsFault):
+    """All requests of one kind on some links, or all answers to them, are held; in the end they go on, or are lost."""
+
+    needs = frozenset({Capability.LINKS})
+    provokes = "all requests of a kind stand still: coordinators or leaders that seem dead to one client"
+    proved_by = "a request is held on every link that carries such requests"
+    kind: Literal["hold_requests"]
+    at: Literal["request", "response"] = "request"
+    then: Literal["deliver", "lose"] = "deliver"
+
+    def describe(self) -> str:
+        which = "every" if self.at == "request" else "every response to"
+        return f"hold_requests {which} {self.request} on {self.link} {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        rule = Rule(
+            self.request, self.at, [link.name for link in links], times=0, max_hold_ms=round(2000 * self.for_s) + 60_000
+        )
+        return HeldRequests(target, self.for_s, context.system.rules, self.name, rule, self.then)
 
 
 @dataclass(slots=True)
-class LostFrame:
+class LostFrame(Injection):
     """A frame that was swallowed."""
 
-    target: str
-    hold_s: float
-    frame: Frame
+    frame: HeldRequest
     how: str
 
     def inject(self) -> None:
@@ -68,14 +183,14 @@ class LostFrame:
     def proof(self) -> Proof:
         """The toxic says so: this frame, by its ids, went in and did not come out."""
         trip = _wait(self.frame, _lost, _WITHIN_S, "the frame to be lost")
-        return Proof(bit=trip is not None, facts=_known(self.frame.trip()))
+        return Proof(effective=trip is not None, facts=_known(self.frame.trip()))
 
     def heal(self) -> None:
         """Nothing to undo: what is lost is lost."""
 
 
 @dataclass(slots=True)
-class HeldFrame:
+class HeldFrame(Injection):
     """A frame that waits on the wire until the heal.
 
     Attributes:
@@ -83,9 +198,7 @@ class HeldFrame:
         patience_s: how long its client may take to give up on it; 0 for a frame that does not outlive its client.
     """
 
-    target: str
-    hold_s: float
-    frame: Frame
+    frame: HeldRequest
     patience_s: float = 0.0
     readable: Callable[[], int] | None = None
 
@@ -99,9 +212,9 @@ class HeldFrame:
             return Proof(trip is not None and trip.outcome == "held", _known(trip))
         trip = _wait(self.frame, _client_gone_or_settled, self.patience_s, "the client to give up on its request")
         if trip is None or not trip.client_gone_ns:
-            return Proof(bit=False, facts={**_known(self.frame.trip()), "problem": "its client never gave up on it"})
+            return Proof(effective=False, facts={**_known(self.frame.trip()), "problem": "its client never gave up on it"})
         patience_ms = (trip.client_gone_ns - trip.tripped_ns) // _NS_PER_MS
-        return Proof(bit=True, facts={**trip.facts, "client_gone_after_ms": patience_ms})
+        return Proof(effective=True, facts={**trip.facts, "client_gone_after_ms": patience_ms})
 
     def heal(self) -> Mapping[str, Any]:
         """Deliver it, and say what the broker answered, and what a read_committed reader saw before and after."""
@@ -116,11 +229,9 @@ class HeldFrame:
 
 
 @dataclass(slots=True)
-class HeldRequests:
+class HeldRequests(Injection):
     """All requests of a kind on some links, or the answers to them."""
 
-    target: str
-    hold_s: float
     rules: RuleBook
     name: str
     rule: Rule
@@ -137,8 +248,8 @@ class HeldRequests:
         try:
             clock.wait_until(self._all, within_s=self.hold_s, reason="a request on every link to hold", every_s=0.02)
         except DeadlineError:
-            return Proof(bit=False, facts={"held": sorted(self._links())})
-        return Proof(bit=True, facts={"held": sorted(self._links())})
+            return Proof(effective=False, facts={"held": sorted(self._links())})
+        return Proof(effective=True, facts={"held": sorted(self._links())})
 
     def heal(self) -> None:
         """Let all of them go, or their connections end."""
@@ -170,12 +281,12 @@ def _seen(readable: Callable[[], int], before: int) -> Mapping[str, Any]:
     return {"readable_before": before, "readable_after": after}
 
 
-def _target(frame: Frame) -> str:
+def _target(frame: HeldRequest) -> str:
     trip = frame.trip()
     return f"{trip.api} on {trip.link}" if trip else frame.name
 
 
-def _wait(frame: Frame, condition: Callable[[Trip], bool], within_s: float, reason: str) -> Trip | None:
+def _wait(frame: HeldRequest, condition: Callable[[Trip], bool], within_s: float, reason: str) -> Trip | None:
     """The trip once it is so, None when it does not become so in time."""
 
     def seen() -> Trip | None:
@@ -206,10 +317,12 @@ def _known(trip: Trip | None) -> Mapping[str, Any]:
     return {**trip.facts, "outcome": trip.outcome} if trip else {}
 
 
-CATALOGUE: Mapping[type, Prepare] = {
-    LoseRequest: prepare_loss,
-    LoseResponse: prepare_loss,
-    DelayRequest: prepare_delay,
-    LateRequest: prepare_late,
-    HoldRequests: prepare_hold,
-}
+def _held(context: FaultContext) -> HeldRequest:
+    """The request that the trigger of this fault holds.
+
+    Raises:
+        InjectionError: there is none.
+    """
+    if context.held is None:
+        raise InjectionError("no request is held: this needs a trigger of the kind {request: EndTxn, nth: 20}")
+    return context.held

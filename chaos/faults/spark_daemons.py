@@ -4,19 +4,27 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import requests
+from pydantic import Field
 
 from chaos.cluster.spark import Executor
 from chaos.cluster.spark_rest import SparkApp
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
-from chaos.faults.base import Injection, PipelineUnderTest, Prepare, Proof, Scene
-from chaos.faults.declared.spark import CrashMaster, CrashWorker
-from chaos.faults.executors import running, wait_until_back
-from chaos.grammar.targets import WorkerTarget
+from chaos.faults.base import (
+    FaultBase,
+    FaultContext,
+    Injection,
+    PipelineUnderTest,
+    Proof,
+)
+from chaos.faults.spark_executors import running, wait_until_back
+from chaos.grammar.targets import Workers, WorkerTarget
+from chaos.grammar.units import Seconds, spoken_seconds
 from chaos.runtime.base import Process
+from chaos.runtime.capabilities import Capability
 
 _SIGKILLED = -9
 _MISSED_WITHIN_S = 15.0
@@ -24,29 +32,57 @@ _ENDS_WITHIN_S = 5.0
 _REGISTERED_WITHIN_S = 60.0
 
 
-def prepare_worker(fault: CrashWorker, scene: Scene, rng: Random) -> Injection:
-    """Aim a `CrashWorker`."""
-    numbers = _numbers(fault.target, list(scene.system.spark.numbers), rng)
-    names = ", ".join(f"worker-{number}" for number in numbers)
-    app = scene.spark_app()
-    all_ = running(scene, app)
-    lost = [executor for executor in all_ if executor.worker in numbers]
-    target = names if names == str(fault.target) else f"{names} ({fault.target})"
-    return CrashedWorkers(target, fault.restart_after_s, scene, app, numbers, lost, len(all_))
+class CrashMaster(FaultBase):
+    """Spark's master dies by SIGKILL and is started again, with what it had written down (its recovery directory) or without.
+
+    Without, it knows no application: the workers are told to end its executors, and none is started for it again. That is
+    a standalone master as it comes (``spark.deploy.recoveryMode=NONE``); the driver is started again then.
+    """
+
+    needs = frozenset({Capability.SPARK_DAEMONS, Capability.SPARK})
+    provokes = "an application that its master has forgotten (spark.deploy.recoveryMode)"
+    proved_by = "the exit code of SIGKILL, and connections were refused"
+    kind: Literal["crash_master"]
+    state: Literal["kept", "lost"] = "kept"
+    restart_after_s: Seconds = Field(alias="restart_after", default=2.0)
+
+    def describe(self) -> str:
+        return f"crash_master, its state {self.state}, restarted after {spoken_seconds(self.restart_after_s)}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        return CrashedMaster(
+            "the master", self.restart_after_s, context, context.spark_app(), self.state == "lost", context.pipeline()
+        )
 
 
-def prepare_master(fault: CrashMaster, scene: Scene, _rng: Random) -> Injection:
-    """Aim a `CrashMaster`."""
-    return CrashedMaster("the master", fault.restart_after_s, scene, scene.spark_app(), fault.state == "lost", scene.pipeline())
+class CrashWorker(FaultBase):
+    """Spark workers die by SIGKILL, their executors with them, and are started again."""
+
+    needs = frozenset({Capability.SPARK_DAEMONS, Capability.SPARK})
+    provokes = "executors that lose their worker, and are started on another one"
+    proved_by = "the exit code of SIGKILL, and the master misses the worker"
+    kind: Literal["crash_worker"]
+    target: Workers = WorkerTarget("any")
+    restart_after_s: Seconds = Field(alias="restart_after", default=2.0)
+
+    def describe(self) -> str:
+        return f"crash_worker {self.target}, restarted after {spoken_seconds(self.restart_after_s)}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        numbers = _numbers(self.target, list(context.system.spark.numbers), rng)
+        names = ", ".join(f"worker-{number}" for number in numbers)
+        app = context.spark_app()
+        all_ = running(context, app)
+        lost = [executor for executor in all_ if executor.worker in numbers]
+        target = names if names == str(self.target) else f"{names} ({self.target})"
+        return CrashedWorkers(target, self.restart_after_s, context, app, numbers, lost, len(all_))
 
 
 @dataclass(slots=True)
-class CrashedWorkers:
+class CrashedWorkers(Injection):
     """Workers that were killed, and are started again at the heal; their executors end because their worker is gone."""
 
-    target: str
-    hold_s: float
-    scene: Scene
+    context: FaultContext
     app: SparkApp
     numbers: list[int]
     lost: list[Executor]
@@ -74,7 +110,7 @@ class CrashedWorkers:
                 ignore=(requests.RequestException,),
             )
         except DeadlineError as error:
-            return Proof(bit=False, facts=facts | {"problem": str(error)})
+            return Proof(effective=False, facts=facts | {"problem": str(error)})
         exits = {worker.spec.name: worker.exit_code() for worker in self._workers()}
         return Proof(set(exits.values()) == {_SIGKILLED}, facts | {"exit_codes": exits, **self._bereft()})
 
@@ -82,11 +118,11 @@ class CrashedWorkers:
         """Start those that do not run; return when all are registered and the application has its executors again."""
         for worker in self._workers():
             worker.start()
-        self.scene.system.spark.wait_until_ready()
-        wait_until_back(self.scene, self.app, self.running_before)
+        self.context.system.spark.wait_until_ready()
+        wait_until_back(self.context, self.app, self.running_before)
 
     def _missed(self) -> bool:
-        spark = self.scene.system.spark
+        spark = self.context.system.spark
         return spark.registered() <= len(spark.numbers) - len(self.numbers)
 
     def _bereft(self) -> dict[str, list[int]]:
@@ -99,16 +135,14 @@ class CrashedWorkers:
         return {"ended": ended, "orphans": [one.process.pid for one in self.lost if one.lives()]}
 
     def _workers(self) -> list[Process]:
-        return [self.scene.system.spark.workers[number] for number in self.numbers]
+        return [self.context.system.spark.workers[number] for number in self.numbers]
 
 
 @dataclass(slots=True)
-class CrashedMaster:
+class CrashedMaster(Injection):
     """A master that was killed. Running tasks do not need it; whoever loses an executor meanwhile does."""
 
-    target: str
-    hold_s: float
-    scene: Scene
+    context: FaultContext
     app: SparkApp
     forgets: bool
     pipeline: PipelineUnderTest
@@ -118,15 +152,15 @@ class CrashedMaster:
 
     def inject(self) -> None:
         """Kill it."""
-        master = self.scene.system.spark.master_process
+        master = self.context.system.spark.master_process
         self.pid = master.pid
         master.kill()
 
     def proof(self) -> Proof:
         """It is gone by our signal, and nobody answers where it did."""
-        exit_code = self.scene.system.spark.master_process.exit_code()
+        exit_code = self.context.system.spark.master_process.exit_code()
         try:
-            self.scene.system.spark.registered()
+            self.context.system.spark.registered()
         except requests.ConnectionError:
             self.refused = True
         return Proof(exit_code == _SIGKILLED and self.refused, {"pid": self.pid, "exit_code": exit_code})
@@ -136,7 +170,7 @@ class CrashedMaster:
 
         An application that the new master does not know gets no executor ever again: its driver is started again.
         """
-        spark = self.scene.system.spark
+        spark = self.context.system.spark
         master = spark.master_process
         if not master.alive():
             if self.forgets:
@@ -165,9 +199,3 @@ def _numbers(target: WorkerTarget, there: list[int], rng: Random) -> list[int]:
             return [rng.choice(there)]
         case "number":
             return [target.number]
-
-
-CATALOGUE: Mapping[type, Prepare] = {
-    CrashMaster: prepare_master,
-    CrashWorker: prepare_worker,
-}

@@ -38,9 +38,10 @@ class Mistake:
 
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """`` (did you mean gaps?)``, or nothing when nothing is close."""
-    close = get_close_matches(word.lower(), [*known], n=1) if isinstance(word, str) else []
-    return f" (did you mean {close[0]}?)" if close else ""
+    """`` (did you mean gaps?)``, whatever the case of letters; nothing when nothing is close."""
+    spelled = {one.lower(): one for one in known}
+    close = get_close_matches(word.lower(), spelled, n=1) if isinstance(word, str) else []
+    return f" (did you mean {spelled[close[0]]}?)" if close else ""
 
 
 def shown(value: Any) -> str:

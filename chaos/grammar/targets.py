@@ -37,7 +37,7 @@ _EXECUTORS = ("executor(busiest)", "executor(any)", "executor(all)")
 _PARTITIONS = ("0", "1", "2")
 _CALL = re.compile(r"(?P<role>[a-z_]+)\((?P<arguments>[^()]*)\)")
 _BROKER = re.compile(r"broker-([1-9])")
-_BROKERS_HELP = (
+BROKERS_HELP = (
     "a broker is leader(TOPIC, P), follower(TOPIC, P), transaction_coordinator, transaction_coordinator(P), "
     "group_coordinator, controller, receiver or sender (of the held request), any, all or broker-N"
 )
@@ -142,7 +142,7 @@ def broker_target(text: Any) -> BrokerTarget:
     Raises:
         ValueError: it is none; the message says what there is.
     """
-    return text if isinstance(text, BrokerTarget) else _broker(_text(text, "broker", _BROKERS_HELP))
+    return text if isinstance(text, BrokerTarget) else _broker(_text(text, "broker", BROKERS_HELP))
 
 
 def executor_target(text: Any) -> ExecutorTarget:
@@ -234,7 +234,7 @@ def _broker(text: str, others: tuple[str, ...] = ()) -> BrokerTarget:
     if role not in _ROLES:
         instead = f", or one of {', '.join(others)}" if others else ""
         hint = did_you_mean(role, (*_ROLES, *others, "broker-1"))
-        raise ValueError(f"{shown(text)} is no broker{hint}; {_BROKERS_HELP}{instead}")
+        raise ValueError(f"{shown(text)} is no broker{hint}; {BROKERS_HELP}{instead}")
     arguments = [argument.strip() for argument in call["arguments"].split(",")] if call else []
     return _with_arguments(role, arguments, text)
 
@@ -249,7 +249,7 @@ def _with_arguments(role: str, arguments: list[str], text: str) -> BrokerTarget:
         case _, [] if role in _PLAIN:
             return BrokerTarget(_PLAIN[_PLAIN.index(role)])
         case _:
-            raise ValueError(f"{shown(text)} has the wrong arguments; {_BROKERS_HELP}")
+            raise ValueError(f"{shown(text)} has the wrong arguments; {BROKERS_HELP}")
 
 
 def _must_be_topic(text: str) -> None:

@@ -45,10 +45,9 @@ def api(text: Any) -> str:
     """
     if isinstance(text, str) and text in NAMES:
         return text
-    known = {name.lower(): name for name in NAMES}
-    hint = did_you_mean(text, known)
-    hint = next((hint.replace(low, name) for low, name in known.items() if f"mean {low}?" in hint), hint)
-    raise ValueError(f"{shown(text)} is no request of Kafka's protocol{hint}; there are: {', '.join(sorted(NAMES))}")
+    raise ValueError(
+        f"{shown(text)} is not a request of Kafka's protocol{did_you_mean(text, NAMES)}; there are: {', '.join(sorted(NAMES))}"
+    )
 
 
 Api = Annotated[str, BeforeValidator(api), WithJsonSchema({"type": "string", "enum": sorted(NAMES)})]
@@ -109,7 +108,7 @@ class AfterFault(Declared):
         return f"{later} {self.fault} is {self.once}"
 
 
-Moment = After | Progress | OnRequest | AfterFault
+Trigger = After | Progress | OnRequest | AfterFault
 
 _MOMENTS: Mapping[str, type[After | Progress | OnRequest | AfterFault]] = {
     "request": OnRequest,
@@ -122,7 +121,7 @@ _HELP = "write {after: 5s}, {progress: 40%}, {request: EndTxn, nth: 20} or {faul
 
 def _one_trigger(value: Any) -> Any:
     """Tell them apart by their key, so that errors speak of one of them."""
-    if isinstance(value, Moment):
+    if isinstance(value, Trigger):
         return value
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"this is no trigger; {_HELP}")

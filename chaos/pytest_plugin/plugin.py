@@ -30,11 +30,10 @@ from chaos.external import declaration
 from chaos.external.declaration import External
 from chaos.pytest_plugin import scenario_item
 from chaos.pytest_plugin.scenario_item import ScenarioItem, lasting, uncaptured
-from chaos.report import coverage, summary, terminal
-from chaos.scenario.load import ScenarioFile, load
+from chaos.report import summary, terminal
+from chaos.scenario.load import ScenarioFile, load, refused
 from chaos.scenario.model import Scenario
-from chaos.scenario.runtimes import EXTERNAL, RUNTIMES
-from chaos.scenario.support import refused
+from chaos.scenario.support import EXTERNAL, RUNTIMES
 
 FILE = "scenarios.yaml"
 _BESIDES_WORKLOAD_S = 300.0
@@ -182,7 +181,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     width, colour = shutil.get_terminal_size((120, 24)).columns, terminalreporter.hasmarkup
     table = summary.summary_table(session.reports, width)
     costs = summary.costs(session.reports, session.environment.ups_s, session.total_s())
-    matrices = coverage.tables(session.reports, width)
+    matrices = summary.coverage_tables(session.reports, width)
     terminalreporter.write(summary.as_text(table, *matrices, costs, width=width, colour=colour))
     if matrices:
         terminalreporter.write_line(f"coverage: {session.write_coverage()}")

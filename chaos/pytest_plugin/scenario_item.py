@@ -14,11 +14,11 @@ import pytest
 
 from chaos.common.history import load
 from chaos.engine.session import Outcome, Session
-from chaos.report import allure, allure_files, codec, coverage, summary
+from chaos.report import allure, summary
 from chaos.report.terminal import Live
 from chaos.scenario.load import ScenarioFile
 from chaos.scenario.model import Scenario
-from chaos.scenario.runtimes import RUNTIMES
+from chaos.scenario.support import RUNTIMES
 
 _WIDTH = 120
 
@@ -59,12 +59,12 @@ class ScenarioItem:
     def _report(self, outcome: Outcome) -> None:
         report = outcome.report
         events = tuple(load(report.run_dir / "history.jsonl"))
-        codec.write(report)
+        report.write()
         from chaos.report import timeline  # noqa: PLC0415 - matplotlib takes a second, and is needed here only
 
         timeline.draw(report, events, report.run_dir)
         allure.render(report, events, self.session.logs(report.run_dir))
-        tables = coverage.tables(self.session.reports, _WIDTH)
+        tables = summary.coverage_tables(self.session.reports, _WIDTH)
         if self.is_last and tables:
             allure.attach_text("coverage", summary.as_text(*tables, width=_WIDTH, colour=False))
         _write_beside_results(self.config, report.run_dir)
@@ -88,9 +88,9 @@ def _write_beside_results(config: pytest.Config, run_dir: Path) -> None:
     results = Path(folder) if folder else None
     versions = run_dir / "versions.json"
     environment = json.loads(versions.read_text(encoding="utf-8")) if versions.exists() else {}
-    allure_files.write_environment(results, environment)
-    allure_files.write_categories(results)
-    allure_files.write_executor(results, os.environ)
+    allure.write_environment(results, environment)
+    allure.write_categories(results)
+    allure.write_executor(results, os.environ)
 
 
 @contextmanager

@@ -4,58 +4,82 @@ A scenario with a `matrix` may have a hole, `${axis}`, in the place of any value
 by `load`.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from inspect import getdoc
-from typing import Any, get_args
+from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from chaos.faults.declared import Fault
-from chaos.faults.declared.base import FaultBase
+from chaos.faults.base import FaultBase
+from chaos.faults.registry import FAULTS
+from chaos.grammar.targets import ExecutorTarget, WorkerTarget
 from chaos.grammar.units import spoken_seconds
+from chaos.runtime.capabilities import OF_PIPELINES, Capability
 from chaos.scenario.model import ScenarioFileModel
-from chaos.scenario.runtimes import EXTERNAL, RUNTIMES
-from chaos.scenario.support import POSSIBLE
+from chaos.scenario.support import ALLOWED, POSSIBLE_OUTSIDE
 
 _OF_ALL = ("kind", "name", "when")
+_TARGETS: Mapping[type, str] = {
+    ExecutorTarget: "executor(busiest), executor(any), executor(all), executor(N)",
+    WorkerTarget: "worker(any), worker(all), worker-N",
+}
+_BROKERS = "brokers by their role, or broker-N"
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One kind of fault.
+    """One kind of fault, told by its class.
 
     Attributes:
-        family: network, broker, …
+        family: the module that it is in.
         kind: as it is declared.
+        targets: what it can be aimed at.
         keys: beside those of every fault, with their defaults; a ``*`` marks what must be there.
-        runs_in: the runtimes that can do it.
         does: the first paragraph of its description.
+        provokes: what it is for, with its source.
+        proved_by: what its proof shows.
+        runs_in: the runtimes that can do it, with what it needs there.
     """
 
     family: str
     kind: str
+    targets: str
     keys: tuple[str, ...]
-    runs_in: tuple[str, ...]
     does: str
+    provokes: str
+    proved_by: str
+    runs_in: tuple[str, ...]
 
 
 def listing() -> list[Listed]:
     """All of them, by family and kind."""
-    union = get_args(Fault)[0]
-    return sorted((_listed(fault) for fault in get_args(union)), key=lambda one: (one.family, one.kind))
+    return [_listed(kind, fault) for kind, fault in FAULTS.items()]
 
 
-def _listed(fault: type[FaultBase]) -> Listed:
-    (kind,) = get_args(fault.model_fields["kind"].annotation)
-    keys = tuple(_key(name, field) for name, field in fault.model_fields.items() if name not in _OF_ALL)
+def _listed(kind: str, fault: type[FaultBase]) -> Listed:
+    keys = tuple(_key(name, field) for name, field in fault.model_fields.items() if name not in (*_OF_ALL, "target", "link"))
     paragraph = (getdoc(fault) or "").split("\n\n")[0].replace("\n", " ")
-    return Listed(fault.__module__.rpartition(".")[2], str(kind), keys, _runs_in(fault), paragraph)
+    family = fault.__module__.rpartition(".")[2]
+    return Listed(family, kind, _targets(fault), keys, paragraph, fault.provokes, fault.proved_by, tuple(_runs_in(fault)))
 
 
-def _runs_in(fault: type[FaultBase]) -> tuple[str, ...]:
-    if fault.needs:
-        return (fault.needs,)
-    return RUNTIMES if issubclass(fault, POSSIBLE) else tuple(one for one in RUNTIMES if one != EXTERNAL)
+def _targets(fault: type[FaultBase]) -> str:
+    if "link" in fault.model_fields:
+        return "links FROM->TO: a client, pipeline, * or a broker target at either end"
+    if "target" not in fault.model_fields:
+        return "the request of its trigger" if fault.settles_request else "–"  # noqa: RUF001 - an empty cell
+    default = fault.model_fields["target"].default
+    return _TARGETS.get(type(default)) or ", ".join(getattr(fault, "roles", ())) or _BROKERS
+
+
+def _runs_in(fault: type[FaultBase]) -> Iterator[str]:
+    """The runtimes whose systems have all that it needs; of the external one, what may be missing there."""
+    needs = fault.needs - OF_PIPELINES
+    yield from (runtime for runtime, allowed in ALLOWED.items() if needs <= allowed)
+    if needs <= POSSIBLE_OUTSIDE:
+        depends = ", ".join(capability.value for capability in Capability if capability in needs)
+        yield f"external ({depends})" if depends else "external"
 
 
 def _key(name: str, field: FieldInfo) -> str:

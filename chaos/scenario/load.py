@@ -1,17 +1,18 @@
 """YAML -> values; or every error at once, each as `file:line:col: what (did you mean …)`."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from chaos.common.errors import ScenarioError
+from chaos.external.declaration import External
 from chaos.grammar.base import Mistake, did_you_mean
 from chaos.grammar.error_messages import mistakes
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
-from chaos.scenario import checks, runtimes
+from chaos.scenario import checks, support
 from chaos.scenario.matrix import MatrixProblem, expand
 from chaos.scenario.model import (
     MOST_BROKERS,
@@ -30,11 +31,13 @@ class ScenarioFile:
 
     Attributes:
         path: as it was given.
+        tree: its values with their places, matrices expanded.
     """
 
     path: Path
     system: SystemSpec
     scenarios: tuple[Scenario, ...]
+    tree: Any = field(repr=False, compare=False)
 
     def scenario(self, name: str) -> Scenario:
         """One of them.
@@ -79,12 +82,26 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     wrong = tuple(_checked(dict(enumerate(model.scenarios)), model.system, runtime))
     if wrong:
         raise wrong_at(wrong, tree, path)
-    return ScenarioFile(path, model.system, model.scenarios)
+    return ScenarioFile(path, model.system, model.scenarios, tree)
+
+
+def refused(file: ScenarioFile, names: Collection[str], external: External) -> ScenarioError | None:
+    """What cannot be done to an external system, of the scenarios with these names: one line for each, with its place."""
+    wrong = [
+        Mistake(("scenarios", number, *location), f"{scenario.name}: {message}")
+        for number, scenario in enumerate(file.scenarios)
+        if scenario.name in names
+        for location, message in support.impossible_outside(scenario, external)
+    ]
+    return wrong_at(wrong, file.tree, file.path) if wrong else None
 
 
 def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec, runtime: str) -> Iterator[Mistake]:
-    wrong = (*checks.check(scenarios, system.kafka.brokers, system.spark.workers), *runtimes.impossible(scenarios, runtime))
-    return (Mistake(location, message) for location, message in wrong)
+    for location, message in checks.check(scenarios, system.kafka.brokers, system.spark.workers):
+        yield Mistake(location, message)
+    for number, scenario in scenarios.items():
+        for location, message in support.impossible(scenario, runtime):
+            yield Mistake(("scenarios", number, *location), message)
 
 
 def _sound(tree: Mapping[str, Any]) -> dict[int, Scenario]:

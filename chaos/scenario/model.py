@@ -1,6 +1,6 @@
 """The grammar of `scenarios.yaml`, version 1. Field names carry units; what is written in YAML is the alias.
 
-Faults are in `chaos.faults.declared`, their moments in `chaos.grammar.triggers`, pipelines in `chaos.scenario.pipelines`.
+Faults are in `chaos.faults`, their moments in `chaos.grammar.triggers`, pipelines in `chaos.scenario.pipelines`.
 
 What a scenario may expect: ``valid``; of single verifiers ``invalid``, or the exact anomaly, ``{duplicates: {duplicate: 1}}``;
 ``not_sent`` of a case whose request this client never sends.
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from chaos.faults.declared import Fault
+from chaos.faults.registry import Fault
 from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
 from chaos.grammar.units import PerSecond, SomeSeconds
 from chaos.scenario.pipelines import Pipeline

@@ -6,7 +6,12 @@ from pydantic import BeforeValidator, Field, StringConstraints, field_validator,
 
 from chaos.grammar.base import Declared
 from chaos.grammar.units import SomeSeconds
+from chaos.runtime.capabilities import Capability
 from pipelines.command.placeholders import check, placeholders
+
+_IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP})
+_ON_SPARK = frozenset({Capability.PIPELINE, Capability.SPARK, Capability.CHECKPOINT})
+_EXACTLY_ONCE = frozenset({Capability.CONSUMER_GROUP, Capability.PYTHON_WORKERS, Capability.COMMITTING_TASKS})
 
 Records = Annotated[int, Field(strict=True, ge=1)]
 
@@ -22,6 +27,11 @@ class SparkSquarePipeline(Declared):
     batch_records: Records = 3000
     speculation: Annotated[bool, Field(strict=True)] = False
 
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it has that a fault may need."""
+        return _ON_SPARK | (_EXACTLY_ONCE if self.delivery == "exactly_once" else frozenset())
+
 
 class FillSourcePipeline(Declared):
     """The loader alone: the source is judged against its ledger.
@@ -34,6 +44,11 @@ class FillSourcePipeline(Declared):
     acks: Literal["all", 1] = "all"
     batch_records: Records | None = None
     in_flight: Annotated[int, Field(strict=True, ge=1, le=5)] = 5
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The loader alone has nothing that a fault may need."""
+        return frozenset()
 
     @model_validator(mode="after")
     def _idempotent_needs_all(self) -> Self:
@@ -57,6 +72,11 @@ class ConsumeTransformProducePipeline(Declared):
     transaction_timeout_s: SomeSeconds = Field(alias="transaction_timeout", default=20.0)
     session_timeout_s: SomeSeconds = Field(alias="session_timeout", default=6.0)
 
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it has that a fault may need."""
+        return _IN_GROUP
+
 
 def _placed(text: Any) -> Any:
     if isinstance(text, str):
@@ -77,6 +97,11 @@ class CommandPipeline(Declared):
     transactional_ids: tuple[Word, ...] = ()
     restarts: Annotated[int, Field(strict=True, ge=0, le=100)] = 3
     repeat: Annotated[bool, Field(strict=True)] = False
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it has that a fault may need."""
+        return _IN_GROUP
 
     @field_validator("group")
     @classmethod

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from chaos.faults.declared import Fault
+from chaos.faults.registry import Fault
 from chaos.scenario.model import Scenario
 
 _FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
@@ -67,7 +67,7 @@ def plan(scenario: Scenario, run_seed: int) -> Schedule:
 
 def describe(schedule: Schedule) -> list[str]:
     """One line for each step."""
-    return [f"{step.fault.when}: {step.fault.what}" for step in schedule.steps]
+    return [f"{step.fault.when}: {step.fault.describe()}" for step in schedule.steps]
 
 
 def to_json(schedule: Schedule) -> dict[str, Any]:

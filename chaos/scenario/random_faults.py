@@ -18,7 +18,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
-from chaos.faults.declared import Fault
+from chaos.faults.registry import Fault
 from chaos.grammar.base import Declared
 from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, SomeSeconds, text_of_seconds

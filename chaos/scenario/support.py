@@ -1,53 +1,61 @@
-"""What can be done to a system that is already there, from outside: everything else is refused when the file is read.
+"""Which faults are possible: those that need nothing that the pipeline or the system lacks; all others are refused.
 
-possible                                   because
-=========================================  =================================================================================
-crash, pause, zombie of the pipeline       its process and its checkpoint are ours
-crash and pause of executors               where they run on this machine
-faults of links ``spark->…``, and of the   a JVM can be told where a name leads (``jdk.net.hosts.file``): to our own proxies.
-requests that Spark's JVMs send there      librdkafka cannot: it connects to where brokers say that they are
-kill_broker, pause_broker                  where hooks are declared that do it
-=========================================  =================================================================================
+Both state what they have as `Capability`: a declared pipeline (`chaos.scenario.pipelines`), and a system by its runtime. A file
+is checked when it is read, never skipped later. On a system that is already there more has to be asked:
+
+* of links, only those of Spark's JVMs can be led through proxies of ours: a JVM can be told where a name leads
+  (``jdk.net.hosts.file``). librdkafka cannot: it connects to where brokers say that they are;
+* executors can be signalled where they run on this machine, brokers where hooks are declared that do it.
 """
 
-from collections.abc import Collection, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from chaos.common.errors import ScenarioError
 from chaos.external.declaration import External
-from chaos.faults.declared import Fault, broker_targets
-from chaos.faults.declared.base import LinkFault
-from chaos.faults.declared.broker import KillBroker, PauseBroker
-from chaos.faults.declared.client import CrashPipeline, PausePipeline, ZombiePipeline
-from chaos.faults.declared.network import CutAfterBytes, ResetLink, SliceLink, ThrottleLink
-from chaos.faults.declared.protocol import FrameFault, HoldRequests
-from chaos.faults.declared.spark import CrashExecutor, ExecutorFault, PauseExecutor
-from chaos.faults.declared.storage import CheckpointFault
-from chaos.grammar.targets import BrokerTarget, LinkPattern
-from chaos.grammar.triggers import Moment, OnRequest
-from chaos.grammar.yaml_source import parse, place_of
-from chaos.scenario.load import ScenarioFile
-from chaos.scenario.matrix import expand
+from chaos.faults.base import FaultBase, LinkFault, RequestsFault
+from chaos.grammar.base import Location
+from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern
+from chaos.grammar.triggers import OnRequest, Trigger
+from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import CommandPipeline, SparkSquarePipeline
-from chaos.scenario.runtimes import faults_of
 
-Wrong = tuple[tuple[str | int, ...], str]
-_OF_PIPELINE = (CrashPipeline, PausePipeline, ZombiePipeline, CheckpointFault)
-_OF_EXECUTORS = (CrashExecutor, PauseExecutor)
-_OF_FRAMES = (FrameFault, HoldRequests)
-POSSIBLE = (*_OF_PIPELINE, *_OF_EXECUTORS, *_OF_FRAMES, LinkFault, KillBroker, PauseBroker)  # with the right targets
-_WITHIN_CONNECTIONS = (ResetLink, ThrottleLink, SliceLink, CutAfterBytes)
+Wrong = tuple[Location, str]
+EXTERNAL = "external"
+RUNTIMES = ("local", "containers", EXTERNAL)
+ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
+POSSIBLE_OUTSIDE = frozenset(
+    {
+        Capability.LINKS,
+        Capability.PLAIN_CONNECTIONS,
+        Capability.KILL_BROKERS,
+        Capability.PAUSE_BROKERS,
+        Capability.EXECUTOR_PROCESSES,
+    }
+)
+"""What an external system may have, if its file says so."""
 _READS = frozenset({"Fetch", "ListOffsets", "Metadata", "ApiVersions", "OffsetForLeaderEpoch"})
 _WRITES = _READS | {"Produce", "InitProducerId"}
 _OF_JVMS = ("spark", "pipeline")
 _OF_SINK = ("transaction_coordinator", "group_coordinator")
 _PREFIXED = "{prefix}"
 
-_NOT_OURS = "{kind} is done to the cluster's own processes, disks or network, which are not ours; from outside: {possible}"
+_LACKING: Mapping[Capability, str] = {
+    Capability.PIPELINE: "there is no pipeline to break: the loader alone is under test, and it keeps the ledger",
+    Capability.CONSUMER_GROUP: "this pipeline keeps its position in no consumer group: there is no group to break",
+    Capability.SPARK: "this pipeline does not run on Spark: there is no executor to crash",
+    Capability.CHECKPOINT: "this pipeline does not run on Spark: it has no checkpoint",
+    Capability.PYTHON_WORKERS: "Spark's stock sink runs in the JVM: there is no Python worker",
+    Capability.COMMITTING_TASKS: "the stock sink commits nothing; write kind: damage_checkpoint, what: commit_deleted",
+}
 _POSSIBLE = "faults of the links of Spark's JVMs, crashes and pauses of the pipeline and of executors here, and declared hooks"
+_NOT_OURS = f"{{kind}} needs {{what}}, and on this system these are not ours; from outside: {_POSSIBLE}"
 _NO_HOOK = "a broker that is not ours cannot be {done} by us; declare how, in the external file: hooks: {{{words}}}"
+_LACKING_OUTSIDE: Mapping[Capability, str] = {
+    Capability.KILL_BROKERS: _NO_HOOK.format(done="killed", words='kill: "kubectl delete pod {broker}"'),
+    Capability.PAUSE_BROKERS: _NO_HOOK.format(done="paused", words="pause: …, resume: …"),
+    Capability.PYTHON_PROCESSES: "{kind} finds its victims by the addresses of a system of ours; write kind: crash_executor",
+    Capability.PLAIN_CONNECTIONS: "{kind} is proved by a connection of our own in plain text, and this cluster wants TLS",
+}
 _ELSEWHERE = (
     "Spark's executors run elsewhere: {what}; write executors: here in the external file if they run on this machine, "
     "or master: local[4]"
@@ -58,24 +66,36 @@ _LIBRDKAFKA = (
 )
 
 
-def refused(file: ScenarioFile, names: Collection[str], external: External) -> ScenarioError | None:
-    """What cannot be done from outside, of the scenarios with these names: one line for each, with its place in the file."""
-    tree = expand(parse(file.path.read_text(encoding="utf-8")))
-    wanted = {number: scenario for number, scenario in enumerate(file.scenarios) if scenario.name in names}
-    placed = {
-        (place_of(tree, ("scenarios", number, *location)), f"{scenario.name}: {message}")
-        for number, scenario in wanted.items()
-        for location, message in impossible(scenario, external)
-    }
-    return ScenarioError(_lines(placed, file.path)) if placed else None
+def faults_of(scenario: Scenario) -> Iterator[tuple[Location, FaultBase]]:
+    """Every fault that is declared, those by chance too, with its place in the scenario."""
+    yield from ((("faults", number), fault) for number, fault in enumerate(scenario.faults))
+    for number, pick in enumerate(scenario.random.pick if scenario.random else ()):
+        yield ("random", "pick", number, "fault"), pick.fault
 
 
-def _lines(placed: set[tuple[Any, str]], path: Path) -> str:
-    return "\n".join(f"{path}:{place}: {message}" for place, message in sorted(placed))
+def impossible(scenario: Scenario, runtime: str) -> Iterator[Wrong]:
+    """Every fault that is not possible with this pipeline, or on a system of this runtime, with its place in the scenario.
+
+    Args:
+        runtime: one of `RUNTIMES`; "" when the file is only read. What is possible on an external system is a question of its
+            own file: `impossible_outside`.
+    """
+    for place, fault in faults_of(scenario):
+        lacking = fault.needs & OF_PIPELINES - scenario.pipeline.capabilities
+        if lacking:
+            yield (*place, "target" if hasattr(fault, "target") else "kind"), _LACKING[_first(lacking)]
+        absent = fault.needs - OF_PIPELINES - ALLOWED.get(runtime, CONTAINERS)
+        if absent:
+            message = f"{fault.kind} is possible in containers only: it needs {_first(absent)}; here {fault.without}"
+            yield (*place, "kind"), f"{message}; or use --chaos-runtime containers"
 
 
-def impossible(scenario: Scenario, external: External) -> Iterator[Wrong]:
-    """Every part of a scenario that cannot be done to this system, with its place in the scenario."""
+def _first(capabilities: frozenset[Capability]) -> Capability:
+    return next(capability for capability in Capability if capability in capabilities)
+
+
+def impossible_outside(scenario: Scenario, external: External) -> Iterator[Wrong]:
+    """Every part of a scenario that cannot be done to this external system, with its place in the scenario."""
     yield from _names(scenario)
     if "atomicity" in scenario.verify and not external.is_plain:
         yield (
@@ -83,7 +103,7 @@ def impossible(scenario: Scenario, external: External) -> Iterator[Wrong]:
             "atomicity reads record batches over a plain connection, and this cluster wants TLS or a login",
         )
     for place, fault in faults_of(scenario):
-        for key, message in (*_fault(scenario, fault, external), *_moment(scenario, fault.when, external)):
+        for key, message in (*_fault(scenario, fault, external), *_trigger(scenario, fault.when, external)):
             yield (*place, *key), message
 
 
@@ -102,48 +122,37 @@ def _names(scenario: Scenario) -> Iterator[Wrong]:
             )
 
 
-def _fault(scenario: Scenario, fault: Fault, external: External) -> Iterator[Wrong]:
-    if any(target.role == "controller" for target in broker_targets(fault)):
-        yield ("kind",), "who controls a cluster that is not ours is not told to its clients; aim at a leader, or a coordinator"
+def _fault(scenario: Scenario, fault: FaultBase, external: External) -> Iterator[Wrong]:
+    absent = fault.needs - OF_PIPELINES - external.capabilities
+    if any(target.role == "controller" for target in fault.broker_targets):
+        yield ("kind",), "a cluster that is not ours does not tell its clients which broker is its controller; aim at a leader"
     if isinstance(fault, LinkFault):
         yield from _link(scenario, fault, external)
-    elif isinstance(fault, KillBroker | PauseBroker):
-        yield from _hook(fault, external)
-    elif isinstance(fault, ExecutorFault):
-        yield from _executor(fault, fault.kind, external)
-    elif not isinstance(fault, (*_OF_PIPELINE, *_OF_FRAMES)):
-        yield ("kind",), _NOT_OURS.format(kind=fault.kind, possible=_POSSIBLE)
+    if Capability.EXECUTOR_PROCESSES in absent:
+        yield ("kind",), _no_executors(external)
+    elif absent:
+        message = _LACKING_OUTSIDE.get(_first(absent), _NOT_OURS)
+        yield ("kind",), message.replace("{kind}", fault.kind).replace("{what}", _first(absent))
+    target = getattr(fault, "target", None)
+    if isinstance(target, ExecutorTarget) and target.number and not absent:
+        yield ("target",), f"the workers are not ours and have no number; write executor(any), not {target}"
 
 
-def _hook(fault: KillBroker | PauseBroker, external: External) -> Iterator[Wrong]:
-    if isinstance(fault, KillBroker) and external.hooks.kill is None:
-        yield ("kind",), _NO_HOOK.format(done="killed", words='kill: "kubectl delete pod {broker}"')
-    if isinstance(fault, PauseBroker) and external.hooks.pause is None:
-        yield ("kind",), _NO_HOOK.format(done="paused", words="pause: …, resume: …")
-
-
-def _executor(fault: ExecutorFault, kind: str, external: External) -> Iterator[Wrong]:
-    if not isinstance(fault, _OF_EXECUTORS):
-        yield ("kind",), f"{kind} finds its victims by the addresses of a system of ours; write kind: crash_executor"
-    elif external.spark.is_local:
-        yield ("kind",), f"{external.spark.master} has no executor beside its driver; write kind: crash_pipeline"
-    elif not external.spark.is_here:
-        yield ("kind",), _ELSEWHERE.format(what="we cannot signal them")
-    elif fault.target.number:
-        yield ("target",), f"the workers are not ours and have no number; write executor(any), not {fault.target}"
+def _no_executors(external: External) -> str:
+    if external.spark.is_local:
+        return f"{external.spark.master} has no executor beside its driver; write kind: crash_pipeline"
+    return _ELSEWHERE.format(what="we cannot signal them")
 
 
 def _link(scenario: Scenario, fault: LinkFault, external: External) -> Iterator[Wrong]:
     message = _not_led(scenario, fault.link, external)
     if message:
         yield ("link",), message
-    if isinstance(fault, _WITHIN_CONNECTIONS) and external.tls is not None:
-        yield ("kind",), f"{fault.kind} is proved by a connection of our own in plain text, and this cluster wants TLS"
-    if isinstance(fault, HoldRequests):
+    if isinstance(fault, RequestsFault):
         yield from ((("request",), wrong) for wrong in _request(scenario, fault.request, external))
 
 
-def _moment(scenario: Scenario, when: Moment, external: External) -> Iterator[Wrong]:
+def _trigger(scenario: Scenario, when: Trigger, external: External) -> Iterator[Wrong]:
     if not isinstance(when, OnRequest):
         return
     message = _not_led(scenario, when.link or LinkPattern("pipeline", "*"), external)

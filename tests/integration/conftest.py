@@ -13,8 +13,8 @@ from chaos.common import clock
 from chaos.common.history import History
 from chaos.engine.pipelines import endpoints
 from chaos.engine.processes import Driver, ManagedProcess
-from chaos.faults.base import Scene
-from chaos.faults.declared import Fault
+from chaos.faults.base import FaultContext, prove
+from chaos.faults.registry import Fault
 from chaos.scenario.model import SystemSpec
 from pipelines.base import Topics
 from pipelines.loader.pipeline import FillSource
@@ -45,7 +45,7 @@ def jvm_of(process, scratch, worked_s=0):
 class Running:
     """A workload and the square pipeline, and how to aim at them."""
 
-    scene: Scene
+    scene: FaultContext
     history: History
 
 
@@ -70,7 +70,7 @@ def running(chaos_session, tmp_path_factory):
         loading = FillSource(200_000, 200.0).command(endpoints(system, "loader"), topics, folder)
         loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
         names = {"datasource": topics.source, "datasink": topics.sink}
-        scene = Scene(
+        scene = FaultContext(
             system,
             names,
             square.transactional_ids(topics),
@@ -104,7 +104,7 @@ def bitten(injection):
     """Inject, prove, and heal twice, whatever happens; the proof."""
     try:
         injection.inject()
-        return injection.proof()
+        return prove(injection)
     finally:
         injection.heal()
         injection.heal()

@@ -10,7 +10,8 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from chaos.cluster.addresses import joined
 from chaos.cluster.system import System
 from chaos.common import clock
-from chaos.common.history import History
+from chaos.common.events import ProcessSaid
+from chaos.common.history import History, of_type
 from chaos.engine.processes import ManagedProcess
 from pipelines.base import Endpoints, Topics
 from pipelines.command.pipeline import CommandPipeline
@@ -77,7 +78,9 @@ class Play:
         """What a process said so far."""
         for subject in self.subjects:
             subject.listen()
-        return [one.value for one in self.history.events() if (one.process, one.f) == (name, event)]
+        return [
+            said.content for _, said in of_type(self.history.events(), ProcessSaid) if (said.who, said.event) == (name, event)
+        ]
 
     def open(self):
         """Offsets in open transactions."""

@@ -4,8 +4,7 @@ from random import Random
 
 import pytest
 
-from chaos.faults import containers, containers_disk
-from chaos.faults.catalogue import approach, prepare
+from chaos.faults import containers
 from tests.integration.conftest import bitten, declared
 
 pytestmark = [pytest.mark.integration, pytest.mark.containers, pytest.mark.timeout(200)]
@@ -23,16 +22,16 @@ FAULTS = {
 def test_a_fault_of_containers_bites_and_heals(running, name):
     """Its proof fails before it is injected, and holds after; then the system is healthy again."""
     fault = declared(FAULTS[name])
-    approach(fault, running.scene)
-    injection = prepare(fault, running.scene, Random(1))
-    assert not injection.proof().bit
+    fault.approach(running.scene)
+    injection = fault.prepare(running.scene, Random(1))
+    assert not injection.proof().effective
     proof = bitten(injection)
 
-    assert proof.bit, f"{injection.target}: {proof.facts}"
+    assert proof.effective, f"{injection.target}: {proof.facts}"
     running.scene.system.wait_until_healthy(60)
 
 
 def test_every_fault_of_containers_is_tried_here():
     """A fault that is added without its test on the real system is a defect."""
     tried = {type(declared(fault)) for fault in FAULTS.values()}
-    assert tried == {*containers.CATALOGUE, *containers_disk.CATALOGUE}
+    assert tried == {*containers.CATALOGUE, *containers.CATALOGUE}

@@ -239,7 +239,7 @@ def test_a_red_run_leaves_docker_as_it_was(tmp_path):
 
     assert played(tmp_path, None, scenario=str(scenarios)) == 1
 
-    assert "blackhole_link-1: it did not bite" in (tmp_path / "log").read_text(encoding="utf-8")
+    assert "blackhole_link-1: it had no effect" in (tmp_path / "log").read_text(encoding="utf-8")
     assert listed() == before
 
 

@@ -7,11 +7,11 @@ from random import Random
 import pytest
 
 from chaos.common import clock
-from chaos.faults import containers, containers_disk
-from chaos.faults.catalogue import CATALOGUE, approach, prepare
-from chaos.faults.declared.client import ZombiePipeline
-from chaos.faults.declared.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
-from chaos.faults.declared.spark import CrashExecutor
+from chaos.faults import containers
+from chaos.faults.pipeline_process import ZombiePipeline
+from chaos.faults.registry import FAULTS as KINDS
+from chaos.faults.requests import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
+from chaos.faults.spark_executors import CrashExecutor
 from tests.integration.conftest import await_growth, bitten, declared
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
@@ -81,26 +81,26 @@ def test_a_fault_bites_and_heals(running, name):
     with slowed(running.scene, slow=any(word in name for word in SLOWED)):
         if isinstance(fault, CrashExecutor):
             clock.wait_until(partial(all_busy, running.scene), within_s=40, reason="every executor to have a task", every_s=0.1)
-        approach(fault, running.scene)
-        injection = prepare(fault, running.scene, Random(1))
+        fault.approach(running.scene)
+        injection = fault.prepare(running.scene, Random(1))
         proof = bitten(injection)
 
-    assert proof.bit, f"{injection.target}: {proof.facts}"
+    assert proof.effective, f"{injection.target}: {proof.facts}"
     running.scene.system.wait_until_healthy(40)
 
 
 def test_every_fault_of_the_catalogue_is_tried_here():
     """A fault that is added without its test on the real system is a defect."""
     elsewhere = {DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse, ZombiePipeline}  # test_protocol_faults.py
-    elsewhere |= {*containers.CATALOGUE, *containers_disk.CATALOGUE}  # test_container_faults.py
-    assert {type(declared(fault)) for fault in FAULTS.values()} | elsewhere == set(CATALOGUE)
+    elsewhere |= {*containers.CATALOGUE, *containers.CATALOGUE}  # test_container_faults.py
+    assert {type(declared(fault)) for fault in FAULTS.values()} | elsewhere == set(KINDS.values())
 
 
 @contextmanager
 def slowed(scene, *, slow):
     """A pipeline whose tasks take seconds: an executor that is crashed is in the middle of one."""
     delay = {"kind": "delay_link", "link": "spark->*", "stream": "down", "latency": "500ms", "for": "60s"}
-    injection = prepare(declared(delay), scene, Random(1))
+    injection = declared(delay).prepare(scene, Random(1))
     if slow:
         injection.inject()
         injection.proof()

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.common import clock
-from chaos.report import codec
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
 from tests.integration.conftest import jvm_of
@@ -38,7 +37,7 @@ def over(chaos_session):
     """The directory of a run that was VALID."""
     file = load_text(QUIET, ROOT / "scenarios.yaml")
     report = chaos_session.run(file.scenarios[0], SystemSpec(), "pytest, that way", lambda _event: None).report
-    codec.write(report)
+    report.write()
     assert report.verdict is Verdict.VALID
     return report.run_dir
 

@@ -5,7 +5,6 @@ from random import Random
 import pytest
 
 from chaos.cluster import protocol
-from chaos.faults.catalogue import prepare
 from tests.integration.conftest import declared
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
@@ -16,7 +15,7 @@ CUT = {"kind": "cut_link", "link": LINK, "for": "5s"}
 
 def injected(scene, name, fault):
     """A fault in force."""
-    injection = prepare(declared({"name": name} | fault), scene, Random(1))
+    injection = declared({"name": name} | fault).prepare(scene, Random(1))
     injection.inject()
     return injection
 

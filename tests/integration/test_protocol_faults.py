@@ -8,11 +8,10 @@ import pytest
 
 from chaos.common import clock
 from chaos.common.history import History
+from chaos.engine.held_requests import set_snare
 from chaos.engine.processes import ManagedProcess
-from chaos.faults.base import Scene
-from chaos.faults.catalogue import prepare
-from chaos.faults.declared.protocol import LateRequest
-from chaos.faults.frames import set_snare
+from chaos.faults.base import FaultContext
+from chaos.faults.requests import LateRequest
 from chaos.scenario.model import SystemSpec
 from pipelines.base import Topics
 from pipelines.loader.pipeline import FillSource
@@ -66,7 +65,7 @@ def application(chaos_session, tmp_path_factory):
         loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
         names = {"datasource": topics.source, "datasink": topics.sink}
         ids = pipeline.transactional_ids(topics)
-        yield Scene(system, names, ids, client="app", group=pipeline.consumer_group(topics), pipeline=lambda: subject)
+        yield FaultContext(system, names, ids, client="app", group=pipeline.consumer_group(topics), pipeline=lambda: subject)
         for one in (loader, subject):
             one.kill()
     system.wait_until_healthy()
@@ -80,11 +79,11 @@ def test_a_fault_of_one_request_bites_and_heals(application, name):
     snare = set_snare(name, fault.when, application, Random(1), late=isinstance(fault, LateRequest), hold_s=20)
     with removed(snare):
         clock.wait_until(snare.trip, within_s=30, reason=f"{fault.when}")
-        injection = prepare(fault, replace(application, held=snare), Random(1))
+        injection = fault.prepare(replace(application, held=snare), Random(1))
         proof = bitten(injection)
         trip = snare.trip()
 
-    assert proof.bit, f"{injection.target}: {proof.facts}"
+    assert proof.effective, f"{injection.target}: {proof.facts}"
     assert trip.api == fault.when.request
     goes_on(application)
 
@@ -92,23 +91,23 @@ def test_a_fault_of_one_request_bites_and_heals(application, name):
 @pytest.mark.parametrize("name", HOLDS)
 def test_all_requests_of_a_kind_are_held(application, name):
     """On each link that is meant at least one."""
-    injection = prepare(declared(HOLDS[name]), application, Random(1))
+    injection = declared(HOLDS[name]).prepare(application, Random(1))
     proof = bitten(injection)
 
-    assert proof.bit, f"{injection.target}: {proof.facts}"
+    assert proof.effective, f"{injection.target}: {proof.facts}"
     goes_on(application)
 
 
 def test_a_zombie_is_fenced(application):
     """Its successor has the transactional.id now; the last test of this file, because the zombie ends."""
-    injection = prepare(declared(PIPELINE["zombie"]), application, Random(1))
+    injection = declared(PIPELINE["zombie"]).prepare(application, Random(1))
     injection.inject()
     proof = injection.proof()
     goes_on(application)
     outcome = injection.heal()
     injection.heal()
 
-    assert proof.bit
+    assert proof.effective
     assert outcome["fenced"]
     goes_on(application)
 

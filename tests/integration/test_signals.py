@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from chaos.common import clock
-from chaos.common.history import load
+from chaos.common.events import FaultHealed, FaultInjected, PhaseBegan, PhaseFailed
+from chaos.common.history import load, of_type
 from chaos.common.warden import SESSION_VARIABLE
 
 ROOT = Path(__file__).parents[2]
@@ -70,12 +71,10 @@ def test_a_run_that_is_interrupted_heals_cleans_up_and_reports(play, tmp_path, p
     assert code == 2, (tmp_path / "log").read_text(encoding="utf-8")[-3000:]
     assert survivors() == []
     history = list(load(next((tmp_path / "runs").glob(f"*-{SCENARIO}/history.jsonl"))))
-    injected = [
-        event.value["fault"] for event in history if (event.process, event.type, event.f) == ("nemesis", "ok", "inject")
-    ]
-    healed = [event.value["fault"] for event in history if (event.process, event.type, event.f) == ("nemesis", "ok", "heal")]
+    injected = [value.fault for _, value in of_type(history, FaultInjected)]
+    healed = [value.fault for _, value in of_type(history, FaultHealed)]
     assert injected == healed
-    assert any("KeyboardInterrupt" in event.value.get("error", "") for event in history)
+    assert any("KeyboardInterrupt" in value.error for _, value in of_type(history, PhaseFailed))
     (result,) = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "allure").glob("*-result.json")]
     assert result["status"] == "broken"
     assert phase in {step["name"].split()[0] for step in result["steps"]}
@@ -91,7 +90,7 @@ def test_a_killed_pytest_leaves_no_process(play):
 def phases(folder: Path):
     """Phases that have begun."""
     found = next((folder / "runs").glob(f"*-{SCENARIO}/history.jsonl"), None)
-    return {event.value["phase"] for event in load(found) if event.f == "phase"} if found else set()
+    return {value.phase for _, value in of_type(load(found), PhaseBegan)} if found else set()
 
 
 def survivors():

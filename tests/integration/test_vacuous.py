@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from chaos.faults.base import Scene
-from chaos.faults.catalogue import prepare
+from chaos.faults.base import FaultContext
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
 from tests.integration.conftest import declared
@@ -38,13 +37,13 @@ scenarios:
 )
 def test_a_fault_on_a_link_that_nobody_uses_did_not_bite(system, fault):
     """The toxic is there, and it proves nothing."""
-    injection = prepare(declared(fault), Scene(system, {}), Random(1))
+    injection = declared(fault).prepare(FaultContext(system, {}), Random(1))
 
     injection.inject()
     proof = injection.proof()
     injection.heal()
 
-    assert not proof.bit
+    assert not proof.effective
     assert system.toxiproxy.disturbed() == []
 
 
@@ -57,4 +56,4 @@ def test_a_scenario_whose_fault_did_not_bite_is_unknown(chaos_session, kind):
 
     assert {finding.verdict for finding in report.findings} == {Verdict.VALID}
     assert report.verdict is Verdict.UNKNOWN
-    assert report.problems == (f"{kind}-1: it did not bite",)
+    assert report.problems == (f"{kind}-1: it had no effect",)

@@ -4,8 +4,7 @@ from random import Random
 
 import pytest
 
-from chaos.faults.base import Scene
-from chaos.faults.catalogue import prepare
+from chaos.faults.base import FaultContext
 from chaos.scenario.model import KafkaSpec, SystemSpec
 from tests.integration.conftest import bitten, declared
 
@@ -20,14 +19,14 @@ def scene(chaos_session):
     """Five brokers, with a topic of theirs."""
     system = chaos_session.system(WIDE)
     system.kafka.create([TOPIC], 3)
-    yield Scene(system, {"datasink": TOPIC})
+    yield FaultContext(system, {"datasink": TOPIC})
     system.wait_until_healthy()
     system.kafka.delete([TOPIC])
 
 
 def proved(scene, fault):
     """Inject a fault, and heal it twice; what it aimed at, and what proves it."""
-    injection = prepare(declared(fault), scene, Random(1))
+    injection = declared(fault).prepare(scene, Random(1))
     proof = bitten(injection)
     scene.system.wait_until_healthy(60)
     return injection.target, proof
@@ -50,7 +49,7 @@ def test_in_a_ring_every_broker_loses_two_of_four_peers(scene, how, seen, lost):
     """Five cables are pulled, of two links each; a link has two proxies, one for the brokers and one for the controllers."""
     target, proof = proved(scene, {"kind": "partition_network", "shape": "ring", "how": how, "for": "5s"})
 
-    assert proof.bit, proof.facts
+    assert proof.effective, proof.facts
     assert sorted(target.removeprefix("ring of ").split(", ")) == [f"broker-{number}" for number in range(1, 6)]
     assert len(proof.facts[seen]) == lost
 
@@ -59,5 +58,5 @@ def test_a_replica_moves_to_a_broker_that_had_none(scene):
     """As many replicas as before, one of them elsewhere."""
     _target, proof = proved(scene, {"kind": "reassign_partition", "target": "leader(datasink, 0)", "for": "1s"})
 
-    assert proof.bit, proof.facts
+    assert proof.effective, proof.facts
     assert (len(proof.facts["now"]), len(set(proof.facts["now"]) - set(proof.facts["before"]))) == (3, 1)

@@ -11,11 +11,14 @@ import pytest
 
 from chaos.common import clock
 from chaos.common.errors import InjectionError
-from chaos.common.history import History
+from chaos.common.events import FaultFailed, FaultProved, FaultSpared, ProgressSampled
+from chaos.common.history import History, of_type
 from chaos.engine import nemesis
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.triggers import Watch
-from chaos.faults.base import Proof, Scene
+from chaos.faults.base import FaultContext, Proof
+from chaos.faults.broker_processes import KillBroker
+from chaos.faults.registry import FAULTS
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 
@@ -33,6 +36,9 @@ class FakeInjection:
     def inject(self):
         self._do("inject")
 
+    def complete(self):
+        """Most faults have nothing to complete."""
+
     def proof(self):
         self._do("proof")
         return Proof(self.bites, {"seen": 1})
@@ -46,6 +52,12 @@ class FakeInjection:
             raise self.fails[what]
 
 
+def every_fault(monkeypatch, name, function):
+    """Put a function in the place of a method of all faults."""
+    for fault in FAULTS.values():
+        monkeypatch.setattr(fault, name, function)
+
+
 @pytest.fixture
 def played(tmp_path, monkeypatch):
     """Puts fakes in the place of a scenario's faults, in their order; returns nemesis, history and watch."""
@@ -53,7 +65,7 @@ def played(tmp_path, monkeypatch):
 
     def play(*injections, at_once=None, by_chance=False):
         fakes = iter(injections)
-        monkeypatch.setattr(nemesis, "prepare", lambda *_: next(fakes))
+        every_fault(monkeypatch, "prepare", lambda *_: next(fakes))
         faults = [{"kind": "kill_broker", "target": "any", "when": {"after": "0s"}} for _ in injections]
         scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, faults=faults)
         history, stop = histories.enter_context(History(tmp_path / "history.jsonl")), Flag()
@@ -61,7 +73,7 @@ def played(tmp_path, monkeypatch):
         schedule = plan(scenario, 1)
         steps = tuple(replace(step, by_chance=by_chance) for step in schedule.steps)
         schedule = replace(schedule, steps=steps, at_once=at_once)
-        return Nemesis(schedule, Scene(None, {}), history, stop), history, watch
+        return Nemesis(schedule, FaultContext(None, {}), history, stop), history, watch
 
     with histories:
         yield play
@@ -76,7 +88,7 @@ def test_a_step_is_triggered_injected_proved_and_healed_in_this_order(played):
 
     assert done == [("broker-1", "inject"), ("broker-1", "proof"), ("broker-1", "heal")]
     assert _said(history) == ["trigger", "inject", "prove", "heal"]
-    assert history.latest("nemesis", "prove").value == {"fault": "kill_broker-1", "bit": True, "proof": {"seen": 1}}
+    assert history.latest(FaultProved) == FaultProved(fault="kill_broker-1", effective=True, proof={"seen": 1})
 
 
 def test_one_fault_at_a_time_when_the_schedule_says_so(played):
@@ -86,12 +98,12 @@ def test_one_fault_at_a_time_when_the_schedule_says_so(played):
     grows = count(1)
 
     def check():
-        history.record("sampler", "info", "progress", committed=next(grows))
+        history.record(ProgressSampled(written=100, committed=next(grows), total=100))
 
     runner.run(watch, check)
 
     assert [what for _, what in done] == ["inject", "proof", "heal"] * 2
-    said = [event.f for event in history.events() if event.process in ("nemesis", "sampler") and event.type in ("ok", "info")]
+    said = [event.value.f for event in history.events() if event.value.type in ("ok", "info")]
     second = len(said) - 1 - said[::-1].index("inject")
     assert "progress" in said[said.index("heal") : second]
 
@@ -112,24 +124,24 @@ def test_a_fault_whose_turn_comes_too_late_is_spared(played):
     """All of the workload had passed, so there is nothing left to break, and the run is not at fault."""
     done = []
     runner, history, watch = played(FakeInjection("broker-1", done), at_once=1, by_chance=True)
-    history.record("sampler", "info", "progress", committed=watch.total)
+    history.record(ProgressSampled(written=100, committed=watch.total, total=100))
 
     runner.run(watch, lambda: None)
 
     assert done == []
-    assert history.latest("nemesis", "spared").value == {"fault": "kill_broker-1"}
+    assert history.latest(FaultSpared) == FaultSpared(fault="kill_broker-1")
 
 
 def test_a_fault_that_was_declared_is_never_spared(played):
     """It is wanted, also beside random faults; that it came too late is for the report to say."""
     done = []
     runner, history, watch = played(FakeInjection("broker-1", done), at_once=1)
-    history.record("sampler", "info", "progress", committed=watch.total)
+    history.record(ProgressSampled(written=100, committed=watch.total, total=100))
 
     runner.run(watch, lambda: None)
 
     assert [what for _, what in done] == ["inject", "proof", "heal"]
-    assert history.latest("nemesis", "spared") is None
+    assert history.latest(FaultSpared) is None
 
 
 def test_a_fault_that_did_not_bite_is_written_down_as_such(played):
@@ -138,7 +150,7 @@ def test_a_fault_that_did_not_bite_is_written_down_as_such(played):
 
     runner.run(watch, lambda: None)
 
-    assert history.latest("nemesis", "prove").value["bit"] is False
+    assert history.latest(FaultProved).effective is False
 
 
 def test_an_injection_that_fails_half_way_is_healed(played):
@@ -169,7 +181,7 @@ def test_heal_all_heals_what_is_in_force_and_only_once(played):
     runner, history, watch = played(FakeInjection("broker-1", done, hold_s=600))
 
     def interrupt():
-        if history.latest("nemesis", "prove") and history.latest("nemesis", "prove").type == "ok":
+        if history.latest(FaultProved):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -184,7 +196,7 @@ def test_heal_all_heals_what_is_in_force_and_only_once(played):
 def test_many_that_wait_do_not_keep_the_run_from_being_checked(played):
     """A soak has a hundred faults, and a pipeline that died must be noticed within seconds."""
     runner, history, watch = played(*(FakeInjection("broker-1", [], hold_s=600) for _ in range(60)), at_once=1)
-    history.record("sampler", "info", "progress", committed=1)
+    history.record(ProgressSampled(written=100, committed=1, total=100))
     checks = iter(range(5))
 
     with pytest.raises(StopIteration):
@@ -245,7 +257,7 @@ def test_a_fault_that_lasts_until_another_is_healed_when_that_was_proved(tmp_pat
     """A delay that opens a window ends with it, and does not wait for the end of its own time."""
     done = []
     fakes = iter([FakeInjection("links", done, hold_s=600), FakeInjection("broker-1", done)])
-    monkeypatch.setattr(nemesis, "prepare", lambda *_: next(fakes))
+    every_fault(monkeypatch, "prepare", lambda *_: next(fakes))
     now = {"after": "0s"}
     faults = [
         {"kind": "cut_link", "link": "*->broker-1", "when": now, "for": "10m", "until": "dies"},
@@ -254,31 +266,30 @@ def test_a_fault_that_lasts_until_another_is_healed_when_that_was_proved(tmp_pat
     scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, faults=faults)
     with History(tmp_path / "history.jsonl") as history:
         watch = Watch(history, clock.monotonic_s(), 100, 1.0, Flag())
-        Nemesis(plan(scenario, 1), Scene(None, {}), history, watch.stop).run(watch, lambda: None)
+        Nemesis(plan(scenario, 1), FaultContext(None, {}), history, watch.stop).run(watch, lambda: None)
 
     assert done[:2] == [("links", "inject"), ("links", "proof")]
     assert ("links", "heal") in done
 
 
 def _said(history):
-    return [event.f for event in history.events() if event.type == "ok"]
+    return [event.value.f for event in history.events() if event.value.type == "ok"]
 
 
 def _failed(history, f):
-    return " ".join(event.value["error"] for event in history.events() if event.type == "fail" and event.f == f)
+    return " ".join(value.error for _, value in of_type(history.events(), FaultFailed) if value.step == f)
 
 
 def test_an_approach_neither_waits_for_a_trigger_nor_keeps_it_waiting(played, monkeypatch):
     """It takes seconds, in which a request that is counted would pass. If it fails, the fault is injected all the same."""
     ends, asked = Flag(), []
 
-    def approach(fault, _scene):
+    def approach(fault, _context):
         asked.append(fault.kind)
         ends.wait(10)
         raise LookupError("no driver yet")
 
-    monkeypatch.setattr(nemesis, "approach", approach)
-    monkeypatch.setattr(nemesis, "has_approach", lambda _fault: True)
+    monkeypatch.setattr(KillBroker, "approach", approach)
     runner, history, watch = played(FakeInjection("broker-1", []))
 
     runner.approach()
@@ -291,9 +302,8 @@ def test_an_approach_neither_waits_for_a_trigger_nor_keeps_it_waiting(played, mo
     assert "no driver yet" in _failed(history, "approach")
 
 
-def test_faults_without_an_approach_start_no_thread(played, monkeypatch):
+def test_faults_without_an_approach_start_no_thread(played):
     """A driver that may not exist is not asked anything."""
-    monkeypatch.setattr(nemesis, "approach", lambda *_: pytest.fail("asked"))
     runner, history, _ = played(FakeInjection("broker-1", []))
 
     runner.approach()

@@ -7,6 +7,16 @@ import pytest
 
 from chaos.common import clock
 from chaos.common.errors import InjectionError
+from chaos.common.events import (
+    FaultFailed,
+    FaultHealed,
+    FaultInjected,
+    FaultProved,
+    FaultTriggered,
+    ProgressSampled,
+    RequestMissed,
+    RequestReleased,
+)
 from chaos.common.history import History
 from chaos.engine import nemesis, triggers
 from chaos.engine.nemesis import Nemesis
@@ -15,6 +25,7 @@ from chaos.faults import requests
 from chaos.faults.base import Proof
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
+from tests.unit.engine.test_nemesis import every_fault
 from tests.unit.faults.wire import FakeRules, scene, trip
 
 REQUEST = {"request": "EndTxn", "nth": 2}
@@ -34,9 +45,12 @@ class FakeInjection:
     def inject(self):
         self._did("inject")
 
+    def complete(self):
+        """Most faults have nothing to complete."""
+
     def proof(self):
         self._did("proof")
-        return Proof(bit=True, facts={})
+        return Proof(effective=True, facts={})
 
     def heal(self):
         self._did("heal")
@@ -60,7 +74,7 @@ def played(tmp_path, monkeypatch):
 
     def play(rules, *faults, injection=None, deadline_s=0.05):
         if injection:
-            monkeypatch.setattr(nemesis, "prepare", lambda *_: injection)
+            every_fault(monkeypatch, "prepare", lambda *_: injection)
         scenario = Scenario(name="fake", title="fake", pipeline={"kind": "consume_transform_produce"}, faults=faults)
         history = histories.enter_context(History(tmp_path / "history.jsonl"))
         watch = Watch(history, clock.monotonic_s(), 100, deadline_s, Flag())
@@ -85,10 +99,10 @@ def test_a_frame_is_held_until_its_fault_is_in_force_and_let_go_before_the_proof
 
     assert done(rules) == ["arm", "inject", released, "proof", "heal", "disarm"]
     assert rules.armed == {}
-    trigger, inject = history.latest("nemesis", "trigger").value, history.latest("nemesis", "inject").value
+    trigger, inject = history.latest(FaultTriggered).details, history.latest(FaultInjected)
     assert (trigger["api"], trigger["link"], trigger["transactional_id"]) == ("EndTxn", "app->broker-1", "app-0")
-    assert inject["after_trip_ms"] > 0
-    assert history.latest("nemesis", "release").value["outcome"] == {"deliver": "delivered", "close": "closed"}[released]
+    assert inject.after_trip_ms > 0
+    assert history.latest(RequestReleased).outcome == {"deliver": "delivered", "close": "closed"}[released]
 
 
 def test_what_follows_a_fault_is_aimed_at_the_frame_that_this_one_holds(played, monkeypatch):
@@ -99,7 +113,7 @@ def test_what_follows_a_fault_is_aimed_at_the_frame_that_this_one_holds(played, 
         seen[fault.name] = aimed_at.held.trip().link if aimed_at.held else None
         return FakeInjection(rules, hold_s=5.0 if fault.name == "late" else 0.0)  # it lasts until `death` was proved
 
-    monkeypatch.setattr(nemesis, "prepare", prepare)
+    every_fault(monkeypatch, "prepare", prepare)
     late = {"kind": "late_request", "name": "late", "for": "5s", "until": "death", "when": {"request": "WriteTxnMarkers"}}
     death = {"kind": "kill_broker", "name": "death", "target": "sender", "when": {"fault": "late", "once": "injected"}}
     other = {"kind": "kill_broker", "name": "other", "target": "any", "when": {"fault": "death"}}
@@ -134,7 +148,7 @@ def test_what_only_brokers_send_is_waited_for_between_brokers(played):
 
     runner.run(watch, lambda: None)
 
-    assert history.latest("nemesis", "missed").value["links"] == ["broker-1->broker-2", "broker-2->broker-1"]
+    assert history.latest(RequestMissed).links == ["broker-1->broker-2", "broker-2->broker-1"]
 
 
 @pytest.mark.parametrize(("passed", "unreadable"), [(0, 0), (7, 0), (0, 2)])
@@ -147,7 +161,7 @@ def test_a_frame_that_never_comes_is_told_with_what_came_instead(played, passed,
 
     assert done(rules) == ["arm", "disarm"]
     links = ["app->broker-1", "app->broker-2"]
-    assert history.latest("nemesis", "missed").value == {
+    assert history.latest(RequestMissed).to_json() == {
         "fault": "fault",
         "request": "EndTxn",
         "links": links,
@@ -164,7 +178,7 @@ def test_nobody_waits_for_a_frame_when_all_of_the_workload_has_passed(played, mo
     monkeypatch.setattr(triggers, "_QUIET_S", 0.0)
     rules = FakeRules(sends=None)
     runner, history, watch = played(rules, KILL, injection=FakeInjection(rules), deadline_s=60.0)
-    history.record("sampler", "info", "progress", committed=100)
+    history.record(ProgressSampled(written=100, committed=100, total=100))
 
     runner.run(watch, lambda: None)
 
@@ -187,7 +201,7 @@ def test_the_frame_of_a_fault_that_cannot_be_aimed_goes_on(played, monkeypatch):
     """Without a receiver, or without such a leader, nothing is injected or healed, and the rule is removed."""
     rules = FakeRules()
     runner, history, watch = played(rules, KILL)
-    monkeypatch.setattr(nemesis, "prepare", lambda *_: (_ for _ in ()).throw(InjectionError("no such leader")))
+    every_fault(monkeypatch, "prepare", lambda *_: (_ for _ in ()).throw(InjectionError("no such leader")))
 
     runner.run(watch, lambda: None)
 
@@ -213,7 +227,8 @@ def test_a_rule_that_cannot_be_taken_away_is_written_down(played):
 
     runner.run(watch, lambda: None)
 
-    assert history.latest("nemesis", "release").type == "fail"
+    assert history.latest(RequestReleased) is None
+    assert history.latest(FaultFailed).step == "release"
 
 
 @pytest.mark.parametrize("sends", [None, trip()])
@@ -223,8 +238,7 @@ def test_no_rule_outlives_an_interrupted_run(played, sends):
     runner, history, watch = played(rules, KILL, injection=FakeInjection(rules, hold_s=600), deadline_s=60.0)
 
     def interrupt():
-        proved = history.latest("nemesis", "prove")
-        if proved.type == "ok" if proved else sends is None and rules.armed:
+        if history.latest(FaultProved) or (sends is None and rules.armed):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -245,9 +259,9 @@ def test_a_lost_request_is_lost_by_its_fault_and_not_delivered_by_its_trigger(pl
     runner.run(watch, lambda: None)
 
     assert done(rules) == ["arm", released, "disarm"]
-    proof = history.latest("nemesis", "prove").value
-    assert (proof["bit"], proof["proof"]["outcome"]) == (True, {"close": "closed", "drop": "dropped"}[released])
-    assert history.latest("nemesis", "inject").value["target"] == "EndTxn on app->broker-1"
+    proof = history.latest(FaultProved)
+    assert (proof.effective, proof.proof["outcome"]) == (True, {"close": "closed", "drop": "dropped"}[released])
+    assert history.latest(FaultInjected).target == "EndTxn on app->broker-1"
 
 
 def test_a_delayed_request_is_delivered_by_its_heal(played):
@@ -261,9 +275,9 @@ def test_a_delayed_request_is_delivered_by_its_heal(played):
     runner.run(watch, lambda: None)
 
     assert done(rules) == ["arm", "deliver", "disarm"]
-    events = {(event.f, event.type): event.elapsed_s for event in history.events()}
+    events = {(event.value.f, event.value.type): event.elapsed_s for event in history.events()}
     assert events["heal", "invoke"] - events["inject", "ok"] >= 0.1
-    assert history.latest("nemesis", "heal").value["outcome"] == "delivered"
+    assert history.latest(FaultHealed).details["outcome"] == "delivered"
     assert seen[0].max_hold_ms >= 120_300
 
 
@@ -277,7 +291,7 @@ def test_only_a_late_request_outlives_its_client(played, kind, action):
     rules.arm = lambda name, rule: seen.append(rule) or arm(name, rule)
 
     def interrupt():
-        if history.latest("nemesis", "prove") and history.latest("nemesis", "prove").type == "ok":
+        if history.latest(FaultProved):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -298,7 +312,7 @@ def test_a_late_request_ends_when_the_fault_was_proved_that_it_lasts_until(playe
 
     runner.run(watch, lambda: None)
 
-    told = [(event.f, event.value["fault"]) for event in history.events() if event.type == "ok"]
+    told = [(event.value.f, event.value.fault) for event in history.events() if event.value.type == "ok"]
     assert told.index(("prove", "late")) < told.index(("trigger", "next")) < told.index(("prove", "next"))
     assert told.index(("prove", "next")) < told.index(("heal", "late"))
 
@@ -338,4 +352,4 @@ def test_the_rule_of_a_step_that_hangs_is_taken_away_at_the_end(played, monkeypa
 
 
 def _failed(history):
-    return [event.value["error"] for event in history.events() if event.type == "fail"]
+    return [event.value.error for event in history.events() if event.value.type == "fail"]

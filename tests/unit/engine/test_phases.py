@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from chaos.cluster.kafka import Offsets
 from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.events import ProcessSaid, ProgressSampled
 from chaos.common.history import History
 from chaos.engine import phases
 from chaos.engine.phases import RunPlan
@@ -16,6 +16,7 @@ from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from pipelines.base import Topics
 from pipelines.loader.pipeline import FillSource
+from verifiers.base import Bounds
 
 
 @dataclass
@@ -76,6 +77,16 @@ def run_plan(folder, **declared):
     return RunPlan(scenario, plan(scenario, 1), folder, Topics("source", "sink", 3), FillSource(100, 1000.0), None, "loader")
 
 
+def loaded(history, records):
+    """Records what the loader says at its end."""
+    history.record(ProcessSaid(who="loader", event="loaded", content={"records": records}))
+
+
+def sampled(history, committed):
+    """Records one sample; True."""
+    return history.record(ProgressSampled(written=100, committed=committed, total=100)) is not None
+
+
 def run_processes(history, folder, **started):
     return RunProcesses(SimpleNamespace(), history, folder, **started)
 
@@ -84,7 +95,7 @@ def run_processes(history, folder, **started):
 def test_a_loader_that_ended_early(history, sent, told):
     """The pipeline had less to do than the scenario declares."""
     if sent is not None:
-        history.record("loader", "info", "loaded", records=sent)
+        loaded(history, sent)
 
     with pytest.raises(InconclusiveError, match=f"the loader ended with 1 after {told} of 100 records"):
         phases.require_all_loaded(history, FakeManagedProcess(), 100)
@@ -92,7 +103,7 @@ def test_a_loader_that_ended_early(history, sent, told):
 
 def test_a_loader_that_handed_in_all(history):
     """There is nothing to object to."""
-    history.record("loader", "info", "loaded", records=100)
+    loaded(history, 100)
 
     phases.require_all_loaded(history, FakeManagedProcess(), 100)
 
@@ -118,8 +129,8 @@ def test_a_pipeline_that_never_rests(monkeypatch):
 def test_what_is_left_is_unread_records_and_open_transactions():
     """By partition, and only where something is left."""
     ends = {
-        "source": {0: Offsets(0, 10, 10), 1: Offsets(0, 10, 12), 2: Offsets(0, 0, 0)},
-        "sink": {0: Offsets(0, 7, 9), 1: Offsets(0, 5, 5), 2: Offsets(0, 0, 0)},
+        "source": {0: Bounds(0, 10, 10), 1: Bounds(0, 10, 12), 2: Bounds(0, 0, 0)},
+        "sink": {0: Bounds(0, 7, 9), 1: Bounds(0, 5, 5), 2: Bounds(0, 0, 0)},
     }
 
     assert phases.lag(FakeEnds(ends), "source", "sink", lambda: {0: 10, 1: 8}) == {
@@ -130,14 +141,14 @@ def test_what_is_left_is_unread_records_and_open_transactions():
 
 def test_a_loader_alone_leaves_nothing_but_its_open_transactions():
     """There is no pipeline whose positions could be behind."""
-    assert phases.lag(FakeEnds({"source": {0: Offsets(0, 10, 10)}}), "source", "source", None) == {}
+    assert phases.lag(FakeEnds({"source": {0: Bounds(0, 10, 10)}}), "source", "source", None) == {}
 
 
 def test_a_broker_that_does_not_answer_is_asked_again_in_the_drain(history, tmp_path):
     """One answer that is missing does not end the drain; the processes are stopped when it is over."""
-    ends = FakeEnds({"source": {0: Offsets(0, 100, 100)}}, [KafkaException(KafkaError(KafkaError._TIMED_OUT))])
+    ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}}, [KafkaException(KafkaError(KafkaError._TIMED_OUT))])
     loader = FakeManagedProcess()
-    history.record("loader", "info", "loaded", records=100)
+    loaded(history, 100)
 
     phases.drain(run_plan(tmp_path), ends, history, run_processes(history, tmp_path, loader=loader), None)
 
@@ -147,7 +158,7 @@ def test_a_broker_that_does_not_answer_is_asked_again_in_the_drain(history, tmp_
 
 def test_a_drain_without_a_loader_is_over_at_once_and_proves_nothing(history, tmp_path):
     """The loader is never started when the pipeline does not come up in time."""
-    ends = FakeEnds({"source": {0: Offsets(0, 0, 0)}})
+    ends = FakeEnds({"source": {0: Bounds(0, 0, 0)}})
 
     with pytest.raises(InconclusiveError, match="the loader was never started"):
         phases.drain(run_plan(tmp_path), ends, history, run_processes(history, tmp_path), None)
@@ -167,8 +178,8 @@ def test_a_run_whose_loader_never_began_cannot_be_observed(history, tmp_path):
 @pytest.mark.parametrize("committed", [5, 100])
 def test_output_has_recovered_when_it_grew_or_all_of_it_was_there(history, tmp_path, committed):
     """While a loader is alone and runs, its records are the output."""
-    loading = SimpleNamespace(alive=lambda: history.record("sampler", "info", "progress", committed=10) is not None)
-    history.record("sampler", "info", "progress", committed=committed)
+    loading = SimpleNamespace(alive=lambda: sampled(history, 10))
+    sampled(history, committed)
 
     phases.recover(history, run_processes(history, tmp_path, loader=FakeManagedProcess(loading)), 100)
 

@@ -3,6 +3,7 @@
 import pytest
 
 from chaos.common.errors import DeadlineError, InconclusiveError, InjectionError
+from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
 from chaos.engine import run
 
@@ -14,14 +15,14 @@ def history(tmp_path):
 
 
 def recorded(history):
-    return [(event.type, event.value.get("error", "")) for event in history.events()]
+    return [event.value for event in history.events()]
 
 
 def test_a_phase_is_recorded_when_it_begins_and_when_it_ends(history):
     with run._phase(history, "observe"):
-        assert recorded(history) == [("invoke", "")]
+        assert recorded(history) == [PhaseBegan(phase="observe")]
 
-    assert recorded(history) == [("invoke", ""), ("ok", "")]
+    assert recorded(history) == [PhaseBegan(phase="observe"), PhaseEnded(phase="observe")]
 
 
 @pytest.mark.parametrize("error", [DeadlineError("late"), InconclusiveError("nothing")])
@@ -30,7 +31,7 @@ def test_a_run_goes_on_after_a_phase_that_proved_nothing(history, error):
     with run._tolerated(history, "drain"):
         raise error
 
-    assert recorded(history)[-1] == ("fail", f"{type(error).__name__}: {error}")
+    assert recorded(history)[-1] == PhaseFailed(phase="drain", error=f"{type(error).__name__}: {error}")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), InjectionError("not healed"), ZeroDivisionError("a defect")])
@@ -39,4 +40,4 @@ def test_a_run_ends_with_every_other_error(history, error):
     with pytest.raises(type(error)), run._tolerated(history, "drain"):
         raise error
 
-    assert recorded(history)[-1] == ("fail", f"{type(error).__name__}: {error}")
+    assert recorded(history)[-1] == PhaseFailed(phase="drain", error=f"{type(error).__name__}: {error}")

@@ -4,8 +4,9 @@ from threading import Event as Flag
 
 import pytest
 
-from chaos.common import clock
+from chaos.common import clock, events
 from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.events import ProgressSampled
 from chaos.common.history import History
 from chaos.engine import triggers
 from chaos.engine.triggers import Watch
@@ -21,11 +22,11 @@ def watch(tmp_path):
 
 def test_progress_counts_what_a_reader_can_see(watch):
     """40 % of 1000 is 400 committed records, not 400 written ones."""
-    watch.history.record("sampler", "info", "progress", written=1000, committed=399, total=1000)
+    watch.history.record(ProgressSampled(written=1000, committed=399, total=1000))
     with pytest.raises(DeadlineError, match=r"the trigger: 40 % of the workload to be committed; last seen: 399 of 1000"):
         triggers.wait_for(Progress(progress="40%"), watch)
 
-    watch.history.record("sampler", "info", "progress", written=1000, committed=400, total=1000)
+    watch.history.record(ProgressSampled(written=1000, committed=400, total=1000))
     assert triggers.wait_for(Progress(progress="40%"), watch) == {"committed": 400, "of": 1000}
 
 
@@ -45,7 +46,7 @@ def test_a_run_that_ends_ends_the_wait(watch):
 
 def nemesis(watch, type_, f, fault="cut"):
     """Records one event of the nemesis."""
-    watch.history.record("nemesis", type_, f, fault=fault)
+    watch.history.record(events.read("nemesis", type_, f, {"fault": fault, "effective": True}))
 
 
 @pytest.mark.parametrize(("once", "f"), [("proved", "prove"), ("injected", "inject")])
@@ -95,7 +96,7 @@ def test_all_is_through_when_everything_is_committed_and_nothing_has_moved_for_a
 ):
     """More requests may follow the last commit."""
     monkeypatch.setattr(triggers, "_QUIET_S", quiet_s)
-    watch.history.record("sampler", "info", "progress", written=1000, committed=committed, total=1000)
+    watch.history.record(ProgressSampled(written=1000, committed=committed, total=1000))
 
     assert triggers.all_through(watch) == ("all of the workload had passed" if over else "")
 

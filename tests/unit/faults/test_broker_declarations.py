@@ -29,7 +29,7 @@ def test_a_fault_is_read_said_and_written_down(fault: str, words: str) -> None:
     """`chaos plan` says what it does, and a schedule on disk is the same schedule."""
     scenario = read(f"faults: [{{{fault}, {WHEN}}}]").scenarios[0]
 
-    assert scenario.faults[0].what == words
+    assert scenario.faults[0].describe() == words
     assert from_json(to_json(plan(scenario, 1))) == plan(scenario, 1)
 
 
@@ -37,7 +37,7 @@ def test_an_unclean_election_is_a_control() -> None:
     """It can be declared where a loss is expected."""
     fault = f"faults: [{{kind: unclean_election, target: 'leader(datasink, 0)', {WHEN}}}]"
 
-    assert read(fault, "expect: {gaps: invalid}").scenarios[0].faults[0].what == (
+    assert read(fault, "expect: {gaps: invalid}").scenarios[0].faults[0].describe() == (
         "unclean_election after leader(datasink, 0) was alone, restarted after 3 s"
     )
 
@@ -46,12 +46,18 @@ def test_an_unclean_election_is_a_control() -> None:
     ("fault", "error"),
     [
         ("kind: terminate_broker, target: all", "the last brokers would wait for minutes for a controller that has ended"),
-        ("kind: chase_leader, target: any", "chase_leader is about a role that somebody has, any is none; it can be leader or"),
+        ("kind: chase_leader, target: any", "chase_leader cannot be aimed at any; its target is leader or"),
         ("kind: chase_leader, target: controller, times: 1", "1 is too small; the least is 2"),
         ("kind: chase_leader, target: controller, times: 11", "11 is too large; the most is 10"),
-        ("kind: unclean_election, target: controller", "it can be leader"),
-        ("kind: prefer_leader, target: 'follower(datasink, 0)'", "prefer_leader is about a role that somebody has"),
-        ("kind: reassign_partition, target: broker-1, for: 1s", "reassign_partition is about a role that somebody has"),
+        ("kind: unclean_election, target: controller", "unclean_election cannot be aimed at controller; its target is leader"),
+        (
+            "kind: prefer_leader, target: 'follower(datasink, 0)'",
+            "prefer_leader cannot be aimed at follower(datasink, 0); its target is",
+        ),
+        (
+            "kind: reassign_partition, target: broker-1, for: 1s",
+            "reassign_partition cannot be aimed at broker-1; its target is",
+        ),
         ("kind: rolling_restart, target: broker-1", "'target' is not known here"),
         ("kind: rolling_restart, how: pause", "'pause' is not known here; write kill or terminate"),
         ("kind: power_loss, target: broker-4", "there is no broker-4"),

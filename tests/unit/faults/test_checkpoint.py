@@ -9,10 +9,9 @@ from pydantic import TypeAdapter
 
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults import checkpoint as storage
-from chaos.faults.base import Scene
-from chaos.faults.catalogue import prepare
+from chaos.faults.base import FaultContext, prove
 from chaos.faults.checkpoint import newest
-from chaos.faults.declared import Fault
+from chaos.faults.registry import Fault
 
 
 @dataclass
@@ -79,7 +78,7 @@ def aimed(checkpoint, pipeline, app):
         fault = TypeAdapter(Fault).validate_python({"kind": kind, "when": {"after": "0s"}} | declared)
         topics = {"datasource": "source", "datasink": "sink"}
         known = {"checkpoint": checkpoint, "positions": positions, "spark_app": lambda: app}
-        return prepare(fault, Scene(None, topics, pipeline=lambda: pipeline, **known), Random(1))
+        return fault.prepare(FaultContext(None, topics, pipeline=lambda: pipeline, **known), Random(1))
 
     return aim
 
@@ -103,11 +102,11 @@ def test_a_deleted_commit_makes_its_batch_the_last_that_is_planned(checkpoint, p
     """Spark replays batch 9 only if no later plan is there."""
     injection = aimed(what="commit_deleted")
     injection.inject()
-    proof = injection.proof()
+    proof = prove(injection)
 
     assert newest(checkpoint) == {"offsets": 9, "commits": 8}
     assert not (checkpoint / "commits" / ".9.crc").exists()
-    assert proof.bit
+    assert proof.effective
     assert proof.facts["files"] == ["commits/9", "offsets/10"]
     assert (proof.facts["before"], proof.facts["after"]) == ({"offsets": 10, "commits": 9}, {"offsets": 9, "commits": 8})
     assert pipeline.done == ["crash"]
@@ -120,7 +119,7 @@ def test_torn_offsets_are_half_of_what_they_were(checkpoint, aimed):
     injection.inject()
 
     assert (checkpoint / "offsets" / "10").read_text() == whole[: len(whole) // 2]
-    assert injection.proof().facts["bytes"] == len(whole) // 2
+    assert prove(injection).facts["bytes"] == len(whole) // 2
     assert (checkpoint / "offsets" / "9").read_text().endswith("}}")
 
 
@@ -155,8 +154,8 @@ def test_a_lost_checkpoint_is_gone(checkpoint, aimed):
     injection.inject()
 
     assert not checkpoint.exists()
-    assert injection.proof().facts["files"] == 10
-    assert injection.proof().bit
+    assert prove(injection).facts["files"] == 10
+    assert prove(injection).effective
 
 
 def test_a_checkpoint_without_a_finished_batch_is_not_damaged(checkpoint, aimed):
@@ -166,7 +165,7 @@ def test_a_checkpoint_without_a_finished_batch_is_not_damaged(checkpoint, aimed)
     injection = aimed(what="commit_deleted")
     injection.inject()
 
-    assert not injection.proof().bit
+    assert not prove(injection).effective
 
 
 def test_an_older_copy_replaces_what_was_written_since(checkpoint, pipeline, aimed):
@@ -175,10 +174,10 @@ def test_an_older_copy_replaces_what_was_written_since(checkpoint, pipeline, aim
     injection.inject()
     write(checkpoint, "commits", 10, "v1\n{}")
     write(checkpoint, "offsets", 11, "v1\n{}")
-    proof = injection.proof()
+    proof = prove(injection)
 
     assert newest(checkpoint) == {"offsets": 10, "commits": 9}
-    assert proof.bit
+    assert proof.effective
     assert (proof.facts["before"], proof.facts["after"]) == ({"offsets": 11, "commits": 10}, {"offsets": 10, "commits": 9})
     injection.heal()
     assert pipeline.done == ["crash", "restart"]
@@ -190,7 +189,7 @@ def test_an_older_copy_of_a_pipeline_that_stood_still_is_no_older(pipeline, aime
     injection = aimed(what="older_copy", restore_after="1ms")
     injection.inject()
 
-    assert not injection.proof().bit
+    assert not prove(injection).effective
     assert pipeline.done == []
 
 
@@ -209,10 +208,10 @@ def test_a_driver_dies_between_the_sinks_commit_and_its_own(pipeline, aimed):
     injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 101})
     injection.inject()
     assert pipeline.done == ["pause"]
-    proof = injection.proof()
+    proof = prove(injection)
 
     assert pipeline.done == ["pause", "crash"]
-    assert proof.bit
+    assert proof.effective
     assert (proof.facts["batch"], proof.facts["done"], proof.facts["sink_committed"]) == (10, 9, {0: 100, 1: 101})
 
 
@@ -222,11 +221,11 @@ def test_a_driver_whose_tasks_do_not_end_is_let_run_on(pipeline, aimed, monkeypa
     monkeypatch.setattr(storage, "_TRIES", 2)
     injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 90})
     injection.inject()
-    proof = injection.proof()
+    proof = prove(injection)
     injection.heal()
     injection.heal()
 
-    assert not proof.bit
+    assert not proof.effective
     assert "crash" not in pipeline.done
     assert pipeline.done.count("pause") == pipeline.done.count("resume")
 
@@ -238,7 +237,7 @@ def test_a_driver_is_not_frozen_again_once_the_run_has_ended(pipeline, aimed, mo
     injection.inject()
     injection.heal()
 
-    assert not injection.proof().bit
+    assert not prove(injection).effective
     assert pipeline.done == ["pause", "resume", "restart"]
 
 
@@ -266,4 +265,4 @@ def test_a_pipeline_without_a_checkpoint_cannot_lose_it():
     fault = TypeAdapter(Fault).validate_python({"kind": "damage_checkpoint", "what": "lost", "when": {"after": "0s"}})
 
     with pytest.raises(InjectionError, match="has no checkpoint"):
-        prepare(fault, Scene(None, {}), Random(1))
+        fault.prepare(FaultContext(None, {}), Random(1))

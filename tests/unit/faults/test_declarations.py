@@ -1,9 +1,9 @@
 import pytest
 
-from chaos.faults.declared import Fault
-from chaos.faults.declared.broker import KillBroker, PauseBroker
-from chaos.faults.declared.network import BlackholeLink, CutLink, DelayLink
-from chaos.faults.declared.spark import CrashExecutor
+from chaos.faults.broker_processes import KillBroker, PauseBroker
+from chaos.faults.links import BlackholeLink, CutLink, DelayLink
+from chaos.faults.registry import Fault
+from chaos.faults.spark_executors import CrashExecutor
 from chaos.grammar.triggers import After, Progress
 from tests.unit.scenario.declared import errors_in_fault, kinds, read
 

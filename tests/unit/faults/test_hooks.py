@@ -49,7 +49,11 @@ def injected(broker, tmp_path, monkeypatch):
         declared = Hooks(kill=kill.format(life=tmp_path / "life"), start=start and start.format(life=tmp_path / "life"))
         filled = BrokerHooks(declared.model_copy(update={"within_s": 1.0}), {1: {"id": 1}})
         injection = HookedBrokers(
-            "broker-1", 0.0, SimpleNamespace(cluster=cluster, admin=known), filled, [1], ("kill", "start")
+            "broker-1",
+            0.0,
+            SimpleNamespace(kafka=SimpleNamespace(cluster=cluster, admin=known), hooks=filled),
+            [1],
+            ("kill", "start"),
         )
         injection.inject()
         return injection
@@ -64,7 +68,7 @@ def test_a_broker_that_answers_no_more_was_killed(injected):
     proof = injection.proof()
     healed = injection.heal()
 
-    assert proof.bit
+    assert proof.effective
     assert proof.facts["down"] == {"broker-1": "it does not answer"}
     assert (proof.facts["hooks"]["broker-1"]["exit_code"], proof.facts["hooks"]["broker-1"]["output"]) == (3, "done")
     assert healed["hooks"]["broker-1"]["exit_code"] == 0
@@ -77,14 +81,14 @@ def test_a_hook_that_succeeds_and_kills_nobody_did_not_bite(injected):
 
     proof = injection.proof()
 
-    assert not proof.bit
+    assert not proof.effective
     assert (proof.facts["down"], proof.facts["hooks"]["broker-1"]["exit_code"]) == ({}, 0)
     assert injection.heal() == {}
 
 
 def test_a_broker_that_is_up_again_before_the_hook_has_ended_was_seen_down(injected):
     """An operator may be quicker than the command that waits for it."""
-    assert injected("sh -c 'rm {life}; sleep 0.5; touch {life}'").proof().bit
+    assert injected("sh -c 'rm {life}; sleep 0.5; touch {life}'").proof().effective
 
 
 def test_a_broker_that_does_not_come_back_is_said_with_what_its_hook_said(injected):

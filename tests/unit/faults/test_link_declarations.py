@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.faults.declared import broker_targets
-from chaos.faults.declared.partition import PartitionNetwork
+from chaos.faults.network_partitions import PartitionNetwork
 from chaos.grammar.targets import BrokerTarget
 from chaos.scenario.load import load_text
 from chaos.scenario.plan import from_json, plan, to_json
@@ -40,7 +39,7 @@ def test_a_fault_is_read_said_and_written_down(fault: str, words: str) -> None:
     """`chaos plan` says what it does, and a schedule on disk is the same schedule."""
     scenario = read(f"faults: [{{{fault}, {WHEN}}}]").scenarios[0]
 
-    assert scenario.faults[0].what == words
+    assert scenario.faults[0].describe() == words
     assert from_json(to_json(plan(scenario, 1))) == plan(scenario, 1)
 
 
@@ -89,4 +88,4 @@ def test_the_brokers_of_a_partition_are_known_to_the_checks() -> None:
     declared = {"kind": "partition_network", "shape": "split", "groups": [[1], ["controller"]], "for": "1s"}
     fault = PartitionNetwork.model_validate(declared | {"when": {"after": "1s"}})
 
-    assert broker_targets(fault) == [BrokerTarget("broker", number=1), BrokerTarget("controller")]
+    assert fault.broker_targets == [BrokerTarget("broker", number=1), BrokerTarget("controller")]

@@ -11,8 +11,12 @@ import pytest
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
 from chaos.faults import pipeline_process
-from chaos.faults.declared.client import CrashPipeline, PausePipeline, ZombiePipeline
-from chaos.faults.pipeline_process import prepare_crash, prepare_pause, prepare_zombie
+from chaos.faults.base import prove
+from chaos.faults.pipeline_process import (
+    CrashPipeline,
+    PausePipeline,
+    ZombiePipeline,
+)
 from tests.unit.faults.wire import FakeRules, scene
 
 NOW = {"after": "0s"}
@@ -78,14 +82,14 @@ def _impatient(monkeypatch):
     monkeypatch.setattr(pipeline_process, "_FENCED_WITHIN_S", 0.3)
 
 
-def aimed(prepare, fault, pipeline):
+def aimed(fault, pipeline):
     """An injection of this fault at this pipeline."""
-    return prepare(fault, scene(FakeRules(), pipeline=lambda: pipeline), Random(1))
+    return fault.prepare(scene(FakeRules(), pipeline=lambda: pipeline), Random(1))
 
 
 def crash(pipeline):
     """A crash, restarted at once."""
-    return aimed(prepare_crash, CrashPipeline(kind="crash_pipeline", when=NOW, restart_after="0s"), pipeline)
+    return aimed(CrashPipeline(kind="crash_pipeline", when=NOW, restart_after="0s"), pipeline)
 
 
 def test_a_crash_is_proved_by_processes_that_are_gone(pipeline):
@@ -93,10 +97,10 @@ def test_a_crash_is_proved_by_processes_that_are_gone(pipeline):
     crashed = crash(pipeline)
 
     crashed.inject()
-    proof = crashed.proof()
+    proof = prove(crashed)
     crashed.heal()
 
-    assert (proof.bit, proof.facts) == (True, {"pids": {"pipeline": pipeline.process.pid}})
+    assert (proof.effective, proof.facts) == (True, {"pids": {"pipeline": pipeline.process.pid}})
     assert (pipeline.done, crashed.hold_s) == (["crash", "restart"], 0.0)
 
 
@@ -107,7 +111,7 @@ def test_a_process_that_is_still_there_was_not_crashed(pipeline):
 
     crashed.inject()
 
-    assert (crashed.proof().bit, crashed.proof().facts["alive"]) == (False, ["pipeline"])
+    assert (prove(crashed).effective, prove(crashed).facts["alive"]) == (False, ["pipeline"])
 
 
 def test_a_pipeline_that_was_dead_already_was_not_crashed(pipeline, monkeypatch):
@@ -117,26 +121,26 @@ def test_a_pipeline_that_was_dead_already_was_not_crashed(pipeline, monkeypatch)
 
     crashed.inject()
 
-    assert crashed.proof().bit is False
+    assert prove(crashed).effective is False
 
 
 def test_a_pause_is_proved_by_processes_that_stand_still(pipeline):
     """It runs on after the heal."""
-    paused = aimed(prepare_pause, PausePipeline.model_validate({"kind": "pause_pipeline", "when": NOW, "for": "1s"}), pipeline)
+    paused = aimed(PausePipeline.model_validate({"kind": "pause_pipeline", "when": NOW, "for": "1s"}), pipeline)
 
     paused.inject()
-    proof = paused.proof()
+    proof = prove(paused)
     status = psutil.Process(pipeline.process.pid).status()
     paused.heal()
 
-    assert (proof.bit, status, paused.hold_s) == (True, psutil.STATUS_STOPPED, 1.0)
+    assert (proof.effective, status, paused.hold_s) == (True, psutil.STATUS_STOPPED, 1.0)
     assert pipeline.done == ["pause", "resume"]
 
 
 def zombie(pipeline):
     """A zombie that is woken up after a second."""
     declared = {"kind": "zombie_pipeline", "when": NOW, "for": "1s"}
-    return aimed(prepare_zombie, ZombiePipeline.model_validate(declared), pipeline)
+    return aimed(ZombiePipeline.model_validate(declared), pipeline)
 
 
 def test_a_zombie_is_fenced_after_it_woke_up(pipeline):
@@ -144,7 +148,7 @@ def test_a_zombie_is_fenced_after_it_woke_up(pipeline):
     injection = zombie(pipeline)
 
     injection.inject()
-    assert injection.proof().bit
+    assert prove(injection).effective
     assert injection.heal() == {"fenced": ["pipeline"]}
     assert pipeline.done == ["pause", "take_over", "resume", "asked"]
 
@@ -154,7 +158,7 @@ def test_a_zombie_that_nobody_fences_is_an_error_of_the_heal(pipeline):
     """It would write beside its successor for ever."""
     injection = zombie(pipeline)
     injection.inject()
-    injection.proof()
+    prove(injection)
 
     with pytest.raises(DeadlineError, match="the zombie to be fenced"):
         injection.heal()
@@ -166,9 +170,10 @@ def test_a_zombie_that_never_stood_still_gets_no_successor(pipeline):
     injection = zombie(pipeline)
     injection.inject()
 
-    with pytest.raises(DeadlineError, match="the pipeline to stand still"):
-        injection.proof()
+    proof = prove(injection)
 
+    assert not proof.effective
+    assert "the pipeline to stand still" in proof.facts["problem"]
     assert injection.heal() == {}
     assert "take_over" not in pipeline.done
 
@@ -185,10 +190,10 @@ def test_a_command_that_had_just_ended_need_not_stand_still(pipeline, monkeypatc
             command.wait()
         both = {"pipeline": pipeline.process.pid, "pipeline-1": command.pid}
         monkeypatch.setattr(FakePipeline, "_pids", both)
-        paused = aimed(prepare_pause, PausePipeline(kind="pause_pipeline", when=NOW, **{"for": "1s"}), pipeline)
+        paused = aimed(PausePipeline(kind="pause_pipeline", when=NOW, **{"for": "1s"}), pipeline)
 
         paused.inject()
-        proof = paused.proof()
+        proof = prove(paused)
         paused.heal()
 
-    assert (proof.bit, proof.facts) == (True, {"pids": {"pipeline": pipeline.process.pid}})
+    assert (proof.effective, proof.facts) == (True, {"pids": {"pipeline": pipeline.process.pid}})

@@ -6,8 +6,15 @@ import pytest
 
 from chaos.common.errors import InjectionError
 from chaos.faults import requests
-from chaos.faults.declared.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
-from chaos.faults.requests import HeldFrame, LostFrame, prepare_delay, prepare_hold, prepare_late, prepare_loss
+from chaos.faults.requests import (
+    DelayRequest,
+    HeldFrame,
+    HoldRequests,
+    LateRequest,
+    LoseRequest,
+    LoseResponse,
+    LostFrame,
+)
 from tests.unit.faults.wire import FakeFrame, FakeRules, scene, trip
 
 WHEN = {"request": "EndTxn"}
@@ -20,14 +27,14 @@ def _impatient(monkeypatch):
     monkeypatch.setattr(requests, "_SEEN_WITHIN_S", 0.2)
 
 
-def aimed(prepare, fault, frame, ends=(0,)):
+def aimed(fault, frame, ends=(0,)):
     """An injection of this fault at this frame."""
     left = list(ends)
 
     def readable():
         return left.pop(0) if len(left) > 1 else left[0]
 
-    return prepare(fault, scene(FakeRules(), held=frame, readable=readable), Random(1))
+    return fault.prepare(scene(FakeRules(), held=frame, readable=readable), Random(1))
 
 
 @pytest.mark.parametrize(("connection", "how"), [("closed", "close"), ("kept", "drop")])
@@ -35,14 +42,14 @@ def aimed(prepare, fault, frame, ends=(0,)):
 def test_a_lost_frame_is_proved_by_what_the_toxic_says_of_it(model, kind, connection, how):
     """It went in and did not come out; the ids lead to it in every log."""
     frame = FakeFrame(trip())
-    lost = aimed(prepare_loss, model.model_validate({"kind": kind, "when": WHEN, "connection": connection}), frame)
+    lost = aimed(model.model_validate({"kind": kind, "when": WHEN, "connection": connection}), frame)
 
     lost.inject()
     proof = lost.proof()
     lost.heal()
 
     assert frame.done == [how]
-    assert (lost.target, lost.hold_s, proof.bit) == ("EndTxn on app->broker-1", 0.0, True)
+    assert (lost.target, lost.hold_s, proof.effective) == ("EndTxn on app->broker-1", 0.0, True)
     assert (proof.facts["correlation_id"], proof.facts["transactional_id"]) == (17, "app-0")
 
 
@@ -53,7 +60,7 @@ def test_a_frame_that_was_not_swallowed_by_us_did_not_bite(known):
     """Its client may have closed the connection first, or the toxic may have let it go by itself."""
     proof = LostFrame("frame", 0.0, FakeFrame(known), "drop").proof()
 
-    assert proof.bit is False
+    assert proof.effective is False
     assert proof.facts.get("outcome") == (known.outcome if known else None)
 
 
@@ -61,24 +68,24 @@ def test_a_frame_that_was_not_swallowed_by_us_did_not_bite(known):
 def test_a_delayed_frame_is_held_or_it_did_not_bite(known, bit):
     """At the moment of the proof, it stands on the wire."""
     frame = FakeFrame(known)
-    delayed = aimed(prepare_delay, DelayRequest.model_validate({"kind": "delay_request", "when": WHEN, "for": "2s"}), frame)
+    delayed = aimed(DelayRequest.model_validate({"kind": "delay_request", "when": WHEN, "for": "2s"}), frame)
 
     delayed.inject()
 
-    assert (delayed.proof().bit, delayed.hold_s, frame.done) == (bit, 2.0, [])
+    assert (delayed.proof().effective, delayed.hold_s, frame.done) == (bit, 2.0, [])
 
 
 def late(frame, ends=(0,), **fields):
     """A late request, 50 ms for its client to give up."""
     declared = {"kind": "late_request", "when": WHEN, "for": "50ms", **fields}
-    return aimed(prepare_late, LateRequest.model_validate(declared), frame, ends)
+    return aimed(LateRequest.model_validate(declared), frame, ends)
 
 
 def test_a_late_frame_bites_once_its_client_has_gone():
     """How patient the client was is written down, in milliseconds since the frame was held."""
     proof = late(FakeFrame(trip(client_gone_ns=3_005_000_000))).proof()
 
-    assert proof.bit
+    assert proof.effective
     assert proof.facts["client_gone_after_ms"] == 3000
 
 
@@ -87,7 +94,7 @@ def test_a_late_frame_whose_client_still_waits_did_not_bite(known):
     """Then it is a delayed one, and proves nothing about zombies."""
     proof = late(FakeFrame(known)).proof()
 
-    assert proof.bit is False
+    assert proof.effective is False
     assert proof.facts["problem"] == "its client never gave up on it"
 
 
@@ -96,7 +103,7 @@ def test_a_late_frame_that_was_let_go_is_not_waited_for():
     frame = FakeFrame(trip(outcome="delivered"))
     injection = HeldFrame("frame", 0.0, frame, patience_s=600.0)
 
-    assert injection.proof().bit is False
+    assert injection.proof().effective is False
 
 
 def test_a_late_frame_goes_on_when_its_client_has_gone_unless_another_fault_ends_it():
@@ -149,7 +156,7 @@ def held_requests(rules, link="app->*", **fields):
         "when": {"after": "0s"},
         **fields,
     }
-    return prepare_hold(HoldRequests.model_validate(declared), scene(rules), Random(1))
+    return HoldRequests.model_validate(declared).prepare(scene(rules), Random(1))
 
 
 def test_all_requests_of_a_kind_are_held_until_the_heal():
@@ -164,7 +171,7 @@ def test_all_requests_of_a_kind_are_held_until_the_heal():
 
     assert (rule.api, rule.at, rule.times, rule.links, rule.action) == ("EndTxn", "request", 0, ["app->broker-1"], "hold")
     assert rule.max_hold_ms > 50
-    assert (proof.bit, proof.facts) == (True, {"held": ["app->broker-1"]})
+    assert (proof.effective, proof.facts) == (True, {"held": ["app->broker-1"]})
     assert (rules.armed, rules.done) == ({}, [("arm", "hold"), ("disarm", "hold")])
 
 
@@ -199,18 +206,18 @@ def test_a_hold_bites_when_something_is_held_on_every_link_that_carries_it(sends
     injection.inject()
     proof = injection.proof()
 
-    assert (proof.bit, proof.facts) == (bit, {"held": held})
+    assert (proof.effective, proof.facts) == (bit, {"held": held})
 
 
 @pytest.mark.parametrize(
-    ("prepare", "fault"),
+    "fault",
     [
-        (prepare_loss, LoseRequest.model_validate({"kind": "lose_request", "when": WHEN})),
-        (prepare_delay, DelayRequest.model_validate({"kind": "delay_request", "when": WHEN, "for": "1s"})),
-        (prepare_late, LateRequest.model_validate({"kind": "late_request", "when": WHEN, "for": "1s"})),
+        LoseRequest.model_validate({"kind": "lose_request", "when": WHEN}),
+        DelayRequest.model_validate({"kind": "delay_request", "when": WHEN, "for": "1s"}),
+        LateRequest.model_validate({"kind": "late_request", "when": WHEN, "for": "1s"}),
     ],
 )
-def test_a_fault_of_a_request_needs_one_that_is_held(prepare, fault):
+def test_a_fault_of_a_request_needs_one_that_is_held(fault):
     """It says which trigger it wants."""
     with pytest.raises(InjectionError, match="no request is held: this needs a trigger of the kind"):
-        aimed(prepare, fault, None)
+        aimed(fault, None)

@@ -15,13 +15,12 @@ from chaos.cluster.spark import Executor, lives
 from chaos.cluster.spark_rest import ExecutorState
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults import executors as aiming
 from chaos.faults import spark_daemons
-from chaos.faults.base import Scene
-from chaos.faults.catalogue import APPROACHES, CATALOGUE, prepare
-from chaos.faults.declared.spark import CrashMaster, CrashWorker, ExecutorFault
-from chaos.faults.executors import resolve_executors, wait_until_back
-from chaos.faults.spark_executors import PausedExecutors
+from chaos.faults import spark_executors as aiming
+from chaos.faults.base import FaultContext
+from chaos.faults.registry import FAULTS
+from chaos.faults.spark_daemons import CrashMaster, CrashWorker
+from chaos.faults.spark_executors import ExecutorFault, PausedExecutors, resolve_executors, wait_until_back
 from chaos.grammar.targets import executor_target, worker_target
 
 # A JVM that waits for its daemon as Java's process reaper does, the daemon in a process group of its own, two workers.
@@ -80,7 +79,7 @@ def scene_of(app, *found):
         return seen.pop(0) if len(seen) > 1 else seen[0]
 
     spark = SimpleNamespace(executors=executors, numbers=(1, 2, 3))
-    return Scene(SimpleNamespace(spark=spark), {}, spark_app=lambda: app)
+    return FaultContext(SimpleNamespace(spark=spark), {}, spark_app=lambda: app)
 
 
 def executor(number, worker=1, app="app-1"):
@@ -131,9 +130,10 @@ def test_an_executor_that_never_comes_is_an_error_that_names_it(monkeypatch):
 
 def test_the_driver_is_asked_before_the_moment_for_every_fault_that_asks_it():
     """Its first answer takes seconds."""
-    families = [fault for fault in CATALOGUE if issubclass(fault, ExecutorFault)]
+    executors = [fault for fault in FAULTS.values() if issubclass(fault, ExecutorFault)]
 
-    assert set(families) <= set(APPROACHES)
+    assert len(executors) == 6
+    assert all(fault.approach is ExecutorFault.approach for fault in executors)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_paused_executor_was_busy_or_is_missed(tasks, active, bit):
     app.states = {"0": ExecutorState("0", active=True, active_tasks=0)}
     paused.heal()
 
-    assert proof.bit is bit
+    assert proof.effective is bit
     assert victim.process.signals == ["suspend", "resume"]
 
 
@@ -171,7 +171,7 @@ def test_a_worker_target_means_workers(target, numbers):
     """By number, or all that there are; and the executors that die with them are those of this application."""
     fault = CrashWorker(kind="crash_worker", target=target, when={"after": "0s"})
     found = [executor(0, 1), executor(1, 2)]
-    injection = prepare(fault, scene_of(FakeApp(), found), Random(1))
+    injection = fault.prepare(scene_of(FakeApp(), found), Random(1))
 
     assert injection.numbers == numbers
     assert [one.worker for one in injection.lost] == [number for number in numbers if number < 3]
@@ -223,8 +223,8 @@ def test_a_driver_that_the_new_master_does_not_know_is_started_again_once(state,
         unhealthy=list,
         applications=lambda: known,
     )
-    scene = Scene(SimpleNamespace(spark=spark), {}, spark_app=FakeApp, pipeline=lambda: master)
-    injection = prepare(CrashMaster(kind="crash_master", state=state, when={"after": "0s"}), scene, Random(1))
+    scene = FaultContext(SimpleNamespace(spark=spark), {}, spark_app=FakeApp, pipeline=lambda: master)
+    injection = CrashMaster(kind="crash_master", state=state, when={"after": "0s"}).prepare(scene, Random(1))
 
     injection.heal()
     injection.heal()

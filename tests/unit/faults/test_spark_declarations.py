@@ -1,8 +1,10 @@
 import pytest
 
-from chaos.faults.declared.client import DeleteGroupOffsets, HangingTransaction, RebalanceStorm
-from chaos.faults.declared.spark import CrashMaster, CrashPythonWorker, CrashWorker, PauseExecutor, ZombieExecutor
-from chaos.faults.declared.storage import CrashBeforeCommit, DamageCheckpoint
+from chaos.faults.checkpoint import CrashBeforeCommit, DamageCheckpoint
+from chaos.faults.kafka_state import DeleteGroupOffsets, HangingTransaction, RebalanceStorm
+from chaos.faults.spark_daemons import CrashMaster, CrashWorker
+from chaos.faults.spark_executors import PauseExecutor
+from chaos.faults.spark_python_workers import CrashPythonWorker, ZombieExecutor
 from chaos.grammar.targets import ExecutorTarget, WorkerTarget, executor_target, worker_target
 from chaos.scenario.plan import describe, from_json, plan, to_json
 from tests.unit.scenario.declared import HEAD, errors_in_fault, errors_of, read
@@ -151,8 +153,8 @@ ALONE = "{kind: fill_source}"
             "kind: delete_group_offsets",
             "this pipeline keeps its position in no consumer group: there is no group to break",
         ),
-        (APPLICATION, "kind: crash_worker", "this pipeline runs on no Spark: there is no executor to crash"),
-        (APPLICATION, "kind: damage_checkpoint, what: lost", "this pipeline runs on no Spark: it has no checkpoint"),
+        (APPLICATION, "kind: crash_worker", "this pipeline does not run on Spark: there is no executor to crash"),
+        (APPLICATION, "kind: damage_checkpoint, what: lost", "this pipeline does not run on Spark: it has no checkpoint"),
         (
             ALONE,
             "kind: hanging_transaction, for: 1s",

@@ -5,7 +5,7 @@ from threading import Lock
 from types import SimpleNamespace
 
 from chaos.cluster.rules import Rule, Trip
-from chaos.faults.base import Scene
+from chaos.faults.base import FaultContext
 
 SETTLED = {"deliver": "delivered", "drop": "dropped", "close": "closed"}
 
@@ -118,4 +118,4 @@ class FakeFrame:
 def scene(rules, **changes):
     """Two brokers, all links, and this rule book; `app` is under test."""
     system = SimpleNamespace(rules=rules, links=links(), kafka=SimpleNamespace(numbers=(1, 2)))
-    return Scene(system, {}, client="app", **changes)
+    return FaultContext(system, {}, client="app", **changes)

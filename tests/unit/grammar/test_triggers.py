@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaos.common.errors import ScenarioError
-from chaos.faults.declared.protocol import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
+from chaos.faults.requests import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
 from chaos.grammar import triggers
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.scenario.load import load_text
@@ -91,11 +91,11 @@ def test_every_request_that_can_be_named_is_known_to_the_toxic() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("EndTx", f"'EndTx' is no request of Kafka's protocol (did you mean EndTxn?); {KNOWN}"),
-        ("endtxn", f"'endtxn' is no request of Kafka's protocol (did you mean EndTxn?); {KNOWN}"),
-        ("initProducer", f"'initProducer' is no request of Kafka's protocol (did you mean InitProducerId?); {KNOWN}"),
-        ("Frobnicate", f"'Frobnicate' is no request of Kafka's protocol; {KNOWN}"),
-        ("26", f"26 is no request of Kafka's protocol; {KNOWN}"),
+        ("EndTx", f"'EndTx' is not a request of Kafka's protocol (did you mean EndTxn?); {KNOWN}"),
+        ("endtxn", f"'endtxn' is not a request of Kafka's protocol (did you mean EndTxn?); {KNOWN}"),
+        ("initProducer", f"'initProducer' is not a request of Kafka's protocol (did you mean InitProducerId?); {KNOWN}"),
+        ("Frobnicate", f"'Frobnicate' is not a request of Kafka's protocol; {KNOWN}"),
+        ("26", f"26 is not a request of Kafka's protocol; {KNOWN}"),
     ],
 )
 def test_an_unknown_request_is_refused_with_those_that_there_are(name: str, message: str) -> None:
@@ -291,12 +291,12 @@ def test_a_transactional_request_of_a_pipeline_without_transactions(pipeline: st
         (
             "{kind: consume_transform_produce}",
             "{kind: crash_executor, when: {after: 1s}}",
-            "6:14: this pipeline runs on no Spark: there is no executor to crash",
+            "6:14: this pipeline does not run on Spark: there is no executor to crash",
         ),
         (
             "{kind: consume_transform_produce}",
             "{kind: cut_link, link: 'spark->any', for: 1s, when: {after: 1s}}",
-            "6:37: this pipeline runs on no Spark: nothing would pass this link; write pipeline->…",
+            "6:37: this pipeline does not run on Spark: nothing would pass this link; write pipeline->…",
         ),
         (
             "{kind: fill_source}",

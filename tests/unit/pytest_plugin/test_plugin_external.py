@@ -58,7 +58,7 @@ def test_what_was_selected_and_cannot_be_done_is_refused(run_pytest):
     answer = run_pytest(EXTERNAL, "-m", "chaos", "--chaos-external", "external.yaml")
 
     assert answer.returncode == 4
-    assert "scenarios.yaml:11:16: impossible: crash_master is done to the cluster's own processes" in answer.stderr
+    assert "scenarios.yaml:11:16: impossible: crash_master needs the processes of Spark's master" in answer.stderr
     assert "passed" not in answer.stdout
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.common.events import read
 from chaos.common.history import Event
 from chaos.report.build import build
 from chaos.scenario.model import Scenario
@@ -22,7 +23,7 @@ FAULT = "kill_broker-1"
 
 def events(*lines):
     """Events, one second apart, from (process, type, f, value)."""
-    return [Event(index, 1000 * index, float(index), *line[:3], line[3]) for index, line in enumerate(lines)]
+    return [Event(index, 1000 * index, float(index), read(*line)) for index, line in enumerate(lines)]
 
 
 def nemesis(type_, f, **value):
@@ -30,15 +31,20 @@ def nemesis(type_, f, **value):
     return "nemesis", type_, f, {"fault": FAULT, **value}
 
 
+def sample(committed, total=100, end=None):
+    """How far the run is."""
+    return "sampler", "info", "progress", {"written": total, "committed": committed, "total": total, "end": end or committed}
+
+
 GOOD = (
     ("runner", "invoke", "phase", {"phase": "inject"}),
     nemesis("ok", "trigger", seen={}),
     nemesis("ok", "inject", target="broker-2 (any)", hold_s=3.0),
-    nemesis("ok", "prove", bit=True, proof={"refused": ["broker-2"]}),
-    ("sampler", "info", "progress", {"committed": 10}),
-    ("sampler", "info", "progress", {"committed": 10}),
-    ("sampler", "info", "progress", {"committed": 11}),
-    ("sampler", "info", "progress", {"committed": 12}),
+    nemesis("ok", "prove", effective=True, proof={"refused": ["broker-2"]}),
+    sample(10),
+    sample(10),
+    sample(11),
+    sample(12),
     nemesis("ok", "heal", target="broker-2 (any)"),
     ("runner", "ok", "phase", {"phase": "inject"}),
 )
@@ -62,13 +68,13 @@ def report(lines=GOOD, found=None, **changes):
 
 
 def test_all_valid_and_proved_is_valid():
-    """The one way to be green."""
+    """This is the only way to be VALID."""
     outcome = report()
 
     assert outcome.verdict is Verdict.VALID
     assert outcome.problems == ()
     assert outcome.faults[0].target == "broker-2 (any)"
-    assert outcome.faults[0].bit
+    assert outcome.faults[0].effective
 
 
 @pytest.mark.parametrize("subject", ["source", "sink"])
@@ -86,13 +92,13 @@ def test_any_violation_is_invalid(subject):
             "its trigger never came: DeadlineError: waited",
         ),
         ((*GOOD[:2], nemesis("fail", "inject", error="no such link")), "it was not injected: no such link"),
-        ((*GOOD[:3], nemesis("ok", "prove", bit=False, proof={})), "it did not bite"),
-        ((*GOOD[:3], nemesis("fail", "prove", error="refused")), "its proof could not be had: refused"),
+        ((*GOOD[:3], nemesis("ok", "prove", effective=False, proof={})), "it had no effect"),
+        ((*GOOD[:3], nemesis("fail", "prove", error="refused")), "it could not be checked whether it had an effect: refused"),
         ((*GOOD[:4], nemesis("fail", "heal", error="will not start")), "it was not healed: will not start"),
     ],
 )
 def test_a_fault_that_proves_nothing_makes_the_run_unknown(lines, problem):
-    """Whatever the verifiers say: without the fault they said nothing about it."""
+    """Whatever the verifiers say: without the fault they say nothing about what it does."""
     outcome = report((*lines, GOOD[-1]))
 
     assert outcome.verdict is Verdict.UNKNOWN
@@ -151,7 +157,7 @@ def test_recovery_is_counted_from_the_injection_to_the_end_of_the_longest_stands
 
 def test_the_first_alarm_of_the_early_audit_is_the_one_that_counts():
     """Whatever followed; without one there is none."""
-    alarm = ("auditor", "info", "alarm", {"verifier": "duplicates", "count": 2})
+    alarm = ("auditor", "info", "alarm", {"verifier": "duplicates", "count": 2, "checked": 9, "example": {}})
 
     assert report().alarmed_s is None
     assert report((*GOOD, alarm, alarm)).alarmed_s == 10.0
@@ -164,7 +170,7 @@ SWEEP = {
 }
 PHASES = GOOD[0], GOOD[-1]
 LATE = nemesis("fail", "trigger", error="InconclusiveError: all of the workload had passed")
-NOT_SENT = "it was expected that this request is never sent, and "
+NOT_SENT = "the scenario expects that this request is never sent, but "
 
 
 def missed(**value):
@@ -174,7 +180,7 @@ def missed(**value):
 
 
 def test_a_request_that_is_never_sent_as_predicted_is_valid():
-    """The cell cannot happen for this client; it is told apart from one that did not trip."""
+    """The case cannot happen with this client; it is told apart from one whose trigger did not come."""
     outcome = report((*PHASES, missed(), LATE), **SWEEP)
 
     assert (outcome.verdict, outcome.not_sent, outcome.problems) == (Verdict.VALID, True, ())
@@ -193,14 +199,14 @@ def test_without_the_prediction_it_is_unknown():
     ("lines", "why"),
     [
         ((missed(sent=3), LATE), "it was sent"),
-        ((missed(unparsed=1), LATE), "nobody knows: there is traffic on its links that is not Kafka's protocol"),
-        ((LATE,), "nobody knows: no trigger waited for it to the end"),
-        ((), "nobody knows: no trigger waited for it to the end"),
+        ((missed(unparsed=1), LATE), "that cannot be told: there is traffic on its links that is not Kafka's protocol"),
+        ((LATE,), "that cannot be told: no trigger waited for it until the end of the run"),
+        ((), "that cannot be told: no trigger waited for it until the end of the run"),
         ((nemesis("ok", "trigger", api="EndTxn", link="app->broker-1"), *GOOD[2:4], GOOD[8]), "it was sent"),
     ],
 )
 def test_a_request_that_was_sent_or_may_have_been_disappoints_the_prediction(lines, why):
-    """Too few to trip, hidden from the toxic, not waited for, or injected after all."""
+    """Too few to trigger, hidden from the toxic, not waited for, or injected after all."""
     outcome = report((*PHASES, *lines), **SWEEP)
 
     assert (outcome.verdict, outcome.not_sent) == (Verdict.UNKNOWN, False)
@@ -208,11 +214,11 @@ def test_a_request_that_was_sent_or_may_have_been_disappoints_the_prediction(lin
 
 
 def test_a_prediction_that_a_request_is_not_sent_excuses_no_other_fault():
-    """One that waits for the fault that never came is excused with it, one that came and did not bite is not."""
+    """A fault that waits for the one that never came is excused with it; one that was injected and had no effect is not."""
     other = {"name": "other", "kind": "kill_broker", "target": "any"}
     did_not_bite = [
         ("nemesis", "ok", f, {"fault": "other", **value})
-        for f, value in {"trigger": {}, "inject": {"target": "broker-1"}, "prove": {"bit": False}, "heal": {}}.items()
+        for f, value in {"trigger": {}, "inject": {"target": "broker-1"}, "prove": {"effective": False}, "heal": {}}.items()
     ]
     waits = ("nemesis", "fail", "trigger", {"fault": "other", "error": f"{FAULT} failed"})
 
@@ -220,7 +226,7 @@ def test_a_prediction_that_a_request_is_not_sent_excuses_no_other_fault():
         return report((*PHASES, missed(), LATE, *lines), **SWEEP | {"faults": [*SWEEP["faults"], other | {"when": when}]})
 
     assert both({"fault": FAULT}, waits).verdict is Verdict.VALID
-    assert both({"progress": "40%"}, *did_not_bite).problems == ("other: it did not bite",)
+    assert both({"progress": "40%"}, *did_not_bite).problems == ("other: it had no effect",)
     late = ("nemesis", "fail", "trigger", {"fault": "other", "error": "DeadlineError: waited"})
     assert both({"progress": "40%"}, late).problems == ("other: its trigger never came: DeadlineError: waited",)
 
@@ -245,7 +251,7 @@ def test_a_prediction_that_a_request_is_not_sent_excuses_no_record():
     ],
 )
 def test_an_exact_control_must_be_caught_with_that_anomaly_and_that_count(counts, expected):
-    """Deterministic faults leave the same record each time; two of them are another story than one."""
+    """Deterministic faults leave the same anomaly each time; two of them are something else than one."""
     found = findings()
     found[2] = Finding("duplicates", "sink", Verdict.INVALID, sum(counts.values()), 100, counts)
 
@@ -257,7 +263,7 @@ def test_an_exact_control_that_finds_nothing_is_invalid():
     assert report(expect={"duplicates": {"duplicate": 1}}).verdict is Verdict.INVALID
 
 
-def test_a_fault_that_was_spared_is_no_fault_of_the_run():
+def test_a_fault_that_was_spared_is_not_part_of_the_run():
     """Its turn came when all was through; but a run in which no fault was in force proved nothing."""
     soak = {"random": {"every": "1s", "pick": [{"fault": {"kind": "kill_broker", "target": "any"}}]}}
     drawn = [step.name for step in plan(Scenario.model_validate(SCENARIO | soak), 7).steps[1:]]
@@ -266,11 +272,11 @@ def test_a_fault_that_was_spared_is_no_fault_of_the_run():
     assert drawn
     outcome = report((*GOOD, *spared), **soak)
     assert (outcome.verdict, [fault.name for fault in outcome.faults]) == (Verdict.VALID, [FAULT])
-    assert report((*PHASES, *spared), faults=[], **soak).problems == ("not one of the faults by chance was in force",)
+    assert report((*PHASES, *spared), faults=[], **soak).problems == ("none of the random faults had an effect",)
 
 
 def test_a_fault_for_which_the_output_did_not_go_on_is_a_problem():
-    """The run stood still before it."""
+    """The output stood still before the fault."""
     (fault,) = report((*PHASES, nemesis("ok", "trigger"), nemesis("fail", "resume", error="waited 60 s"))).faults
 
     assert fault.problem == "it was not injected: waited 60 s"
@@ -278,9 +284,7 @@ def test_a_fault_for_which_the_output_did_not_go_on_is_a_problem():
 
 def late(before, *after, total=12):
     """A good run, of which so much was committed, at these ends, before the fault and after it."""
-    samples = [
-        ("sampler", "info", "progress", {"committed": min(end, total), "total": total, "end": end}) for end in (before, *after)
-    ]
+    samples = [sample(min(end, total), total, end) for end in (before, *after)]
     return (*GOOD[:2], samples[0], *GOOD[2:4], *samples[1:], *GOOD[8:])
 
 
@@ -289,40 +293,40 @@ def test_a_fault_that_came_when_all_was_done_is_a_problem():
     outcome = report(late(16, 16))
 
     assert outcome.verdict is Verdict.UNKNOWN
-    assert outcome.problems == (f"{FAULT}: all of the workload was through before it: the output never grew again",)
+    assert outcome.problems == (f"{FAULT}: the whole workload had passed before it, so there was nothing left to break",)
 
 
 @pytest.mark.parametrize(("before", "after"), [(11, 16), (11, 11), (14, 16)])
 def test_a_fault_in_a_run_under_way(before, after):
-    """Also when markers made it look like all, or when the output stopped for good: that is for others to tell."""
+    """Also when markers made it look complete, or when the output stopped for good: that is for `progress` to judge."""
     assert report(late(before, after)).problems == ()
 
 
-@pytest.mark.parametrize(
-    ("phase", "problems"), [("observe", ("observe: the run was ended in the middle of it",)), ("judge", ())]
-)
+@pytest.mark.parametrize(("phase", "problems"), [("observe", ("observe: the run was ended during this phase",)), ("judge", ())])
 def test_a_phase_that_was_ended_in_the_middle(phase, problems):
     """SIGKILL writes no event; judging alone can be done again."""
     assert report((*GOOD, ("runner", "invoke", "phase", {"phase": phase}))).problems == problems
 
 
-@pytest.mark.parametrize(("pipeline", "problems"), [("spark_square", ("nothing was said of the sink",)), ("fill_source", ())])
+@pytest.mark.parametrize(
+    ("pipeline", "problems"), [("spark_square", ("no verifier has judged the sink",)), ("fill_source", ())]
+)
 def test_a_run_whose_sink_was_not_landed(pipeline, problems):
-    """What is said of the source says nothing of the pipeline."""
+    """What is found in the source says nothing about the pipeline."""
     outcome = report(found=findings()[:2], pipeline={"kind": pipeline})
 
     assert (outcome.problems, outcome.verdict) == (problems, Verdict.UNKNOWN if problems else Verdict.VALID)
 
 
 @pytest.mark.parametrize(("idle", "verdict"), [(1, Verdict.VALID), (2, Verdict.UNKNOWN)])
-def test_a_fault_by_chance_may_fall_on_what_nobody_uses(idle, verdict):
-    """One in ten; a declared one must bite, and most must show what a pipeline bears."""
+def test_a_random_fault_may_hit_something_unused(idle, verdict):
+    """One in ten may; the others, and every declared fault, must have an effect."""
     soak = {"random": {"every": "2s", "pick": [{"fault": {"kind": "kill_broker", "target": "any"}}]}}
     scenario = Scenario.model_validate(SCENARIO | soak | {"faults": [], "workload": {"records": 40000, "rate": "1000/s"}})
     drawn = [step.name for step in plan(scenario, 7).steps][:10]
     spared = [("nemesis", "info", "spared", {"fault": step.name}) for step in plan(scenario, 7).steps[10:]]
     lives = [
-        ("nemesis", "ok", f, {"fault": name, "bit": place >= idle, "proof": {}})
+        ("nemesis", "ok", f, {"fault": name, "effective": place >= idle, "proof": {}})
         for place, name in enumerate(drawn)
         for f in ("trigger", "inject", "prove", "heal")
     ]
@@ -331,4 +335,4 @@ def test_a_fault_by_chance_may_fall_on_what_nobody_uses(idle, verdict):
 
     assert len(drawn) == 10
     assert outcome.verdict is verdict
-    assert outcome.problems == (() if verdict is Verdict.VALID else tuple(f"{name}: it did not bite" for name in drawn[:2]))
+    assert outcome.problems == (() if verdict is Verdict.VALID else tuple(f"{name}: it had no effect" for name in drawn[:2]))

@@ -89,12 +89,12 @@ def test_a_broker_that_is_there_because_the_system_is_larger() -> None:
         (
             "{kind: fill_source}",
             "{kind: crash_executor, target: executor(any), when: {after: 1s}}",
-            "6:45: this pipeline runs on no Spark: there is no executor to crash",
+            "6:45: this pipeline does not run on Spark: there is no executor to crash",
         ),
         (
             "{kind: fill_source}",
             "{kind: cut_link, link: 'spark->broker-1', for: 1s, when: {after: 1s}}",
-            "6:37: this pipeline runs on no Spark: nothing would pass this link; write pipeline->…",
+            "6:37: this pipeline does not run on Spark: nothing would pass this link; write pipeline->…",
         ),
     ],
 )

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos.faults.declared.client import CrashPipeline
-from chaos.faults.declared.network import CutLink
-from chaos.faults.declared.protocol import LoseRequest
+from chaos.faults.links import CutLink
+from chaos.faults.pipeline_process import CrashPipeline
+from chaos.faults.requests import LoseRequest
 from chaos.grammar.triggers import OnRequest
 from chaos.grammar.yaml_source import parse, place_of
 from chaos.scenario.load import load_text

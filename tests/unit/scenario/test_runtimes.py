@@ -43,7 +43,7 @@ def test_it_is_read_where_it_is_possible_and_where_it_is_only_read(fault, runtim
     file = load_text(TEXT.replace("FAULT", fault), PATH, runtime)
 
     assert file.scenarios[0].faults[1].kind == fault.split(",")[0]
-    assert fault.split(",")[0] in file.scenarios[0].faults[1].what
+    assert fault.split(",")[0] in file.scenarios[0].faults[1].describe()
 
 
 def test_it_is_refused_among_random_faults_too():

@@ -1,4 +1,4 @@
-"""What becomes of interrupts and errors in a session of Spark; a stand-in for the session, whose clean-ups fail at will."""
+"""Interrupts and errors in a judge's Spark session; a fake stands in for the session, and its clean-ups fail at will."""
 
 import logging
 import signal
@@ -24,7 +24,7 @@ def fails():
 
 def cleans_up(error, then):
     """Work that fails, and whose clean-up fails as well."""
-    with spark_session.session(start):
+    with spark_session.held(start):
         try:
             raise error
         finally:
@@ -35,7 +35,7 @@ def test_ctrl_c_stays_with_the_command():
     """Spark's own handler asks the JVM, perhaps in the middle of another answer."""
     before = signal.getsignal(signal.SIGINT)
 
-    with spark_session.session(start):
+    with spark_session.held(start):
         assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -56,14 +56,14 @@ def test_an_error_of_spark_stays_what_it_is(error):
 
 def test_a_session_that_cannot_be_stopped_has_ended():
     """Its JVM was killed: what it had answered is worth what it was."""
-    with spark_session.session(lambda: start(stop=fails)):
+    with spark_session.held(lambda: start(stop=fails)):
         pass
 
 
 def test_what_is_raised_is_not_logged_too(capfd):
     """Py4J logs to the root, and only once is said what is wrong."""
     root = logging.getLogger()
-    with spark_session.session(start):
+    with spark_session.held(start):
         for error in (KeyboardInterrupt(), Py4JNetworkError("cut"), ConnectionResetError("cut")):
             root.error("while sending a command", exc_info=error)
         root.error("another", exc_info=ValueError("a defect"))
@@ -84,3 +84,13 @@ def test_what_is_raised_is_not_logged_too(capfd):
 def test_how_a_failure_is_told(error, text):
     """In one line."""
     assert spark_session.failure(error) == text
+
+
+@pytest.mark.parametrize(("records", "compiled"), [(16_000, ("false", "NO_CODEGEN")), (1_800_000, ("true", "FALLBACK"))])
+def test_queries_are_compiled_where_that_pays(records, compiled):
+    """A soak has a hundred times the records of a scenario."""
+    conf = {}
+
+    spark_session.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
+
+    assert (conf["spark.sql.codegen.wholeStage"], conf["spark.sql.codegen.factoryMode"]) == compiled

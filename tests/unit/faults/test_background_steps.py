@@ -1,62 +1,62 @@
-"""A fault that takes its course in the background: it ends, or is ended, and what it could not do is said."""
+"""The background steps of a fault: they end, or is ended, and what it could not do is said."""
 
 from threading import Event
 
 import pytest
 
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults.background import Course, until
+from chaos.faults.base import BackgroundSteps, until
 
 
-def test_a_course_that_is_through_says_so():
+def test_a_steps_that_is_through_says_so():
     """Its proof waits for that."""
     done = []
-    course = Course(lambda _stop: done.append("step"))
-    assert not course.through()
+    steps = BackgroundSteps(lambda _stop: done.append("step"))
+    assert not steps.done()
 
-    course.begin()
+    steps.begin()
 
-    assert course.missing(5) == {}
-    assert course.through()
+    assert steps.missing(5) == {}
+    assert steps.done()
     assert done == ["step"]
 
 
-def test_a_course_that_is_healed_ends_early():
+def test_a_steps_that_is_healed_ends_early():
     """A heal does not wait for the rounds that are left."""
-    course = Course(lambda stop: stop.wait(90))
-    course.begin()
-    assert course.missing(0.05) == {"problem": "not through after 0.05 s"}
+    steps = BackgroundSteps(lambda stop: stop.wait(90))
+    steps.begin()
+    assert steps.missing(0.05) == {"problem": "the steps of this fault were not done after 0.05 s"}
 
-    course.end()
-    course.end()
+    steps.end()
+    steps.end()
 
-    assert course.through()
+    assert steps.done()
 
 
 def test_what_a_step_waited_for_in_vain_is_a_fact_of_its_proof():
     """A fault that did not bite says why."""
-    course = Course(raising(DeadlineError("nobody took over")))
-    course.begin()
+    steps = BackgroundSteps(raising(DeadlineError("nobody took over")))
+    steps.begin()
 
-    assert course.missing(5) == {"problem": "nobody took over"}
-    course.end()
+    assert steps.missing(5) == {"problem": "nobody took over"}
+    steps.end()
 
 
 def test_any_other_error_of_a_step_is_raised():
     """The nemesis writes it into the history."""
-    course = Course(raising(InjectionError("refused")))
-    course.begin()
+    steps = BackgroundSteps(raising(InjectionError("refused")))
+    steps.begin()
 
     with pytest.raises(InjectionError, match="refused"):
-        course.missing(5)
+        steps.missing(5)
     with pytest.raises(InjectionError, match="refused"):
-        course.through()
-    course.end()
+        steps.done()
+    steps.end()
 
 
-def test_a_course_that_never_began_can_be_ended():
-    """An injection may fail before its course begins, and is healed then."""
-    Course(lambda _stop: None).end()
+def test_a_steps_that_never_began_can_be_ended():
+    """An injection may fail before its steps begins, and is healed then."""
+    BackgroundSteps(lambda _stop: None).end()
 
 
 def test_between_two_steps_who_does_not_answer_is_asked_again():
@@ -72,7 +72,7 @@ def test_between_two_steps_who_does_not_answer_is_asked_again():
     assert until(ask, Event(), 5, "an answer")
 
 
-def test_a_wait_between_two_steps_ends_with_the_course():
+def test_a_wait_between_two_steps_ends_with_the_steps():
     """It says that it was not the condition that ended it."""
     stop = Event()
     stop.set()

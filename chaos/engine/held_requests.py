@@ -6,8 +6,7 @@ from random import Random
 from typing import Any
 
 from chaos.cluster.rules import Rule, RuleBook, Trip
-from chaos.common.errors import InjectionError
-from chaos.faults.base import Frame, Scene
+from chaos.faults.base import FaultContext
 from chaos.faults.targets import resolve_links
 from chaos.grammar.targets import LinkPattern
 from chaos.grammar.triggers import OF_BROKERS, OnRequest
@@ -57,7 +56,7 @@ class Snare:
         self.rules.disarm(self.name)
 
 
-def set_snare(name: str, when: OnRequest, scene: Scene, rng: Random, *, late: bool, hold_s: float = 0.0) -> Snare:
+def set_snare(name: str, when: OnRequest, context: FaultContext, rng: Random, *, late: bool, hold_s: float = 0.0) -> Snare:
     """Arm a rule for the frame that a trigger declares.
 
     Args:
@@ -68,8 +67,8 @@ def set_snare(name: str, when: OnRequest, scene: Scene, rng: Random, *, late: bo
         InjectionError: no link fits.
     """
     pattern = when.link or (_PEERS if when.request in OF_BROKERS else _PIPELINE)
-    links = [link.name for link in resolve_links(pattern, scene, rng)[0]]
-    rules = scene.system.rules
+    links = [link.name for link in resolve_links(pattern, context, rng)[0]]
+    rules = context.system.rules
     rule = Rule(
         api=when.request,
         at=when.at,
@@ -81,14 +80,3 @@ def set_snare(name: str, when: OnRequest, scene: Scene, rng: Random, *, late: bo
         max_hold_ms=_MAX_HOLD_MS + round(2000 * hold_s),
     )
     return Snare(rules.arm(name, rule), when, links, rules)
-
-
-def held(scene: Scene) -> Frame:
-    """The frame that the trigger of this fault holds.
-
-    Raises:
-        InjectionError: there is none.
-    """
-    if scene.held is None:
-        raise InjectionError("no request is held: this needs a trigger of the kind {request: EndTxn, nth: 20}")
-    return scene.held

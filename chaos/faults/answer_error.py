@@ -1,0 +1,126 @@
+"""A request that the proxy answers with one of Kafka's error codes, in the broker's place; the broker never sees it.
+
+What a client does with an error code is the half of exactly-once that no crash tests: it must retry a retriable one, abort
+after an abortable one, and end after a fatal one. The toxic writes the answer in the version that the client has asked in
+(``toxiproxy/kafka/answer.go``) and keeps the order of answers on the connection.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Annotated, Any, Literal
+
+from kafka.errors import kafka_errors
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from chaos.cluster.rules import Rule, RuleBook, Trip
+from chaos.common import clock
+from chaos.common.errors import DeadlineError
+from chaos.faults.base import FaultContext, Injection, Proof, RequestsFault
+from chaos.faults.targets import resolve_links
+from chaos.grammar.base import did_you_mean, shown
+
+_ANSWERED = "answered"
+_RENAMED = {"UNKNOWN_SERVER_ERROR": -1, "NOT_LEADER_OR_FOLLOWER": 6, "INVALID_TOPIC_EXCEPTION": 17}
+ERRORS: Mapping[str, int] = {
+    **{error.message: code for code, error in kafka_errors.items() if error.message and code > 0},
+    **_RENAMED,
+}
+"""Kafka's name of an error (https://kafka.apache.org/protocol#protocol_error_codes) -> its code."""
+
+
+def _error(text: Any) -> str:
+    if isinstance(text, str) and text in ERRORS:
+        return text
+    raise ValueError(
+        f"{shown(text)} is not one of Kafka's errors{did_you_mean(text, ERRORS)}; write its name, e.g. CONCURRENT_TRANSACTIONS"
+    )
+
+
+ErrorName = Annotated[str, BeforeValidator(_error), WithJsonSchema({"type": "string", "enum": sorted(ERRORS)})]
+AnsweredApi = Literal[
+    "Produce",
+    "EndTxn",
+    "AddPartitionsToTxn",
+    "TxnOffsetCommit",
+    "FindCoordinator",
+    "InitProducerId",
+    "Fetch",
+    "Metadata",
+    "Heartbeat",
+]
+
+
+class AnswerError(RequestsFault):
+    """The next requests of one kind are answered with an error code in the broker's place, which never sees them.
+
+    ``times`` says how many; ``for`` is how long the fault waits for them to come.
+    """
+
+    provokes = "the client's own handling of a retriable, abortable or fatal error (KIP-98, KIP-360, KIP-1050)"
+    proved_by = "the proxy names each request that it answered, with the code"
+    kind: Literal["answer_error"]
+    request: AnsweredApi
+    error: ErrorName
+    times: Annotated[int, Field(strict=True, ge=1, le=1000)] = 1
+
+    def describe(self) -> str:
+        times = "once" if self.times == 1 else f"{self.times} times"
+        return f"answer_error {self.error} to {self.request} on {self.link}, {times}, within {self.lasts.removeprefix('for ')}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        rule = Rule(
+            self.request,
+            "request",
+            [link.name for link in links],
+            action="answer",
+            times=self.times,
+            error_code=ERRORS[self.error],
+        )
+        return AnsweredRequests(target, self.for_s, context.system.rules, self.name, rule, self.error)
+
+
+@dataclass(slots=True)
+class AnsweredRequests(Injection):
+    """Requests that were answered with an error code."""
+
+    rules: RuleBook
+    name: str
+    rule: Rule
+    error: str
+    armed: bool = False
+
+    def inject(self) -> None:
+        """Answer from now on."""
+        self.name = self.rules.arm(self.name, self.rule)
+        self.armed = True
+
+    def proof(self) -> Proof:
+        """So many requests were answered by the proxy, with this code."""
+        facts: dict[str, Any] = {"error": self.error, "error_code": self.rule.error_code}
+        try:
+            clock.wait_until(
+                lambda: len(self._answered()) >= self.rule.times,
+                within_s=self.hold_s,
+                reason=f"{self.rule.times} {self.rule.api} to answer with {self.error}",
+                every_s=0.02,
+            )
+        except DeadlineError as error:
+            facts["problem"] = str(error)
+        answered = self._answered()
+        facts["answered"] = [trip.facts for trip in answered]
+        return Proof(len(answered) == self.rule.times, facts)
+
+    def heal(self) -> None:
+        """Answer no more: what comes now reaches the broker."""
+        if self.armed:
+            self.rules.disarm(self.name)
+        self.armed = False
+
+    def _answered(self) -> list[Trip]:
+        return [
+            trip
+            for trip in self.rules.trips(self.name)
+            if trip.outcome == _ANSWERED and trip.error_code == self.rule.error_code
+        ]

@@ -1,0 +1,47 @@
+"""What can be done to a system, and to a pipeline: a fault is possible where all that it needs is to be had.
+
+Each runtime states what its systems allow, the external one by what its file declares (`chaos.external.declaration`), and each
+declared pipeline what it has. Whether a fault is possible is one comparison: ``fault.needs <= allowed``.
+"""
+
+from enum import StrEnum
+
+
+class Capability(StrEnum):
+    """One thing that a fault may need; the value completes the sentence "this needs …"."""
+
+    # of the system
+    KILL_BROKERS = "a way to kill brokers"
+    PAUSE_BROKERS = "a way to pause brokers"
+    BROKER_PROCESSES = "the processes of the brokers"
+    BROKER_DISKS = "the disks of the brokers"
+    BROKER_CONTAINERS = "brokers in containers"
+    CLUSTER_STATE = "a cluster whose leaders, groups and topics may be changed"
+    LINKS = "a proxy on the link"
+    ALL_LINKS = "a proxy on every link between brokers"
+    PLAIN_CONNECTIONS = "connections without TLS"
+    EXECUTOR_PROCESSES = "the processes of the executors"
+    PYTHON_PROCESSES = "the Python processes of the executors"
+    SPARK_DAEMONS = "the processes of Spark's master and workers"
+    # of the pipeline
+    PIPELINE = "a pipeline beside the loader"
+    CONSUMER_GROUP = "a pipeline that keeps its position in a consumer group"
+    SPARK = "a pipeline that runs on Spark"
+    CHECKPOINT = "a pipeline that has a checkpoint"
+    PYTHON_WORKERS = "a sink that runs in Python workers"
+    COMMITTING_TASKS = "a sink whose tasks commit"
+
+
+OF_PIPELINES = frozenset(
+    {
+        Capability.PIPELINE,
+        Capability.CONSUMER_GROUP,
+        Capability.SPARK,
+        Capability.CHECKPOINT,
+        Capability.PYTHON_WORKERS,
+        Capability.COMMITTING_TASKS,
+    }
+)
+OF_SYSTEMS = frozenset(Capability) - OF_PIPELINES
+LOCAL = OF_SYSTEMS - {Capability.BROKER_CONTAINERS}
+CONTAINERS = OF_SYSTEMS
