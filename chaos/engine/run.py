@@ -56,7 +56,7 @@ def execute(
     stop = Flag()
     processes = RunProcesses(system.runtime, history, plan.folder)
     positions = phases.positions_of(plan, system)
-    nemesis = Nemesis(plan.schedule, _aim(plan, system, history, processes, positions), history, stop)
+    nemesis = Nemesis(plan.schedule, _fault_context(plan, system, history, processes, positions), history, stop)
     phase, tolerated = partial(_phase, history), partial(_tolerated, history)
     flowing_since_s = 0.0
     with _cleaned_up(plan, system.kafka, processes):
@@ -84,11 +84,11 @@ def execute(
         judge(spark(), plan.scenario, plan.folder)
 
 
-def _aim(
+def _fault_context(
     plan: RunPlan, system: System, history: History, processes: RunProcesses, positions: phases.Positions | None
 ) -> FaultContext:
     """What the faults of this run are aimed at."""
-    aimed_at = FaultContext(
+    context = FaultContext(
         system,
         {"datasource": plan.topics.source, "datasink": plan.topics.sink},
         plan.transactional_ids,
@@ -99,7 +99,7 @@ def _aim(
         readable=partial(phases.readable, system.kafka, plan.output),
         checkpoint=plan.folder / CHECKPOINT if plan.scenario.pipeline.kind == "spark_square" else None,
     )
-    return replace(aimed_at, positions=positions) if positions else aimed_at
+    return replace(context, positions=positions) if positions else context
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History) -> Sampler:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from chaos.common.errors import InconclusiveError
+from chaos.common.events import ProcessSaid
 from chaos.common.history import History
 from chaos.engine.processes import ManagedProcess, RunProcesses
 from chaos.runtime.base import ProcessSpec
@@ -71,8 +72,10 @@ def test_messages_are_copied_to_the_history(pipeline, history):
     pipeline.process.write(b'ch", "records": 8}\n')
     assert pipeline.listen() == [{"event": "batch", "records": 8}]
 
-    said = [(event.value.process, event.value.f, event.value.to_json()) for event in history.events()]
-    assert said == [("pipeline", "batch", {"records": 7}), ("pipeline", "batch", {"records": 8})]
+    assert [event.value for event in history.events()] == [
+        ProcessSaid(who="pipeline", event="batch", content={"records": 7}),
+        ProcessSaid(who="pipeline", event="batch", content={"records": 8}),
+    ]
 
 
 @pytest.mark.parametrize(
