@@ -20,8 +20,8 @@ from chaos.cluster import addresses
 from chaos.cluster.addresses import Addresses
 from chaos.cluster.system import Place, System, of_our_own
 from chaos.common import clock, files, warden
-from chaos.common.events import RunFailed
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, RuntimeUnavailableError, ViolationError
+from chaos.common.events import RunFailed
 from chaos.common.history import Event, History, load
 from chaos.engine.run import Run, Session
 from chaos.external import discovery as external_system
