@@ -27,7 +27,8 @@ from audit_planted import LAYOUTS, PARTITIONS, plant
 from audit_ways import SINK, SOURCE, work
 from pyspark.sql import SparkSession
 
-from chaos.engine.session import Harness
+from chaos.engine.environment import Environment
+from chaos.engine.session import Session
 from chaos.install import artifacts
 from chaos.judging import spark_session
 from chaos.scenario.model import SystemSpec
@@ -53,20 +54,20 @@ def main() -> None:
         work(words.worker, Path(words.folder), words.bootstrap)
         return
     with ExitStack() as stack:
-        harness = stack.enter_context(_system()) if words.kafka else None
-        bootstrap = harness.system(SystemSpec()).kafka.bootstrap if harness else ""
+        session = stack.enter_context(_system()) if words.kafka else None
+        bootstrap = session.system(SystemSpec()).kafka.bootstrap if session else ""
         for records in words.records.split(","):
             for layout in words.layouts.split(","):
                 for state in words.states.split(","):
-                    _one(words, int(float(records)), layout, state, bootstrap, harness)
+                    _one(words, int(float(records)), layout, state, bootstrap, session)
 
 
-def _one(words: argparse.Namespace, records: int, layout: str, state: str, bootstrap: str, harness: Harness | None) -> None:
+def _one(words: argparse.Namespace, records: int, layout: str, state: str, bootstrap: str, session: Session | None) -> None:
     folder = Path(tempfile.mkdtemp(prefix="audit-", dir=words.folder or None))
     try:
         truth = plant(folder, records, layout, dirty=state == "dirty")
-        if harness is not None:
-            _fill(harness, folder, bootstrap)
+        if session is not None:
+            _fill(session, folder, bootstrap)
         ways = (words.ways or (_FROM_KAFKA if bootstrap else _WAYS)).split(",")
         _print(f"{records:.0e} {layout} {state}", _measure(ways, folder, bootstrap, words.rounds), truth, 2 * records)
     finally:
@@ -132,18 +133,18 @@ def _peak_mb(pid: int) -> float:
 
 
 @contextmanager
-def _system() -> Iterator[Harness]:
+def _system() -> Iterator[Session]:
     with tempfile.TemporaryDirectory() as runs:
-        harness = Harness(Path(runs), 0, lambda line: print(line, file=sys.stderr))
+        session = Session(Environment(Path(runs), lambda line: print(line, file=sys.stderr)), 0)
         try:
-            yield harness
+            yield session
         finally:
-            harness.close()
+            session.close()
 
 
-def _fill(harness: Harness, folder: Path, bootstrap: str) -> None:
+def _fill(session: Session, folder: Path, bootstrap: str) -> None:
     """Both topics anew, each record in its partition, in the order of its offsets."""
-    kafka = harness.system(SystemSpec()).kafka
+    kafka = session.system(SystemSpec()).kafka
     kafka.delete([SOURCE, SINK])
     kafka.create([SOURCE, SINK], PARTITIONS)
     with spark_session.of_audit("local[2]", artifacts.ensure(print).connector_jars) as spark:

@@ -5,7 +5,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from chaos.judging import spark_session
 from chaos.judging.verdict import EXIT_CODES
 from chaos.report.formatting import number, seconds
 from verifiers.base import Finding, Verdict
-from verifiers.single_scan.groups import Limits
 
 IDENTITIES = "dense-key, key or header:NAME"
 _WRONG_USAGE = 2
@@ -41,8 +40,16 @@ Echo = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """The command's options as they were given; an empty text for one that was not."""
+class Request:
+    """What is to be audited, and how: the options of the command; an empty text for one that was not given.
+
+    Attributes:
+        landed: folder or URL of the logs; else they are topics.
+        model: as `audit_identity.model` reads it.
+        identity: one of `IDENTITIES`.
+        master: Spark's.
+        landing: folder or URL where topics are landed and left; else they are landed in a temporary one.
+    """
 
     landed: str
     bootstrap: str
@@ -53,30 +60,12 @@ class Options:
     identity: str
     master: str
     landing: str
-    report: Path
 
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What is to be audited, and how.
-
-    Attributes:
-        landed: folder or URL of the logs, None where they are topics.
-        topics: None where they were landed.
-        model: as `audit_identity.model` reads it.
-        identity: one of `IDENTITIES`.
-        master: Spark's.
-        landing: folder or URL where topics are landed and left; empty for a temporary one.
-        limits: of the algorithm.
-    """
-
-    landed: str | None
-    topics: Topics | None
-    model: str
-    identity: str
-    master: str = "local[*]"
-    landing: str = ""
-    limits: Limits = field(default_factory=Limits)
+    @property
+    def topics(self) -> Topics | None:
+        """None where they were landed."""
+        header = self.identity.removeprefix("header:") if self.identity.startswith("header:") else ""
+        return None if self.landed else Topics(self.bootstrap, self.source, self.sink, self.group, header)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +89,24 @@ class Audit:
         return max((one.verdict for one in self.findings), default=Verdict.UNKNOWN)
 
 
-def main(options: Options, echo: Echo) -> int:
+def main(request: Request, report: Path, echo: Echo) -> int:
     """Audit, show what was found and write the report.
 
     Returns:
         The exit code: 0 valid, 1 invalid, 2 wrong usage or a report that cannot be written (there is none then), 3 unknown.
     """
     try:
-        done = run(request(options), echo)
+        check(request, report)
+        done = run(request, echo)
     except AuditUsageError as error:
         echo(f"chaos audit: {error}")
         return _WRONG_USAGE
     console = Console()  # shown first: what an hour's work came to is not lost with the report
     console.print(table(done, console.width), crop=False, soft_wrap=True)
     try:
-        write(options.report, done)
+        write(report, done)
     except OSError as error:
-        echo(f"chaos audit: --json {options.report}: cannot be written: {error.strerror}")
+        echo(f"chaos audit: --json {report}: cannot be written: {error.strerror}")
         return _WRONG_USAGE
     return EXIT_CODES[done.verdict]
 
@@ -124,34 +114,26 @@ def main(options: Options, echo: Echo) -> int:
 # what is asked -------------------------------------------------------------------------------------------------------------
 
 
-def request(options: Options) -> Request:
-    """What is asked for.
-
-    Raises:
-        AuditUsageError: too much or too little was given.
-    """
-    if not options.report.resolve().parent.is_dir():
-        raise AuditUsageError(f"--json {options.report}: its folder is not there")
-    if options.report.is_dir():
-        raise AuditUsageError(f"--json {options.report}: is a folder; a file is needed")
-    asked = {"--bootstrap": options.bootstrap, "--source": options.source, "--sink": options.sink}
-    beyond = {"--group": options.group, "--landing": options.landing}
-    given = [name for name, value in (asked | beyond).items() if value]
-    missing = [name for name, value in asked.items() if not value]
-    if options.landed and given:
+def check(request: Request, report: Path) -> None:
+    """Raise AuditUsageError where too much or too little was given, or where the report cannot be put."""
+    if not report.resolve().parent.is_dir():
+        raise AuditUsageError(f"--json {report}: its folder is not there")
+    if report.is_dir():
+        raise AuditUsageError(f"--json {report}: is a folder; a file is needed")
+    needed = {"--bootstrap": request.bootstrap, "--source": request.source, "--sink": request.sink}
+    given = [name for name, value in (needed | {"--group": request.group, "--landing": request.landing}).items() if value]
+    missing = [name for name, value in needed.items() if not value]
+    if request.landed and given:
         raise AuditUsageError(f"--landed and {', '.join(given)}: either folders or topics")
-    if not options.landed and missing:
+    if not request.landed and missing:
         raise AuditUsageError(f"missing: {', '.join(missing)}; or --landed for folders")
-    header = options.identity.removeprefix("header:") if options.identity.startswith("header:") else ""
-    topics = None if options.landed else Topics(options.bootstrap, options.source, options.sink, options.group, header)
-    return Request(options.landed or None, topics, options.model, options.identity, options.master, options.landing)
 
 
 def _identity(request: Request) -> Callable[[Logs, Model], Asked]:
     if request.identity == "dense-key":
         return audit_identity.dense
     header = request.identity.startswith("header:")
-    if header and request.topics is None:
+    if header and request.landed:
         raise AuditUsageError("--identity header:NAME needs topics: headers are not landed; land the header as the key")
     if header or request.identity == "key":
         return audit_identity.by_key
@@ -185,18 +167,18 @@ def run(request: Request, echo: Echo) -> Audit:
     Raises:
         AuditUsageError: the audit that is asked for is not possible; Spark was not started, or something needed is not there.
     """
-    demanded, identify = audit_identity.model(request.model), _identity(request)
+    demanded, identify, topics = audit_identity.model(request.model), _identity(request), request.topics
     began_s = clock.monotonic_s()
     try:
         _require_master(request.master)
-        fixed = audit_logs.fix(request.topics) if request.topics else None
-        jars = artifacts.ensure(echo).connector_jars if request.topics else ()
+        fixed = audit_logs.fix(topics) if topics else None
+        jars = artifacts.ensure(echo).connector_jars if topics else ()
         with spark_session.of_audit(request.master, jars) as spark, _folder(request) as folder:
             began_s = clock.monotonic_s()
-            if request.topics is not None and fixed is not None:
-                audit_logs.land(spark, request.topics, fixed, folder)
+            if topics and fixed:
+                audit_logs.land(spark, topics, fixed, folder)
             logs = audit_logs.landed(spark, folder, fixed)
-            findings = judge(logs, identify(logs, demanded), request.limits)
+            findings = judge(logs, identify(logs, demanded))
             return Audit(findings, logs.records, clock.monotonic_s() - began_s)
     except InconclusiveError as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
@@ -227,7 +209,7 @@ def write(path: Path, audit: Audit) -> None:
         "records_per_second": _rate(audit),
         "problem": audit.problem,
     }
-    files.put(path, json.dumps(report, indent=1))
+    files.write_atomically(path, json.dumps(report, indent=1))
 
 
 def _finding(finding: Finding) -> Mapping[str, Any]:

@@ -34,11 +34,12 @@ from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits
 
 _DEMANDING = frozenset({"gaps", "offsets", "values"})
 _NAMES_OTHERS = frozenset({"duplicate", "inversion"})  # the detail of a wrong value has what others wrote in it
+_DEFAULT = Limits()
 _IDS = re.compile(r"\bid \d+(?: and \d+)?")
 _MOVED = "the pipeline is at work: its positions moved while the ends were asked for, what it wrote meanwhile is called ahead"
 
 
-def judge(logs: Logs, asked: Asked, limits: Limits) -> tuple[Finding, ...]:
+def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding, ...]:
     """All findings.
 
     Raises:

@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.cluster.offsets import listed
+from chaos.cluster.kafka import listed
 from chaos.common.errors import ChaosError, InconclusiveError
 from chaos.judging import landing
 from pipelines import kafka

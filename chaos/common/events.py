@@ -8,6 +8,7 @@ in brackets is not always there, and … stands for keys that are not fixed.
     runner     invoke  phase     PhaseBegan         phase
     runner     ok      phase     PhaseEnded         phase
     runner     fail    phase     PhaseFailed        phase, error
+    runner     fail    run       RunFailed          error
     nemesis    invoke  a step    FaultStepBegan     fault, [when], [kind], [draw]
     nemesis    fail    a step    FaultFailed        fault, error
     nemesis    ok      approach  FaultApproached    fault
@@ -85,6 +86,13 @@ class PhaseFailed(EventValue):
     PLACE = "runner", "fail", "phase"
     phase: str
     error: str = ""
+
+
+class RunFailed(EventValue):
+    """Something has ended the run early, in a phase or between two of them."""
+
+    PLACE = "runner", "fail", "run"
+    error: str
 
 
 class FaultEvent(EventValue):
@@ -286,6 +294,7 @@ TYPES: tuple[type[EventValue], ...] = (
     PhaseBegan,
     PhaseEnded,
     PhaseFailed,
+    RunFailed,
     FaultStepBegan,
     FaultFailed,
     FaultApproached,

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from chaos.cluster.kafka import Kafka
 from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread
 from chaos.common.history import History
-from chaos.common.polling import Watcher
+from chaos.common.polling import Poller
 from chaos.judging import landing
 from verifiers.base import Bounds, Finding, Verdict
 from verifiers.single_scan.stream import Stream, TooScatteredError
@@ -25,7 +25,7 @@ _ENDS_WITHIN_S = 60.0
 _UNREAD = (KafkaException, Py4JError, PySparkException)
 
 
-class EarlyAudit(Watcher):
+class EarlyAudit(Poller):
     """Records `EarlyAlarm` whenever a count has grown; `EarlyPartUnread` and `EarlyAuditEnded` where it cannot look."""
 
     def __init__(

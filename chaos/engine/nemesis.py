@@ -1,10 +1,10 @@
-"""Who breaks it: each step of the schedule in a thread of its own, trigger -> inject -> prove -> hold -> heal.
+"""The nemesis injects faults: each step of the schedule in a thread of its own, trigger -> inject -> prove -> hold -> heal.
 
-A trigger on a request holds that frame on the wire; it is let go as soon as the fault is in force, or by the fault itself.
+A trigger on a request holds that request on the wire. It is let go as soon as the fault is in force, or by the fault itself.
 
-Whatever happens, `heal_all` undoes every injection, last in first out; it is called in a ``finally``. One of the two places
-with a broad ``except``: an error of a fault becomes an event of the history and makes the run UNKNOWN; it must not keep the
-next fault from being healed.
+`heal_all` undoes every injection, last in first out; the run calls it whatever has happened. This module is one of the two
+places with a broad ``except``: an error of a fault becomes an event of the history and makes the run UNKNOWN, and it must not
+keep the next fault from being healed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -54,13 +54,13 @@ class _InForce:
 
 
 class Nemesis:
-    """Carries out one schedule."""
+    """Carries out the schedule of one run."""
 
     def __init__(self, schedule: Schedule, context: FaultContext, history: History, stop: Flag) -> None:
-        """Prepare; nothing happens before `run`.
+        """Nothing happens before `approach` and `run`.
 
         Args:
-            stop: set by whoever ends the run early; triggers and holds end at once.
+            stop: set when the run ends early; triggers and holds end at once then.
         """
         self._schedule = schedule
         self._context = context
@@ -76,9 +76,9 @@ class Nemesis:
         self._threads: list[Thread] = []
 
     def approach(self) -> None:
-        """Begin with what would be too slow at the moment of injection; the trigger of a fault does not wait for it.
+        """Begin in the background with what would be too slow at the moment of injection. No trigger waits for it.
 
-        Called once the pipeline runs: an approach takes seconds, in which the requests that a trigger counts would pass.
+        To be called as soon as the pipeline runs: an approach takes seconds, in which the requests that a trigger counts pass.
         """
         if any(_has_approach(step.fault) for step in self._schedule.steps):
             with signals.deferred():  # `heal_all` can join a thread only if it was started
@@ -86,10 +86,10 @@ class Nemesis:
                 self._approaching[0].start()
 
     def run(self, watch: Watch, check: Callable[[], None]) -> None:
-        """Return when every step has run its course.
+        """Carry out all steps, and return when the last one has ended.
 
         Args:
-            check: called several times a second in this thread; what it raises ends the run.
+            check: called several times a second in this thread; what it raises is raised here.
         """
         with signals.deferred():
             self._threads = [
@@ -102,7 +102,7 @@ class Nemesis:
             alive[0].join(_JOIN_S)
 
     def heal_all(self) -> None:
-        """Heal what is still in force. From now on nothing can be injected any more."""
+        """Heal what is still in force. From then on nothing can be injected."""
         with self._lock:
             self._stop.set()
             names = list(self._in_force)
@@ -131,7 +131,7 @@ class Nemesis:
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
-        """One of those that may be in force at once; when the run is stopped meanwhile, nothing is injected anyhow."""
+        """Wait until there are fewer faults in force than may be at once. A run that is stopped meanwhile injects nothing."""
         taken = False
         while self._slots is not None and not taken and not self._stop.is_set():
             taken = self._slots.acquire(timeout=_JOIN_S)
@@ -142,9 +142,10 @@ class Nemesis:
                 self._slots.release()
 
     def _goes_on(self, step: Step, watch: Watch) -> bool:
-        """One at a time: the output has grown since the last heal. What stands still has nothing that could be broken.
+        """Whether the fault is to be injected, where the number of faults at once is limited.
 
-        A fault by chance whose turn comes when all of the workload is through is spared.
+        The output must have grown since the last heal: a fault in a pipeline that stands still proves nothing. A random fault
+        is spared when its turn comes after all of the workload has passed.
         """
         if self._slots is None:
             return True
@@ -213,7 +214,7 @@ class Nemesis:
         return FaultProved(fault=name, effective=proof.effective, proof=proof.facts)
 
     def _release(self, name: str) -> None:
-        """End the hold of those that were to last until this one was proved."""
+        """End the hold of the faults that last until this one is proved."""
         for step in self._schedule.steps:
             if getattr(step.fault, "until", None) == name:
                 self._released[step.name].set()
@@ -225,7 +226,7 @@ class Nemesis:
             clock.pause(max(0.0, left_s), self._released[name])
 
     def _heal(self, name: str) -> None:
-        """Once for each injection, whoever comes first: its own thread or `heal_all`."""
+        """Heal an injection once: its own thread and `heal_all` may both come here."""
         with self._lock:
             in_force = self._in_force.pop(name, None)
         if in_force is not None:
@@ -239,7 +240,7 @@ class Nemesis:
             self._do("release", name, lambda: _removed(name, snare))
 
     def _do(self, step: FaultStep, name: str, action: Callable[[], EventValue], **value: Any) -> bool:
-        """Do one thing of one fault, and write down that it began and how it ended."""
+        """Do one thing with one fault, and record that it began and how it ended; whether it did not fail."""
         self._history.record(FaultStepBegan(step=step, fault=name, **value))
         try:
             outcome = action()
@@ -260,7 +261,10 @@ def _approached(step: Step, context: FaultContext) -> FaultApproached:
 
 
 def _let_go_of(snare: Snare | None, fault: FaultBase) -> Mapping[str, Any]:
-    """Let the frame go that was held for a fault of another kind; how long after the trip the fault was in force."""
+    """Let a request go that was held until its fault is in force, unless the fault is about the request itself.
+
+    Returns how long after the request came the fault was in force.
+    """
     trip = snare.trip() if snare else None
     if snare is None or trip is None:
         return {}

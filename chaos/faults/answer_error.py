@@ -5,14 +5,13 @@ end after a fatal one. The toxic writes the answer in the version that the clien
 and keeps the order of answers on the connection.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any, Literal
 
-from kafka.errors import kafka_errors
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from chaos.cluster.protocol import ERROR_CODES
 from chaos.cluster.rules import Rule, Trip
 from chaos.faults.base import FaultContext, Injection, Proof, RequestsFault, unmet
 from chaos.faults.requests import RuleInjection
@@ -20,27 +19,16 @@ from chaos.faults.targets import resolve_links
 from chaos.grammar.base import did_you_mean, shown
 
 _ANSWERED = "answered"
-_RENAMED = {
-    "UNKNOWN_SERVER_ERROR": -1,
-    "NOT_LEADER_OR_FOLLOWER": 6,
-    "INVALID_TOPIC_EXCEPTION": 17,
-}  # older names in the library
-ERRORS: Mapping[str, int] = {
-    **{error.message: code for code, error in kafka_errors.items() if error.message and code > 0},
-    **_RENAMED,
-}
-"""Kafka's name of an error (https://kafka.apache.org/protocol#protocol_error_codes) -> its code."""
 
 
 def _error(text: Any) -> str:
-    if isinstance(text, str) and text in ERRORS:
+    if isinstance(text, str) and text in ERROR_CODES:
         return text
-    raise ValueError(
-        f"{shown(text)} is not one of Kafka's errors{did_you_mean(text, ERRORS)}; write its name, e.g. CONCURRENT_TRANSACTIONS"
-    )
+    hint = did_you_mean(text, ERROR_CODES)
+    raise ValueError(f"{shown(text)} is not one of Kafka's errors{hint}; write its name, e.g. CONCURRENT_TRANSACTIONS")
 
 
-ErrorName = Annotated[str, BeforeValidator(_error), WithJsonSchema({"type": "string", "enum": sorted(ERRORS)})]
+ErrorName = Annotated[str, BeforeValidator(_error), WithJsonSchema({"type": "string", "enum": sorted(ERROR_CODES)})]
 AnsweredApi = Literal[
     "Produce",
     "EndTxn",
@@ -73,7 +61,7 @@ class AnswerError(RequestsFault):
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         links, target = resolve_links(self.link, context, rng)
-        names, code = [link.name for link in links], ERRORS[self.error]
+        names, code = [link.name for link in links], ERROR_CODES[self.error]
         rule = Rule(self.request, "request", names, action="answer", times=self.times, error_code=code)
         return AnsweredRequests(target, self.for_s, context.system.rules, self.name, rule, error=self.error)
 

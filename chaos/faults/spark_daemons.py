@@ -8,8 +8,7 @@ from typing import Any, Literal
 import requests
 from pydantic import Field
 
-from chaos.cluster.spark import Executor
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import Executor, SparkApp
 from chaos.common import clock
 from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, unmet
 from chaos.faults.broker_processes import SIGKILLED, exit_codes

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import psutil
 import requests
 
-from chaos.cluster.spark import Executor
-from chaos.cluster.spark_rest import ExecutorState, SparkApp
+from chaos.cluster.spark import Executor, ExecutorState, SparkApp
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import FaultBase, FaultContext, Injection, Proof, TimedFault, unmet

@@ -8,9 +8,8 @@ from typing import Any, Literal
 import psutil
 from confluent_kafka import KafkaException
 
-from chaos.cluster.sockets import remote_ports
-from chaos.cluster.spark import Executor, lives
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.addresses import remote_ports
+from chaos.cluster.spark import Executor, SparkApp, lives
 from chaos.common import clock
 from chaos.faults.base import FaultContext, Injection, Proof, TimedFault, unmet
 from chaos.faults.spark_executors import NO_ANSWER, ExecutorFault, ExecutorInjection, pids, resolve_working, running

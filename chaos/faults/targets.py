@@ -84,9 +84,9 @@ def _holder(role: str, partition: int, context: FaultContext) -> int:
         case "controller":
             return kafka.controller()
         case "group_coordinator":
-            return kafka.group_coordinator(context.group)
+            return kafka.leader(*kafka.group_partition(context.group))
         case "transaction_coordinator":
-            return kafka.transaction_coordinator(_transactional_id(context, partition))
+            return kafka.leader(*kafka.transaction_partition(_transactional_id(context, partition)))
         case _:
             return _end_of_held_request(role, context)
 

@@ -77,7 +77,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         events = tuple(load(folder / "history.jsonl"))
         progress = liveness.check(events, scenario.recovery_slo_s, scenario.workload.records, subjects[-1])
         findings = (*findings, progress)
-    files.put(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
+    files.write_atomically(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
     return findings
 
 

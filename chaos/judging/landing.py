@@ -15,8 +15,8 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from chaos.cluster import batches
-from pipelines.options import for_spark
+from chaos.cluster import protocol
+from pipelines.kafka import for_spark
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence
 
@@ -163,7 +163,7 @@ def _schema(columns: Mapping[str, str]) -> str:
 
 
 def _batches(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:
-    found = batches.read(bootstrap, topic, {partition: (ends.low, ends.hw) for partition, ends in bounds.items()})
+    found = protocol.read_batches(bootstrap, topic, {partition: (ends.low, ends.hw) for partition, ends in bounds.items()})
     return spark.createDataFrame(list(found), _schema(evidence.BATCHES))
 
 

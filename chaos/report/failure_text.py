@@ -158,7 +158,9 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
 
 def _extent(finding: Finding) -> str:
     if finding.verifier == _OF_THE_RUN:
-        return f"too slow, or never, after {number(finding.count)} faults; the output grew {number(finding.checked)} times"
+        return (
+            f"too slow, or none, after {number(finding.count)} of the faults; the output grew {number(finding.checked)} times"
+        )
     return f"{number(finding.count)} of {number(finding.checked)} records"
 
 

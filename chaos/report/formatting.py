@@ -81,6 +81,8 @@ def phrases(report: Report) -> Iterable[str]:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, Mapping | list | tuple) and not value:
+        return "none"
     if isinstance(value, Mapping):
         return " ".join(f"{key} {_plain(inner)}" for key, inner in value.items())
     if isinstance(value, list | tuple):

@@ -96,4 +96,4 @@ class Report(Record):
 
     def write(self) -> None:
         """Put `report.json` into the run directory."""
-        files.put(self.run_dir / FILE, self.model_dump_json(indent=1))
+        files.write_atomically(self.run_dir / FILE, self.model_dump_json(indent=1))

@@ -202,7 +202,7 @@ def test_damaged_bounds(spark: SparkSession, tmp_path: Path, text: str) -> None:
 
 
 def test_rows_missing_beside_the_bounds(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
-    """The bounds say it is complete, but somebody took the rows away."""
+    """The bounds say it is complete, but the rows were taken away."""
     (tmp_path / "sink").mkdir()
     (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, "files"), encoding="utf-8")
 
@@ -264,7 +264,7 @@ def test_an_expected_column_is_missing(spark: SparkSession, tmp_path: Path, colu
 
 
 def test_a_column_of_another_type(spark: SparkSession, tmp_path: Path) -> None:
-    """Keys as Kafka gives them are bytes: they are to be cast by whoever lands them."""
+    """Keys as Kafka gives them are bytes: they must be cast before they are landed."""
     planted = clean().evidence(spark)
     raw = planted.observed.withColumn("key", planted.observed.key.cast("binary"))
 

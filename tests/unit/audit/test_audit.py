@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from chaos.audit import command, logs
 from chaos.audit import identity as audit_identity
-from chaos.audit.command import Audit, Options
+from chaos.audit.command import Audit, Request
 from chaos.audit.logs import AuditUsageError, Topics
 from chaos.cli import main
 from chaos.common.errors import InconclusiveError
@@ -18,7 +18,8 @@ from chaos.judging.verdict import EXIT_CODES
 from chaos.report.summary import as_text
 from verifiers.base import Example, Finding, Verdict
 
-LANDED = Options("logs", "", "", "", "", "square", "dense-key", "local[2]", "", Path("report.json"))
+REPORT = Path("report.json")
+LANDED = Request("logs", "", "", "", "", "square", "dense-key", "local[2]", "")
 TOPICS = replace(LANDED, landed="", bootstrap="127.0.0.1:9", source="in", sink="out")
 WRONG = Finding(
     "values",
@@ -33,26 +34,26 @@ RIGHT = Finding("gaps", "sink", Verdict.VALID, count=0, checked=9, counts={"lost
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("asked", "report", "message"),
     [
-        (replace(LANDED, bootstrap="h:1", group="g"), "--landed and --bootstrap, --group: either folders or topics"),
-        (replace(LANDED, landed=""), "missing: --bootstrap, --source, --sink; or --landed for folders"),
-        (replace(TOPICS, sink=""), "missing: --sink"),
-        (replace(LANDED, report=Path("nowhere/report.json")), "its folder is not there"),
+        (replace(LANDED, bootstrap="h:1", group="g"), REPORT, "--landed and --bootstrap, --group: either folders or topics"),
+        (replace(LANDED, landed=""), REPORT, "missing: --bootstrap, --source, --sink; or --landed for folders"),
+        (replace(TOPICS, sink=""), REPORT, "missing: --sink"),
+        (LANDED, Path("nowhere/report.json"), "its folder is not there"),
     ],
 )
-def test_too_much_or_too_little(options, message):
+def test_too_much_or_too_little(asked, report, message):
     """Either folders or topics, and of those all three; and a place for the report."""
     with pytest.raises(AuditUsageError, match=message):
-        command.request(options)
+        command.check(asked, report)
 
 
 def test_what_is_asked_for():
     """A header is read when the topics are landed; without a group none is asked."""
-    asked = command.request(replace(TOPICS, identity="header:trace", landing="s3a://there"))
+    asked = replace(TOPICS, identity="header:trace")
 
-    assert (asked.landed, asked.topics) == (None, Topics("127.0.0.1:9", "in", "out", "", "trace"))
-    assert (asked.landing, asked.master) == ("s3a://there", "local[2]")
+    assert asked.topics == Topics("127.0.0.1:9", "in", "out", "", "trace")
+    assert (TOPICS.topics, LANDED.topics) == (Topics("127.0.0.1:9", "in", "out", "", ""), None)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_a_master_that_answers(master):
 
 def test_a_master_that_does_not_answer():
     """The message comes before Spark is started, and before the logs are looked at."""
-    asked = replace(command.request(LANDED), master="spark://127.0.0.1:1,127.0.0.1:2")
+    asked = replace(LANDED, master="spark://127.0.0.1:1,127.0.0.1:2")
 
     done = command.run(asked, print)
 
@@ -90,7 +91,7 @@ def test_a_master_that_does_not_answer():
 def test_a_master_without_a_port(master):
     """The message says what is missing."""
     with pytest.raises(AuditUsageError, match=f"--spark-master {master}: spark://HOST:PORT is needed"):
-        command.run(replace(command.request(LANDED), master=master), print)
+        command.run(replace(LANDED, master=master), print)
 
 
 def test_a_master_whose_name_cannot_be_one():
@@ -103,7 +104,7 @@ def test_a_master_whose_name_cannot_be_one():
 def test_an_identity_that_cannot_be_had(identity):
     """Headers are not landed, so folders have none."""
     with pytest.raises(AuditUsageError, match=f"--identity {identity.partition(':')[0]}"):
-        command.run(command.request(replace(LANDED, identity=identity)), lambda _line: None)
+        command.run(replace(LANDED, identity=identity), lambda _line: None)
 
 
 @pytest.mark.parametrize(

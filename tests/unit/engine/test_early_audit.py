@@ -61,7 +61,7 @@ def heard(tmp_path, monkeypatch):
             audit = EarlyAudit(lambda: None, kafka, history, "sink-1", partitions=2, isolation=isolation)
             audit._stream = stream
             with audit:
-                clock.wait_until(lambda: not stream._found, within_s=5, reason="all parts to be looked at")
+                clock.wait_until(lambda: not stream._found, within_s=120, reason="all parts to be looked at")
             return [(event.value.f, event.value.to_json()) for event in history.events()]
 
     return hear

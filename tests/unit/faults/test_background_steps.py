@@ -16,14 +16,14 @@ def test_steps_that_are_done_say_so():
 
     steps.begin()
 
-    assert steps.unfinished(5) == {}
+    assert steps.unfinished(120) == {}
     assert steps.done()
     assert done == ["step"]
 
 
 def test_steps_that_are_healed_end_early():
     """A heal does not wait for the steps that are left."""
-    steps = BackgroundSteps(lambda stop: stop.wait(90))
+    steps = BackgroundSteps(lambda stop: stop.wait(600))
     steps.begin()
     assert steps.unfinished(0.05) == {"problem": "the steps of this fault were not done after 0.05 s"}
 
@@ -38,7 +38,7 @@ def test_what_a_step_waited_for_in_vain_is_a_fact_of_its_proof():
     steps = BackgroundSteps(raising(DeadlineError("no broker took over")))
     steps.begin()
 
-    assert steps.unfinished(5) == {"problem": "no broker took over"}
+    assert steps.unfinished(120) == {"problem": "no broker took over"}
     steps.end()
 
 
@@ -48,7 +48,7 @@ def test_any_other_error_of_a_step_is_raised():
     steps.begin()
 
     with pytest.raises(InjectionError, match="refused"):
-        steps.unfinished(5)
+        steps.unfinished(120)
     with pytest.raises(InjectionError, match="refused"):
         steps.done()
     steps.end()

@@ -128,7 +128,7 @@ def test_a_log_that_cannot_be_landed_ends_the_other(undone, monkeypatch):
         raise ValueError("the reason")
 
     def is_cancelled(_place):
-        assert cancelled.wait(10)
+        assert cancelled.wait(300)
         raise ValueError("cancelled")
 
     with pytest.raises(ValueError, match="the reason"):

@@ -52,7 +52,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
         saved(report, runs[name])
     results = folder / "allure-results"
     command = [sys.executable, "-m", "pytest", "-p", "no:chaos", "-p", "no:cacheprovider", "-q", f"--alluredir={results}"]
-    subprocess.run([*command, folder / "test_played.py"], cwd=folder, check=False, timeout=60, capture_output=True)
+    subprocess.run([*command, folder / "test_played.py"], cwd=folder, check=False, timeout=280, capture_output=True)
     return results
 
 
@@ -167,7 +167,7 @@ def test_without_allure_a_run_is_not_shown(tmp_path: Path) -> None:
         "[valid]",
     ]
 
-    ended = subprocess.run(command, cwd=tmp_path, check=False, timeout=60, capture_output=True, text=True)
+    ended = subprocess.run(command, cwd=tmp_path, check=False, timeout=280, capture_output=True, text=True)
 
     assert "1 passed" in ended.stdout
 
