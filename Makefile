@@ -1,15 +1,16 @@
-# Two commands matter: `make chaos` and `make test`. Each sets up everything it needs.
+# The two main commands are `make chaos` and `make test`. Each sets up everything it needs.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 RESULTS ?= allure-results
+TEST_PARTS := install lint types imports unit planted parts go integration
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image test install parts lint types imports unit planted integration go mutants report lock clean
+.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit planted integration go mutants report lock clean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
 
 chaos: install parts  ## break a real Kafka + Spark pipeline (the smoke scenarios), and judge it
 	$(BIN)/pytest -m "chaos and smoke" --alluredir=allure-results --clean-alluredir
@@ -17,17 +18,20 @@ chaos: install parts  ## break a real Kafka + Spark pipeline (the smoke scenario
 chaos-all: install parts  ## every scenario
 	$(BIN)/pytest -m chaos --alluredir=allure-results --clean-alluredir
 
-chaos-containers: install parts image  ## the smoke scenarios in containers, and the faults that only they allow (needs Docker)
+chaos-containers: install parts image  ## the smoke scenarios in containers, and the faults that need containers (needs Docker)
 	$(BIN)/chaos doctor --containers
 	$(BIN)/pytest -m "chaos and smoke" --chaos-runtime containers --alluredir=allure-results-containers --clean-alluredir
 	$(BIN)/pytest -m containers --chaos-runtime containers tests/integration
 
-image:  ## the image that containers are made of: on a public one, or with debootstrap where no registry can be reached
+image:  ## build the image of all containers: on a public image, or with debootstrap if no registry can be reached
 	@containers/make-image
 
-test: install lint types imports unit planted parts go integration  ## everything that checks this project itself
+test: $(TEST_PARTS)  ## everything that checks this project itself
 
-install: $(STAMP)  ## the Python environment, pinned by hash
+list-test:
+	@echo $(TEST_PARTS)
+
+install: $(STAMP)  ## set up the Python environment, pinned by hash
 
 $(STAMP): pyproject.toml requirements/build.lock requirements/requirements.lock
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and f"Python 3.11 or newer is needed, {sys.executable} is {v[0]}.{v[1]}: make PYTHON=/path/to/python3.11")'
@@ -38,7 +42,7 @@ $(STAMP): pyproject.toml requirements/build.lock requirements/requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-parts: install  ## Kafka's and Spark's jars, Toxiproxy, class archives: fetched once, checked by SHA-256
+parts: install  ## get Kafka's and Spark's jars, Toxiproxy and class archives: fetched once, checked by SHA-256
 	@$(BIN)/chaos parts
 
 lint: install  ## ruff
@@ -48,23 +52,23 @@ lint: install  ## ruff
 types: install  ## mypy, strict
 	$(BIN)/mypy
 
-imports: install  ## who may import whom (ARCHITECTURE.md)
+imports: install  ## which package may import which (ARCHITECTURE.md)
 	$(BIN)/lint-imports
 
-unit: install  ## no process is started
+unit: install  ## the unit tests: they start no Kafka and no Spark
 	$(BIN)/pytest tests/unit
 
-planted: install  ## every verifier must say INVALID to what is planted (Spark, no Kafka)
+planted: install  ## every verifier must find the anomalies that are planted (Spark, no Kafka)
 	$(BIN)/pytest tests/planted
 
-integration: install parts  ## each fault on the real system, and the mutants of the sink
+integration: install parts  ## every fault on the real system, and the mutants of the sink
 	$(BIN)/pytest -m "integration and not containers" tests/integration
 
 go: install  ## the Go tests of the Toxiproxy server
 	$(BIN)/chaos parts --go-test
 
 BUDGET ?= 0
-mutants: install  ## break the verifiers in every small way and see a planted test fail each time (hours; BUDGET=25 seconds each)
+mutants: install  ## change the verifiers in every small way and see a planted test fail each time (hours; BUDGET=25 seconds each)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/mutants.lock
 	$(BIN)/python tests/mutants.py --reach
 	$(BIN)/python tests/mutants.py --budget $(BUDGET) --shard 0/2 & $(BIN)/python tests/mutants.py --budget $(BUDGET) --shard 1/2; wait
@@ -74,11 +78,11 @@ report:  ## render the last Allure results, or RESULTS=allure-results-containers
 
 UV_LOCK := uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-lock: install  ## resolve requirements/*.lock anew
+lock: install  ## resolve requirements/*.lock again
 	$(BIN)/python -m pip install --quiet uv
 	for name in build go; do $(BIN)/$(UV_LOCK) requirements/$$name.in -o requirements/$$name.lock; done
 	$(BIN)/$(UV_LOCK) --group dev pyproject.toml -o requirements/requirements.lock
 	$(BIN)/$(UV_LOCK) requirements/mutants.in -o requirements/mutants.lock
 
-clean:  ## remove what runs left in this folder (the cache of parts stays)
+clean:  ## remove what runs left in this folder (the cache of parts is kept)
 	rm -rf runs mutants allure-results allure-results-containers allure-report .pytest_cache .mypy_cache .ruff_cache

@@ -1,12 +1,12 @@
-"""What an audit costs, beside a bare scan, the audit one would write first, and Python sets.
+"""What an audit costs, compared with a bare scan, the audit that one would write first, and Python sets.
 
     .venv/bin/python benchmarks/audit.py [--records 1e6] [--rounds 4] [--layouts identity,scattered] [--states clean,dirty]
                                          [--ways ours,scan,bare,shuffle,sets,floor] [--kafka] [--folder DIR]
 
-The ways (`audit_ways.py`) take turns within one run, so that a machine that becomes slower does so for all of them; each is a
-process of its own, so that its peak memory (VmHWM of it and of its JVM) is its own. The first turn of each warms it up and does
-not count. Times are medians, ratios medians of the turns' own; processor time is what a busy machine disturbs least. Records
-are those of both logs. ``!!`` is beside counts that are not what was planted (`audit_planted.py`).
+The ways (`audit_ways.py`) take turns within one run, so that a machine that becomes slower does so for all of them. Each is a
+process of its own, so that its peak memory (VmHWM of it and of its JVM) can be told. The first turn of each warms it up and
+does not count. Times are medians, ratios are medians of the ratios within a turn; processor time is what a busy machine
+disturbs least. Records are those of both logs. ``!!`` marks counts that are not what was planted (`audit_planted.py`).
 """
 
 import argparse
@@ -27,10 +27,10 @@ from audit_planted import LAYOUTS, PARTITIONS, plant
 from audit_ways import SINK, SOURCE, work
 from pyspark.sql import SparkSession
 
-from chaos.audit import audit
-from chaos.audit.audit import Request
-from chaos.audit.logs import Topics
-from chaos.engine.session import Harness
+from chaos.engine.environment import Environment
+from chaos.engine.session import Session
+from chaos.install import artifacts
+from chaos.judging import spark_session
 from chaos.scenario.model import SystemSpec
 
 _WAYS = "ours,scan,shuffle,sets"
@@ -54,20 +54,20 @@ def main() -> None:
         work(words.worker, Path(words.folder), words.bootstrap)
         return
     with ExitStack() as stack:
-        harness = stack.enter_context(_system()) if words.kafka else None
-        bootstrap = harness.system(SystemSpec()).kafka.bootstrap if harness else ""
+        session = stack.enter_context(_system()) if words.kafka else None
+        bootstrap = session.system(SystemSpec()).kafka.bootstrap if session else ""
         for records in words.records.split(","):
             for layout in words.layouts.split(","):
                 for state in words.states.split(","):
-                    _one(words, int(float(records)), layout, state, bootstrap, harness)
+                    _one(words, int(float(records)), layout, state, bootstrap, session)
 
 
-def _one(words: argparse.Namespace, records: int, layout: str, state: str, bootstrap: str, harness: Harness | None) -> None:
+def _one(words: argparse.Namespace, records: int, layout: str, state: str, bootstrap: str, session: Session | None) -> None:
     folder = Path(tempfile.mkdtemp(prefix="audit-", dir=words.folder or None))
     try:
         truth = plant(folder, records, layout, dirty=state == "dirty")
-        if harness is not None:
-            _fill(harness, folder, bootstrap)
+        if session is not None:
+            _fill(session, folder, bootstrap)
         ways = (words.ways or (_FROM_KAFKA if bootstrap else _WAYS)).split(",")
         _print(f"{records:.0e} {layout} {state}", _measure(ways, folder, bootstrap, words.rounds), truth, 2 * records)
     finally:
@@ -133,21 +133,21 @@ def _peak_mb(pid: int) -> float:
 
 
 @contextmanager
-def _system() -> Iterator[Harness]:
+def _system() -> Iterator[Session]:
     with tempfile.TemporaryDirectory() as runs:
-        harness = Harness(Path(runs), 0, lambda line: print(line, file=sys.stderr))
+        session = Session(Environment(Path(runs), lambda line: print(line, file=sys.stderr)), 0)
         try:
-            yield harness
+            yield session
         finally:
-            harness.close()
+            session.close()
 
 
-def _fill(harness: Harness, folder: Path, bootstrap: str) -> None:
+def _fill(session: Session, folder: Path, bootstrap: str) -> None:
     """Both topics anew, each record in its partition, in the order of its offsets."""
-    kafka = harness.system(SystemSpec()).kafka
+    kafka = session.system(SystemSpec()).kafka
     kafka.delete([SOURCE, SINK])
     kafka.create([SOURCE, SINK], PARTITIONS)
-    with audit.session(Request(None, Topics(bootstrap, SOURCE, SINK), "square", "dense-key", "local[2]"), print) as spark:
+    with spark_session.of_audit("local[2]", artifacts.ensure(print).connector_jars) as spark:
         for topic, log in ((SOURCE, "source"), (SINK, "sink")):
             _produce(spark, folder / log, topic, bootstrap)
 

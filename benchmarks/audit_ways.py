@@ -1,6 +1,6 @@
 """The ways that `audit.py` compares, each in a process of its own: it does its work once for each line it is sent.
 
-    ours      `chaos.audit.audit`: duplicates, gaps, ordering and values
+    ours      `chaos audit`: duplicates, gaps, ordering and values
     scan      Spark reads every column of both logs and adds them up: what no audit that reads them can beat
     bare      the same, as one would write it: Spark's and the consumer's defaults, not those of `ours`; from Kafka only
     shuffle   Spark as one would write it: groupBy for duplicates, anti-join for gaps, join for values, window and lag for order
@@ -23,12 +23,13 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from chaos.audit import audit, identity
+from chaos.audit import identity
 from chaos.audit import logs as audit_logs
-from chaos.audit.audit import Request
+from chaos.audit.judge import judge
 from chaos.audit.logs import Topics
 from chaos.common import clock
 from chaos.install import artifacts
+from chaos.judging import spark_session
 
 SOURCE, SINK = "bench-source", "bench-sink"
 Counts = Mapping[str, int]
@@ -38,14 +39,13 @@ _AT_ONCE = 100_000
 
 def work(way: str, folder: Path, bootstrap: str) -> None:
     """Answer each line on standard input with seconds and counts; the first time is for warming up."""
-    request = Request(str(folder), None, "square", "dense-key", "local[2]")
     topics = Topics(bootstrap, SOURCE, SINK) if bootstrap else None
     if way in {"sets", "floor"}:
         _answer(_sets_of_topics(bootstrap) if bootstrap and way == "sets" else _SPARKLESS[way](folder, bootstrap))
         return
-    asked = Request(None, topics, "square", "dense-key", "local[2]") if topics else request
-    with audit.session(asked, sys.stderr.write) as spark:
-        _answer(_SPARK[way](spark, asked, folder))
+    jars = artifacts.ensure(sys.stderr.write).connector_jars if topics else ()
+    with spark_session.of_audit("local[2]", jars) as spark:
+        _answer(_SPARK[way](spark, topics, folder))
 
 
 def _answer(job: Callable[[], Counts]) -> None:
@@ -56,44 +56,42 @@ def _answer(job: Callable[[], Counts]) -> None:
         sys.stdout.flush()
 
 
-def _logs(spark: SparkSession, asked: Request, folder: Path) -> tuple[DataFrame, DataFrame]:
-    if asked.topics is None:
+def _logs(spark: SparkSession, topics: Topics | None, folder: Path) -> tuple[DataFrame, DataFrame]:
+    if topics is None:
         return spark.read.parquet(f"{folder}/source"), spark.read.parquet(f"{folder}/sink")
-    fixed = audit_logs.fix(asked.topics)
-    topics = ((SOURCE, fixed.source), (SINK, fixed.sink))
-    source, sink = (audit_logs.read(spark, asked.topics, topic, ends) for topic, ends in topics)
-    return source, sink
+    fixed = audit_logs.fix(topics)
+    return audit_logs.read(spark, topics, SOURCE, fixed.source), audit_logs.read(spark, topics, SINK, fixed.sink)
 
 
-def _ours(spark: SparkSession, asked: Request, folder: Path) -> Callable[[], Counts]:
+def _ours(spark: SparkSession, topics: Topics | None, folder: Path) -> Callable[[], Counts]:
     def job() -> Counts:
         place, fixed = str(folder), None
-        if asked.topics is not None:
-            place, fixed = tempfile.mkdtemp(prefix="bench-"), audit_logs.fix(asked.topics)
-            audit_logs.land(spark, asked.topics, fixed, place)
+        if topics is not None:
+            place, fixed = tempfile.mkdtemp(prefix="bench-"), audit_logs.fix(topics)
+            audit_logs.land(spark, topics, fixed, place)
         logs = audit_logs.landed(spark, place, fixed)
-        findings, _ = audit.judge(logs, identity.dense(logs, identity.model(asked.model)), asked.limits)
-        if asked.topics is not None:
+        findings = judge(logs, identity.dense(logs, identity.model("square")))
+        if topics is not None:
             shutil.rmtree(place)
         return {finding.verifier: finding.count for finding in findings}
 
     return job
 
 
-def _scan(spark: SparkSession, asked: Request, folder: Path) -> Callable[[], Counts]:
+def _scan(spark: SparkSession, topics: Topics | None, folder: Path) -> Callable[[], Counts]:
     def job() -> Counts:
-        for log in _logs(spark, asked, folder):
+        for log in _logs(spark, topics, folder):
             log.selectExpr(*_COLUMNS).collect()
         return {}
 
     return job
 
 
-def _bare(spark: SparkSession, asked: Request, _folder: Path) -> Callable[[], Counts]:
-    if asked.topics is None:
+def _bare(spark: SparkSession, topics: Topics | None, _folder: Path) -> Callable[[], Counts]:
+    if topics is None:
         sys.exit("bare: from Kafka only")
     spark.conf.set("spark.sql.sources.useV1SourceList", "avro,csv,json,kafka,orc,parquet,text")  # Spark's default
-    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", asked.topics.bootstrap)
+    reader = spark.read.format("kafka").option("kafka.bootstrap.servers", topics.bootstrap)
     reader = reader.option("kafka.isolation.level", "read_committed")
 
     def job() -> Counts:
@@ -105,10 +103,10 @@ def _bare(spark: SparkSession, asked: Request, _folder: Path) -> Callable[[], Co
     return job
 
 
-def _shuffle(spark: SparkSession, asked: Request, folder: Path) -> Callable[[], Counts]:
+def _shuffle(spark: SparkSession, topics: Topics | None, folder: Path) -> Callable[[], Counts]:
     def job() -> Counts:
-        source, sink = _logs(spark, asked, folder)
-        model = identity.model(asked.model)
+        source, sink = _logs(spark, topics, folder)
+        model = identity.model("square")
         wanted = source.select(source["key"].cast("long").alias("id"), model(source["value"]).alias("wanted"))
         there = sink.selectExpr("partition", "offset", "CAST(key AS BIGINT) AS id", "value")
         twice = there.groupBy("id").count().selectExpr("coalesce(sum(count - 1), 0)").collect()[0][0]

@@ -1,6 +1,6 @@
 """What a pipeline under test is: a command to start, a model of what it must write, and where its progress is stored.
 
-Pipelines know neither the faults nor the verifiers, and carry no hook for either.
+Pipelines know neither the faults nor the verifiers, and have no hooks for either.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ class Topics:
     """The topics of one run, all with the same number of partitions.
 
     Attributes:
-        prefix: what both names begin with on a cluster that others use, as does whatever else a pipeline makes there.
+        prefix: what both names begin with on a cluster that others use, and all other names that a pipeline uses there.
     """
 
     source: str
@@ -27,16 +27,16 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where a client finds the system.
+    """Where a client finds the system, and how it connects.
 
     Attributes:
-        kafka: bootstrap servers of this client's own listener.
+        kafka: bootstrap servers, of the listener that belongs to this client.
         audit: bootstrap servers for questions about progress, not for the data path.
         spark_master: ``spark://host:port``.
         host: the address a driver binds to.
         java_options: for driver and executors.
         jars: Spark's Kafka connector, at the same path wherever a driver or an executor runs.
-        options: of librdkafka clients, TLS and SASL for example.
+        options: for librdkafka clients, TLS and SASL for example.
         java: the same for Java clients.
         spark_options: further settings of a Spark application.
     """
@@ -54,21 +54,21 @@ class Endpoints:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A process to start: its arguments, and what is added to its environment."""
+    """A process to start: its arguments, and variables that are added to its environment."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords may be in it
 
 
 class Pipeline(Protocol):
-    """One pipeline. Its process runs until it is told to stop, and says what it does in JSON lines."""
+    """One pipeline. Its process runs until it is told to stop, and reports what it does (`pipelines.messages`)."""
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        """The process; its files go into the folder."""
+        """The process to start; its files go into the folder."""
         ...
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
-        """What is done once, before the first start: the deployment."""
+        """The deployment: done once, before the first start."""
         ...
 
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
@@ -76,7 +76,7 @@ class Pipeline(Protocol):
         ...
 
     def expected(self, source: DataFrame) -> DataFrame:
-        """A pure model of what the sink must hold.
+        """A pure model of what the sink must contain.
 
         Args:
             source: partition int, offset long, key string, value string.

@@ -1,13 +1,74 @@
-"""A consumer group that holds a pipeline's positions: seeded once at deployment, asked from outside at any time."""
+"""What the pipelines share as clients of Kafka: client options, a consumer group's positions, and a call with a deadline.
 
-from collections.abc import Mapping
+Client options (TLS and SASL above all) are handed from process to process in the environment: every user of a machine can read
+command lines, and these options hold passwords.
+
+`Producer.send_offsets_to_transaction` takes a time limit and does not keep it: librdkafka 2.16 never compares the clock with
+the limit of a request to the group's coordinator (``creq_ts_timeout`` in rdkafka_coord.c; issues 5456 and 5511). When that
+broker is down, the request waits until some connection of this client changes its state, which may be never. See
+docs/findings/send-offsets-hangs.md. So the call is made with a deadline here.
+"""
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import closing
+from threading import Thread
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from pipelines.base import Endpoints, Topics
 
+_LIBRDKAFKA = "KAFKA_CLIENT_OPTIONS"
+_JAVA = "KAFKA_JAVA_CLIENT_OPTIONS"
+_SPARK = "SPARK_APPLICATION_OPTIONS"
 _WITHIN_S = 10.0
+_GRACE_S = 1.0
+_SEND_OFFSETS = "send_offsets_to_transaction"
+_RAISED = (KafkaException, RuntimeError, TypeError, ValueError)  # by confluent-kafka
+
+
+class HungError(RuntimeError):
+    """The call is still under way, in a thread that is not waited for any more; its producer must not be used again."""
+
+
+# client options ---------------------------------------------------------------------------------------------------------------
+
+
+def option_variables(endpoints: Endpoints) -> dict[str, str]:
+    """The environment of a process whose clients need options: JSON objects with text values; empty if there are none."""
+    given = {_LIBRDKAFKA: endpoints.options, _JAVA: endpoints.java, _SPARK: endpoints.spark_options}
+    return {name: json.dumps(dict(options)) for name, options in given.items() if options}
+
+
+def librdkafka_options() -> dict[str, str]:
+    """The options that this process was given for librdkafka clients."""
+    return _given(_LIBRDKAFKA)
+
+
+def java_options() -> dict[str, str]:
+    """The options that this process was given for Java clients."""
+    return _given(_JAVA)
+
+
+def spark_options() -> dict[str, str]:
+    """The settings that this process was given for its Spark application."""
+    return _given(_SPARK)
+
+
+def for_spark(options: Mapping[str, str]) -> dict[str, str]:
+    """Options of Java clients as options of Spark's Kafka source and sink."""
+    return {f"kafka.{name}": value for name, value in options.items()}
+
+
+def _given(variable: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads(os.environ.get(variable, "{}"))
+    return found
+
+
+# positions of a consumer group ------------------------------------------------------------------------------------------------
 
 
 def seed(endpoints: Endpoints, group: str, topics: Topics) -> None:
@@ -17,8 +78,8 @@ def seed(endpoints: Endpoints, group: str, topics: Topics) -> None:
         KafkaException: the group's coordinator did not answer.
     """
     start = [TopicPartition(topics.source, partition, 0) for partition in range(topics.partitions)]
-    with closing(_asker(endpoints, group)) as asker:
-        asker.commit(offsets=start, asynchronous=False)
+    with closing(_observer(endpoints, group)) as observer:
+        observer.commit(offsets=start, asynchronous=False)
 
 
 def positions(endpoints: Endpoints, group: str, topics: Topics) -> Mapping[int, int]:
@@ -28,15 +89,15 @@ def positions(endpoints: Endpoints, group: str, topics: Topics) -> Mapping[int, 
         KafkaException: the group's coordinator did not answer.
     """
     asked = [TopicPartition(topics.source, partition) for partition in range(topics.partitions)]
-    with closing(_asker(endpoints, group)) as asker:
-        return known(asker.committed(asked, timeout=_WITHIN_S))
+    with closing(_observer(endpoints, group)) as observer:
+        return known(observer.committed(asked, timeout=_WITHIN_S))
 
 
 def known(answered: list[TopicPartition]) -> Mapping[int, int]:
-    """What a group answered: partition -> position.
+    """The answer of a group: partition -> position.
 
     Raises:
-        KafkaException: it could not tell for one of them.
+        KafkaException: it has an error for one of them.
     """
     for one in answered:
         if one.error is not None:
@@ -44,8 +105,8 @@ def known(answered: list[TopicPartition]) -> Mapping[int, int]:
     return {one.partition: one.offset for one in answered if one.offset >= 0}
 
 
-def _asker(endpoints: Endpoints, group: str) -> Consumer:
-    """It never joins; read_committed has the broker wait for a commit underway (require_stable, KIP-447)."""
+def _observer(endpoints: Endpoints, group: str) -> Consumer:
+    """It never joins the group; read_committed makes the broker wait for a commit under way (require_stable, KIP-447)."""
     return Consumer(
         {
             **endpoints.options,
@@ -56,3 +117,39 @@ def _asker(endpoints: Endpoints, group: str) -> Consumer:
             "log_level": 0,
         }
     )
+
+
+# a call with a deadline -------------------------------------------------------------------------------------------------------
+
+
+def send_offsets(producer: Producer, offsets: list[TopicPartition], member: Any, limit_s: float) -> None:
+    """``producer.send_offsets_to_transaction(offsets, member, limit_s)``; errors as in `call_with_deadline`."""
+    call_with_deadline(limit_s, lambda limit_s: producer.send_offsets_to_transaction(offsets, member, limit_s), _SEND_OFFSETS)
+
+
+def call_with_deadline(limit_s: float, call: Callable[[float], object], name: str) -> None:
+    """Make a call in a thread of its own.
+
+    Args:
+        limit_s: the limit that is passed to the call; it is given up one second later.
+        name: the name of the call in the error.
+
+    Raises:
+        KafkaException: the call raised it; likewise RuntimeError, TypeError, ValueError.
+        HungError: it did not come back.
+    """
+    ended: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            call(limit_s)
+        except _RAISED as error:
+            ended.set_exception(error)
+        else:
+            ended.set_result(None)
+
+    Thread(target=run, name=name, daemon=True).start()
+    try:
+        ended.result(limit_s + _GRACE_S)
+    except TimeoutError:
+        raise HungError(f"{name} did not come back within {limit_s + _GRACE_S:g} s, its limit was {limit_s:g} s") from None

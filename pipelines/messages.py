@@ -1,11 +1,82 @@
-"""How a process of a pipeline speaks: one JSON object per line on standard output, ``{"event": …}``."""
+"""What a pipeline's process reports, one JSON object per line on standard output, ``{"event": …}``, and the pace it keeps.
+
+This is the one module of the pipelines that asks the time.
+"""
 
 import json
 import sys
+import time
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
+
+_EVERY_S = 0.25
+
+
+def monotonic_s() -> float:
+    """Seconds on a clock that never jumps; only differences mean something."""
+    return time.monotonic()  # noqa: TID251 - pipelines know nothing of chaos
+
+
+def due(records: int, rate_per_s: float, elapsed_s: float) -> int:
+    """How many of the records should have been sent by now; the first one is due at once."""
+    return min(records, int(elapsed_s * rate_per_s) + 1)
 
 
 def say(event: str, **value: Any) -> None:
-    """Say it now."""
+    """Write one event, and flush it."""
     sys.stdout.write(json.dumps({"event": event, **value}) + "\n")
     sys.stdout.flush()
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What was counted since the last line of one kind."""
+
+    said_s: float = float("-inf")
+    times: int = 0
+    records: int = 0
+    last: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def due(self) -> bool:
+        return monotonic_s() - self.said_s >= _EVERY_S
+
+    def say(self, event: str, worker: int) -> None:
+        say(event, worker=worker, times=self.times, records=self.records, **self.last)
+        self.said_s, self.times, self.records, self.last = monotonic_s(), 0, 0, {}
+
+
+class ThrottledEvents:
+    """Events of all threads of a process; at most four lines a second of one kind from one worker, later ones add up."""
+
+    def __init__(self) -> None:
+        """Nothing was written yet."""
+        self._lock = Lock()
+        self._pending: dict[tuple[str, int], _Pending] = {}
+
+    def say(self, event: str, **value: Any) -> None:
+        """Write an event at once: for what happens rarely."""
+        with self._lock:
+            say(event, **value)
+
+    def count(self, event: str, worker: int, records: int, **last: Any) -> None:
+        """Write an event now or later: ``times`` and ``records`` add up, mappings are merged, anything else is overwritten."""
+        with self._lock:
+            pending = self._pending.setdefault((event, worker), _Pending())
+            pending.times += 1
+            pending.records += records
+            pending.last = {name: _merged(pending.last.get(name), value) for name, value in last.items()}
+            if pending.due:
+                pending.say(event, worker)
+
+    def catch_up(self, *, at_once: bool = False) -> None:
+        """Write what was held back for long enough, or everything."""
+        with self._lock:
+            for (event, worker), pending in self._pending.items():
+                if pending.times and (at_once or pending.due):
+                    pending.say(event, worker)
+
+
+def _merged(before: Any, now: Any) -> Any:
+    return {**before, **now} if isinstance(before, dict) else now

@@ -21,6 +21,9 @@ type Delay struct {
 }
 
 const (
+	dayMs         = 24 * 60 * 60 * 1000
+	cleanupWithin = 5 * time.Second // as the stock server, which gives up after the same time
+
 	delayedBytes = 32 << 20         // on one connection; then no more is taken, as with a full TCP window
 	noProgress   = 2 * time.Second  // when it is removed: a receiver that takes nothing for so long is dead, or paused
 	lastFlush    = 30 * time.Second // for a receiver that takes nothing, once the sender has gone

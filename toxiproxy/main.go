@@ -17,6 +17,8 @@ import (
 	"github.com/Shopify/toxiproxy/v2/toxics"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"kafka-spark-chaos/toxiproxy/kafka"
 )
 
 func main() {
@@ -25,7 +27,7 @@ func main() {
 	anywhere := flag.Bool("allow-non-loopback", false, "listen on other addresses too, as inside a container's own network")
 	flag.Parse()
 	if !*anywhere && !isLoopback(*host) {
-		fail(fmt.Errorf("%s is no loopback address; -allow-non-loopback permits it", *host))
+		fail(fmt.Errorf("%s is not a loopback address; -allow-non-loopback permits it", *host))
 	}
 	if err := serve(net.JoinHostPort(*host, *port)); err != nil {
 		fail(err)
@@ -34,7 +36,7 @@ func main() {
 
 // registerToxics is where the toxics of this project are added to the stock ones.
 func registerToxics() {
-	toxics.Register("kafka", new(Kafka))
+	toxics.Register("kafka", new(kafka.Toxic))
 	toxics.Register("delay", new(Delay))
 	toxics.Register("blackhole", new(Blackhole))
 }

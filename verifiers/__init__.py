@@ -1,4 +1,4 @@
-"""What must hold: verifiers that judge a log from landed Parquet, and know neither faults nor pipelines."""
+"""Verifiers: each judges one guarantee of a log from landed Parquet, and knows neither faults nor pipelines."""
 
 from collections.abc import Mapping
 

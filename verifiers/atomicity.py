@@ -43,7 +43,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers.base import ANY_LOG, Evidence, Example, Finding
-from verifiers.findings import EXAMPLES, absent, by_partition, decoded, example, first, rule
+from verifiers.findings import EXAMPLES, absent, by_partition, decoded, example, first, kinds, rule
 
 _WRONG_ROWS = ("aborted read", "early read", "withheld", "split view")
 _RIGHT_ROWS = ("aborted", "open")
@@ -66,7 +66,7 @@ class Atomicity:
         batches = _ended(evidence.batches)
         rows, holes = _judged(evidence, evidence.uncommitted, batches), _holes(evidence, evidence.uncommitted)
         zombies, (torn, undecided) = _zombies(batches), _torn(batches)
-        found = {row["kind"]: row["count"] for row in rows.groupBy("kind").count().collect()}
+        found = kinds(rows)
         fenced = zombies.selectExpr("coalesce(sum(length), 0)").collect()[0][0]
         hidden = holes.selectExpr("coalesce(sum(hole), 0)").collect()[0][0]
         wrong = {kind: found.get(kind, 0) for kind in _WRONG_ROWS}
@@ -170,7 +170,9 @@ def _torn(batches: DataFrame) -> tuple[list[Example], str]:
         batches.where("control IS NOT NULL")
         .groupBy("producer_id", "producer_epoch")
         .agg(
-            F.expr("bool_and(written_under < producer_epoch) AS single"),  # markers without rows have no vote; null: no votes
+            F.expr(
+                "bool_and(written_under < producer_epoch) AS single"
+            ),  # markers without rows do not count; null where all are such
             F.expr("array_sort(collect_list(struct(control, partition, first_offset))) AS markers"),
         )
         .where("markers[0].control <> markers[size(markers) - 1].control")

@@ -80,7 +80,7 @@ class Example:
     Attributes:
         anomaly: one of the finding's ``counts``.
         partition: of the observed log (or the one it should be in), offset: there (None if it is absent).
-        id: the record's id, None when the key is no number.
+        id: the record's id, None when the key is not an id.
         timestamp_ms: of the observed record, milliseconds since the epoch, None if it is absent.
         detail: the rest in words, e.g. ``also at offset 17`` or ``value 10, expected 9``.
         since_ms: when it was still right: of a duplicate, the time of the copy before it. What broke it happened after that.

@@ -12,8 +12,8 @@ Each example says how it came about, as far as the records themselves tell it, a
     producer retry   the same partition and the same timestamp: one record, that is one call of the producer, was sent twice
                      (where producers set the timestamp, which is Kafka's default)
     replay           another timestamp, and the record before or after it in the source's order is there again as well: a
-                     task or a batch was done twice; which of the two, or whether by a zombie, no record says
-    none in the log  it has the very place of the copy before it: not the log holds it twice, the evidence does
+                     task or a batch was done twice; the records do not say which of the two, or whether by a zombie
+    none in the log  it has the same place as the copy before it: the evidence holds it twice, the log does not
     unknown          none of these
 """
 
@@ -26,7 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Example, Finding
 from verifiers.findings import decoded, example, first, rule
 
-_LARGEST = 2**63 - 1  # Spark knows no longer number
+_LARGEST = 2**63 - 1  # of a long, Spark's longest integer
 _NEAREST = 4  # copies named on either side: an id that is there a million times still makes one line
 
 
@@ -64,7 +64,7 @@ def _examples(surplus: DataFrame, count: int, partitions: int) -> tuple[Example,
 
 
 def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int) -> str:
-    """How it came about, and by what that is known.
+    """How it came about, and how that is known.
 
     Args:
         again: partition and id of records that are there again as well, the neighbours of the examples at least.

@@ -13,10 +13,10 @@
                                      producer_epoch int, transactional boolean, control string
     <folder>/<subject>/ledger/       id long, outcome string, partition int, offset long
 
-What the columns mean is said by `verifiers.base.Evidence`. An id is expected once: the writer of `expected` sees to it. Other
-columns may be there and are left out. `bounds.json` is removed first and put in place last: where it is, the evidence is
-complete, and a view that it does not name is not part of it. ``files`` has the bytes of each file that holds rows: one that
-is lost would be read as records that are lost.
+What the columns mean is said by `verifiers.base.Evidence`. Each id is expected once: the writer of `expected` must see to
+that. Other columns are ignored. `bounds.json` is removed before anything is written and put in place last: where it exists the
+evidence is complete, and a view that it does not name is not part of it. ``files`` has the size of each file that holds rows in
+bytes: a file that was lost would otherwise look like records that were lost.
 """
 
 import json
@@ -149,10 +149,13 @@ def _read_bounds(path: Path) -> tuple[Mapping[int, Bounds], Mapping[int, int], A
 def _read(spark: SparkSession, place: Path, columns: Mapping[str, str]) -> DataFrame:
     try:
         return _contracted(spark.read.parquet(str(place)), columns, str(place))
-    except (PySparkException, Py4JJavaError) as error:  # the second where Spark knows no class of ours, as for a torn footer
+    except (
+        PySparkException,
+        Py4JJavaError,
+    ) as error:  # the second where PySpark has no exception of its own, as for a torn footer
         condition = re.search(r"\[([A-Z_.]+)\]", str(error))
         reason = condition[1] if condition else type(error).__name__
-        raise EvidenceError(f"{place} is no Parquet folder ({reason}): run the scenario again") from error
+        raise EvidenceError(f"{place} is not a Parquet folder ({reason}): run the scenario again") from error
 
 
 def _contracted(frame: DataFrame, columns: Mapping[str, str], what: str) -> DataFrame:

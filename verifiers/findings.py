@@ -1,4 +1,4 @@
-"""What all verifiers share: how a key becomes an id, which rows are shown, and how counts become a verdict."""
+"""What all verifiers share: how a key becomes an id, how rows are counted and shown, and how counts become a verdict."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,13 +8,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from verifiers.base import Bounds, Evidence, Example, Finding, Verdict
 
 EXAMPLES = 32
-_CANONICAL = r"\A(0|[1-9][0-9]*)\z"  # not ^…$: Java's $ lets a last line break pass, and the cast trims it
+_CANONICAL = r"\A(0|[1-9][0-9]*)\z"  # not ^…$: Java's $ matches before a last line break, which the cast would trim
 
 
 def decoded(observed: DataFrame) -> DataFrame:
     """Observed rows and, as a last column, ``id`` long.
 
-    It is null when the key is no canonical decimal: absent, signed, with leading zeros or spaces, or too large for a long.
+    It is null when the key is not a canonical decimal: absent, signed, with leading zeros or spaces, or too large for a long.
     """
     return observed.withColumn("id", F.when(F.col("key").rlike(_CANONICAL), F.col("key").try_cast("long")))
 
@@ -25,8 +25,13 @@ def by_partition(numbers: Mapping[int, int]) -> str:
     return f"CASE partition{cases} ELSE 0 END" if cases else "0"
 
 
+def kinds(judged: DataFrame) -> dict[str, int]:
+    """How many rows there are of each ``kind``; a kind without rows is left out."""
+    return {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
+
+
 def first(wrong: DataFrame, count: int, by: Sequence[str] = ("partition", "offset")) -> Sequence[Row]:
-    """The first of the wrong rows, as many as a reader can use; no Spark job when there are none."""
+    """The first of the wrong rows, as many as are shown; without a Spark job when there are none."""
     return wrong.orderBy(*by).limit(EXAMPLES).collect() if count else ()
 
 
@@ -36,11 +41,11 @@ def example(anomaly: str, row: Row, detail: str, since_ms: int | None = None) ->
 
 
 def rule(evidence: Evidence, count: int, checked: int, undecided: str = "") -> tuple[Verdict, str]:
-    """The verdict, and why it is not VALID if that is not for the count.
+    """The verdict, and every reason for UNKNOWN (also beside INVALID).
 
     Args:
         evidence: its bounds tell whether all of the log could be read.
-        count: records that went wrong; one makes it INVALID, whatever could not be seen.
+        count: records that went wrong; a single one makes it INVALID, whatever could not be seen.
         checked: records compared; none makes it UNKNOWN.
         undecided: the verifier's own reason for UNKNOWN, empty when it has none.
     """
@@ -55,13 +60,16 @@ def absent(verifier: str, evidence: Evidence, what: str) -> Finding:
 
 
 def hidden(bounds: Mapping[int, Bounds]) -> str:
-    """SQL: whether an open transaction hides the end of the row's partition; what is not seen there may be there."""
+    """SQL: whether an open transaction hides the end of the row's partition. A row that is not seen there may exist."""
     behind = _hidden(bounds)
     return f"partition IN ({', '.join(map(str, behind))})" if behind else "false"
 
 
 def open_transaction(bounds: Mapping[int, Bounds]) -> str:
-    """What is committed above an open transaction is hidden from a read_committed reader: it ends at the LSO (KAFKA-10167)."""
+    """Which partitions were not read to their ends; empty when all were.
+
+    A read_committed reader ends at the LSO: what is committed above an open transaction is hidden from it (KAFKA-10167).
+    """
     behind = [f"partition {partition} (read to offset {ends.lso} of {ends.hw})" for partition, ends in _hidden(bounds).items()]
     return f"an open transaction hides the end of {', '.join(behind)}" if behind else ""
 

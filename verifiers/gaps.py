@@ -1,16 +1,16 @@
 """Gaps: a record that must be in the log and is not.
 
     lost       the pipeline's committed position is past the input that demands the record: it will never come
-    pending    the position is not past it: it may still come; judged too early, or the pipeline is stuck. Or an open
-               transaction hides the end of its partition: it may be there
+    pending    it may still come, for the position is not past its input: it was judged too early, or the pipeline is stuck;
+               or it may be there, where an open transaction hides the end of its partition
     recovered  the writer never learned the outcome, and the record is there: allowed
     absent     the writer never learned the outcome, and the record is not there: allowed
 
-The loader's ledger knows no position: what was acknowledged and is not in the source is lost. A pipeline that never committed a
-position in a partition stands at its begin: nothing of that partition is lost yet.
+There are no positions in the loader's ledger: what was acknowledged and is not in the source is lost. A pipeline that never
+committed a position in a partition stands at its begin: nothing of that partition is lost yet.
 
-Easily confused with a gap: a hole in the *offsets*. Transaction markers and aborted records take offsets that nobody reads, so
-offsets say nothing; only ids do.
+Easily confused with a gap: a hole in the *offsets*. Transaction markers and aborted records take offsets that no reader sees,
+so offsets say nothing; only ids do.
 """
 
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Example, Finding
-from verifiers.findings import by_partition, decoded, first, hidden, rule
+from verifiers.findings import by_partition, decoded, first, hidden, kinds, rule
 
 KINDS = ("lost", "pending", "recovered", "absent")
 
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Tells what is lost from what is only pending; ``checked`` are the records that must be there, ``count`` the lost ones."""
+    """Tells lost records from pending ones; ``checked`` are the records that must be there, ``count`` the lost ones."""
 
     name: str = "gaps"
     subjects: frozenset[str] = ANY_LOG
@@ -38,7 +38,7 @@ class Gaps:
             proved: required records beyond the evidence that are known to be there (`verifiers.single_scan.islands`).
         """
         judged = _judged(evidence)
-        found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
+        found = kinds(judged)
         counts = {kind: found.get(kind, 0) for kind in KINDS}
         lost, pending = counts["lost"], counts["pending"]
         checked = proved + found.get("there", 0) + lost + pending

@@ -8,8 +8,8 @@
     absent       the writer never learned the outcome, and the record is not there: allowed
     unplaced     acknowledged without an offset (the broker had it already), and there: allowed, and not compared by its place
 
-An acknowledgement is a promise at once, so nothing is pending here. How often a record is there is not asked
-(`verifiers.duplicates`): one copy must be where the acknowledgement says.
+An acknowledgement is a promise that holds at once, so nothing is pending here. One copy of a record must be where the
+acknowledgement says; others are for `verifiers.duplicates`.
 
 Easily confused with a record not written: one that was never acknowledged. What is unknown stays unknown (Jepsen's ``info``).
 """
@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers.base import Evidence, Example, Finding
-from verifiers.findings import absent, decoded, first, rule
+from verifiers.findings import absent, decoded, first, kinds, rule
 
 _WRONG = ("not written", "elsewhere", "refused")
 _ALLOWED = ("recovered", "absent", "unplaced")
@@ -40,7 +40,7 @@ class Ledger:
         if evidence.ledger is None:
             return absent(self.name, evidence, "the writer's ledger")
         judged = _judged(evidence, evidence.ledger)
-        found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
+        found = kinds(judged)
         counts = {kind: found.get(kind, 0) for kind in (*_WRONG, *_ALLOWED)}
         count = sum(counts[kind] for kind in _WRONG)
         checked = sum(found.values()) - sum(counts[kind] for kind in _NOT_COMPARED)
@@ -96,6 +96,6 @@ def _acknowledged(row: Row) -> str:
 
 
 def _undecided(found: dict[str, int]) -> str:
-    """Acknowledgements without any offset say nothing of where a record must be."""
+    """Acknowledgements without an offset do not say where a record must be; the verdict is UNKNOWN if there are no others."""
     with_offset = found.get("placed", 0) + found.get("elsewhere", 0)
     return "no acknowledgement says an offset" if found.get("unplaced") and not with_offset else ""

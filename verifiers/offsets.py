@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers.base import NO_VIEW, Evidence, Example, Finding
-from verifiers.findings import absent, by_partition, decoded, first, hidden, rule
+from verifiers.findings import absent, by_partition, decoded, first, hidden, kinds, rule
 
 _KINDS = ("behind", "ahead")
 
@@ -38,7 +38,7 @@ class Offsets:
         if not evidence.positions:
             return absent(self.name, evidence, "a committed position of the pipeline")
         judged = _judged(evidence)
-        found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
+        found = kinds(judged)
         counts = {kind: found.get(kind, 0) for kind in _KINDS}
         count, checked = sum(counts.values()), sum(found.values())
         wrong = first(judged.where("kind <> 'right'"), count, by=("partition", "position", "id"))

@@ -3,8 +3,8 @@
 Id ``i`` is number ``i div P`` of source partition ``i mod P``, where P is the number of partitions of the log. Within one of
 them, the numbers of one source partition must not fall: a record whose number is below the highest before it is an inversion.
 
-Easily confused with it: a record repeated at once (5, 5), which is a duplicate and no inversion; and the order of two source
-partitions among each other, which Kafka never promised. A batch that is written again (5, 6, 7, 5, 6, 7) is both: three
+Easily confused with it: a record repeated at once (5, 5), which is a duplicate and not an inversion; and the order of two
+source partitions among each other, which Kafka never promised. A batch that is written again (5, 6, 7, 5, 6, 7) is both: three
 duplicates, and two inversions (the second 7 is not below the first).
 
 The displacement of an inversion is how far its number is below the highest before it. Each key is one record here, so the order
@@ -45,7 +45,7 @@ class Ordering:
         return self.found(evidence, sum(row["records"] for row in lines), totals, inversions)
 
     def found(self, evidence: Evidence, checked: int, totals: Sequence[Total], inversions: Sequence[Row]) -> Finding:
-        """What was found, by whatever way.
+        """The finding, from totals that were found by another way than `check` (`verifiers.single_scan.islands`).
 
         Args:
             totals: partition, its inversions, the largest displacement among them; by partition.

@@ -8,8 +8,8 @@
 Both reads are read_committed, between the same fixed ends, and the second began when the first was complete. What happened
 before the first read cannot be seen here: records that were acknowledged and are gone by then are for `verifiers.ledger`.
 
-Easily confused with a truncation: retention, which removes a log's begin. It is told as vanished; a log must not expire while
-it is judged.
+Easily confused with a truncation: retention, which removes a log's begin. Its records are called vanished; a log must not
+expire while it is judged.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 
 from verifiers.base import ANY_LOG, Evidence, Finding
-from verifiers.findings import absent, decoded, example, first, rule
+from verifiers.findings import absent, decoded, example, first, kinds, rule
 
 _KINDS = ("truncated", "vanished", "changed", "appeared")
 
@@ -35,7 +35,7 @@ class Stability:
         if evidence.again is None:
             return absent(self.name, evidence, "a second read")
         judged = _judged(evidence.observed, evidence.again)
-        found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
+        found = kinds(judged)
         counts = {kind: found.get(kind, 0) for kind in _KINDS}
         count, checked = sum(counts.values()), sum(found.values())
         examples = tuple(example(row["kind"], row, _detail(row)) for row in first(judged.where("kind <> 'same'"), count))

@@ -1,13 +1,15 @@
 """Values: a record that is there and is not what it should be.
 
-    undecodable  its key is no id: null, or no decimal without sign and leading zeros
-    phantom      nobody asked for it: its id is not expected at all
+    undecodable  its key is not an id: it is null, or anything but a decimal without sign and leading zeros
+    phantom      its id is not expected at all
     wrong value  its id is expected, with another value
     misrouted    it is right, but expected in another partition
 
-A record has one kind, the first that applies. How often it is there is not asked here: each copy is compared.
+A record has one kind, the first that applies. Each copy of a record is compared; that there are copies is for
+`verifiers.duplicates`.
 
-Easily confused with a phantom: a record whose write was never acknowledged. It is expected, only not required: it is allowed.
+Easily confused with a phantom: a record whose write was never acknowledged. It is expected, though not required, so it is
+allowed.
 """
 
 from dataclasses import dataclass
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Finding
-from verifiers.findings import decoded, example, first, rule
+from verifiers.findings import decoded, example, first, kinds, rule
 
 KINDS = ("wrong value", "phantom", "misrouted", "undecodable")
 
@@ -35,7 +37,7 @@ class Values:
             proved: records beyond the evidence that are known to be right (`verifiers.single_scan.islands`).
         """
         judged = _judged(evidence)
-        found = {row["kind"]: row["count"] for row in judged.groupBy("kind").count().collect()}
+        found = kinds(judged)
         counts = {kind: found.get(kind, 0) for kind in KINDS}
         count, checked = sum(counts.values()), proved + sum(found.values())
         examples = tuple(example(row["kind"], row, _detail(row)) for row in first(judged.where("kind <> 'right'"), count))

@@ -1,1 +1,1 @@
-"""What `chaos audit` does: judge topics or folders that no run of ours has filled."""
+"""`chaos audit`: judge topics, or folders of Parquet, that no run of ours has filled."""

@@ -1,21 +1,55 @@
-"""The words of `chaos audit`: what they ask for, and how its end is told."""
+"""`chaos audit`: two topics, or two folders of Parquet, that no run of ours has filled; asked for, audited, and reported."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import json
+import socket
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
 
-from chaos.audit import audit
-from chaos.audit.audit import Audit, Request
-from chaos.audit.logs import AuditUsageError, Topics
+from chaos.audit import identity as audit_identity
+from chaos.audit import logs as audit_logs
+from chaos.audit.identity import Asked, Model
+from chaos.audit.judge import judge
+from chaos.audit.logs import ASK_S, AuditUsageError, Logs, Topics
+from chaos.common import clock, files
+from chaos.common.errors import InconclusiveError
+from chaos.common.text import one_line
+from chaos.install import artifacts
+from chaos.judging import spark_session
+from chaos.judging.verdict import EXIT_CODES
+from chaos.report.formatting import number, seconds
+from verifiers.base import Finding, Verdict
 
-_USAGE = 2
+IDENTITIES = "dense-key, key or header:NAME"
+_WRONG_USAGE = 2
+_COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
+_STANDALONE = "spark://"
+_LAST_PORT = 65_535
+_SHOWN = 3
+_WIDE = 80
+
+Echo = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """As they were given; "" for what was not."""
+class Request:
+    """What is to be audited, and how: the options of the command; an empty text for one that was not given.
+
+    Attributes:
+        landed: folder or URL of the logs; else they are topics.
+        model: as `audit_identity.model` reads it.
+        identity: one of `IDENTITIES`.
+        master: Spark's.
+        landing: folder or URL where topics are landed and left; else they are landed in a temporary one.
+    """
 
     landed: str
     bootstrap: str
@@ -26,52 +60,188 @@ class Options:
     identity: str
     master: str
     landing: str
-    report: Path
+
+    @property
+    def topics(self) -> Topics | None:
+        """None where they were landed."""
+        header = self.identity.removeprefix("header:") if self.identity.startswith("header:") else ""
+        return None if self.landed else Topics(self.bootstrap, self.source, self.sink, self.group, header)
 
 
-def main(options: Options, echo: Callable[[str], None]) -> int:
-    """Audit, write the report and show it.
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit found.
+
+    Attributes:
+        records: of both logs.
+        seconds: from the first question about the logs to the last finding.
+        problem: why nothing could be judged; empty if it could.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    records: int = 0
+    seconds: float = 0.0
+    problem: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of its findings; UNKNOWN where something kept it from being judged."""
+        return max((one.verdict for one in self.findings), default=Verdict.UNKNOWN)
+
+
+def main(request: Request, report: Path, echo: Echo) -> int:
+    """Audit, show what was found and write the report.
 
     Returns:
         The exit code: 0 valid, 1 invalid, 2 wrong usage or a report that cannot be written (there is none then), 3 unknown.
     """
     try:
-        done = audit.run(request(options), echo)
+        check(request, report)
+        done = run(request, echo)
     except AuditUsageError as error:
         echo(f"chaos audit: {error}")
-        return _USAGE
-    _show(done)  # first: what an hour's work came to is not lost with the report
+        return _WRONG_USAGE
+    console = Console()  # shown first: what an hour's work came to is not lost with the report
+    console.print(table(done, console.width), crop=False, soft_wrap=True)
     try:
-        audit.write(options.report, done)
+        write(report, done)
     except OSError as error:
-        echo(f"chaos audit: --json {options.report}: cannot be written: {error.strerror}")
-        return _USAGE
-    return audit.EXIT[done.verdict]
+        echo(f"chaos audit: --json {report}: cannot be written: {error.strerror}")
+        return _WRONG_USAGE
+    return EXIT_CODES[done.verdict]
 
 
-def request(options: Options) -> Request:
-    """What is asked for.
+# what is asked -------------------------------------------------------------------------------------------------------------
+
+
+def check(request: Request, report: Path) -> None:
+    """Raise AuditUsageError where too much or too little was given, or where the report cannot be put."""
+    if not report.resolve().parent.is_dir():
+        raise AuditUsageError(f"--json {report}: its folder is not there")
+    if report.is_dir():
+        raise AuditUsageError(f"--json {report}: is a folder; a file is needed")
+    needed = {"--bootstrap": request.bootstrap, "--source": request.source, "--sink": request.sink}
+    given = [name for name, value in (needed | {"--group": request.group, "--landing": request.landing}).items() if value]
+    missing = [name for name, value in needed.items() if not value]
+    if request.landed and given:
+        raise AuditUsageError(f"--landed and {', '.join(given)}: either folders or topics")
+    if not request.landed and missing:
+        raise AuditUsageError(f"missing: {', '.join(missing)}; or --landed for folders")
+
+
+def _identity(request: Request) -> Callable[[Logs, Model], Asked]:
+    if request.identity == "dense-key":
+        return audit_identity.dense
+    header = request.identity.startswith("header:")
+    if header and request.landed:
+        raise AuditUsageError("--identity header:NAME needs topics: headers are not landed; land the header as the key")
+    if header or request.identity == "key":
+        return audit_identity.by_key
+    raise AuditUsageError(f"--identity {request.identity}: must be {IDENTITIES}")
+
+
+def _require_master(master: str) -> None:
+    """Ask a standalone master for a connection: Spark itself would try for a minute and print three stack traces.
 
     Raises:
-        AuditUsageError: too much or too little was given.
+        AuditUsageError: its URL has no port.
+        InconclusiveError: nothing answers at any of its addresses.
     """
-    if not options.report.resolve().parent.is_dir():
-        raise AuditUsageError(f"--json {options.report}: its folder is not there")
-    if options.report.is_dir():
-        raise AuditUsageError(f"--json {options.report}: is a folder; a file is needed")
-    asked = {"--bootstrap": options.bootstrap, "--source": options.source, "--sink": options.sink}
-    beyond = {"--group": options.group, "--landing": options.landing}
-    given = [name for name, value in (asked | beyond).items() if value]
-    missing = [name for name, value in asked.items() if not value]
-    if options.landed and given:
-        raise AuditUsageError(f"--landed and {', '.join(given)}: either folders or topics")
-    if not options.landed and missing:
-        raise AuditUsageError(f"missing: {', '.join(missing)}; or --landed for folders")
-    header = options.identity.removeprefix("header:") if options.identity.startswith("header:") else ""
-    topics = None if options.landed else Topics(options.bootstrap, options.source, options.sink, options.group, header)
-    return Request(options.landed or None, topics, options.model, options.identity, options.master, options.landing)
+    if not master.startswith(_STANDALONE):
+        return
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        if not port.isdecimal() or int(port) > _LAST_PORT:
+            raise AuditUsageError(f"--spark-master {master}: {_STANDALONE}HOST:PORT is needed")
+        with suppress(OSError, UnicodeError), socket.create_connection((host.strip("[]"), int(port)), ASK_S):
+            return
+    raise InconclusiveError(f"--spark-master {master} does not answer within {ASK_S:g} s: is it up, and reachable?")
 
 
-def _show(done: Audit) -> None:
-    console = Console()
-    console.print(audit.table(done, console.width), crop=False, soft_wrap=True)
+# what is done --------------------------------------------------------------------------------------------------------------
+
+
+def run(request: Request, echo: Echo) -> Audit:
+    """Audit; what keeps it from a verdict is told in what it returns.
+
+    Raises:
+        AuditUsageError: the audit that is asked for is not possible; Spark was not started, or something needed is not there.
+    """
+    demanded, identify, topics = audit_identity.model(request.model), _identity(request), request.topics
+    began_s = clock.monotonic_s()
+    try:
+        _require_master(request.master)
+        fixed = audit_logs.fix(topics) if topics else None
+        jars = artifacts.ensure(echo).connector_jars if topics else ()
+        with spark_session.of_audit(request.master, jars) as spark, _folder(request) as folder:
+            began_s = clock.monotonic_s()
+            if topics and fixed:
+                audit_logs.land(spark, topics, fixed, folder)
+            logs = audit_logs.landed(spark, folder, fixed)
+            findings = judge(logs, identify(logs, demanded))
+            return Audit(findings, logs.records, clock.monotonic_s() - began_s)
+    except InconclusiveError as error:
+        return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
+    except spark_session.FAILURES as error:
+        return Audit(seconds=clock.monotonic_s() - began_s, problem=spark_session.failure(error))
+
+
+@contextmanager
+def _folder(request: Request) -> Iterator[str]:
+    """Where the logs are, or will be landed."""
+    if given := request.landed or request.landing:
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="chaos-audit-", ignore_cleanup_errors=True) as folder:
+        yield folder
+
+
+# what was found ------------------------------------------------------------------------------------------------------------
+
+
+def write(path: Path, audit: Audit) -> None:
+    """Write the report, in one step."""
+    report = {
+        "verdict": audit.verdict.name,
+        "findings": [_finding(finding) for finding in audit.findings],
+        "records": audit.records,
+        "seconds": round(audit.seconds, 3),
+        "records_per_second": _rate(audit),
+        "problem": audit.problem,
+    }
+    files.write_atomically(path, json.dumps(report, indent=1))
+
+
+def _finding(finding: Finding) -> Mapping[str, Any]:
+    examples = [{**asdict(one), "detail": f"{one.anomaly}: {one.detail}"} for one in finding.examples]
+    return {**asdict(finding), "verdict": finding.verdict.name, "examples": examples}
+
+
+def table(audit: Audit, width: int) -> RenderableType:
+    """The findings, the first examples of each, and the speed, for people."""
+    speed = f"{number(audit.records)} records in {seconds(audit.seconds)}, {number(_rate(audit))} records/s"
+    last = Text(f"{audit.verdict.name}: {audit.problem or speed}", style=f"bold {_COLOURS[audit.verdict]}")
+    if not audit.findings:
+        return last
+    rows = Table("verifier", "verdict", box=box.SIMPLE_HEAD, width=min(width, _WIDE), pad_edge=False)
+    for name in ("wrong", "checked"):
+        rows.add_column(name, justify="right", no_wrap=True)
+    for finding in audit.findings:
+        verdict = Text(finding.verdict.name, style=f"bold {_COLOURS[finding.verdict]}")
+        rows.add_row(finding.verifier, verdict, number(finding.count), number(finding.checked))
+    return Group(rows, *(Text(line) for finding in audit.findings for line in _lines(finding)), last)
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    if finding.note:
+        yield f"{finding.verifier}: {one_line(finding.note)}"
+    for one in finding.examples[:_SHOWN]:
+        place = f"partition {one.partition}" + (f" offset {one.offset}" if one.offset is not None else "")
+        yield f"{finding.verifier}: {one_line(f'{one.anomaly}: id {one.id}, {place}: {one.detail}')}"
+    if finding.count > _SHOWN:
+        yield f"{finding.verifier}: and {number(finding.count - _SHOWN)} more"
+
+
+def _rate(audit: Audit) -> int:
+    """Records per second."""
+    return round(audit.records / audit.seconds) if audit.seconds else 0

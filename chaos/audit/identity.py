@@ -1,7 +1,7 @@
-"""What makes a record of an audited sink the answer to one of the source, and what it must say.
+"""Identity and model: which record of the sink answers which record of the source, and what it must say.
 
 ``dense-key``   the key is a decimal number, written in rising order; id ``i`` is number ``i div P`` of line ``i mod P``
-``key``         any key, each once; a record's place in the source is its id
+``key``         any key, each once in the source; a record's place in the source is its id
 ``header:NAME`` the same, by a header (`chaos.audit.logs` lands it as the key)
 
 Ids made of places are offset * (P + 1) + partition: each source partition is a line, and its numbers are its offsets. A record
@@ -27,13 +27,13 @@ Model = Callable[[Column], Column]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Evidence, and how its ids are named for people.
+    """What the verifiers are asked, and how its ids are named for people.
 
     Attributes:
-        unique: whether no id is expected twice for certain.
+        unique: whether it is certain that no id is expected twice.
         unnamed: rows of the source that nothing identifies; nothing can be judged if there are any.
-        why: what is wrong with those: so many of the source's …
-        keys: gives ids of the evidence their keys; None where ids need no other name.
+        why: what is wrong with those, as in "3 of the source's …".
+        keys: finds the keys of ids that were made here; None where the ids are the keys.
     """
 
     evidence: Evidence
@@ -65,16 +65,15 @@ def model(name: str) -> Model:
 
 
 def dense(logs: Logs, demanded: Model) -> Asked:
-    """By decimal keys."""
     rows = decoded(logs.source)
-    bounds = _whole(logs.sink_ends, _partitions(logs))
+    bounds = _whole(logs.fixed.sink, _partitions(logs))
     expected = rows.select("id", "partition", *_demand(demanded))
     evidence = Evidence("sink", expected, logs.sink, bounds, _positions(logs))
-    return Asked(evidence, unique=False, unnamed=rows.where("id IS NULL"), why="keys are no ids")
+    return Asked(evidence, unique=False, unnamed=rows.where("id IS NULL"), why="keys are not ids")
 
 
 def by_key(logs: Logs, demanded: Model) -> Asked:
-    """By any keys; both logs are joined."""
+    """By any keys, or the header that was landed as the key; both logs are joined."""
     partitions = _partitions(logs)
     lines = partitions + 1
     first = F.expr("min_by(struct(partition, offset, value), struct(partition, offset)) AS first")
@@ -85,7 +84,7 @@ def by_key(logs: Logs, demanded: Model) -> Asked:
     ids = wanted.select("key", "id").unionByName(stray.agg(F.expr(place))).persist()
     named = logs.sink.join(ids, "key", "left").drop("key").selectExpr("*", "CAST(id AS STRING) AS key")
     columns = ("partition", "offset", "timestamp_ms", "key", "value")
-    bounds = _whole(logs.sink_ends, lines)
+    bounds = _whole(logs.fixed.sink, lines)
     expected = wanted.select("id", "partition", *_demand(demanded))
     evidence = Evidence("sink", expected, named.select(*columns), bounds, _positions(logs))
 
@@ -96,12 +95,8 @@ def by_key(logs: Logs, demanded: Model) -> Asked:
     return Asked(evidence, unique=True, unnamed=unnamed, why="records have no key, or not the header", keys=keys)
 
 
-def identified(asked: Asked) -> None:
-    """Each record of the source is.
-
-    Raises:
-        InconclusiveError: some are not.
-    """
+def require_identified(asked: Asked) -> None:
+    """Raise InconclusiveError where a record of the source cannot be identified."""
     lost, first = asked.unnamed.agg(F.count("*"), F.expr("min(struct(partition, offset, key))")).collect()[0]
     if lost:
         place = f"the first at partition {first['partition']} offset {first['offset']}: {first['key']!r}"
@@ -115,22 +110,22 @@ def _demand(demanded: Model) -> tuple[Column, ...]:
 
 
 def _partitions(logs: Logs) -> int:
-    return 1 + max((*logs.source_ends, *logs.sink_ends), default=0)
+    return 1 + max((*logs.fixed.source, *logs.fixed.sink), default=0)
 
 
 def _whole(ends: Ends, partitions: int) -> Ends:
-    """With the partitions that hold nothing."""
+    """The ends of all partitions, also of those that hold nothing."""
     return {number: ends.get(number, Bounds(0, 0, 0)) for number in range(partitions)}
 
 
 def _positions(logs: Logs) -> Mapping[int, int]:
     """Where no group was named, all of the source must have been processed."""
-    ends = {number: one.hw for number, one in logs.source_ends.items()}
-    return ends if logs.positions is None else logs.positions
+    ends = {number: one.hw for number, one in logs.fixed.source.items()}
+    return ends if logs.fixed.positions is None else logs.fixed.positions
 
 
 def _square(value: Column) -> Column:
-    """As the square pipeline writes it; where it is a long it is found as one, which is quicker."""
+    """The square as the square pipeline writes it; computed as a long where it is one, which is quicker."""
     short, exact = value.try_cast("bigint"), value.cast("decimal(38, 0)")
     return F.coalesce(F.try_multiply(short, short).cast("string"), (exact * exact).cast("string"))
 

@@ -1,7 +1,7 @@
 """Chaos tests of Kafka and Spark pipelines.
 
-Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or wrong YAML, 3 unknown, 4 this machine cannot do it, 70 a defect
-of chaos itself, 130 interrupted.
+Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or a wrong file, 3 unknown, 4 not possible on this machine,
+70 a defect of chaos itself, 130 interrupted.
 """
 
 import json
@@ -29,11 +29,11 @@ Scenarios = Annotated[Path, typer.Option("--scenarios", "-s", help="the scenario
 @app.command()
 def parts(
     *,
-    verify: Annotated[bool, typer.Option("--verify", help="compare the jars that are there with their SHA-256 too")] = False,
-    go_test: Annotated[bool, typer.Option("--go-test", help="run the Go tests of the Toxiproxy server")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="check the SHA-256 of the jars in the cache too")] = False,
+    go_test: Annotated[bool, typer.Option("--go-test", help="run the Go tests of the Toxiproxy server instead")] = False,
 ) -> None:
-    """Fetch and build what is no Python package: jars, Toxiproxy, class archives."""
-    from chaos.install import artifacts, go_build  # noqa: PLC0415 - each command imports what it needs: `--help` is quick
+    """Fetch and build what is not a Python package: jars, Toxiproxy, class archives."""
+    from chaos.install import artifacts, go_build  # noqa: PLC0415 - each command imports what it needs, so that `--help` is quick
 
     if go_test:
         go_build.test(artifacts.cache_folder(), typer.echo)
@@ -46,11 +46,9 @@ def parts(
 @app.command()
 def doctor(
     *,
-    containers: Annotated[
-        bool, typer.Option("--containers", help="what containers need must be there too, not only be shown")
-    ] = False,
+    containers: Annotated[bool, typer.Option("--containers", help="fail if something that containers need is missing")] = False,
 ) -> None:
-    """Say what this machine lacks, and how to mend it."""
+    """Check what this machine lacks, and say how to mend it."""
     from chaos.cluster import addresses  # noqa: PLC0415
     from chaos.cluster.system import listeners  # noqa: PLC0415
     from chaos.install import artifacts, preflight  # noqa: PLC0415
@@ -60,7 +58,7 @@ def doctor(
         "java": lambda: str(preflight.find_java()),
         "machine": lambda: preflight.check_machine(artifacts.cache_folder(), Path("runs")),
     }
-    if not containers:  # their network has its own
+    if not containers:  # their network has addresses of its own
         checks["addresses"] = lambda: preflight.check_addresses(listeners(addresses.from_environment(), _BROKERS))
     failed = _examined(checks, "MISSING")
     of_containers = {f"containers {name}": check for name, check in docker_checks.CHECKS.items()}
@@ -73,18 +71,18 @@ def doctor(
 def up(
     brokers: Annotated[int, typer.Option(min=3, max=5, help="how many brokers")] = _BROKERS,
     workers: Annotated[int, typer.Option(min=1, max=4, help="how many Spark workers")] = 2,
-    runs: Annotated[Path, typer.Option(help="where its logs and its declaration are put")] = Path("runs"),
-    restart_after: Annotated[float, typer.Option(min=0, help="seconds until a process that died is started again")] = 5.0,
+    runs: Annotated[Path, typer.Option(help="the folder for its logs and its declaration")] = Path("runs"),
+    restart_after: Annotated[float, typer.Option(min=0, help="seconds after which a process that died is started again")] = 5.0,
 ) -> None:
-    """Start the local system on its own, for other programs, until Ctrl-C."""
+    """Start the local system for other programs, and run it until Ctrl-C."""
     from chaos.cli import up as running  # noqa: PLC0415
 
     running.up(running.Size(brokers, workers, restart_after), runs.resolve(), typer.echo)
 
 
 @app.command()
-def plan(scenarios: Scenarios = _FILE, seed: Annotated[int, typer.Option(help="the seed of a run")] = 0) -> None:
-    """Show what would be broken and when; nothing is started."""
+def plan(scenarios: Scenarios = _FILE, seed: Annotated[int, typer.Option(help="the seed of the run")] = 0) -> None:
+    """Show what a run would break, and when; nothing is started."""
     from chaos.scenario.load import load  # noqa: PLC0415
     from chaos.scenario.plan import describe  # noqa: PLC0415
     from chaos.scenario.plan import plan as planned  # noqa: PLC0415
@@ -135,15 +133,15 @@ def schema() -> None:
 
 
 @app.command()
-def judge(run: Annotated[Path, typer.Argument(help="a run directory", exists=True, file_okay=False)]) -> None:
-    """Judge a run again from its landed evidence, without a cluster."""
+def judge(run: Annotated[Path, typer.Argument(help="the directory of a run", exists=True, file_okay=False)]) -> None:
+    """Judge a run again from its evidence on disk, without a cluster."""
     from chaos.engine.rejudge import rejudge  # noqa: PLC0415
 
     raise typer.Exit(rejudge(run, typer.echo))
 
 
 def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
-    """Say how each is; whether one failed."""
+    """Print the result of each check; returns whether one failed."""
     failed = False
     for name, check in checks.items():
         try:
@@ -155,7 +153,7 @@ def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
 
 
 def _predictions(scenario: "Scenario") -> Iterator[str]:
-    """``duplicates invalid (duplicate 1)``, ``gaps valid``; for a case that cannot happen, that its request is never sent."""
+    """``duplicates invalid (duplicate 1)``, ``gaps valid``; or that the request which a trigger names is never sent."""
     if scenario.expect == "not_sent":
         yield "the request is never sent"
     for name, word in scenario.expected.items():
@@ -164,28 +162,28 @@ def _predictions(scenario: "Scenario") -> Iterator[str]:
 
 
 @app.command()
-def audit(  # noqa: PLR0913 - one argument for each thing that can be said
+def audit(  # noqa: PLR0913 - one argument for each option
     *,
-    report: Annotated[Path, typer.Option("--json", help="the report, written in one step")],
+    report: Annotated[Path, typer.Option("--json", help="the file of the report")],
     model: Annotated[str, typer.Option(help="identity, square, or module:function (a column in, a column out)")],
-    landed: Annotated[str, typer.Option(help="folder or URL of source/ and sink/, Parquet; instead of topics")] = "",
+    landed: Annotated[str, typer.Option(help="folder or URL with Parquet in source/ and sink/, instead of topics")] = "",
     bootstrap: Annotated[str, typer.Option(help="HOST:PORT of the brokers")] = "",
     source: Annotated[str, typer.Option(help="the topic that the pipeline reads")] = "",
     sink: Annotated[str, typer.Option(help="the topic that it writes")] = "",
-    group: Annotated[str, typer.Option(help="its consumer group: what is past its position is pending, not lost")] = "",
-    identity: Annotated[str, typer.Option(help="dense-key, key or header:NAME")] = "dense-key",
-    spark_master: Annotated[str, typer.Option(help="any master of Spark")] = "local[*]",
-    landing: Annotated[str, typer.Option(help="folder or URL where topics are landed, and left")] = "",
+    group: Annotated[str, typer.Option(help="its consumer group; records past its position are pending, not lost")] = "",
+    identity: Annotated[str, typer.Option(help="how records are identified: dense-key, key or header:NAME")] = "dense-key",
+    spark_master: Annotated[str, typer.Option(help="the URL of any Spark master")] = "local[*]",
+    landing: Annotated[str, typer.Option(help="folder or URL where topics are copied to as Parquet, and kept")] = "",
 ) -> None:
-    """Audit two topics, or two folders of Parquet, that nobody here filled."""
+    """Audit two topics, or two folders of Parquet, that were filled by others."""
     from chaos.audit import command  # noqa: PLC0415
 
-    asked = command.Options(landed, bootstrap, source, sink, group, model, identity, spark_master, landing, report)
-    raise typer.Exit(command.main(asked, typer.echo))
+    asked = command.Request(landed, bootstrap, source, sink, group, model, identity, spark_master, landing)
+    raise typer.Exit(command.main(asked, report, typer.echo))
 
 
 def main() -> None:
-    """Run a command; an error of ours is one message, not a traceback."""
+    """Run a command; an error that chaos raises on purpose is one message, not a traceback."""
     sys.excepthook = _defect
     signals.obey()
     try:
@@ -193,14 +191,17 @@ def main() -> None:
     except ScenarioError as error:
         sys.exit(_say(str(error), 2))
     except InconclusiveError as error:
-        sys.exit(_say(f"chaos: {error}", 3))
+        from chaos.judging.verdict import EXIT_CODES  # noqa: PLC0415 - the command that raised this has imported it
+        from verifiers.base import Verdict  # noqa: PLC0415
+
+        sys.exit(_say(f"chaos: {error}", EXIT_CODES[Verdict.UNKNOWN]))
     except ChaosError as error:
         sys.exit(_say(f"chaos: {error}", 4))
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Python would exit with 1, which says that a guarantee is broken."""
-    if issubclass(kind, KeyboardInterrupt):  # before or after the command itself
+    """Python itself would exit with 1, which means that a guarantee is broken."""
+    if issubclass(kind, KeyboardInterrupt):  # raised before or after the command itself
         raise SystemExit(130)
     sys.__excepthook__(kind, error, trace)
     raise SystemExit(70)  # EX_SOFTWARE of sysexits.h

@@ -1,7 +1,7 @@
-"""`chaos up`: the local system on its own, for other programs, until Ctrl-C.
+"""`chaos up`: the local system for other programs, until Ctrl-C.
 
-It behaves like a cluster that somebody looks after: a process that dies is started again a little later. Beside its logs lie
-a pid file for each broker, and the declaration with which ``pytest --chaos-runtime external`` uses it.
+It behaves like a cluster with a supervisor: a process that dies is started again a little later. Beside its logs are a pid file
+for each broker, and the declaration with which ``pytest --chaos-runtime external`` uses it.
 """
 
 import shutil
@@ -20,7 +20,7 @@ from chaos.runtime.local import LocalRuntime
 DECLARATION = "external.yaml"
 _EVERY_S = 0.2
 _TEXT = """\
-# The system that `chaos up` started; it is gone when that has ended.
+# The system that `chaos up` started. It ends when `chaos up` ends.
 version: 1
 bootstrap: [{bootstrap}]
 prefix: chaos-up-
@@ -35,10 +35,10 @@ hooks:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much of it.
+    """How large the system is.
 
     Attributes:
-        restart_after_s: how long a process that died stays dead.
+        restart_after_s: after how long a process that died is started again.
     """
 
     brokers: int = 3
@@ -47,10 +47,10 @@ class Size:
 
 
 def up(size: Size, runs: Path, echo: Echo) -> None:
-    """Start the system, say where it is, and look after it until a signal comes.
+    """Start the system, print its addresses, and restart what dies until a signal comes.
 
     Raises:
-        RuntimeUnavailableError: it cannot be had.
+        RuntimeUnavailableError: the system cannot run here.
     """
     preflight.check_machine(artifacts.cache_folder(), runs)
     sessions = artifacts.cache_folder() / cache.SESSIONS
@@ -74,7 +74,7 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
 
 
 def declaration(system: System) -> str:
-    """The text of the file that describes it to others."""
+    """The text of the file that describes the system to others."""
     places = [system.addresses.outside(number) for number in system.kafka.numbers]
     bootstrap = ", ".join(f'"{host}:{port}"' for host, port in places)
     return _TEXT.format(bootstrap=bootstrap, master=system.spark.master, folder=system.folder)
@@ -96,7 +96,7 @@ def _tell(system: System, echo: Echo) -> None:
 
 
 def _look_after(system: System, restart_after_s: float, echo: Echo) -> None:
-    """Start again what died; returns never."""
+    """Start again what died; never returns."""
     died_s: dict[str, float] = {}
     while not clock.pause(_EVERY_S):
         for name, process in _processes(system).items():
@@ -118,7 +118,7 @@ def _processes(system: System) -> Mapping[str, Process]:
 
 
 def write_pids(system: System) -> None:
-    """One file for each broker that lives: the number of a dead one may become another process's."""
+    """One file for each broker that lives: the pid of a dead one may become the pid of another process."""
     for number, process in system.kafka.processes.items():
         file = system.folder / f"broker-{number}.pid"
         if process.alive():

@@ -1,18 +1,21 @@
-"""Where everything listens: a fixed plan on loopback addresses, so that no two parts ever share a port.
+"""Where everything listens: a fixed plan on loopback addresses, so that no two parts share a port; and who is connected.
 
     127.77.0.1:8474            Toxiproxy's API          127.77.0.2:7077, 8080   Spark master and its web page
     127.77.0.(10+i)            worker i                 127.77.0.3              the pipeline's driver
     127.77.1.i                 broker i itself: CONTROLLER 19093, INTERNAL 19092, AUDIT 19095, one port per client group
     127.77.2.(10a+b)           the link broker-a->broker-b, ports 19092 and 19093
     127.77.(10+k).i:19100+k    the link of client group k to broker i
-    localhost:20000+10*77+i    broker i again, by a name, for other programs (`chaos up` only)
+    localhost:20000+10*77+i    broker i again, under a host name, for other programs (`chaos up` only)
 
 A second system on the same machine takes another prefix (``CHAOS_NET=127.78``).
 """
 
+import contextlib
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from chaos.common.errors import RuntimeUnavailableError
 
@@ -22,6 +25,9 @@ INTERNAL_PORT = 19092
 AUDIT_PORT = 19095
 _CLIENT_PORT = 19100
 _OUTSIDE_PORT = 20_000
+_ESTABLISHED = "01"
+_SOCKET = "socket:["
+_REMOTE, _STATE, _INODE = 2, 3, 9
 
 Address = tuple[str, int]
 
@@ -38,38 +44,34 @@ class Addresses:
 
     @property
     def toxiproxy(self) -> Address:
-        """Toxiproxy's API."""
         return f"{self.net}.0.1", 8474
 
     @property
     def master(self) -> Address:
-        """Spark's master."""
         return f"{self.net}.0.2", 7077
 
     @property
     def master_page(self) -> Address:
-        """Spark's master, its web page and ``/json/``."""
+        """The web page of Spark's master, and its ``/json/``."""
         return f"{self.net}.0.2", 8080
 
     @property
     def driver(self) -> str:
-        """Host of the pipeline's driver."""
         return f"{self.net}.0.3"
 
     def worker(self, number: int) -> str:
-        """Host of a worker; each has its own, or Spark would never speculate between them."""
+        """Each worker has a host of its own, or Spark would never speculate between them."""
         return f"{self.net}.0.{10 + number}"
 
     def broker(self, number: int) -> str:
-        """Host of a broker."""
         return f"{self.net}.1.{number}"
 
     def audit(self, number: int) -> Address:
-        """A broker's listener that no proxy stands before."""
+        """The listener of a broker that no proxy stands in front of."""
         return self.broker(number), AUDIT_PORT
 
     def outside(self, number: int) -> Address:
-        """A broker's listener for those who know it by a name, as they do any other cluster (`chaos up`)."""
+        """The listener of a broker for other programs, which reach it by a host name as any other cluster (`chaos up`)."""
         return "localhost", _OUTSIDE_PORT + 10 * int(self.net.rpartition(".")[2]) + number
 
     def peer(self, source: int, target: int) -> str:
@@ -81,24 +83,54 @@ class Addresses:
         return _CLIENT_PORT + CLIENTS.index(client)
 
     def client(self, client: str, number: int) -> Address:
-        """The link of a client group to a broker: what that broker advertises to this group."""
+        """The link of a client group to a broker; this is what the broker advertises to the group."""
         return f"{self.net}.{10 + CLIENTS.index(client)}.{number}", self.client_port(client)
 
 
 def from_environment() -> Addresses:
-    """The plan that ``CHAOS_NET`` asks for.
+    """The plan for the prefix in ``CHAOS_NET``.
 
     Raises:
-        RuntimeUnavailableError: it is no prefix of loopback addresses.
+        RuntimeUnavailableError: it is not a prefix of loopback addresses.
     """
     net = os.environ.get("CHAOS_NET", "127.77")
     if not re.fullmatch(r"127\.\d{1,3}", net) or int(net[4:]) > 255:  # noqa: PLR2004 - a byte
         raise RuntimeUnavailableError(
-            f"CHAOS_NET={net} is no prefix of loopback addresses; set it to 127.N with N from 1 to 255"
+            f"CHAOS_NET={net} is not a prefix of loopback addresses; set it to 127.N with N from 1 to 255"
         )
     return Addresses(net)
 
 
 def joined(addresses: list[Address]) -> str:
-    """As ``bootstrap.servers`` wants them."""
+    """In the form of ``bootstrap.servers``."""
     return ",".join(f"{host}:{port}" for host, port in addresses)
+
+
+def remote_ports(pid: int, proc: Path = Path("/proc")) -> set[int]:
+    """The ports that a process is connected to, in its own network namespace; none once the process is gone.
+
+    Args:
+        proc: where the kernel's tables are.
+    """
+    folder = proc / str(pid)
+    inodes = set(_inodes(folder))
+    return {port for port, inode in _established(folder) if inode in inodes}
+
+
+def _inodes(folder: Path) -> Iterator[str]:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for link in (folder / "fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                target = str(link.readlink())
+                if target.startswith(_SOCKET):
+                    yield target.removeprefix(_SOCKET).removesuffix("]")
+
+
+def _established(folder: Path) -> Iterator[tuple[int, str]]:
+    """The remote port and the inode of each connection; a container has tables of its own (``/proc/PID/net``)."""
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in (folder / "net" / table).read_text(encoding="ascii").splitlines()[1:]:
+                fields = line.split()
+                if fields[_STATE] == _ESTABLISHED:
+                    yield int(fields[_REMOTE].rpartition(":")[2], 16), fields[_INODE]

@@ -1,22 +1,26 @@
-"""One KRaft broker (controller and broker in one process): its files and its command line.
+"""KRaft brokers of ours (controller and broker in one process): their files, command lines and processes.
 
-A broker knows its peers by name only, and its own hosts file (``jdk.net.hosts.file``) says where a name leads: to the proxy
+A broker knows its peers only by name, and its own hosts file (``jdk.net.hosts.file``) says where a name leads: to the proxy
 of the link from here to there. So each direction between two brokers can be broken alone, without root.
 """
 
 import base64
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from chaos.cluster.addresses import AUDIT_PORT, CLIENTS, CONTROLLER_PORT, INTERNAL_PORT, Addresses
+from chaos.common import clock
+from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import class_archives
 from chaos.install.artifacts import Parts
-from chaos.runtime.base import ProcessSpec
+from chaos.runtime.base import Process, ProcessSpec, Runtime
 
 _OUTSIDE = "OUTSIDE"
 CLUSTER_ID = base64.urlsafe_b64encode(b"chaos-cluster-01").decode().rstrip("=")
 
-# Short enough for a laptop, long enough to be Kafka: what a user would meet in minutes happens here in seconds.
+# Shorter than Kafka's defaults, so that what takes minutes in production happens here in seconds.
 _SETTINGS = """\
 process.roles=broker,controller
 controller.listener.names=CONTROLLER
@@ -53,13 +57,13 @@ Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Where one broker lives.
+    """One broker, before it runs.
 
     Attributes:
         number: node.id, from 1.
         brokers: how many there are.
-        folder: its files; its log is ``<folder>.log``.
-        is_outside: whether it has one more listener, for other programs, who know it by a name.
+        folder: of its files; its log is ``<folder>.log``.
+        is_outside: whether it has one more listener, under a host name, for other programs.
     """
 
     number: int
@@ -71,7 +75,7 @@ class Broker:
 
     @property
     def name(self) -> str:
-        """As in scenarios."""
+        """What scenarios call it."""
         return f"broker-{self.number}"
 
     @property
@@ -80,7 +84,6 @@ class Broker:
         return self.folder / "data"
 
     def write_files(self) -> None:
-        """Write the configuration, the hosts file and the logging configuration."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "server.properties").write_text(self._properties(), encoding="utf-8")
         (self.folder / "hosts").write_text(self._hosts(), encoding="utf-8")
@@ -92,7 +95,6 @@ class Broker:
         return self._spec(f"format-{self.name}", "kafka.tools.StorageTool", arguments)
 
     def serve_spec(self) -> ProcessSpec:
-        """The command that runs it."""
         return self._spec(self.name, "kafka.Kafka", (str(self.folder / "server.properties"),))
 
     def _spec(self, name: str, main: str, arguments: tuple[str, ...]) -> ProcessSpec:
@@ -113,7 +115,7 @@ class Broker:
         return ProcessSpec(name, argv, self.folder, self.folder.with_suffix(".log"), hosts=(host,))
 
     def _hosts(self) -> str:
-        """This replaces name resolution in the JVM: a name that is not here does not resolve."""
+        """The file replaces name resolution in the JVM: a name that is not in it does not resolve."""
         peers = [f"{self.addresses.peer(self.number, peer)} broker-{peer}" for peer in range(1, self.brokers + 1)]
         return "\n".join([*peers, "127.0.0.1 localhost", ""])
 
@@ -144,3 +146,51 @@ class Broker:
                 "",
             ]
         )
+
+
+class Brokers:
+    """The processes of the brokers that we start.
+
+    Attributes:
+        planned: none where the cluster is there already.
+        processes: node id -> process, from `start` on.
+    """
+
+    def __init__(self, runtime: Runtime, planned: Sequence[Broker] = ()) -> None:
+        self.planned = tuple(planned)
+        self.processes: dict[int, Process] = {}
+        self._runtime = runtime
+
+    def start(self) -> None:
+        """Format and start all brokers; they serve later.
+
+        Raises:
+            RuntimeUnavailableError: the storage of one could not be formatted.
+        """
+        for broker in self.planned:
+            broker.write_files()
+        formats = [(broker, self._runtime.start(broker.format_spec())) for broker in self.planned]
+        for broker, process in formats:
+            clock.wait_until(partial(_ended, process), within_s=60, reason=f"{process.spec.name} to end")
+            if process.exit_code():
+                raise RuntimeUnavailableError(f"the storage of {broker.name} could not be formatted; see {process.spec.log}")
+        for broker in self.planned:
+            self.processes[broker.number] = self._runtime.start(broker.serve_spec())
+
+    def check(self) -> None:
+        """Raise RuntimeUnavailableError if a broker has ended."""
+        for number, process in self.processes.items():
+            if not process.alive():
+                raise RuntimeUnavailableError(f"broker-{number} ended with {process.exit_code()}; see {process.spec.log}")
+
+    def dead(self) -> list[str]:
+        """The brokers that do not run now, in words."""
+        return [f"broker-{number} does not run" for number, process in self.processes.items() if not process.alive()]
+
+    def data(self, number: int) -> Path:
+        """The log directory of a broker."""
+        return self.planned[number - 1].data
+
+
+def _ended(process: Process) -> bool:
+    return not process.alive()

@@ -1,31 +1,28 @@
 """What a broker has on its disk: the ends of its logs, and what would be left of them if the power failed now.
 
-Kafka does not wait for the disk when it acknowledges: a log is flushed when a segment is full, and its recovery point, the
-first offset that may not be flushed, is written down from time to time (``recovery-point-offset-checkpoint``, one
-``topic partition offset`` a line; OffsetCheckpointFile.scala). After a power failure nothing beyond it can be counted on. The
-log of the controller quorum is another matter: it is flushed before it is acknowledged (KIP-595), and is left as it is.
-
-Segments are walked batch by batch (v2: ``int64 base offset, int32 length``, and at byte 23 ``int32 last offset delta``).
+Kafka does not wait for the disk before it acknowledges: a log is flushed when a segment is full, and its recovery point, the
+first offset that may not be flushed, is recorded from time to time (``recovery-point-offset-checkpoint``, with a line
+``topic partition offset`` for each; OffsetCheckpointFile.scala). After a power failure nothing beyond it can be relied on. The
+log of the controller quorum is left alone: it is flushed before it is acknowledged (KIP-595).
 """
 
-import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from chaos.cluster.protocol import BatchHeader
 
 _RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 _CLEAN = ".kafka_cleanshutdown"
 _QUORUM = "__cluster_metadata-0"
 _OF_SEGMENT = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
-_HEAD = struct.Struct(">qi")
-_LAST_OFFSET_DELTA_AT = 23
-_HEAD_OF_BATCH = 27
+_BATCH_HEADER = BatchHeader.HEADER_STRUCT.size
 _HEADER_LINES = 2
 
 
 @dataclass(frozen=True, slots=True)
 class ThrownAway:
-    """What one partition lost: offsets from its recovery point on, ``until`` exclusive."""
+    """What one partition lost: the offsets from `since`, at or before its recovery point, to `until`, exclusive."""
 
     since: int
     until: int
@@ -48,7 +45,7 @@ class Batch:
 
 
 def was_clean(data: Path) -> bool:
-    """Whether a broker that has ended left the mark of a controlled shutdown."""
+    """Whether a broker that has ended left the marker file of a controlled shutdown."""
     return (data / _CLEAN).exists()
 
 
@@ -56,10 +53,10 @@ def log_end(data: Path, topic: str, partition: int) -> int:
     """The offset after the last record that a broker has of a partition.
 
     Args:
-        data: the broker's log directory; the broker may run, then this is the end of a moment ago.
+        data: the broker's log directory; while the broker runs, the answer may be out of date at once.
 
     Raises:
-        FileNotFoundError: it has none of it.
+        FileNotFoundError: the broker has no replica of it.
     """
     segments = _segments(data / f"{topic}-{partition}")
     if not segments:
@@ -69,7 +66,10 @@ def log_end(data: Path, topic: str, partition: int) -> int:
 
 
 def lose_power(data: Path) -> dict[str, ThrownAway]:
-    """Leave of every log what was flushed for certain; partition -> what was thrown away, without those that lost nothing.
+    """Cut every log to what was certainly flushed.
+
+    Returns:
+        Partition -> what was thrown away; partitions that lost nothing are left out.
 
     Args:
         data: the log directory of a broker that does not run.
@@ -82,24 +82,21 @@ def lose_power(data: Path) -> dict[str, ThrownAway]:
 
 
 def batches(segment: Path) -> Iterator[Batch]:
-    """The whole batches of a segment; a torn one at the end is none."""
+    """The whole batches of a segment; a torn one at the end is left out."""
     size = segment.stat().st_size
     with segment.open("rb") as file:
         at = 0
-        while at + _HEAD_OF_BATCH <= size:
+        while at + _BATCH_HEADER <= size:
             file.seek(at)
-            head = file.read(_HEAD_OF_BATCH)
-            base, length = _HEAD.unpack_from(head)
-            (last_delta,) = struct.unpack_from(">i", head, _LAST_OFFSET_DELTA_AT)
-            end = at + _HEAD.size + length
-            if length <= 0 or end > size:
+            header = BatchHeader(file.read(_BATCH_HEADER))
+            if header.size_in_bytes < _BATCH_HEADER or at + header.size_in_bytes > size:
                 return
-            yield Batch(base, base + last_delta + 1, at, end - at)
-            at = end
+            yield Batch(header.base_offset, header.next_offset, at, header.size_in_bytes)
+            at += header.size_in_bytes
 
 
 def _recovery_points(data: Path) -> dict[str, int]:
-    """Partition -> first offset that may not be flushed."""
+    """Partition -> the first offset that may not be flushed."""
     path = data / _RECOVERY_POINTS
     lines = path.read_text(encoding="utf-8").splitlines()[_HEADER_LINES:] if path.exists() else []
     fields = [line.rsplit(" ", 2) for line in lines]
@@ -107,7 +104,7 @@ def _recovery_points(data: Path) -> dict[str, int]:
 
 
 def _cut(partition: Path, flushed: int) -> ThrownAway:
-    """End a log at the first batch that is not flushed wholly; segments that begin later go, with their indexes."""
+    """End a log before the first batch that is not wholly flushed, and remove later segments with their indexes."""
     lost = [(segment, batch) for segment in _segments(partition) for batch in batches(segment) if batch.end > flushed]
     if not lost:
         return ThrownAway(flushed, flushed, 0)
@@ -116,16 +113,12 @@ def _cut(partition: Path, flushed: int) -> ThrownAway:
         if path.suffix in _OF_SEGMENT and path.stem.isdigit() and int(path.stem) > int(first_segment.stem):
             path.unlink()
     for suffix in (".index", ".timeindex", ".txnindex"):
-        first_segment.with_suffix(suffix).unlink(missing_ok=True)  # the broker builds them anew
+        first_segment.with_suffix(suffix).unlink(missing_ok=True)  # the broker builds them again
     with first_segment.open("r+b") as file:
         file.truncate(first.at)
     return ThrownAway(first.base, lost[-1][1].end, sum(batch.size for _, batch in lost))
 
 
 def _segments(partition: Path) -> list[Path]:
-    """In the order of their offsets."""
-    return sorted(_named_by_offset(partition.glob("*.log")), key=lambda path: int(path.stem))
-
-
-def _named_by_offset(paths: Iterable[Path]) -> Iterator[Path]:
-    return (path for path in paths if path.stem.isdigit())
+    """In the order of their offsets, which are their names."""
+    return sorted((path for path in partition.glob("*.log") if path.stem.isdigit()), key=lambda path: int(path.stem))

@@ -1,7 +1,7 @@
-"""Hooks: commands by which somebody else does to a broker what we cannot, e.g. ``kubectl delete pod {broker}``.
+"""Hooks: declared commands that do to a broker what we cannot do ourselves, e.g. ``kubectl delete pod {broker}``.
 
-They run without a shell: the declared text is split into words first and its placeholders are filled in afterwards, so no name
-of a broker can become a second word, let alone a second command.
+They run without a shell. The declared text is split into words first and its placeholders are filled in afterwards, so that the
+name of a broker cannot become a second word, let alone a second command.
 """
 
 import shlex
@@ -20,7 +20,7 @@ class HookRun:
     """How a hook ended.
 
     Attributes:
-        output: what it wrote, standard error last, cut to its end.
+        output: the end of what it wrote, standard error last.
     """
 
     argv: tuple[str, ...]
@@ -30,16 +30,16 @@ class HookRun:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What the history says of it."""
+        """As the history records it."""
         return {"argv": list(self.argv), "exit_code": self.exit_code, "output": self.output, "took_s": self.took_s}
 
 
 class HookTexts(Protocol):
-    """The commands as they are declared; None for one that is not."""
+    """The declared commands, an attribute for each `Kind`; None for one that is not declared."""
 
     @property
     def within_s(self) -> float:
-        """How long each may take."""
+        """How long each command may take."""
         ...
 
 
@@ -48,14 +48,14 @@ class BrokerHooks:
     """The hooks of one cluster.
 
     Attributes:
-        values: node id -> placeholder -> what it stands for.
+        values: node id -> placeholder -> its value.
     """
 
     declared: HookTexts
     values: Mapping[int, Mapping[str, object]]
 
     def run(self, kind: Kind, number: int) -> HookRun | None:
-        """Run one for a broker, to its end; None when there is no such hook.
+        """Run one for a broker and wait for its end; None when it is not declared.
 
         Raises:
             RuntimeUnavailableError: it cannot be started, or does not end in time.
@@ -65,11 +65,11 @@ class BrokerHooks:
 
 
 def run_hook(text: str, values: Mapping[str, object], within_s: float) -> HookRun:
-    """Run one hook to its end, whatever its exit code.
+    """Run one hook and wait for its end, whatever its exit code.
 
     Args:
         text: as it is declared.
-        values: placeholder -> what it stands for.
+        values: placeholder -> its value.
         within_s: it is killed after that.
 
     Raises:
@@ -83,7 +83,7 @@ def run_hook(text: str, values: Mapping[str, object], within_s: float) -> HookRu
 
 
 def hook_words(text: str, values: Mapping[str, object]) -> tuple[str, ...]:
-    """The words of a hook, placeholders filled in; a brace that belongs to none is left as it is."""
+    """The words of a hook with its placeholders filled in; other braces are left as they are."""
     return tuple(_filled(word, values) for word in shlex.split(text))
 
 

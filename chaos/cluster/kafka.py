@@ -1,29 +1,34 @@
-"""A cluster, and what can be asked of it over a listener that no fault touches; and its brokers, where they are ours."""
+"""A Kafka cluster, ours or one that others use: where its brokers are, what it is asked, and which names may be touched there.
 
-from collections.abc import Iterable, Sequence
+Everything is asked over a listener that no fault touches.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from chaos.cluster import protocol
-from chaos.cluster.addresses import Address
-from chaos.cluster.broker import Broker
-from chaos.cluster.cluster import Cluster
-from chaos.cluster.guard import Guard
-from chaos.cluster.offsets import listed
-from chaos.cluster.partitions import java_hash
+from chaos.cluster.addresses import Address, joined
+from chaos.cluster.broker import Brokers
 from chaos.common import clock
-from chaos.common.errors import RuntimeUnavailableError
-from chaos.runtime.base import Process, Runtime
+from chaos.common.errors import ForeignNameError
+from verifiers.base import Bounds
 
 PARTITIONS = 3  # of every topic of a run
 _ASK_S = 3.0
+_ANSWER_S = 2.0
+_SOCKET_MS = 5000
+_SERVER_S = 10
+_SETTLE_S = 15.0
+_LEAVE_WITHIN_S = 60.0
 _OFFSETS_WITHIN_S = 30.0
+_WARM_UP = "chaos-warm-up"
 _TRANSACTION_STATE = "__transaction_state"
 _GROUP_OFFSETS = "__consumer_offsets"
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -31,39 +36,99 @@ _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
-class Offsets:
-    """One partition's ends: low, last stable offset and high watermark, the last two exclusive."""
+class Cluster:
+    """A cluster as its clients see it: where its brokers are, how a client logs in, and which names are ours.
 
-    low: int
-    lso: int
-    hw: int
+    Attributes:
+        brokers: node id -> where this broker can always be reached, past any proxy.
+        prefix: of every topic, group and transactional id that we make; empty where the cluster is ours.
+        replication: replicas of a topic.
+        options: of librdkafka clients: TLS, SASL and whatever else is declared.
+        java: the same for Kafka's Java clients.
+    """
+
+    brokers: Mapping[int, Address]
+    prefix: str = ""
+    replication: int = 3
+    options: Mapping[str, str] = field(default_factory=dict)
+    java: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> str:
+        """For clients that no fault may touch."""
+        return joined(list(self.brokers.values()))
+
+    def client(self, bootstrap: str = "", hear: Callable[[KafkaError], object] = lambda _error: None) -> AdminClient:
+        """An admin client that writes nothing to our logs.
+
+        Args:
+            bootstrap: instead of all brokers.
+            hear: is told every error of a connection.
+        """
+        own: dict[str, Any] = {
+            "bootstrap.servers": bootstrap or self.bootstrap,
+            "log_level": 0,
+            "socket.timeout.ms": _SOCKET_MS,
+            "error_cb": hear,
+        }
+        return AdminClient({**self.options, **own})
+
+    def answers(self, number: int) -> bool:
+        """Whether a broker answers a request; an open port alone does not say that it serves."""
+        address = self.brokers[number]
+        if not self.options.get("security.protocol", "").upper().endswith("SSL"):
+            return protocol.answers(address)
+        try:
+            self.client(joined([address])).list_topics(timeout=_ANSWER_S)
+        except KafkaException:
+            return False
+        return True
+
+    def watched(self, topic: str) -> bool:
+        """Whether the health of a topic matters to a run: our own topics, and those that transactions and groups rest on."""
+        return topic in (_TRANSACTION_STATE, _GROUP_OFFSETS) or topic.startswith(self.prefix)
+
+    def mine(self, names: Iterable[str]) -> list[str]:
+        """The same names, if all are ours; for topics, groups, and the transactional ids that a client makes by using them.
+
+        On a cluster of our own every name is ours. On one that others use, ours begin with the prefix and no other is touched.
+
+        Raises:
+            ForeignNameError: one does not begin with the prefix.
+        """
+        asked = list(names)
+        foreign = [name for name in asked if not name.startswith(self.prefix) or name == self.prefix]
+        if foreign:
+            raise ForeignNameError(
+                f"{', '.join(map(repr, foreign))} does not begin with {self.prefix!r}, so it is not ours, on a cluster that "
+                "others use: nothing was done"
+            )
+        return asked
 
 
 class Kafka:
-    """KRaft brokers of ours, or a cluster that is already there."""
+    """A cluster as a run uses it: its health, who leads what, its topics and groups, and the ends of its logs.
 
-    def __init__(self, runtime: Runtime, cluster: Cluster, brokers: Sequence[Broker] = ()) -> None:
-        """Describe the cluster; nothing is started yet.
+    Attributes:
+        brokers: those that we start; none of a cluster that is already there.
+    """
 
-        Args:
-            brokers: those that we start; none of a cluster that is already there.
-        """
+    def __init__(self, cluster: Cluster, brokers: Brokers) -> None:
         self.cluster = cluster
-        self.guard = Guard(cluster.prefix)
+        self.brokers = brokers
+        self.processes = brokers.processes
+        self.data = brokers.data
         self.numbers = tuple(cluster.brokers)
-        self._runtime = runtime
-        self._brokers = brokers
-        self.processes: dict[int, Process] = {}
         self._admin: AdminClient | None = None
 
     @property
     def is_ours(self) -> bool:
         """Whether we start it."""
-        return bool(self._brokers)
+        return bool(self.brokers.planned)
 
     @property
     def bootstrap(self) -> str:
-        """Where no fault is."""
+        """Servers that no fault touches."""
         return self.cluster.bootstrap
 
     @property
@@ -73,65 +138,30 @@ class Kafka:
             self._admin = self.cluster.client()
         return self._admin
 
-    def start(self) -> None:
-        """Format and start those brokers that are ours; `wait_until_ready` says when they serve."""
-        for broker in self._brokers:
-            broker.write_files()
-        formats = [(broker, self._runtime.start(broker.format_spec())) for broker in self._brokers]
-        for broker, process in formats:
-            clock.wait_until(partial(_ended, process), within_s=60, reason=f"{process.spec.name} to end")
-            if process.exit_code():
-                raise RuntimeUnavailableError(f"the storage of {broker.name} could not be formatted; see {process.spec.log}")
-        for broker in self._brokers:
-            self.processes[broker.number] = self._runtime.start(broker.serve_spec())
+    # health ------------------------------------------------------------------------------------------------------------
 
     def wait_until_ready(self) -> None:
-        """Return when all brokers are registered and, of a cluster that we started, transactions and groups work.
+        """Return when all brokers are registered and, in a cluster that we started, transactions and groups work.
 
         Raises:
             RuntimeUnavailableError: a broker died at start.
         """
-        clock.wait_until(
-            self._all_registered, within_s=60, reason="all brokers in the metadata", every_s=0.1, ignore=(KafkaException,)
-        )
-        for warm_up in (self._warm_up_transactions, self._warm_up_groups) if self.is_ours else ():
-            clock.wait_until(
-                warm_up, within_s=60, reason="the first coordinators to load", every_s=0.2, ignore=(KafkaException,)
-            )
+        wait = partial(clock.wait_until, within_s=60, ignore=(KafkaException,))
+        wait(self._all_registered, reason="all brokers in the metadata", every_s=0.1)
+        for warm_up in (_warm_up_transactions, _warm_up_groups) if self.is_ours else ():
+            wait(partial(warm_up, self.bootstrap), reason="the first coordinators to load", every_s=0.2)
         self.wait_until_healthy()
 
-    def _warm_up_transactions(self) -> bool:
-        """The first transactional producer makes ``__transaction_state``; until that has loaded, others are turned away."""
-        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": "chaos-warm-up", "log_level": 0})
-        producer.init_transactions(30)
-        return True
-
-    def _warm_up_groups(self) -> bool:
-        """The first group makes ``__consumer_offsets``."""
-        with closing(Consumer({"bootstrap.servers": self.bootstrap, "group.id": "chaos-warm-up", "log_level": 0})) as consumer:
-            consumer.committed([TopicPartition("chaos-warm-up", 0)], timeout=30)
-        return True
-
     def _all_registered(self) -> bool:
-        for number, process in self.processes.items():
-            if not process.alive():
-                raise RuntimeUnavailableError(f"broker-{number} ended with {process.exit_code()}; see {process.spec.log}")
+        self.brokers.check()
         return len(self.admin.list_topics(timeout=_ASK_S).brokers) == len(self.numbers)
-
-    # what a fault or a verifier asks -----------------------------------------------------------------------------------
-
-    def address(self, number: int) -> Address:
-        """Where a broker can always be reached."""
-        return self.cluster.brokers[number]
 
     def unhealthy(self) -> list[str]:
         """What is wrong now, in words; empty when every broker serves and every replica is in sync."""
-        dead = [f"broker-{number} does not run" for number, process in self.processes.items() if not process.alive()]
-        if dead:
-            return dead
-        silent = [f"broker-{number} does not answer" for number in self.numbers if not self.cluster.answers(number)]
-        if silent:
-            return silent
+        silent = (f"broker-{number} does not answer" for number in self.numbers if not self.cluster.answers(number))
+        wrong = self.brokers.dead() or list(silent)
+        if wrong:
+            return wrong
         try:
             topics = self.admin.list_topics(timeout=_ASK_S).topics
         except KafkaException as error:
@@ -144,16 +174,39 @@ class Kafka:
         ]
 
     def wait_until_healthy(self, within_s: float = 30) -> None:
-        """Return when `unhealthy` has nothing to say."""
+        """Return when `unhealthy` finds nothing.
+
+        Raises:
+            DeadlineError: something stays wrong.
+        """
         clock.wait_until(
             lambda: not self.unhealthy(), within_s=within_s, reason="a healthy cluster", every_s=0.1, seen=self.unhealthy
         )
+
+    # who leads what ----------------------------------------------------------------------------------------------------
+
+    def address(self, number: int) -> Address:
+        """Where a broker can always be reached, past any proxy."""
+        return self.cluster.brokers[number]
+
+    def controller(self) -> int:
+        """The active controller, from the first broker that knows it.
+
+        Raises:
+            LookupError: none does.
+        """
+        for address in self.cluster.brokers.values():
+            try:
+                return protocol.quorum_leader(address)
+            except OSError:
+                continue
+        raise LookupError("no broker knows the leader of the controller quorum")
 
     def leader(self, topic: str, partition: int) -> int:
         """The broker that leads a partition now.
 
         Raises:
-            LookupError: no such partition, or it has no leader.
+            LookupError: there is no such partition, or it has no leader.
         """
         metadata = self._partition(topic, partition)
         if metadata.leader < 0:
@@ -161,7 +214,7 @@ class Kafka:
         return int(metadata.leader)
 
     def followers(self, topic: str, partition: int) -> list[int]:
-        """The other replicas of a partition."""
+        """The replicas of a partition that do not lead it."""
         metadata = self._partition(topic, partition)
         return sorted(replica for replica in metadata.replicas if replica != metadata.leader)
 
@@ -170,12 +223,22 @@ class Kafka:
         return list(self._partition(topic, partition).replicas)
 
     def in_sync(self, topic: str, partition: int) -> list[int]:
-        """The replicas of a partition that are in sync."""
+        """The replicas of a partition that are in sync, sorted."""
         return sorted(self._partition(topic, partition).isrs)
 
-    def data(self, number: int) -> Path:
-        """Where a broker keeps its logs."""
-        return self._brokers[number - 1].data
+    def transaction_partition(self, transactional_id: str) -> tuple[str, int]:
+        """The partition of ``__transaction_state`` that holds a transactional id; its leader is the coordinator."""
+        return self._owning(_TRANSACTION_STATE, transactional_id)
+
+    def group_partition(self, group: str) -> tuple[str, int]:
+        """The partition of ``__consumer_offsets`` that holds a consumer group; its leader is the coordinator.
+
+        Raises:
+            LookupError: there is no group.
+        """
+        if not group:
+            raise LookupError("this pipeline has no consumer group")
+        return self._owning(_GROUP_OFFSETS, group)
 
     def _owning(self, topic: str, name: str) -> tuple[str, int]:
         partitions = len(self.admin.list_topics(topic, timeout=_ASK_S).topics[topic].partitions)
@@ -187,70 +250,57 @@ class Kafka:
             raise LookupError(f"there is no partition {topic}-{partition}")
         return topics[topic].partitions[partition]
 
-    def transaction_partition(self, transactional_id: str) -> tuple[str, int]:
-        """The partition of ``__transaction_state`` that holds a transactional.id."""
-        return self._owning(_TRANSACTION_STATE, transactional_id)
+    # topics and groups: only here are they made and removed -----------------------------------------------------------
 
-    def group_partition(self, group: str) -> tuple[str, int]:
-        """The partition of ``__consumer_offsets`` that holds a consumer group.
-
-        Raises:
-            LookupError: there is no group.
-        """
-        if not group:
-            raise LookupError("this pipeline has no consumer group")
-        return self._owning(_GROUP_OFFSETS, group)
-
-    def transaction_coordinator(self, transactional_id: str) -> int:
-        """The broker that coordinates a transactional.id: the leader of its partition."""
-        return self.leader(*self.transaction_partition(transactional_id))
-
-    def group_coordinator(self, group: str) -> int:
-        """The broker that coordinates a consumer group: the leader of its partition."""
-        return self.leader(*self.group_partition(group))
-
-    def controller(self) -> int:
-        """The active controller, asked of the first broker that knows."""
-        for number in self.numbers:
-            try:
-                return protocol.quorum_leader(self.address(number))
-            except OSError:
-                continue
-        raise LookupError("no broker knows the leader of the controller quorum")
-
-    # topics ------------------------------------------------------------------------------------------------------------
-
-    def create(self, topics: Iterable[str], partitions: int) -> None:
+    def create(self, topics: Iterable[str], partitions: int, *, validate_only: bool = False) -> None:
         """Create topics, and return when every replica is in sync.
 
         Partition p is led by broker p + 1 (from the first again when there are fewer): Kafka's own choice is a random one.
 
+        Args:
+            validate_only: the cluster says whether it would, and nothing is made.
+
         Raises:
             ForeignNameError: one of them is not ours.
+            KafkaException: the cluster refuses.
         """
-        copies = range(self.cluster.replication)
-        placed = [[self.numbers[(number + copy) % len(self.numbers)] for copy in copies] for number in range(partitions)]
-        self.guard.create(self.admin, topics, placed)
-        self.wait_until_healthy()
+        names, copies = self.cluster.mine(topics), range(self.cluster.replication)
+        placed: Any = [[self.numbers[(number + copy) % len(self.numbers)] for copy in copies] for number in range(partitions)]
+        wanted = [NewTopic(name, num_partitions=partitions, replica_assignment=placed) for name in names]
+        _settle(self.admin.create_topics(wanted, operation_timeout=_SERVER_S, validate_only=validate_only))
+        if not validate_only:
+            self.wait_until_healthy()
 
     def delete(self, topics: Iterable[str]) -> None:
-        """Delete topics; one that is not there is no error.
+        """Delete topics; those that are not there are passed over.
 
         Raises:
             ForeignNameError: one of them is not ours.
+            KafkaException: the cluster refuses.
         """
-        self.guard.delete(self.admin, topics)
+        names = self.cluster.mine(topics)
+        _settle(self.admin.delete_topics(names, operation_timeout=_SERVER_S), KafkaError.UNKNOWN_TOPIC_OR_PART)
 
     def delete_group(self, group: str) -> None:
-        """Delete a consumer group once its members have left; one that is not there is no error.
+        """Delete a consumer group, if it is there, once its members have left.
 
         Raises:
             ForeignNameError: it is not ours.
             DeadlineError: a member does not leave.
         """
-        self.guard.delete_group(self.admin, group)
+        names = self.cluster.mine([group])
 
-    def offsets(self, topic: str, partitions: int) -> dict[int, Offsets]:
+        def deleted() -> bool:
+            _settle(self.admin.delete_consumer_groups(names, request_timeout=_SERVER_S), KafkaError.GROUP_ID_NOT_FOUND)
+            return True
+
+        clock.wait_until(
+            deleted, within_s=_LEAVE_WITHIN_S, reason=f"the group {group} to be deleted", every_s=0.5, ignore=(KafkaException,)
+        )
+
+    # ends of logs ------------------------------------------------------------------------------------------------------
+
+    def offsets(self, topic: str, partitions: int) -> dict[int, Bounds]:
         """Low, LSO and HW of every partition, in that order, so that LSO <= HW always.
 
         Raises:
@@ -259,9 +309,9 @@ class Kafka:
         low = self._list(topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
         lso = self._list(topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED)
         hw = self._list(topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
-        return {number: Offsets(low[number], lso[number], hw[number]) for number in range(partitions)}
+        return {number: Bounds(low[number], lso[number], hw[number]) for number in range(partitions)}
 
-    def settled_offsets(self, topic: str, partitions: int) -> dict[int, Offsets]:
+    def settled_offsets(self, topic: str, partitions: int) -> dict[int, Bounds]:
         """The same, asked again until every leader answers.
 
         Raises:
@@ -276,18 +326,72 @@ class Kafka:
         )
 
     def end(self, topic: str, partitions: int, level: IsolationLevel) -> int:
-        """Sum of the ends of a topic's partitions at an isolation level; cheap enough to be asked often."""
-        ends: Iterable[int] = self._list(topic, partitions, _LATEST, level).values()
-        return sum(ends)
+        """Sum of the ends of a topic's partitions at an isolation level; cheap enough to be asked often.
+
+        Raises:
+            KafkaException: a leader does not answer now.
+        """
+        return sum(self._list(topic, partitions, _LATEST, level).values())
 
     def _list(self, topic: str, partitions: int, spec: Any, level: IsolationLevel) -> dict[int, int]:
         try:
             return listed(self.admin, topic, range(partitions), spec, level, _ASK_S)
         except KafkaException:
-            # librdkafka keeps a leader epoch, or a metadata request, that is of no use: a new client asks anew
+            # librdkafka keeps a stale leader epoch or metadata request: a new client asks anew
             self._admin = None
             raise
 
 
-def _ended(process: Process) -> bool:
-    return not process.alive()
+def listed(
+    admin: AdminClient, topic: str, partitions: Iterable[int], spec: Any, level: IsolationLevel, within_s: float
+) -> dict[int, int]:
+    """Partition -> offset, of all of them or of none.
+
+    For a leader that does not answer in time librdkafka may give a negative offset, no error: docs/findings/list-offsets.md.
+
+    Raises:
+        KafkaException: a leader does not answer now.
+    """
+    wanted = {TopicPartition(topic, number): spec for number in partitions}
+    futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=within_s)
+    try:
+        return {partition.partition: _given(future.result(within_s + 1).offset) for partition, future in futures.items()}
+    except TimeoutError as error:  # also of the future: librdkafka itself exceeds its time limit
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001 - it has no other name
+
+
+def _given(offset: int) -> int:
+    if offset < 0:
+        raise TimeoutError
+    return offset
+
+
+def _settle(futures: Mapping[str, Future[Any]], missing: int | None = None) -> None:
+    """Wait for all, and pass over errors which say that something was missing."""
+    for future in futures.values():
+        try:
+            future.result(_SETTLE_S)
+        except KafkaException as error:
+            if error.args[0].code() != missing:
+                raise
+
+
+def _warm_up_transactions(bootstrap: str) -> bool:
+    """The first transactional producer makes ``__transaction_state``; until that has loaded, others are turned away."""
+    Producer({"bootstrap.servers": bootstrap, "transactional.id": _WARM_UP, "log_level": 0}).init_transactions(30)
+    return True
+
+
+def _warm_up_groups(bootstrap: str) -> bool:
+    """The first group makes ``__consumer_offsets``."""
+    with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": _WARM_UP, "log_level": 0})) as consumer:
+        consumer.committed([TopicPartition(_WARM_UP, 0)], timeout=30)
+    return True
+
+
+def java_hash(text: str) -> int:
+    """``Utils.abs(text.hashCode)``, by which Kafka finds the partition of a transactional id (TransactionStateManager)."""
+    data, value = text.encode("utf-16-be"), 0
+    for at in range(0, len(data), 2):
+        value = (31 * value + int.from_bytes(data[at : at + 2], "big")) & 0xFFFFFFFF
+    return value & 0x7FFFFFFF

@@ -1,10 +1,10 @@
 """Links: the ordered pairs client -> broker and broker -> broker, each through proxies of its own.
 
-    spark ──spark->broker-2──▶ [kafka ▸ toxics] ──▶ broker-2    what is on the link goes through the toxics in order;
-    spark ◀─────────────────── [toxics ◂ kafka] ◀── broker-2    `kafka` is first: it counts what a later one swallows
+    spark ──spark->broker-2──▶ [kafka ▸ toxics] ──▶ broker-2    bytes on the link pass the toxics in this order:
+    spark ◀─────────────────── [toxics ◂ kafka] ◀── broker-2    `kafka` is first, so it counts what a later one swallows
 
-A link between brokers is two proxies, INTERNAL (replication, transaction markers) and CONTROLLER (the quorum, heartbeats):
-what is cut is the cable, not a port.
+A link between brokers has two proxies, INTERNAL (replication, transaction markers) and CONTROLLER (the quorum, heartbeats),
+because a fault cuts the cable, not a port.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ STREAMS = {"up": ("upstream",), "down": ("downstream",), "both": ("upstream", "d
 
 @dataclass(slots=True)
 class Pulled:
-    """Who has pulled a cable: it is plugged in when nobody keeps it pulled any more."""
+    """The faults that keep a cable pulled; it is plugged in again when there are none left."""
 
     by: set[str] = field(default_factory=set)
     lock: Lock = field(default_factory=Lock)
@@ -30,10 +30,8 @@ class Link:
     """One ordered pair.
 
     Attributes:
-        source: ``spark``, ``loader`` or ``broker-1``; who opens the connections.
+        source: the end that opens the connections: ``spark``, ``loader`` or ``broker-1``.
         broker: number of the broker at the other end.
-        proxies: the proxies that make up the link.
-        pulled: the faults that keep it cut now.
     """
 
     source: str
@@ -44,16 +42,16 @@ class Link:
 
     @property
     def name(self) -> str:
-        """As it is written in scenarios, e.g. ``spark->broker-2``."""
+        """As in scenarios, e.g. ``spark->broker-2``."""
         return f"{self.source}->broker-{self.broker}"
 
     @property
     def replication(self) -> "Link":
-        """Of a link between brokers the part that followers fetch through; the controller quorum has its own."""
+        """The part of a link between brokers that followers fetch through, without that of the controller quorum."""
         return replace(self, proxies=tuple(proxy for proxy in self.proxies if proxy.listen[1] == INTERNAL_PORT))
 
     def bytes_seen(self, stream: str = "both") -> int:
-        """Bytes that entered the link so far, whether they came out or not."""
+        """Bytes that have entered the link so far, whether or not they came out."""
         return self._total("kafka", "bytes", stream)
 
     def connections(self) -> int:
@@ -65,13 +63,13 @@ class Link:
         return self._total(name, "swallowed", stream)
 
     def add(self, name: str, toxic: str, stream: str, attributes: Mapping[str, int]) -> None:
-        """Put a toxic behind the `kafka` toxics, in one or both directions."""
+        """Add a toxic behind the `kafka` toxics, in one or both directions."""
         for proxy in self.proxies:
             for direction in STREAMS[stream]:
                 self.toxiproxy.add(proxy.name, Toxic(f"{name}_{direction}", toxic, direction, attributes))
 
     def remove(self, name: str, stream: str) -> None:
-        """Take the toxic away; idempotent."""
+        """Remove a toxic. Idempotent."""
         for proxy in self.proxies:
             for direction in STREAMS[stream]:
                 self.toxiproxy.remove(proxy.name, f"{name}_{direction}")
@@ -90,7 +88,7 @@ class Link:
                 self._enable(enabled=True)
 
     def _total(self, name: str, counter: str, stream: str) -> int:
-        """What the toxics of this name count, over all proxies and the streams meant."""
+        """The sum of a counter of the toxics of this name, over all proxies and the given streams."""
         return sum(
             int(self.toxiproxy.read(proxy.name, f"{name}_{direction}")[counter])
             for proxy in self.proxies
@@ -103,9 +101,9 @@ class Link:
 
 
 def every_link(addresses: Addresses, brokers: int, toxiproxy: Toxiproxy) -> tuple[Link, ...]:
-    """All links of a system: of each client group to each broker, of each broker to each broker.
+    """All links of a system: from each client group to each broker, and from each broker to each broker.
 
-    A broker talks to itself through a link as well (its own name must resolve), but that is no cable: it is never broken.
+    A broker also reaches itself through a link, because its own name must resolve; no fault breaks that one.
     """
     numbers = range(1, brokers + 1)
     of_clients = [

@@ -1,44 +1,78 @@
-"""Two requests of Kafka's protocol that no Python client offers: a ping with a time, and who leads the controller quorum.
+"""Kafka's protocol over sockets of our own, for what no client asks: one broker by its address, within deadlines of ours.
 
-Frames are ``int32 size, header, body`` (Kafka protocol guide). A ping is ApiVersions v0 (KIP-35), which every broker
-answers on every listener; the quorum's leader comes from DescribeQuorum v0 (KIP-595): in KRaft, the controller that Metadata
-names is a random broker.
+Requests and answers are encoded by kafka-python's message classes, which are made from Kafka's own schemas. Its AdminClient
+was tried (3.0.12) and does not serve: it chooses the broker itself, waited ten seconds for a paused one in spite of
+``request_timeout_ms=3000``, and takes the error ELECTION_NOT_NEEDED for success. confluent-kafka 2.16.1 has no reassignments,
+and its ``elect_leaders`` fails with ``SystemError: more argument specifiers than keyword list entries``.
+
+A ping is ApiVersions v0 (KIP-35), which every broker answers on every listener. The leader of the controller quorum comes from
+DescribeQuorum (KIP-595): in KRaft the controller that Metadata names is a random broker. Elections (KIP-460) and reassignments
+(KIP-455) are passed on to the controller by any broker. Fetch v4 with ``read_uncommitted`` shows what a consumer hides: who
+wrote which offsets, and where each transaction was ended.
 """
 
 import socket
 import struct
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from confluent_kafka.admin import AdminClient
 
 from chaos.cluster.addresses import Address
 from chaos.common import clock
+from chaos.common.errors import InconclusiveError
 
-_API_VERSIONS = 18
-_DESCRIBE_QUORUM = 55
+with warnings.catch_warnings():
+    # kafka-python loads its schemas with it; Python 3.13 took the deprecation back
+    warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
+    from kafka.errors import KafkaError as KafkaPythonError
+    from kafka.errors import for_code, kafka_errors
+    from kafka.protocol.admin import (
+        AlterPartitionReassignmentsRequest,
+        DescribeQuorumRequest,
+        ElectionType,
+        ElectLeadersRequest,
+    )
+    from kafka.protocol.consumer import FetchRequest
+    from kafka.protocol.metadata import ApiVersionsRequest
+    from kafka.record.default_records import DefaultRecordBatch
+    from kafka.record.memory_records import MemoryRecords
+
+BatchHeader: Any = DefaultRecordBatch  # parses the first bytes of a record batch; its records are not looked at
+_RENAMED = {"UNKNOWN_SERVER_ERROR": -1, "NOT_LEADER_OR_FOLLOWER": 6, "INVALID_TOPIC_EXCEPTION": 17}
+ERROR_CODES: Mapping[str, int] = {
+    error.message: code for code, error in kafka_errors.items() if error.message and code > 0
+} | _RENAMED
+"""Kafka's name of an error (https://kafka.apache.org/protocol#protocol_error_codes) -> its code."""
+_CLIENT = "chaos"
 _CORRELATION = 7
-_CLIENT = b"chaos"
+_SIZE_BYTES = 4
+_ALTER_WITHIN_S = 10.0
+_BATCHES_WITHIN_S = 10.0
+_FORMAT = 2  # of record batches; older ones have no transactions
+_MARKERS = {0: "ABORT", 1: "COMMIT"}
+_HEAD_BYTES = 14  # of a ping: size, api, version, correlation, length of the client id
+_MOST_PADDING = 32_000  # the length of a client id is an int16
+_PIECE = 65_536
+
+
+# one request, one answer -----------------------------------------------------------------------------------------------
 
 
 def ping(address: Address, within_s: float = 2.0) -> float:
-    """Seconds between an ApiVersions request and its answer, the time to connect left out.
+    """Seconds between a request and its answer, without the time to connect.
 
     Raises:
         OSError: refused, reset, or no answer in time (TimeoutError).
     """
     with socket.create_connection(address, timeout=within_s) as connection:
         began_s = clock.monotonic_s()
-        send(connection, _API_VERSIONS, b"")
-        receive(connection)
+        connection.sendall(_frame(ApiVersionsRequest(version=0)))
+        _receive(connection)
         return clock.monotonic_s() - began_s
-
-
-def refused(address: Address, within_s: float = 2.0) -> bool:
-    """Whether nobody listens there (any more)."""
-    try:
-        with socket.create_connection(address, timeout=within_s):
-            return False
-    except TimeoutError:
-        return False
-    except OSError:
-        return True
 
 
 def answers(address: Address, within_s: float = 2.0) -> bool:
@@ -50,52 +84,285 @@ def answers(address: Address, within_s: float = 2.0) -> bool:
     return True
 
 
+def refused(address: Address, within_s: float = 2.0) -> bool:
+    """Whether nothing listens at this address."""
+    try:
+        with socket.create_connection(address, timeout=within_s):
+            return False
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+
+
 def quorum_leader(address: Address, within_s: float = 3.0) -> int:
-    """Node id of the active controller, as this broker can learn it.
+    """Node id of the active controller, as far as this broker knows.
+
+    Raises:
+        OSError: no answer, or the quorum has no leader now.
+    """
+    partition = DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)
+    topic = DescribeQuorumRequest.TopicData(topic_name="__cluster_metadata", partitions=[partition])
+    answer = _ask(address, DescribeQuorumRequest(version=0, topics=[topic]), within_s)
+    if answer.error_code:
+        raise ConnectionError(f"DescribeQuorum was answered with {_named(answer.error_code)}")
+    quorum = answer.topics[0].partitions[0]
+    if quorum.error_code or quorum.leader_id < 0:
+        raise ConnectionError(f"the controller quorum has no leader now (error {quorum.error_code})")
+    return int(quorum.leader_id)
+
+
+def elect_leader(address: Address, topic: str, partition: int, *, unclean: bool) -> str:
+    """Ask for the preferred replica as leader or, with `unclean`, for any live replica of a partition without a leader.
+
+    Returns:
+        Why it was refused, e.g. because the partition has that leader already; empty when it was done.
 
     Raises:
         OSError: no answer.
     """
-    topic = b"\x13__cluster_metadata\x02" + struct.pack(">i", 0) + b"\x00\x00"  # compact string, one partition, no tags
+    request = ElectLeadersRequest(
+        version=1,
+        election_type=ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED,
+        topic_partitions=[ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[partition])],
+        timeout_ms=round(1000 * _ALTER_WITHIN_S),
+    )
+    answer = _ask(address, request, _ALTER_WITHIN_S)
+    results = [result for found in answer.replica_election_results for result in found.partition_result]
+    return _refusal([answer, *results])
+
+
+def reassign(address: Address, topic: str, partition: int, replicas: list[int]) -> str:
+    """Ask for these brokers as the replicas of a partition, the preferred leader first.
+
+    Returns and raises what `elect_leader` does.
+    """
+    wanted = AlterPartitionReassignmentsRequest.ReassignableTopic(name=topic, partitions=[(partition, replicas)])
+    request = AlterPartitionReassignmentsRequest(version=0, timeout_ms=round(1000 * _ALTER_WITHIN_S), topics=[wanted])
+    answer = _ask(address, request, _ALTER_WITHIN_S)
+    return _refusal([answer, *(result for found in answer.responses for result in found.partitions)])
+
+
+def _refusal(results: list[Any]) -> str:
+    """The first error, or an empty text; the answer as a whole may have one, and each partition in it."""
+    return next((_named(one.error_code, getattr(one, "error_message", None)) for one in results if one.error_code), "")
+
+
+def _named(code: int, text: str | None = None) -> str:
+    """An error of a broker, e.g. ``ELECTION_NOT_NEEDED (84): Leader election not needed for topic partition.``."""
+    error: Any = for_code(code)
+    return f"{error.message} ({code}): {text or error.description}"
+
+
+def _ask(address: Address, request: Any, within_s: float) -> Any:
     with socket.create_connection(address, timeout=within_s) as connection:
-        send(connection, _DESCRIBE_QUORUM, b"\x02" + topic + b"\x00", flexible=True)
-        return _leader(receive(connection))
+        return _answer(connection, request)
 
 
-def _leader(answer: bytes) -> int:
-    """Header v1 (correlation, tags), error, topics[name, partitions[index, error, leader, …]]."""
-    (error,) = struct.unpack_from(">h", answer, 5)
-    if error:
-        raise ConnectionError(f"DescribeQuorum was answered with error {error}")
-    name_length = answer[8] - 1
-    at = 9 + name_length + 1  # then the length of the partitions
-    _index, partition_error, leader = struct.unpack_from(">ihi", answer, at)
-    if partition_error or leader < 0:
-        raise ConnectionError(f"the controller quorum has no leader now (error {partition_error})")
-    return int(leader)
-
-
-def send(connection: socket.socket, api: int, body: bytes, *, version: int = 0, flexible: bool = False) -> None:
-    """Write one request; a flexible one has tags in its header."""
-    header = struct.pack(">hhih", api, version, _CORRELATION, len(_CLIENT)) + _CLIENT + (b"\x00" if flexible else b"")
-    connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
-
-
-def receive(connection: socket.socket) -> bytes:
-    """Read one answer, header included.
+def _answer(connection: socket.socket, request: Any) -> Any:
+    """The answer, decoded.
 
     Raises:
-        OSError: it does not come, or not whole.
+        OSError: it does not come, not whole, or cannot be decoded.
     """
-    (size,) = struct.unpack(">i", _exactly(connection, 4))
-    return _exactly(connection, size)
+    connection.sendall(_frame(request))
+    data = _receive(connection)
+    try:
+        return request.header.get_response_class().decode(data, header=True)
+    except (ValueError, IndexError, struct.error, KafkaPythonError) as error:
+        raise ConnectionError(f"the answer to {request.name} cannot be decoded: {error}") from error
 
 
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        chunk = connection.recv(size - len(data))
-        if not chunk:
-            raise ConnectionError("the connection was closed before the answer was complete")
-        data += chunk
+def _frame(request: Any, client: str = _CLIENT) -> bytes:
+    request.with_header(correlation_id=_CORRELATION, client_id=client)
+    return bytes(request.encode(header=True, framed=True))
+
+
+def _receive(connection: socket.socket) -> bytes:
+    with connection.makefile("rb") as stream:
+        head = stream.read(_SIZE_BYTES)
+        size = int.from_bytes(head, "big") if len(head) == _SIZE_BYTES else -1
+        data = stream.read(size) if size >= 0 else b""
+    if len(data) != size:
+        raise ConnectionError("the connection was closed before the answer was complete")
     return data
+
+
+# record batches --------------------------------------------------------------------------------------------------------
+
+
+class Batch(NamedTuple):
+    """One record batch.
+
+    Attributes:
+        last_offset: inclusive.
+        producer_id: -1 when the producer is neither idempotent nor transactional.
+        control: ``COMMIT`` or ``ABORT`` when it is the marker that ends a transaction, else None.
+    """
+
+    partition: int
+    first_offset: int
+    last_offset: int
+    producer_id: int
+    producer_epoch: int
+    transactional: bool
+    control: str | None
+
+
+def read_batches(bootstrap: str, topic: str, ends: Mapping[int, tuple[int, int]], most_bytes: int = 4 << 20) -> Iterator[Batch]:
+    """Every batch between low (inclusive) and high (exclusive) of each partition, cut to them.
+
+    Args:
+        most_bytes: of one request's answer, unless the first batch is larger.
+
+    Raises:
+        KafkaException: the metadata of the topic cannot be had.
+        InconclusiveError: a leader does not answer, or not with batches that can be read.
+    """
+    metadata: Any = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(topic, timeout=_BATCHES_WITHIN_S)
+    for partition, (low, high) in sorted(ends.items()):
+        leader = metadata.brokers[metadata.topics[topic].partitions[partition].leader]
+        try:
+            with socket.create_connection((leader.host, leader.port), timeout=_BATCHES_WITHIN_S) as connection:
+                fetch = partial(_fetch, connection, topic, partition, most_bytes)
+                yield from _between(fetch, partition, low, high)
+        except (OSError, ValueError, KafkaPythonError) as error:
+            raise InconclusiveError(f"the batches of {topic}-{partition} cannot be read: {error}; run again") from error
+
+
+def parse_batches(partition: int, data: bytes) -> Iterator[Batch]:
+    """The whole batches in the records of a Fetch; one that was cut off at the end is left out.
+
+    Raises:
+        ValueError: a batch is of an older message format, or a control record is not the marker of a transaction.
+    """
+    for batch in MemoryRecords(data):
+        first = batch.base_offset
+        if batch.magic != _FORMAT:
+            raise ValueError(f"the batch at offset {first} is of message format {batch.magic}, which has no transactions")
+        control = _marker(batch) if batch.is_control_batch else None
+        yield Batch(
+            partition, first, batch.last_offset, batch.producer_id, batch.producer_epoch, batch.is_transactional, control
+        )
+
+
+def _marker(batch: Any) -> str:
+    kind = next(iter(batch)).type
+    if kind not in _MARKERS:
+        raise ValueError(f"there is a control record of type {kind}, which is not the marker of a transaction")
+    return _MARKERS[kind]
+
+
+def _between(fetch: Callable[[int], bytes], partition: int, low: int, high: int) -> Iterator[Batch]:
+    while low < high:
+        found = list(parse_batches(partition, fetch(low)))
+        if not found:
+            raise ValueError(f"there is no batch at offset {low}, before the end at {high}")
+        for batch in found:
+            if batch.first_offset < high:
+                yield batch._replace(first_offset=max(low, batch.first_offset), last_offset=min(high - 1, batch.last_offset))
+        low = found[-1].last_offset + 1
+
+
+def _fetch(connection: socket.socket, topic: str, partition: int, most_bytes: int, offset: int) -> bytes:
+    wanted = FetchRequest.FetchTopic.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=most_bytes)
+    request = FetchRequest(
+        version=4,
+        replica_id=-1,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=most_bytes,
+        isolation_level=0,  # read_uncommitted
+        topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
+    )
+    found = _answer(connection, request).responses[0].partitions[0]
+    if found.error_code:
+        raise ValueError(f"Fetch was answered with {_named(found.error_code)}")
+    return found.records or b""
+
+
+# transfers -------------------------------------------------------------------------------------------------------------
+
+End = Literal["answered", "closed", "reset", "silent"]
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """How a number of bytes passed over a connection of our own, e.g. through a link.
+
+    Attributes:
+        took_s: from the first byte sent to the last one received.
+        sent, received: bytes.
+        pieces: reads that the answers took; the kernel may join pieces that come at once, and never splits one this small.
+        end: ``answered`` all of it, ``closed`` or ``reset`` before that, or ``silent``.
+    """
+
+    took_s: float
+    sent: int
+    received: int
+    pieces: int
+    end: End
+
+    @property
+    def facts(self) -> Mapping[str, int | str]:
+        """As JSON values."""
+        took_ms = round(1000 * self.took_s)
+        return {"took_ms": took_ms, "sent": self.sent, "received": self.received, "pieces": self.pieces, "end": self.end}
+
+
+def upload(address: Address, size: int, within_s: float) -> Transfer:
+    """Send at least `size` bytes in pings, whose client id is as long as needed, and wait for all answers."""
+    requests = -(-size // (_MOST_PADDING + _HEAD_BYTES))
+    padding = min(_MOST_PADDING, max(0, -(-size // requests) - _HEAD_BYTES))
+    return _exchange(address, requests, padding, within_s)
+
+
+def download(address: Address, size: int, within_s: float) -> Transfer:
+    """Send pings until at least `size` bytes of answers are due (some hundred each), and wait for all of them."""
+    one = _exchange(address, 1, 0, within_s)
+    if one.end != "answered" or one.received >= size:
+        return one
+    return _exchange(address, -(-size // one.received), 0, within_s)
+
+
+def _exchange(address: Address, requests: int, padding: int, within_s: float) -> Transfer:
+    frame = _frame(ApiVersionsRequest(version=0), client="p" * padding)
+    began_s = clock.monotonic_s()
+    sent, answers = 0, _Answers()
+    try:
+        with socket.create_connection(address, timeout=within_s) as connection:
+            for _ in range(requests):
+                connection.sendall(frame)
+                sent += len(frame)
+            while answers.complete < requests and answers.take(connection):
+                pass
+        end: End = "answered" if answers.complete >= requests else "closed"
+    except TimeoutError:
+        end = "silent"
+    except (ConnectionResetError, BrokenPipeError):
+        end = "reset"
+    except OSError:
+        end = "closed"
+    return Transfer(clock.monotonic_s() - began_s, sent, answers.received, answers.pieces, end)
+
+
+class _Answers:
+    """Counts the frames that come in."""
+
+    def __init__(self) -> None:
+        self.received = self.pieces = self.complete = 0
+        self._rest = b""
+
+    def take(self, connection: socket.socket) -> bool:
+        """Read once; False at the end of the connection."""
+        piece = connection.recv(_PIECE)
+        self.received += len(piece)
+        self.pieces += bool(piece)
+        self._rest += piece
+        while len(self._rest) >= _SIZE_BYTES and len(self._rest) >= self._size():
+            self._rest = self._rest[self._size() :]
+            self.complete += 1
+        return bool(piece)
+
+    def _size(self) -> int:
+        return _SIZE_BYTES + int.from_bytes(self._rest[:_SIZE_BYTES], "big")

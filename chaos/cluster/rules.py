@@ -1,7 +1,7 @@
-"""The rule book of the `kafka` toxic (toxiproxy/kafka.go): which frame is stopped, what is done to it, what came of it.
+"""Request rules of the `kafka` toxic (toxiproxy/kafka/): which frame is stopped, what is done to it, what became of it.
 
-Every link carries the toxic in both directions from the start, and all share one book: a rule is armed by one call, on any of
-them. ``nth`` counts the frames that fit, over all links of the rule, from the arming on.
+Every link carries the toxic in both directions from the start, and all toxics of a server share their rules: a rule is armed by
+one call, on any of them. ``nth`` counts the frames that fit, over all links of the rule, from the arming on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +12,20 @@ from typing import Any
 from chaos.cluster.toxiproxy import Toxiproxy
 
 TOXIC = "kafka_upstream"
+ANSWERABLE = (
+    "Produce",
+    "Fetch",
+    "Metadata",
+    "FindCoordinator",
+    "Heartbeat",
+    "InitProducerId",
+    "AddPartitionsToTxn",
+    "EndTxn",
+    "TxnOffsetCommit",
+)
+"""The requests that the toxic can answer. A rule does not count those in which a client would not see an error, and they pass:
+a Produce with acks=0, and a Metadata that names no topics or comes before a broker has answered one on the same link."""
+_SHOWN_AS = {"tripped_ns": "intercepted_ns"}  # attribute of `Trip` -> the toxic's own name of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +36,12 @@ class Rule:
         api: Kafka's name of the request.
         at: ``request`` or ``response``.
         links: names of links, e.g. ``spark->broker-1``.
-        action: ``hold`` (dies with its connection), ``late`` (outlives it) or ``count``.
-        nth: which one, from 1; times: how many from there on, 0 for all.
+        action: ``hold`` (the frame dies with its connection), ``late`` (it is delivered although its client has gone) or
+            ``answer`` (the toxic answers a request in the broker's place, which never sees it).
+        nth: the first frame that is stopped, counted from 1; times: how many from there on, 0 for all.
         client_id, transactional_id: globs; empty for any.
-        max_hold_ms: after this the toxic delivers by itself.
+        max_hold_ms: a frame that is still held after this time is delivered.
+        error_code: of the answer, as Kafka numbers them; for ``answer`` only, which is for requests of `ANSWERABLE` only.
     """
 
     api: str
@@ -37,19 +53,20 @@ class Rule:
     client_id: str = ""
     transactional_id: str = ""
     max_hold_ms: int = 120_000
-    error_code: int = 0
+    error_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """One frame that a rule stopped.
+    """The interception of one frame by a rule.
 
     Attributes:
-        link: which one it was on.
         api, version, correlation_id, client_id, transactional_id: as on the wire.
-        tripped_ns, released_ns, client_gone_ns, answered_ns: nanoseconds since the epoch, 0 for what has not happened.
-        outcome: held, delivered, dropped, closed, client gone or max_hold.
-        error_code: of the broker's answer, where it was read.
+        tripped_ns: when the frame was stopped (the toxic's ``intercepted_ns``).
+        released_ns, client_gone_ns, answered_ns: nanoseconds since the epoch, as `tripped_ns`; 0 for what has not happened.
+        outcome: held, delivered, dropped, closed, client gone, max_hold, answered (by the toxic) or unanswerable (delivered, as
+            the toxic could not read the request).
+        error_code: of the answer, the broker's where it was read, or the toxic's.
     """
 
     link: str
@@ -67,7 +84,7 @@ class Trip:
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What the history says of it."""
+        """What the history records of it."""
         ids = {"client_id": self.client_id, "transactional_id": self.transactional_id}
         known = {name: value for name, value in ids.items() if value}
         frame = {"link": self.link, "api": self.api, "version": self.version, "correlation_id": self.correlation_id}
@@ -78,7 +95,7 @@ class RuleBook:
     """The rules of one Toxiproxy server."""
 
     def __init__(self, toxiproxy: Toxiproxy, proxies: Mapping[str, Sequence[str]]) -> None:
-        """Open the book.
+        """Use the rules of a server.
 
         Args:
             proxies: link -> names of its proxies.
@@ -93,14 +110,15 @@ class RuleBook:
         """Put a rule in force.
 
         Returns:
-            Its own name: the book keeps the trips of rules that are gone, also those of another run with a fault of this name.
+            The name under which the rule is released, disarmed and asked about. It is unique, because the server keeps the
+            interceptions of rules that are gone, also those of another run with a fault of this name.
         """
         own = f"{name}#{next(self._serial)}"
         self._change({own: {field: getattr(rule, field) for field in Rule.__slots__} | {"links": list(rule.links)}})
         return own
 
     def release(self, name: str, how: str) -> None:
-        """Let go what a rule holds: ``deliver``, ``drop`` or ``close``; what fits later passes."""
+        """Let go what a rule holds: ``deliver``, ``drop`` or ``close``; frames that come later pass."""
         self._change({name: {"release": how}})
 
     def disarm(self, *names: str) -> None:
@@ -109,17 +127,15 @@ class RuleBook:
             self._change(dict.fromkeys(names))
 
     def armed(self) -> list[str]:
-        """Names of the rules in force."""
         return list(self._read()["rules"])
 
     def clear(self) -> None:
-        """Remove all rules."""
         self.disarm(*self.armed())
 
     def trips(self, name: str) -> list[Trip]:
         """What a rule stopped so far, also after it was removed."""
-        found = [trip for trip in self._read()["trips"] if trip["rule"] == name]
-        return [Trip(**{field: trip[field] for field in Trip.__slots__}) for trip in found]
+        found = [shown for shown in self._read()["interceptions"] if shown["rule"] == name]
+        return [Trip(**{field: shown[_SHOWN_AS.get(field, field)] for field in Trip.__slots__}) for shown in found]
 
     def begin(self) -> None:
         """Count from now on, for `sent` and `unparsed`: a run begins."""

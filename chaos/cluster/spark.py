@@ -1,15 +1,16 @@
-"""A standalone Spark cluster straight from the pip package: a master and workers as processes of their own.
+"""Spark: a standalone cluster from the pip package, its executors' processes, and an application as its REST API tells it.
 
-So executors (children of a worker), their Python workers, a worker and the pipeline's driver can each die alone.
+Master and workers are processes of their own, so that executors (children of a worker), their Python workers, a worker and the
+pipeline's driver can each die alone.
 ``SPARK_SCALA_VERSION`` must be in a worker's environment, or every executor's launch fails with "Cannot find any build
 directories" (``AbstractCommandBuilder.getScalaVersion``).
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import psutil
 import requests
@@ -38,9 +39,14 @@ _OPENED = (
     "java.base/sun.security.action",
     "java.base/sun.util.calendar",
 )
-_PYTHON = "python"
 _MASTER = "master"
 _ASK_S = 3.0
+_ASK_DRIVER_S = 15.0  # the first answer of a driver takes seconds
+_LOST = "ExecutorLostFailure"
+_PYTHON_GONE = ("Python worker exited unexpectedly", "Python worker failed to connect back", "java.io.EOFException")
+
+
+# executors -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +66,133 @@ class Executor:
     worker: int = 0
 
     def lives(self) -> bool:
-        """Whether it runs, or is paused."""
         return lives(self.process)
 
     def daemons(self) -> list[psutil.Process]:
         """Its ``pyspark.daemon``; none before the first Python task."""
-        return [child for child in _children(self.process) if _PYTHON in child.name()]
+        return [child for child in _children(self.process) if "python" in child.name()]
 
     def python_workers(self) -> list[psutil.Process]:
         """The Python workers below its daemon, in a task or waiting for one."""
         return [worker for daemon in self.daemons() for worker in _children(daemon)]
 
 
+def lives(process: psutil.Process) -> bool:
+    """Whether a process runs or is paused; a zombie, dead but not waited for, does not live."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [child for child in process.children() if lives(child)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _executors_below(worker: int, number: int) -> Iterator[Executor]:
+    try:
+        children = psutil.Process(worker).children()
+    except psutil.NoSuchProcess:
+        return
+    for child in children:
+        executor = executor_of(child, number)
+        if executor is not None:
+            yield executor
+
+
+def executor_of(process: psutil.Process, worker: int = 0) -> Executor | None:
+    """The executor that a process is, or None.
+
+    Args:
+        worker: number of the worker that started it.
+    """
+    try:
+        command = process.cmdline()
+    except psutil.Error:
+        return None
+    if _BACKEND not in command:
+        return None
+    return Executor(command[command.index("--executor-id") + 1], command[command.index("--app-id") + 1], process, worker)
+
+
+# the cluster -----------------------------------------------------------------------------------------------------------
+
+
+class SparkCluster(Protocol):
+    """What a run needs of a Spark cluster: our own (`Spark`), or one that is there already (`chaos.external.spark`).
+
+    Faults of the master and of workers need our own; elsewhere they are refused when the scenario is read.
+    """
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Of the workers that are ours."""
+        ...
+
+    @property
+    def master(self) -> str:
+        """The URL that a driver connects to."""
+        ...
+
+    @property
+    def driver_host(self) -> str:
+        """The address that a driver binds to, and that executors connect back to."""
+        ...
+
+    @property
+    def java_options(self) -> str:
+        """For drivers and executors."""
+        ...
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Further settings of an application."""
+        ...
+
+    @property
+    def master_process(self) -> Process:
+        """The master; raises LookupError where it is not ours."""
+        ...
+
+    @property
+    def workers(self) -> dict[int, Process]:
+        """The workers that are ours, by number."""
+        ...
+
+    def start(self) -> None:
+        """Start the processes that are ours."""
+        ...
+
+    def wait_until_ready(self) -> None: ...
+
+    def unhealthy(self) -> list[str]:
+        """What is wrong now, in words."""
+        ...
+
+    def registered(self) -> int:
+        """How many workers the master holds to be alive; 0 where it is not asked."""
+        ...
+
+    def applications(self) -> list[str]:
+        """Ids of the applications that the master holds to be running."""
+        ...
+
+    def forget(self) -> None:
+        """Remove the recovery files of the master, which must not run."""
+        ...
+
+    def executors(self) -> list[Executor]:
+        """Executors that run on this machine now, ordered by application and id."""
+        ...
+
+
 class Spark:
-    """Master and workers."""
+    """A master and workers of our own."""
 
     def __init__(self, runtime: Runtime, parts: Parts, addresses: Addresses, folder: Path, workers: int) -> None:
-        """Describe the cluster; nothing is started yet."""
         self.numbers = tuple(range(1, workers + 1))
         self.addresses = addresses
         self._runtime = runtime
@@ -86,51 +202,46 @@ class Spark:
 
     @property
     def master(self) -> str:
-        """What a driver connects to."""
         host, port = self.addresses.master
         return f"spark://{host}:{port}"
 
     @property
     def java_options(self) -> str:
-        """For drivers and executors: quick to start rather than quick for ever."""
+        """For drivers and executors: they are to start quickly, rather than to run fast for long."""
         return " ".join((*class_archives.options(self._parts.spark_cds), f"-Djava.io.tmpdir={self._scratch}"))
 
     @property
     def driver_host(self) -> str:
-        """Where the pipeline's driver listens."""
         return self.addresses.driver
 
     @property
     def options(self) -> Mapping[str, str]:
-        """An application needs no further settings here."""
         return {}
 
     @property
     def _scratch(self) -> Path:
-        """Where executors and daemons put their temporary files, killed or not."""
+        """The temporary files of executors and daemons, where they are found even after a kill."""
         return self._folder / "tmp"
 
     @property
     def _recovery(self) -> Path:
-        """What the master writes down of workers and applications."""
+        """What the master remembers of workers and applications when it is restarted."""
         return self._folder / "recovery"
 
     @property
     def master_process(self) -> Process:
-        """The master."""
         return self._daemons[_MASTER]
 
     @property
     def workers(self) -> dict[int, Process]:
-        """The workers, by number."""
         return {number: self._daemons[f"worker-{number}"] for number in self.numbers}
 
     def start(self) -> None:
-        """Start the master, and the workers when it answers; `wait_until_ready` says when they are registered."""
+        """Start the master and, when it answers, the workers; `wait_until_ready` returns when they are registered."""
         host, port = self.addresses.master
         _, page = self.addresses.master_page
         main = ("org.apache.spark.deploy.master.Master", "--host", host, "--port", str(port), "--webui-port", str(page))
-        # what it knows survives it, as with ZooKeeper in production; `forget` makes it a master as it comes
+        # the master remembers its applications after a restart, as with ZooKeeper in production, unless `forget` is called
         recovery = ("-Dspark.deploy.recoveryMode=FILESYSTEM", f"-Dspark.deploy.recoveryDirectory={self._recovery}")
         self._recovery.mkdir(parents=True, exist_ok=True)
         self._start(_MASTER, host, main, recovery)
@@ -141,13 +252,11 @@ class Spark:
             self._start_worker(number)
 
     def wait_until_ready(self) -> None:
-        """Return when all workers are registered."""
         clock.wait_until(
             lambda: not self.unhealthy(), within_s=60, reason="Spark's workers to register", every_s=0.1, seen=self.unhealthy
         )
 
     def unhealthy(self) -> list[str]:
-        """What is wrong now, in words."""
         dead = [f"Spark's {name} does not run" for name, process in self._daemons.items() if not process.alive()]
         if dead:
             return dead
@@ -160,7 +269,7 @@ class Spark:
         return [] if alive == len(self.numbers) else [f"{alive} of {len(self.numbers)} Spark workers are registered"]
 
     def registered(self) -> int:
-        """How many workers the master knows to be alive.
+        """How many workers the master holds to be alive.
 
         Raises:
             requests.RequestException: it does not answer.
@@ -168,7 +277,7 @@ class Spark:
         return sum(worker["state"] == "ALIVE" for worker in self._state()["workers"])
 
     def applications(self) -> list[str]:
-        """Ids of the applications that the master knows to run.
+        """Ids of the applications that the master holds to be running.
 
         Raises:
             requests.RequestException: it does not answer.
@@ -176,12 +285,11 @@ class Spark:
         return [app["id"] for app in self._state()["activeapps"]]
 
     def forget(self) -> None:
-        """Remove what the master has written down; it must not run."""
         for path in self._recovery.iterdir():
             path.unlink()
 
     def executors(self) -> list[Executor]:
-        """Executors that run now, from the workers' process trees, ordered by application and id."""
+        """From the process trees of the workers."""
         found = [executor for number, worker in self.workers.items() for executor in _executors_below(worker.pid, number)]
         return sorted(found, key=lambda executor: (executor.app, int(executor.id)))
 
@@ -194,9 +302,9 @@ class Spark:
 
     def _start_worker(self, number: int) -> None:
         host = self.addresses.worker(number)
-        place = ("--host", host, "--webui-port", "8081", "--cores", "2", "--memory", "1g")
+        options = ("--host", host, "--webui-port", "8081", "--cores", "2", "--memory", "1g")
         work = self._folder / f"worker-{number}"
-        main = ("org.apache.spark.deploy.worker.Worker", *place, "--work-dir", str(work), self.master)
+        main = ("org.apache.spark.deploy.worker.Worker", *options, "--work-dir", str(work), self.master)
         self._start(f"worker-{number}", host, main)
 
     def _start(self, name: str, host: str, main: tuple[str, ...], options: tuple[str, ...] = ()) -> None:
@@ -229,43 +337,81 @@ class Spark:
         self._daemons[name] = process
 
 
-def lives(process: psutil.Process) -> bool:
-    """Whether it runs, or is paused; a dead one that nobody has waited for does not."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+# an application --------------------------------------------------------------------------------------------------------
 
 
-def _children(process: psutil.Process) -> list[psutil.Process]:
-    try:
-        return [child for child in process.children() if lives(child)]
-    except psutil.NoSuchProcess:
-        return []
+@dataclass(frozen=True, slots=True)
+class ExecutorState:
+    """One executor, as the driver knows it.
 
-
-def _executors_below(worker: int, number: int) -> Iterator[Executor]:
-    try:
-        children = psutil.Process(worker).children()
-    except psutil.NoSuchProcess:
-        return
-    for child in children:
-        executor = executor_of(child, number)
-        if executor is not None:
-            yield executor
-
-
-def executor_of(process: psutil.Process, worker: int = 0) -> Executor | None:
-    """The executor that a process is, or None for any other process.
-
-    Args:
-        process: any.
-        worker: number of the worker that started it.
+    Attributes:
+        active: False once the driver has removed it.
+        active_tasks: tasks that run there now.
     """
-    try:
-        command = process.cmdline()
-    except psutil.Error:
-        return None
-    if _BACKEND not in command:
-        return None
-    return Executor(command[command.index("--executor-id") + 1], command[command.index("--app-id") + 1], process, worker)
+
+    id: str
+    active: bool
+    active_tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class SparkApp:
+    """A running application, asked through its driver's REST API (``/api/v1``, monitoring.html).
+
+    Every question raises ``requests.RequestException`` when the driver does not answer.
+
+    Attributes:
+        id: e.g. ``app-20260101120000-0003``.
+        url: of the driver's web page.
+    """
+
+    id: str
+    url: str
+
+    def executors(self) -> Mapping[str, ExecutorState]:
+        """Every executor that this application ever had, by id; the driver itself is left out."""
+        return {state.id: state for state in map(_state, self._ask("allexecutors")) if state.id != "driver"}
+
+    def all_tasks_started(self) -> bool:
+        """Whether stages run, and none of their tasks waits for an executor."""
+        stages = self._ask("stages?status=active")
+        return bool(stages) and all(_started(stage) >= stage["numTasks"] for stage in stages)
+
+    def lost_tasks(self, executors: Collection[str]) -> int:
+        """Tasks that failed because one of these executors died (``ExecutorLostFailure``).
+
+        An executor's own count of failed tasks lacks them when its removal is noticed first (``AppStatusListener``).
+        """
+        return sum(error.startswith(_LOST) for error in self._errors(executors))
+
+    def failed_in_python(self, executors: Collection[str]) -> int:
+        """Tasks that failed in these executors because their Python worker was gone (``BasePythonRunner``)."""
+        return sum(any(sign in error for sign in _PYTHON_GONE) for error in self._errors(executors))
+
+    def speculates(self) -> bool:
+        """Whether slow tasks get a copy (``spark.speculation``)."""
+        return ["spark.speculation", "true"] in self._ask("environment")["sparkProperties"]
+
+    def speculative_tasks(self) -> int:
+        """Copies of slow tasks that were started."""
+        return sum(task["speculative"] for task in self._tasks("stages?details=true"))
+
+    def _errors(self, executors: Collection[str]) -> list[str]:
+        failed = self._tasks("stages?details=true&taskStatus=failed")
+        return [task.get("errorMessage", "") for task in failed if task["executorId"] in executors]
+
+    def _tasks(self, path: str) -> list[Mapping[str, Any]]:
+        return [task for stage in self._ask(path) for task in (stage.get("tasks") or {}).values()]
+
+    def _ask(self, path: str) -> Any:
+        answer = requests.get(f"{self.url}/api/v1/applications/{self.id}/{path}", timeout=_ASK_DRIVER_S)
+        answer.raise_for_status()
+        return answer.json()
+
+
+def _started(stage: Mapping[str, Any]) -> int:
+    return int(stage["numActiveTasks"] + stage["numCompleteTasks"])
+
+
+def _state(executor: Mapping[str, Any]) -> ExecutorState:
+    return ExecutorState(executor["id"], executor["isActive"], executor["activeTasks"])

@@ -1,4 +1,4 @@
-"""The whole system under test, started together, asked together, ended together."""
+"""The whole system under test: brokers, Toxiproxy and Spark, started and checked together."""
 
 import ipaddress
 from collections.abc import Callable, Sequence
@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.cluster.addresses import AUDIT_PORT, CONTROLLER_PORT, INTERNAL_PORT, Address, Addresses, joined
-from chaos.cluster.broker import Broker
-from chaos.cluster.cluster import Cluster
+from chaos.cluster.broker import Broker, Brokers
 from chaos.cluster.hooks import BrokerHooks
-from chaos.cluster.kafka import Kafka
+from chaos.cluster.kafka import Cluster, Kafka
 from chaos.cluster.links import Link, every_link
 from chaos.cluster.rules import RuleBook
-from chaos.cluster.spark import Spark
-from chaos.cluster.spark_cluster import SparkCluster
+from chaos.cluster.spark import Spark, SparkCluster
 from chaos.cluster.toxiproxy import Toxiproxy
 from chaos.common import clock
 from chaos.install import artifacts
@@ -25,11 +23,7 @@ Echo = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the processes of a system run.
-
-    Attributes:
-        folder: their files.
-    """
+    """Where the processes of a system run; `folder` is for their files."""
 
     runtime: Runtime
     parts: Parts
@@ -38,20 +32,18 @@ class Place:
 
 
 class System:
-    """Brokers, Toxiproxy, a Spark cluster; and a proxy on every link that can be broken.
+    """Brokers, Toxiproxy, a Spark cluster, and a proxy on every link that can be broken.
 
     Attributes:
-        up_s: seconds from nothing to ready.
+        up_s: seconds that it took from nothing to ready.
     """
 
     def __init__(self, place: Place, kafka: Kafka, spark: SparkCluster, links: Sequence[Link]) -> None:
-        """Describe the system; `start` starts what of it is ours.
+        """Describe the system; `start` starts the parts that are ours.
 
         Args:
-            place: where that runs.
-            kafka: the cluster.
-            spark: where the pipeline's driver goes.
-            links: each of them through proxies of ours.
+            spark: runs the pipeline's driver.
+            links: those that go through proxies of ours.
         """
         self.parts = place.parts
         self.runtime = place.runtime
@@ -67,7 +59,7 @@ class System:
         self._proxy_server: Process | None = None
 
     def start(self, echo: Echo) -> None:
-        """Start everything and return when all of it serves.
+        """Start everything, and return when all of it serves.
 
         Raises:
             RuntimeUnavailableError: an address is taken, or a process did not start.
@@ -77,7 +69,7 @@ class System:
         self.runtime.check_free(self._listeners())
         echo(f"starting {', '.join(self._ours())} …")
         self._start_toxiproxy()
-        self.kafka.start()
+        self.kafka.brokers.start()
         self.spark.start()
         self.kafka.wait_until_ready()
         self.spark.wait_until_ready()
@@ -85,18 +77,18 @@ class System:
         echo(f"the system is up after {self.up_s:.1f} s")
 
     def bootstrap(self, client: str) -> str:
-        """Where clients of a group find the cluster: at their own links, where it is ours."""
+        """The bootstrap servers of a client group: its own links, where the cluster is ours."""
         if not self.kafka.is_ours:
             return self.kafka.bootstrap
         return joined([self.addresses.client(client, number) for number in self.kafka.numbers])
 
     def versions(self) -> dict[str, str]:
-        """What runs here, for reports; a cluster that is not ours does not say what it is."""
+        """For reports; a cluster that is not ours does not tell its version."""
         known = artifacts.versions(self.parts)
         return known if self.kafka.is_ours else known | {"kafka": f"external, {len(self.kafka.numbers)} brokers"}
 
     def unhealthy(self) -> list[str]:
-        """What is not as it must be before a scenario begins."""
+        """What is wrong now, in words; a scenario begins only when this is empty."""
         if self._proxy_server is None or not self._proxy_server.alive():
             return ["Toxiproxy does not run"]
         armed = [f"the rule {name} is armed" for name in self.rules.armed()]
@@ -106,14 +98,14 @@ class System:
         """Return when nothing is wrong.
 
         Raises:
-            DeadlineError: it stays wrong; the system must be rebuilt.
+            DeadlineError: something stays wrong; the system must be rebuilt.
         """
         clock.wait_until(
             lambda: not self.unhealthy(), within_s=within_s, reason="a healthy system", every_s=0.2, seen=self.unhealthy
         )
 
     def _ours(self) -> list[str]:
-        """What is to be started, in words."""
+        """The parts that `start` starts, in words."""
         brokers = [f"{len(self.kafka.numbers)} brokers"] if self.kafka.is_ours else []
         workers = [f"Spark's master and {len(self.spark.numbers)} workers"] if self.spark.numbers else []
         return ["Toxiproxy", *brokers, *workers]
@@ -134,7 +126,7 @@ class System:
 
 
 def _beyond_loopback(host: str) -> tuple[str, ...]:
-    """What Toxiproxy wants to be told before it listens where others than this machine might reach it."""
+    """The option without which Toxiproxy refuses to listen where other machines might reach it."""
     return () if ipaddress.ip_address(host).is_loopback else ("-allow-non-loopback",)
 
 
@@ -142,21 +134,20 @@ def of_our_own(place: Place, *, brokers: int, workers: int, is_outside: bool = F
     """A system all of whose processes are ours, with a proxy on every link.
 
     Args:
-        place: where they run.
         brokers, workers: how many.
-        is_outside: whether other programs may use its brokers, by their names.
+        is_outside: whether other programs may use the brokers, under a host name.
     """
     addresses, numbers = place.addresses, range(1, brokers + 1)
     cluster = Cluster({number: addresses.audit(number) for number in numbers})
     folders = {number: place.folder / f"broker-{number}" for number in numbers}
-    processes = [Broker(number, brokers, addresses, folders[number], place.parts, is_outside) for number in numbers]
+    planned = [Broker(number, brokers, addresses, folders[number], place.parts, is_outside) for number in numbers]
     spark = Spark(place.runtime, place.parts, addresses, place.folder / "spark", workers)
     links = every_link(addresses, brokers, Toxiproxy(addresses.toxiproxy))
-    return System(place, Kafka(place.runtime, cluster, processes), spark, links)
+    return System(place, Kafka(cluster, Brokers(place.runtime, planned)), spark, links)
 
 
 def listeners(addresses: Addresses, brokers: int) -> list[Address]:
-    """Every address that a system will listen on and that is known before it starts."""
+    """Every address that a system will listen on, as far as it is known before the start."""
     own = [
         (addresses.broker(number), port)
         for number in range(1, brokers + 1)

@@ -1,7 +1,7 @@
-"""Toxiproxy, through its own Python client, with what that client leaves out: a timeout and an error for every answer.
+"""Toxiproxy, through its own Python client, with what that client lacks: a timeout, and an error for every bad answer.
 
-``toxiproxy-python`` keeps host and port in one class for the whole process, waits for ever and takes a 500 for an answer
-(0.1.1, ``toxiproxy/api.py``), so every call goes through `Toxiproxy` here.
+``toxiproxy-python`` (0.1.1, ``toxiproxy/api.py``) keeps host and port in one class for the whole process, waits for ever, and
+takes a status of 500 for an answer, so every call goes through `Toxiproxy` here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,13 +17,13 @@ from chaos.common import clock
 from chaos.common.errors import InjectionError
 
 _TIMEOUT_S = 5.0
-_ALWAYS_THERE = "kafka"
+_PERMANENT = "kafka"
 _REFUSED = (requests.RequestException, InvalidToxic, NotFound, ProxyExists)
 
 
 @dataclass(frozen=True, slots=True)
 class ProxySpec:
-    """One proxy: a name that is safe in a URL, where it listens, where it leads, and the link that it is a part of."""
+    """One proxy; its name is safe in a URL, and `link` is the name of the link that it is a part of."""
 
     name: str
     listen: Address
@@ -33,7 +33,7 @@ class ProxySpec:
 
 @dataclass(frozen=True, slots=True)
 class Toxic:
-    """One toxic, in Toxiproxy's own words.
+    """One toxic, in Toxiproxy's own terms.
 
     Attributes:
         type: ``latency``, ``timeout``, ``kafka``, …
@@ -47,39 +47,36 @@ class Toxic:
 
 
 class Toxiproxy:
-    """One server's API."""
+    """The API of one server. Every call raises InjectionError when the server does not answer, or refuses."""
 
     def __init__(self, address: Address) -> None:
-        """Aim the client at a server."""
         self.address = address
         APIConsumer.host, APIConsumer.port = address
 
     def wait_until_ready(self) -> None:
-        """Return when the API answers."""
         clock.wait_until(self.version, within_s=10, reason="Toxiproxy's API to answer", ignore=(InjectionError,))
 
     def version(self) -> str:
-        """The server's version."""
         return str(self._ask("ask for the version", lambda: APIConsumer.get("/version", timeout=_TIMEOUT_S)).text.strip())
 
     def populate(self, proxies: Iterable[ProxySpec]) -> None:
-        """Make all proxies, each with a `kafka` toxic as the first toxic of both directions."""
+        """Create all proxies, each with a `kafka` toxic as the first toxic of both directions."""
         specs = list(proxies)
         body = [_proxy_json(spec) for spec in specs]
-        self._ask("make the proxies", lambda: APIConsumer.post("/populate", json=body, timeout=_TIMEOUT_S))
+        self._ask("create the proxies", lambda: APIConsumer.post("/populate", json=body, timeout=_TIMEOUT_S))
         for spec in specs:
             for stream in ("upstream", "downstream"):
                 self.add(spec.name, Toxic(f"kafka_{stream}", "kafka", stream, {"link": spec.link, "stream": stream}))
 
     def add(self, proxy: str, toxic: Toxic) -> None:
-        """Add a toxic to a proxy; it works on living connections too."""
+        """Add a toxic to a proxy; it also affects connections that are open already."""
         body = {"name": toxic.name, "type": toxic.type, "stream": toxic.stream, "attributes": dict(toxic.attributes)}
         self._ask(
             f"add {toxic.name} to {proxy}", lambda: APIConsumer.post(f"/proxies/{proxy}/toxics", json=body, timeout=_TIMEOUT_S)
         )
 
     def remove(self, proxy: str, name: str) -> None:
-        """Remove a toxic; nothing happens when it is not there."""
+        """Remove a toxic, if it is there."""
         try:
             self._ask(
                 f"remove {name} from {proxy}", lambda: APIConsumer.delete(f"/proxies/{proxy}/toxics/{name}", timeout=_TIMEOUT_S)
@@ -89,14 +86,14 @@ class Toxiproxy:
                 raise
 
     def enable(self, proxy: str, *, enabled: bool) -> None:
-        """Open a proxy, or close its listener and all its connections."""
+        """Open a proxy, or close its listener and all of its connections."""
         self._ask(
             f"{'enable' if enabled else 'disable'} {proxy}",
             lambda: APIConsumer.post(f"/proxies/{proxy}", json={"enabled": enabled}, timeout=_TIMEOUT_S),
         )
 
     def read(self, proxy: str, toxic: str) -> Mapping[str, Any]:
-        """The attributes of a toxic as they are now; a `kafka` toxic's are its counters."""
+        """The attributes of a toxic as they are now; those of a `kafka` toxic are its counters."""
         path = f"/proxies/{proxy}/toxics/{toxic}"
         attributes: Mapping[str, Any] = self._ask(
             f"read {toxic} of {proxy}", lambda: APIConsumer.get(path, timeout=_TIMEOUT_S)
@@ -104,30 +101,30 @@ class Toxiproxy:
         return attributes
 
     def change(self, proxy: str, toxic: str, attributes: Mapping[str, Any]) -> None:
-        """Give a toxic other attributes; connections live on."""
+        """Give a toxic other attributes; connections stay open."""
         body = {"attributes": dict(attributes)}
         path = f"/proxies/{proxy}/toxics/{toxic}"
         self._ask(f"change {toxic} of {proxy}", lambda: APIConsumer.post(path, json=body, timeout=_TIMEOUT_S))
 
     def disturbed(self) -> list[str]:
-        """What is not as it should be between scenarios: proxies that are closed, toxics that are not always there."""
+        """What is wrong between scenarios: closed proxies, and toxics other than `kafka`."""
         proxies = self._ask("list the proxies", lambda: APIConsumer.get("/proxies", timeout=_TIMEOUT_S)).json()
         closed = [f"{name} is closed" for name, proxy in proxies.items() if not proxy["enabled"]]
         toxics = [
             f"{name} has {toxic['name']}"
             for name, proxy in proxies.items()
             for toxic in proxy["toxics"]
-            if toxic["type"] != _ALWAYS_THERE
+            if toxic["type"] != _PERMANENT
         ]
         return closed + toxics
 
-    def _ask(self, what: str, call: Callable[[], requests.Response]) -> requests.Response:
+    def _ask(self, action: str, call: Callable[[], requests.Response]) -> requests.Response:
         try:
             response = call()
             response.raise_for_status()
         except _REFUSED as error:
             host, port = self.address
-            raise InjectionError(f"Toxiproxy at {host}:{port} could not {what}: {error}") from error
+            raise InjectionError(f"Toxiproxy at {host}:{port} could not {action}: {error}") from error
         return response
 
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def monotonic_s() -> float:
-    """Seconds on a clock that never jumps; only differences mean anything."""
+    """Seconds on a clock that never jumps; only differences mean something."""
     return time.monotonic()
 
 
@@ -24,7 +24,7 @@ def now_ms() -> int:
 
 
 def now_ns() -> int:
-    """Nanoseconds since the epoch, for what must be compared with the time of a trip on the wire."""
+    """Nanoseconds since the epoch, for what must be compared with the time of an interception on the wire."""
     return time.time_ns()
 
 
@@ -54,15 +54,15 @@ def wait_until(
     ignore: tuple[type[Exception], ...] = (),
     seen: Callable[[], object] | None = None,
 ) -> T:
-    """Poll until the condition is truthy, and return what it answered.
+    """Poll until the condition returns something truthy, and return that.
 
     Args:
-        condition: asked at once, then every `every_s` seconds.
-        within_s: the deadline; the condition is asked at least once.
+        condition: called at once, then every `every_s` seconds.
+        within_s: the deadline; the condition is called at least once.
         reason: completes the sentence "waited … for …".
-        every_s: seconds between two questions.
+        every_s: seconds between two calls.
         ignore: exceptions that mean "not yet".
-        seen: asked once at the deadline; its answer is put into the error.
+        seen: called once at the deadline; its result is put into the error.
 
     Raises:
         DeadlineError: the deadline passed.

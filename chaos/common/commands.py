@@ -1,4 +1,4 @@
-"""Other people's programs, run to their end and listened to: java, go, pip."""
+"""Programs of others, such as java, go or pip: run to their end, with what they print."""
 
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from chaos.common.errors import RuntimeUnavailableError
 def run(
     argv: Sequence[str], *, within_s: float, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program and return what it said, whatever its exit code.
+    """Run a program and return what it printed, whatever its exit code.
 
     Raises:
         RuntimeUnavailableError: it cannot be started, or does not end in time.

@@ -5,7 +5,7 @@ A message says what is wrong, where, and what to do about it.
 
 
 class ChaosError(Exception):
-    """The root: catching it catches nothing that is a defect of the framework itself."""
+    """The root of the tree: a defect of the framework itself is not below it."""
 
 
 class ScenarioError(ChaosError):
@@ -13,19 +13,19 @@ class ScenarioError(ChaosError):
 
 
 class RuntimeUnavailableError(ChaosError):
-    """The system cannot be had: no JDK, no network with an empty cache, occupied ports, too little memory or disk."""
+    """The system cannot run here: no JDK, no network with an empty cache, occupied ports, too little memory or disk."""
 
 
 class DeadlineError(ChaosError):
-    """A wait ran out; the message says what was waited for, for how long, and what was seen last."""
+    """A deadline passed; the message says what was waited for, for how long, and what was seen last."""
 
 
 class InjectionError(ChaosError):
-    """A fault could not be put in force, or not be healed."""
+    """A fault could not be injected, or could not be healed."""
 
 
 class ForeignNameError(ChaosError):
-    """A topic or group would be made or removed that is not ours, on a cluster that others use."""
+    """On a cluster that others use, a topic or group would be made or removed that does not belong to this run."""
 
 
 class InconclusiveError(ChaosError):

@@ -1,13 +1,13 @@
-"""Files that are written in one step: who reads one sees the old text or the new one, never half of it."""
+"""Files that are written in one step: a reader sees the old text or the new one, never a part of it."""
 
 from pathlib import Path
 
 
-def put(path: Path, text: str) -> None:
-    """Write a text file, in place of what was there; a line break is added at its end.
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text file, replacing what was there; a line break is added at its end.
 
     Raises:
-        OSError: it cannot be written; what was there stays.
+        OSError: it cannot be written; the old text stays.
     """
     draft = path.with_name(f".{path.name}.draft")
     try:

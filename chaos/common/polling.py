@@ -1,4 +1,4 @@
-"""What looks at a run again and again, in a thread of its own, while a block lasts."""
+"""Polling in a thread of its own while a block lasts."""
 
 from threading import Event as Flag
 from threading import Thread
@@ -8,15 +8,16 @@ from typing import Self
 from chaos.common import clock
 
 
-class Watcher:
-    """``with Watcher(…):`` looks every so many seconds; a subclass says at what, and may set `_stop` to look no more."""
+class Poller:
+    """``with Poller(…):`` calls `_look` of its subclass again and again; the subclass may set `_stop` to end that early."""
 
     def __init__(self, name: str, *, every_s: float, ends_within_s: float) -> None:
-        """Nothing is looked at before the block is entered.
+        """Polling begins when the block is entered.
 
         Args:
             name: of the thread.
-            ends_within_s: how long the end of the block waits for the last look.
+            every_s: seconds between two calls.
+            ends_within_s: how long the end of the block waits for the last call.
         """
         self._every_s = every_s
         self._ends_within_s = ends_within_s

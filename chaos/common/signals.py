@@ -1,4 +1,4 @@
-"""Signals: Ctrl-C and SIGTERM end a run the same way, neither is lost, and neither may cut a heal in half."""
+"""Ctrl-C and SIGTERM end a run in the same way; neither is lost, and neither interrupts a heal."""
 
 import signal
 import sys
@@ -15,8 +15,8 @@ _AGAIN_S = 0.05
 def obey() -> None:
     """From now on SIGTERM raises KeyboardInterrupt, as SIGINT does.
 
-    What is raised while an object is finalized (`__del__`, `weakref.finalize`) Python prints and ignores; an interrupt is sent
-    again.
+    Python prints and ignores what is raised while an object is finalized (`__del__`, `weakref.finalize`). If that happens to an
+    interrupt, the signal is sent again.
     """
     signal.signal(signal.SIGTERM, _interrupt)
     sys.unraisablehook = partial(_ignored, before=sys.unraisablehook)
@@ -24,10 +24,12 @@ def obey() -> None:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Hold signals back while the block runs; the first one is obeyed at its end."""
+    """Hold signals back while the block runs; the first one that came raises KeyboardInterrupt at its end."""
     held: list[int] = []
-    before = {number: signal.signal(number, lambda received, _frame: held.append(received)) for number in _SIGNALS}
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
+        for number in _SIGNALS:
+            signal.signal(number, lambda received, _frame: held.append(received))
         yield
     finally:
         for number, handler in before.items():
@@ -44,7 +46,7 @@ def _ignored(unraisable: "sys.UnraisableHookArgs", *, before: Callable[["sys.Unr
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         before(unraisable)
         return
-    # What is half finalized from now on is nobody's failure, and pytest would make it one.
+    # What fails to be finalized from now on is a consequence of the interrupt; pytest would report it as a failure of its own.
     sys.unraisablehook = partial(_ignored, before=sys.__unraisablehook__)
     again = threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
     again.daemon = True

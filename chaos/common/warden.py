@@ -1,12 +1,12 @@
-"""Nothing outlives the harness: a small process that waits for our end and then ends what we started.
+"""Nothing outlives the session: a small process waits for the end of its owner (pytest, say), and ends what that started.
 
     pytest ──pipe──▶ warden        The pipe closes when pytest ends, however it ends: even SIGKILL closes it.
-      │ starts                      Then the warden sweeps the session: every process that was recorded with its pid and
-      ▼                             start time, and every process that carries the session's id in its environment (it is
-    brokers, Spark, …               inherited, so executors and Python workers that we never saw are found as well).
+      │ starts                      Then the warden sweeps the session: it kills every process that was recorded with its pid
+      ▼                             and start time, and every process that has the session's id in its environment (which is
+    brokers, Spark, …               inherited, so executors and Python workers that were never recorded are found as well).
 
 A session file holds the owner and what it started. A session whose owner is gone, and whose warden was killed too, is
-found by the next one (`leftovers`). Processes are told apart by pid and start time, never by name.
+swept by the next one (`leftovers`). Processes are told apart by pid and start time, never by name.
 """
 
 import json
@@ -24,20 +24,20 @@ import psutil
 from chaos.common import clock, process_trees
 
 SESSION_VARIABLE = "CHAOS_SESSION"
-_SWEEP_S = 10.0
+_SWEEP_S = 30.0
 _SAME_START_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One process for good: a pid is used again, a pid and its start time are not."""
+    """One process, for ever: a pid is used again, a pid together with its start time is not."""
 
     pid: int
     started: float
     name: str
 
     def process(self) -> psutil.Process | None:
-        """The process, if it still is the same one."""
+        """The process if it still lives; None if its pid is free or belongs to another one by now."""
         try:
             found = psutil.Process(self.pid)
             return found if abs(found.create_time() - self.started) < _SAME_START_S else None
@@ -46,19 +46,23 @@ class Identity:
 
 
 def identify(pid: int, name: str) -> Identity:
-    """The identity of a process that lives now."""
+    """The identity of the process that has this pid now.
+
+    Raises:
+        psutil.NoSuchProcess: there is none.
+    """
     return Identity(pid, psutil.Process(pid).create_time(), name)
 
 
 class Session:
-    """The session of one harness: its id, its file, its warden."""
+    """What one process starts, and the warden that ends it: an id, a file, a process."""
 
     def __init__(self, folder: Path, warden: str = "chaos.common.warden") -> None:
         """Open a session and start its warden.
 
         Args:
             folder: where session files are kept, one for all sessions of this user.
-            warden: the module that sweeps when the harness has ended.
+            warden: the module that sweeps when this process has ended.
         """
         folder.mkdir(parents=True, exist_ok=True)
         self.id = uuid.uuid4().hex
@@ -72,16 +76,16 @@ class Session:
         )
 
     def mark(self) -> None:
-        """What libraries start in this process from now on (Spark's JVM) belongs to this session."""
+        """Whatever a library starts in this process from now on, such as Spark's JVM, belongs to this session."""
         self._before = os.environ.get(SESSION_VARIABLE)
         os.environ[SESSION_VARIABLE] = self.id
 
     def record(self, pid: int, name: str) -> None:
-        """Remember a process that was just started."""
+        """Record a process that was just started."""
         try:
             self._write(identify(pid, name))
         except psutil.NoSuchProcess:
-            return  # it ended at once; whoever waits for it will say so
+            return  # it ended at once, which is reported where it is waited for
 
     def close(self) -> None:
         """Let the warden sweep, and wait for it."""
@@ -105,7 +109,7 @@ class Session:
 
 
 def leftovers(folder: Path) -> tuple[str, ...]:
-    """End what sessions left behind whose owner is gone.
+    """Sweep the sessions whose owner is gone.
 
     Returns:
         One ``name (pid)`` per process that was ended.
@@ -119,7 +123,14 @@ def leftovers(folder: Path) -> tuple[str, ...]:
 
 
 def sweep(path: Path) -> list[str]:
-    """Kill all processes of a session, then remove its file."""
+    """Kill all processes of a session, then remove its file.
+
+    Returns:
+        One ``name (pid)`` per process that was ended.
+
+    Raises:
+        DeadlineError: a process does not end.
+    """
     ended: dict[int, str] = {}
 
     def nothing_left() -> bool:
@@ -138,7 +149,7 @@ def sweep(path: Path) -> list[str]:
 
 
 def _alive(path: Path) -> Iterator[psutil.Process]:
-    """Processes of the session that live, the owner and this process left out."""
+    """The processes of the session that live, but for its owner and this process."""
     recorded = _recorded(path)
     spared = {os.getpid(), *(identity.pid for identity in recorded[:1])}
     listed = {found.pid: found for identity in recorded[1:] if (found := identity.process()) is not None}
@@ -164,7 +175,7 @@ def _session_of(process: psutil.Process) -> str | None:
 
 
 def main() -> None:
-    """Wait for the harness to end, then sweep."""
+    """Wait for the owner of the session to end, then sweep."""
     sys.stdin.buffer.read()
     sweep(Path(sys.argv[1]))
 

@@ -1,7 +1,7 @@
-"""The early audit of a run (`verifiers.single_scan.stream`): duplicates and inversions are told while the output still grows.
+"""The early audit of a run: it reports duplicates and inversions while the output grows (`verifiers.single_scan.stream`).
 
-It takes a share of the processor from what is broken meanwhile, so it is done where it is asked for: in a long soak, mostly.
-The audit at the end is not changed by it, and stays the authority.
+It takes processor time from the system under test, so it runs only where it is asked for: mostly in a long soak. The verdict
+of the run does not depend on it.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,9 +12,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from chaos.cluster.kafka import Kafka, Offsets
+from chaos.cluster.kafka import Kafka
+from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread
 from chaos.common.history import History
-from chaos.common.polling import Watcher
+from chaos.common.polling import Poller
 from chaos.judging import landing
 from verifiers.base import Bounds, Finding, Verdict
 from verifiers.single_scan.stream import Stream, TooScatteredError
@@ -24,17 +25,12 @@ _ENDS_WITHIN_S = 60.0
 _UNREAD = (KafkaException, Py4JError, PySparkException)
 
 
-class EarlyAudit(Watcher):
-    """Writes ``auditor alarm {"verifier", "count", "checked", "example"}`` to the history whenever a count has grown.
-
-    ``auditor unread {"error"}`` says that a part could not be read; it is tried again with the next one.
-    ``auditor blind {"error"}`` says that the rest is not looked at before the end.
-    """
+class EarlyAudit(Poller):
+    """Records `EarlyAlarm` whenever a count has grown; `EarlyPartUnread` and `EarlyAuditEnded` where it cannot look."""
 
     def __init__(
         self, spark: Callable[[], SparkSession], kafka: Kafka, history: History, topic: str, *, partitions: int, isolation: str
     ) -> None:
-        """Prepare to read a topic."""
         super().__init__("early audit", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._spark = spark
         self._kafka = kafka
@@ -50,9 +46,9 @@ class EarlyAudit(Watcher):
         try:
             self._read_on()
         except _UNREAD as error:
-            self._history.record("auditor", "info", "unread", error=str(error).partition("\n")[0])
+            self._history.record(EarlyPartUnread(error=str(error).partition("\n")[0]))
         except TooScatteredError as error:
-            self._history.record("auditor", "info", "blind", error=str(error))
+            self._history.record(EarlyAuditEnded(error=str(error)))
             self._stop.set()
 
     def _read_on(self) -> None:
@@ -61,13 +57,13 @@ class EarlyAudit(Watcher):
         ends = {home: one.lso for home, one in bounds.items()}
         if all(ends[home] <= one.low for home, one in bounds.items()):
             return
-        reading = landing.reader(self._spark(), self._kafka.bootstrap, self._kafka.cluster.java)
-        for finding in self._stream.add(landing.part(reading, self._topic, bounds, self._isolation)):
+        topic = landing.topic_of_run(self._kafka.bootstrap, self._topic, self._isolation, self._kafka.cluster.java)
+        for finding in self._stream.add(landing.part(self._spark(), topic, bounds)):
             self._tell(finding)
         self._begins = ends
 
-    def _bounds(self, home: int, ends: Offsets) -> Bounds:
-        """From where the part before ended to where readers come now, which a new leader may put back for a moment."""
+    def _bounds(self, home: int, ends: Bounds) -> Bounds:
+        """From where the part before ended to where readers get now. A new leader may put that back for a moment."""
         low = self._begins.get(home, ends.low)
         end = max(low, ends.lso if self._isolation == "read_committed" else ends.hw)
         return Bounds(low, end, end)
@@ -76,5 +72,5 @@ class EarlyAudit(Watcher):
         if finding.verdict is Verdict.INVALID and finding.count > self._counts.get(finding.verifier, 0):
             self._counts[finding.verifier] = finding.count
             shown = asdict(finding.examples[0])
-            told = {"verifier": finding.verifier, "count": finding.count, "checked": finding.checked, "example": shown}
-            self._history.record("auditor", "info", "alarm", **told)
+            verifier, count, checked = finding.verifier, finding.count, finding.checked
+            self._history.record(EarlyAlarm(verifier=verifier, count=count, checked=checked, example=shown))

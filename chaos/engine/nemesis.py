@@ -1,10 +1,10 @@
-"""Who breaks it: each step of the schedule in a thread of its own, trigger -> inject -> prove -> hold -> heal.
+"""The nemesis injects faults: each step of the schedule in a thread of its own, trigger -> inject -> prove -> hold -> heal.
 
-A trigger on a request holds that frame on the wire; it is let go as soon as the fault is in force, or by the fault itself.
+A trigger on a request holds that request on the wire. It is let go as soon as the fault is in force, or by the fault itself.
 
-Whatever happens, `heal_all` undoes every injection, last in first out; it is called in a ``finally``. One of the two places
-with a broad ``except``: an error of a fault becomes an event of the history and makes the run UNKNOWN; it must not keep the
-next fault from being healed.
+`heal_all` undoes every injection, last in first out; the run calls it whatever has happened. This module is one of the two
+places with a broad ``except``: an error of a fault becomes an event of the history and makes the run UNKNOWN, and it must not
+keep the next fault from being healed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +18,21 @@ from typing import Any
 
 from chaos.common import clock, signals
 from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.events import (
+    EventValue,
+    FaultApproached,
+    FaultFailed,
+    FaultHealed,
+    FaultInjected,
+    FaultProved,
+    FaultSpared,
+    FaultStep,
+    FaultStepBegan,
+    FaultTriggered,
+    OutputResumed,
+    RequestMissed,
+    RequestReleased,
+)
 from chaos.common.history import History
 from chaos.engine import triggers
 from chaos.engine.held_requests import Snare, set_snare
@@ -39,13 +54,13 @@ class _InForce:
 
 
 class Nemesis:
-    """Carries out one schedule."""
+    """Carries out the schedule of one run."""
 
     def __init__(self, schedule: Schedule, context: FaultContext, history: History, stop: Flag) -> None:
-        """Prepare; nothing happens before `run`.
+        """Nothing happens before `approach` and `run`.
 
         Args:
-            stop: set by whoever ends the run early; triggers and holds end at once.
+            stop: set when the run ends early; triggers and holds end at once then.
         """
         self._schedule = schedule
         self._context = context
@@ -61,9 +76,9 @@ class Nemesis:
         self._threads: list[Thread] = []
 
     def approach(self) -> None:
-        """Begin with what would be too slow at the moment of injection; the trigger of a fault does not wait for it.
+        """Begin in the background with what would be too slow at the moment of injection. No trigger waits for it.
 
-        Called once the pipeline runs: an approach takes seconds, in which the requests that a trigger counts would pass.
+        To be called as soon as the pipeline runs: an approach takes seconds, in which the requests that a trigger counts pass.
         """
         if any(_has_approach(step.fault) for step in self._schedule.steps):
             with signals.deferred():  # `heal_all` can join a thread only if it was started
@@ -71,10 +86,10 @@ class Nemesis:
                 self._approaching[0].start()
 
     def run(self, watch: Watch, check: Callable[[], None]) -> None:
-        """Return when every step has run its course.
+        """Carry out all steps, and return when the last one has ended.
 
         Args:
-            check: called several times a second in this thread; what it raises ends the run.
+            check: called several times a second in this thread; what it raises is raised here.
         """
         with signals.deferred():
             self._threads = [
@@ -87,7 +102,7 @@ class Nemesis:
             alive[0].join(_JOIN_S)
 
     def heal_all(self) -> None:
-        """Heal what is still in force. From now on nothing can be injected any more."""
+        """Heal what is still in force. From then on nothing can be injected."""
         with self._lock:
             self._stop.set()
             names = list(self._in_force)
@@ -102,7 +117,7 @@ class Nemesis:
 
     def _step(self, step: Step, watch: Watch) -> None:
         fault = step.fault
-        if not self._do("trigger", step.name, lambda: self._await(step, watch), when=str(fault.when)):
+        if not self._do("trigger", step.name, lambda: self._triggered(step, watch), when=str(fault.when)):
             self._let_go(step.name)
             return
         with self._slot():
@@ -116,7 +131,7 @@ class Nemesis:
 
     @contextmanager
     def _slot(self) -> Iterator[None]:
-        """One of those that may be in force at once; when the run is stopped meanwhile, nothing is injected anyhow."""
+        """Wait until there are fewer faults in force than may be at once. A run that is stopped meanwhile injects nothing."""
         taken = False
         while self._slots is not None and not taken and not self._stop.is_set():
             taken = self._slots.acquire(timeout=_JOIN_S)
@@ -127,32 +142,36 @@ class Nemesis:
                 self._slots.release()
 
     def _goes_on(self, step: Step, watch: Watch) -> bool:
-        """One at a time: the output has grown since the last heal. What stands still has nothing that could be broken.
+        """Whether the fault is to be injected, where the number of faults at once is limited.
 
-        A fault by chance whose turn comes when all of the workload is through is spared.
+        The output must have grown since the last heal: a fault in a pipeline that stands still proves nothing. A random fault
+        is spared when its turn comes after all of the workload has passed.
         """
         if self._slots is None:
             return True
-        if not self._do("resume", step.name, lambda: self._await_growth(watch)):
+        if not self._do("resume", step.name, lambda: self._await_growth(step.name, watch)):
             return False
         spared = step.by_chance and triggers.committed(self._history) >= watch.total
         if spared:
-            self._history.record("nemesis", "info", "spared", fault=step.name)
+            self._history.record(FaultSpared(fault=step.name))
         return not spared
 
-    def _await_growth(self, watch: Watch) -> Mapping[str, Any]:
+    def _await_growth(self, name: str, watch: Watch) -> OutputResumed:
         now = partial(triggers.committed, self._history)
         clock.wait_until(
             lambda: now() > self._committed or now() >= watch.total or self._stop.is_set(),
             within_s=_RESUMES_WITHIN_S,
             reason="the output to grow again after the fault before this one",
         )
-        return {"committed": now()}
+        return OutputResumed(fault=name, committed=now())
 
     def _approach(self) -> None:
         for step in self._schedule.steps:
             if _has_approach(step.fault) and not self._stop.is_set():
-                self._do("approach", step.name, partial(_approached, step.fault, self._context))
+                self._do("approach", step.name, partial(_approached, step, self._context))
+
+    def _triggered(self, step: Step, watch: Watch) -> FaultTriggered:
+        return FaultTriggered(fault=step.name, **self._await(step, watch))
 
     def _await(self, step: Step, watch: Watch) -> Mapping[str, Any]:
         when = step.fault.when
@@ -168,13 +187,13 @@ class Nemesis:
             triggers.until(lambda: snare.trip() is not None, watch, f"{when}", over=lambda: triggers.all_through(watch))
         except (DeadlineError, InconclusiveError) as error:
             missed = snare.missed()
-            self._history.record("nemesis", "info", "missed", fault=step.name, **missed)
+            self._history.record(RequestMissed(fault=step.name, **missed))
             said = f"{missed['sent']} {when.request} were sent on {', '.join(missed['links'])} in this run"
             raise type(error)(f"{error}; {said}") from error
         trip = snare.trip()
         return dict(trip.facts) if trip else {}
 
-    def _inject(self, step: Step) -> Mapping[str, Any]:
+    def _inject(self, step: Step) -> FaultInjected:
         snare, when = self._snares.get(step.name), step.fault.when
         followed = self._snares.get(when.fault) if isinstance(when, AfterFault) else None
         context = replace(self._context, held=snare or followed)
@@ -184,17 +203,18 @@ class Nemesis:
                 raise InconclusiveError("the run ended before the fault was injected")
             self._in_force[step.name] = _InForce(injection, clock.monotonic_s())
             injection.inject()
-        return {"target": injection.target, "hold_s": injection.hold_s, **_let_go_of(snare, step.fault)}
+        let_go = _let_go_of(snare, step.fault)
+        return FaultInjected(fault=step.name, target=injection.target, hold_s=injection.hold_s, **let_go)
 
-    def _prove(self, name: str) -> Mapping[str, Any]:
+    def _prove(self, name: str) -> FaultProved:
         in_force = self._in_force.get(name)
         if in_force is None:
             raise InconclusiveError("the fault was healed before it was proved")
         proof = prove(in_force.injection)
-        return {"bit": proof.effective, "proof": proof.facts}
+        return FaultProved(fault=name, effective=proof.effective, proof=proof.facts)
 
     def _release(self, name: str) -> None:
-        """End the hold of those that were to last until this one was proved."""
+        """End the hold of the faults that last until this one is proved."""
         for step in self._schedule.steps:
             if getattr(step.fault, "until", None) == name:
                 self._released[step.name].set()
@@ -206,28 +226,28 @@ class Nemesis:
             clock.pause(max(0.0, left_s), self._released[name])
 
     def _heal(self, name: str) -> None:
-        """Once for each injection, whoever comes first: its own thread or `heal_all`."""
+        """Heal an injection once: its own thread and `heal_all` may both come here."""
         with self._lock:
             in_force = self._in_force.pop(name, None)
         if in_force is not None:
-            self._do("heal", name, lambda: _healed(in_force.injection))
+            self._do("heal", name, lambda: _healed(name, in_force.injection))
             self._committed = triggers.committed(self._history)
 
     def _let_go(self, name: str) -> None:
         """Remove the rule of a step's trigger, if it has one."""
         snare = self._snares.pop(name, None)
         if snare is not None:
-            self._do("release", name, lambda: _removed(snare))
+            self._do("release", name, lambda: _removed(name, snare))
 
-    def _do(self, f: str, name: str, action: Callable[[], Mapping[str, Any]], **value: Any) -> bool:
-        """Do one thing of one fault, and write down that it began and how it ended."""
-        self._history.record("nemesis", "invoke", f, fault=name, **value)
+    def _do(self, step: FaultStep, name: str, action: Callable[[], EventValue], **value: Any) -> bool:
+        """Do one thing with one fault, and record that it began and how it ended; whether it did not fail."""
+        self._history.record(FaultStepBegan(step=step, fault=name, **value))
         try:
             outcome = action()
         except Exception as error:  # noqa: BLE001 - see the docstring of this module
-            self._history.record("nemesis", "fail", f, fault=name, error=f"{type(error).__name__}: {error}")
+            self._history.record(FaultFailed(step=step, fault=name, error=f"{type(error).__name__}: {error}"))
             return False
-        self._history.record("nemesis", "ok", f, fault=name, **outcome)
+        self._history.record(outcome)
         return True
 
 
@@ -235,13 +255,16 @@ def _has_approach(fault: FaultBase) -> bool:
     return type(fault).approach is not FaultBase.approach
 
 
-def _approached(fault: FaultBase, context: FaultContext) -> Mapping[str, Any]:
-    fault.approach(context)
-    return {}
+def _approached(step: Step, context: FaultContext) -> FaultApproached:
+    step.fault.approach(context)
+    return FaultApproached(fault=step.name)
 
 
 def _let_go_of(snare: Snare | None, fault: FaultBase) -> Mapping[str, Any]:
-    """Let the frame go that was held for a fault of another kind; how long after the trip the fault was in force."""
+    """Let a request go that was held until its fault is in force, unless the fault is about the request itself.
+
+    Returns how long after the request came the fault was in force.
+    """
     trip = snare.trip() if snare else None
     if snare is None or trip is None:
         return {}
@@ -251,11 +274,11 @@ def _let_go_of(snare: Snare | None, fault: FaultBase) -> Mapping[str, Any]:
     return {"after_trip_ms": round(delay_ms, 1)}
 
 
-def _removed(snare: Snare) -> Mapping[str, Any]:
+def _removed(name: str, snare: Snare) -> RequestReleased:
     snare.remove()
     trip = snare.trip()
-    return {"outcome": trip.outcome} if trip else {}
+    return RequestReleased(fault=name, outcome=trip.outcome) if trip else RequestReleased(fault=name)
 
 
-def _healed(injection: Injection) -> Mapping[str, Any]:
-    return {"target": injection.target} | dict(injection.heal() or {})
+def _healed(name: str, injection: Injection) -> FaultHealed:
+    return FaultHealed(fault=name, **{"target": injection.target, **(injection.heal() or {})})

@@ -1,7 +1,7 @@
-"""What runs in a scenario: the loader that fills the source, and the pipeline under test, as processes with a voice.
+"""The processes of a run: the loader that fills the source, and the pipeline under test.
 
-A pipeline says what it does in JSON lines on its standard output, as any Spark application might log its progress; they are
-copied to the history, and nothing else is asked of it.
+Both report what they do as JSON lines on their standard output, as any Spark application might log its progress. These lines
+are copied to the history, and nothing else is asked of a pipeline.
 """
 
 import json
@@ -10,41 +10,54 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import SparkApp
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
-from chaos.common.history import Event, History
+from chaos.common.events import ProcessSaid
+from chaos.common.history import History
 from chaos.runtime.base import Process, ProcessSpec, Runtime
 from pipelines.base import Command
 
+PIPELINE = "pipeline"
 _STARTED_WITHIN_S = 90.0
 
 
-class Instance:
-    """One process and what it says."""
+class _Instance:
+    """One started process, and how far its log has been read."""
 
     def __init__(self, runtime: Runtime, spec: ProcessSpec) -> None:
-        """Start it."""
         self._read_bytes = 0
         self.process: Process = runtime.start(spec)
 
     def new_messages(self) -> Iterator[Mapping[str, Any]]:
-        """What it said since the last time."""
+        """The messages in the log since the last call."""
         with self.process.spec.log.open("rb") as log:
             log.seek(self._read_bytes)
             for line in log:
                 if not line.endswith(b"\n"):
                     return
                 self._read_bytes += len(line)
-                if line.startswith(b'{"event"'):
-                    yield json.loads(line)
+                message = _message(line)
+                if message is not None:
+                    yield message
 
 
-class Subject:
-    """One process of a run, and what it says; a second instance of it may take over."""
+def _message(line: bytes) -> Mapping[str, Any] | None:
+    """A line that begins as a message does may still be the user's own: what is not readable JSON only stays in the log."""
+    if not line.startswith(b'{"event"'):
+        return None
+    try:
+        message: Mapping[str, Any] = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return message
+
+
+class ManagedProcess:
+    """One process of a run and its messages; a second instance of it may take over."""
 
     def __init__(self, runtime: Runtime, history: History, name: str, command: Command, folder: Path) -> None:
-        """Start it; its log is ``<folder>/logs/<name>.log``."""
+        """Start the process; its log is ``<folder>/logs/<name>.log``."""
         self.name = name
         self._runtime = runtime
         self._history = history
@@ -55,27 +68,27 @@ class Subject:
         hosts = (command.env["SPARK_LOCAL_IP"],) if "SPARK_LOCAL_IP" in command.env else ()  # executors connect to a driver
         self._spec = ProcessSpec(name, tuple(command.argv), folder, self._log, env, hosts)
         self._down = False
-        self._zombie: Instance | None = None
-        self._instance = Instance(runtime, self._spec)
+        self._zombie: _Instance | None = None
+        self._instance = _Instance(runtime, self._spec)
 
     @property
     def process(self) -> Process:
-        """The one that does the work."""
+        """The instance that does the work, which is the second one after `take_over`."""
         return self._instance.process
 
     def listen(self) -> list[Mapping[str, Any]]:
-        """What it said since the last time; each message is written to the history as well."""
-        said = list(self._instance.new_messages())
-        self._record(self.name, said)
+        """The messages since the last call; they are written to the history as well."""
+        messages = list(self._instance.new_messages())
+        self._record(self.name, messages)
         if self._zombie:
             self._record(_zombie_of(self.name), self._zombie.new_messages())
-        return said
+        return messages
 
     def must_live(self) -> None:
-        """Raise unless it runs, or was killed by a fault that has not been healed yet.
+        """Raise unless the process runs, or was killed by a fault that has not been healed yet.
 
         Raises:
-            InconclusiveError: it has ended; whatever it did not do proves nothing about the faults.
+            InconclusiveError: it has ended; what it left undone proves nothing about the faults.
         """
         self.listen()
         if not self._down and not self.process.alive():
@@ -84,93 +97,137 @@ class Subject:
             )
 
     def wait_for(self, event: str) -> None:
-        """Return when it has said this.
+        """Return when the process has reported this event.
 
         Raises:
-            InconclusiveError: it ended first.
-            DeadlineError: it did not say so in time.
+            InconclusiveError: the process ended first.
+            DeadlineError: the event did not come in time.
         """
         self._wait_for_new(event, before=None)
 
     def crash(self) -> Mapping[str, int]:
-        """SIGKILL to all of its processes; name -> pid of those that were killed. Until `restart` it may be dead."""
+        """Send SIGKILL to the whole process tree; name -> pid of what was killed. Until `restart` it may be dead."""
         self._down = True
         return self.process.kill_tree()
 
     def restart(self) -> None:
-        """Start it again, and return when it has said that it started; nothing to do for one that runs."""
+        """Start the process again unless it runs, and return when it has reported that it started."""
         if self.process.alive():
             return
-        before = self._history.latest(self.name, "started")
+        before = self._history.last_said(self.name, "started")
         self.process.start()
         self._down = False
         self._wait_for_new("started", before)
 
     def pause(self) -> Mapping[str, int]:
-        """SIGSTOP to all of its processes; name -> pid of those that are stopped."""
+        """Send SIGSTOP to the whole process tree; name -> pid of what is stopped."""
         return self.process.pause_tree()
 
     def resume(self) -> None:
-        """SIGCONT, to the zombie if another instance has taken over."""
+        """Send SIGCONT: to the first instance, the zombie, if a second one has taken over."""
         (self._zombie or self._instance).process.resume_tree()
 
     def take_over(self) -> None:
-        """Start a second instance, with a log of its own, and return when it has said that it started."""
-        before = self._history.latest(self.name, "started")
+        """Start a second instance, with a log of its own, and return when it has reported that it started."""
+        before = self._history.last_said(self.name, "started")
         self._zombie = self._instance
         self._log = self._log.with_stem(f"{self._log.stem}-2")
-        self._instance = Instance(self._runtime, replace(self._spec, name=f"{self.name}-2", log=self._log))
+        self._instance = _Instance(self._runtime, replace(self._spec, name=f"{self.name}-2", log=self._log))
         self._wait_for_new("started", before)
 
     def fenced(self) -> bool:
-        """Whether the zombie has ended, or said that it was fenced."""
+        """Whether the zombie has ended, or reported that it was fenced."""
         self.listen()
-        said = self._history.latest(_zombie_of(self.name), "fenced")
-        return self._zombie is not None and (said is not None or not self._zombie.process.alive())
+        fenced = self._history.last_said(_zombie_of(self.name), "fenced")
+        return self._zombie is not None and (fenced is not None or not self._zombie.process.alive())
 
     def stop(self) -> None:
-        """End it, and hear its last words."""
+        """End the process, and read its last messages."""
         if self._zombie:
             self._zombie.process.stop(within_s=8)
         self.process.stop(within_s=8)
         self.listen()
 
     def kill(self) -> None:
-        """End it, and whatever it started, at once."""
+        """Kill the process and all that it started."""
         for instance in (self._instance, *([self._zombie] if self._zombie else [])):
             instance.process.kill_tree()
 
-    def _wait_for_new(self, event: str, before: Event | None) -> None:
-        def said() -> bool:
+    def _wait_for_new(self, event: str, before: ProcessSaid | None) -> None:
+        def reported() -> bool:
             self.must_live()
-            return self._history.latest(self.name, event) is not before
+            return self._history.last_said(self.name, event) is not before
 
-        clock.wait_until(said, within_s=_STARTED_WITHIN_S, reason=f"the {self.name} to say {event!r}; see {self._log}")
+        clock.wait_until(reported, within_s=_STARTED_WITHIN_S, reason=f"the {self.name} to say {event!r}; see {self._log}")
 
-    def _record(self, process: str, said: Iterable[Mapping[str, Any]]) -> None:
-        for message in said:
-            value = {key: value for key, value in message.items() if key != "event"}
-            self._history.record(process, "info", str(message["event"]), **value)
+    def _record(self, process: str, messages: Iterable[Mapping[str, Any]]) -> None:
+        for message in messages:
+            content = {key: value for key, value in message.items() if key != "event"}
+            self._history.record(ProcessSaid(who=process, event=str(message["event"]), content=content))
 
 
 def _zombie_of(name: str) -> str:
     return f"{name}-zombie"
 
 
+@dataclass(slots=True)
+class RunProcesses:
+    """The pipeline and the loader of one run, each from the moment when it was started."""
+
+    runtime: Runtime
+    history: History
+    folder: Path
+    pipeline: ManagedProcess | None = None
+    loader: ManagedProcess | None = None
+
+    def start_pipeline(self, command: Command) -> ManagedProcess:
+        self.pipeline = ManagedProcess(self.runtime, self.history, PIPELINE, command, self.folder)
+        return self.pipeline
+
+    def start_loader(self, command: Command) -> None:
+        self.loader = ManagedProcess(self.runtime, self.history, "loader", command, self.folder)
+
+    def crashable(self) -> ManagedProcess:
+        """The pipeline, to break its process.
+
+        Raises:
+            LookupError: none has been started.
+        """
+        if self.pipeline is None:
+            raise LookupError("this scenario has no pipeline to crash")
+        return self.pipeline
+
+    def check(self) -> None:
+        """Raise InconclusiveError when the pipeline has ended, which must outlive the faults."""
+        if self.pipeline is not None:
+            self.pipeline.must_live()
+
+    def stop(self) -> None:
+        for process in self._started():
+            process.stop()
+
+    def kill(self) -> None:
+        for process in self._started():
+            process.kill()
+
+    def _started(self) -> list[ManagedProcess]:
+        return [process for process in (self.pipeline, self.loader) if process is not None]
+
+
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The Spark application behind a pipeline, known once it said so."""
+    """The Spark application of a pipeline, known once its driver has reported that it started."""
 
     history: History
     name: str
 
     def __call__(self) -> SparkApp:
-        """The application.
+        """Return the application.
 
         Raises:
             LookupError: it has not started.
         """
-        started = self.history.latest(self.name, "started")
+        started = self.history.last_said(self.name, "started")
         if started is None:
             raise LookupError(f"the {self.name} has not started a Spark application")
-        return SparkApp(started.value["app_id"], started.value["ui"])
+        return SparkApp(started.content["app_id"], started.content["ui"])

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -13,18 +13,16 @@ from chaos.common.errors import InconclusiveError
 from chaos.common.history import load
 from chaos.common.text import one_line
 from chaos.install import artifacts
-from chaos.judging import landing, spark_session
-from chaos.judging.judge import judge
-from chaos.report import codec
+from chaos.judging import spark_session
+from chaos.judging.judge import FORMAT, format_of, judge
+from chaos.judging.verdict import EXIT_CODES
 from chaos.report.build import build
 from chaos.report.failure_text import explain
+from chaos.report.model import FILE
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import from_json
-from verifiers.base import Verdict
 
 T = TypeVar("T")
-
-_EXIT = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 
 
 def rejudge(run: Path, echo: Callable[[str], None]) -> int:
@@ -34,41 +32,44 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
         The exit code: 0 valid, 1 invalid, 3 unknown.
 
     Raises:
-        InconclusiveError: it cannot be judged: no run directory, never landed, damaged, or Spark failed; what was found before
-            stays.
+        InconclusiveError: it cannot be judged: it is not a run directory, has no evidence, is damaged, or Spark failed; what
+            was found before stays.
     """
     scenario = _read(run / "scenario.json", lambda path: Scenario.model_validate_json(path.read_text(encoding="utf-8")))
     schedule = _read(run / "schedule.json", lambda path: from_json(json.loads(path.read_text(encoding="utf-8"))))
     events = _read(run / "history.jsonl", lambda path: tuple(load(path)))
-    replay = _replay(run / codec.FILE)
+    replay = _replay(run)
     parts = artifacts.ensure(echo)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="judge-", dir=run, ignore_cleanup_errors=True) as scratch,
-            spark_session.session(partial(landing.session, parts, Path(scratch))) as started,
+            spark_session.held(partial(spark_session.of_run, parts, Path(scratch))) as started,
         ):
-            landing.suit(started, scenario.workload.records)
+            spark_session.suit(started, scenario.workload.records)
             findings = judge(started, scenario, run)
         report = build(scenario, schedule, events, findings, run.resolve(), replay)
-        codec.write(report)
+        report.write()
     except spark_session.FAILURES as error:
         raise InconclusiveError(spark_session.failure(error)) from error
     except OSError as error:
         what = f"{run} cannot be written ({error.strerror})"
         raise InconclusiveError(f"{what}: copy it to where you may write, findings and report are put into it") from error
     echo(explain(report))
-    return _EXIT[report.verdict]
+    return EXIT_CODES[report.verdict]
 
 
 def _read(path: Path, parse: Callable[[Path], T]) -> T:
     try:
         return parse(path)
     except FileNotFoundError as error:
-        raise InconclusiveError(f"{path.parent} is no run directory: {path.name} is missing") from error
+        raise InconclusiveError(f"{path.parent} is not a run directory: {path.name} is missing") from error
     except OSError as error:
         raise InconclusiveError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InconclusiveError(f"{path} is damaged, or of another version ({_why(error)}): run the scenario again") from error
+        version = f"its run directory has format {_format(path.parent)}, this version of chaos writes format {FORMAT}"
+        raise InconclusiveError(
+            f"{path} is damaged, or was written by another version of chaos ({_why(error)}; {version}): run the scenario again"
+        ) from error
 
 
 def _why(error: Exception) -> str:
@@ -78,11 +79,34 @@ def _why(error: Exception) -> str:
     return one_line(f"{type(error).__name__}: {error}")
 
 
-def _replay(path: Path) -> str:
-    """The line that repeats the run: all that an old report says and the other files do not."""
+def _report(run: Path) -> Any:
+    """What the report of the run says, whatever version wrote it; an error where it cannot be read."""
+    return json.loads((run / FILE).read_text(encoding="utf-8"))
+
+
+def _format(run: Path) -> str:
     try:
-        return str(json.loads(path.read_text(encoding="utf-8"))["replay"])
+        return str(format_of(_report(run)))
+    except (OSError, ValueError, TypeError):
+        return "unknown"
+
+
+def _replay(run: Path) -> str:
+    """The command line that repeats the run: the one thing that only its report says.
+
+    Raises:
+        InconclusiveError: a newer version of chaos wrote the report; it would be overwritten by one that says less.
+    """
+    try:
+        report = _report(run)
+        replay, version = str(report["replay"]), format_of(report)
     except FileNotFoundError:
         return "unknown: the run has no report"
     except (OSError, ValueError, KeyError, TypeError):
         return "unknown: the run's report cannot be read"
+    if version > FORMAT:
+        raise InconclusiveError(
+            f"{run} has format {version}, and this version of chaos knows formats up to {FORMAT}: "
+            "judge it with the version that wrote it"
+        )
+    return replay

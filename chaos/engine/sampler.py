@@ -1,30 +1,24 @@
-"""How far the run is, several times a second, by the brokers' own account on the audit listener."""
+"""Samples the progress of a run several times a second, as the brokers tell it on the audit listener."""
 
 from collections.abc import Mapping
 
 from confluent_kafka import IsolationLevel, KafkaException
 
 from chaos.cluster.kafka import Kafka
+from chaos.common.events import LeaderSilent, ProgressSampled
 from chaos.common.history import History
-from chaos.common.polling import Watcher
+from chaos.common.polling import Poller
 
 _EVERY_S = 0.03
 _SELDOM = 7
 _ENDS_WITHIN_S = 15.0
 
 
-class Sampler(Watcher):
-    """Writes ``sampler progress {"written", "committed", "total", "end", "high"}`` to the history whenever it changed.
-
-    ``written`` counts offsets of the source, ``committed`` offsets of the output below the last stable one, neither more than
-    the workload has. ``end`` and ``high`` are the sums of the output's last stable offsets and high watermarks as they are.
-    Transaction markers take offsets too, one per transaction and partition.
-
-    ``sampler silent {"error"}`` says that a leader did not answer, whenever the reason changed.
-    """
+class Sampler(Poller):
+    """Records `ProgressSampled` whenever something has changed, and `LeaderSilent` when a leader does not answer."""
 
     def __init__(self, kafka: Kafka, history: History, source: str, output: str, *, partitions: int, total: int) -> None:
-        """Prepare to watch two topics, which may be one and the same."""
+        """Source and output are the same topic when the loader itself is under test."""
         super().__init__("sampler", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._kafka = kafka
         self._history = history
@@ -40,11 +34,11 @@ class Sampler(Watcher):
     def _look(self) -> None:
         sample = self._sample()
         if sample and sample != self._before:
-            self._history.record("sampler", "info", "progress", **sample)
+            self._history.record(ProgressSampled(**sample))
             self._before = sample
 
     def _sample(self) -> Mapping[str, int]:
-        """Empty while a leader does not answer; the history has why."""
+        """Empty while a leader does not answer; the reason is in the history."""
         try:
             written = self._kafka.end(self._source, self._partitions, IsolationLevel.READ_UNCOMMITTED)
             end = self._kafka.end(self._output, self._partitions, IsolationLevel.READ_COMMITTED)
@@ -59,10 +53,10 @@ class Sampler(Watcher):
     def _silent(self, error: str) -> None:
         if error != self._error:
             self._error = error
-            self._history.record("sampler", "info", "silent", error=error)
+            self._history.record(LeaderSilent(error=error))
 
     def _high_now(self) -> int:
-        """The high watermark, asked at every seventh sample: it is looked at for seconds, not for milliseconds."""
+        """The high watermark, asked for at every seventh sample only: what is read from it needs seconds, not milliseconds."""
         self._samples += 1
         if self._samples % _SELDOM:
             return self._high

@@ -1,4 +1,4 @@
-"""When it is broken: a moment of the run, told by what is stored in the brokers, never by the pipeline itself."""
+"""When a fault is injected: a moment of the run, told by what the brokers have stored, never by the pipeline itself."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -7,12 +7,13 @@ from typing import Any
 
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
+from chaos.common.events import FaultEvent, FaultFailed, FaultInjected, FaultProved, ProgressSampled
 from chaos.common.history import History
 from chaos.grammar.triggers import After, AfterFault, Progress
 
 _EVERY_S = 0.005
 _QUIET_S = 3.0
-_EVENTS = {"injected": "inject", "proved": "prove"}
+_EVENTS: Mapping[str, type[FaultEvent]] = {"injected": FaultInjected, "proved": FaultProved}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +21,10 @@ class Watch:
     """What triggers look at.
 
     Attributes:
-        began_s: monotonic seconds when output first flowed; ``after`` counts from there.
+        began_s: when output first flowed, in monotonic seconds; ``after`` counts from there.
         total: records of the workload.
-        deadline_s: how long a trigger is waited for.
+        deadline_s: how many seconds a trigger is waited for.
+        stop: set when the run ends early.
     """
 
     history: History
@@ -33,7 +35,7 @@ class Watch:
 
 
 def wait_for(when: After | Progress | AfterFault, watch: Watch) -> Mapping[str, Any]:
-    """Return at the moment declared, with what was seen.
+    """Return at the declared moment, with what was seen of it.
 
     Raises:
         InconclusiveError: the run was stopped first.
@@ -41,13 +43,16 @@ def wait_for(when: After | Progress | AfterFault, watch: Watch) -> Mapping[str, 
     """
     match when:
         case After(after_s=after_s):
-            left_s = watch.began_s + after_s - clock.monotonic_s()
-            _pass(left_s, watch)
+            _pause(watch.began_s + after_s - clock.monotonic_s(), watch)
             return {"elapsed_s": round(clock.monotonic_s() - watch.began_s, 3)}
         case AfterFault(fault=fault, once=once, after_s=after_s):
-            done, failed = (lambda: _did(watch.history, "ok", fault, _EVENTS[once])), (lambda: _failure(watch.history, fault))
-            until(done, watch, f"{fault} to be {once}", over=failed)
-            _pass(after_s, watch)
+            until(
+                lambda: _did(watch.history, fault, _EVENTS[once]),
+                watch,
+                f"{fault} to be {once}",
+                over=lambda: _failure(watch.history, fault),
+            )
+            _pause(after_s, watch)
             return {"after": fault}
         case Progress(percent=percent):
             wanted = watch.total * percent / 100
@@ -57,14 +62,14 @@ def wait_for(when: After | Progress | AfterFault, watch: Watch) -> Mapping[str, 
 
 def committed(history: History) -> int:
     """Records that a read_committed reader of the pipeline's output can see, by the last sample."""
-    sample = history.latest("sampler", "progress")
-    return int(sample.value["committed"]) if sample else 0
+    sample = history.latest(ProgressSampled)
+    return sample.committed if sample else 0
 
 
 def all_through(watch: Watch) -> str:
-    """Says so once all of the workload is committed and nothing has grown for a while: no request will come any more."""
-    sample = watch.history.latest("sampler", "progress")
-    through = sample is not None and committed(watch.history) >= watch.total and watch.history.age_s(sample) >= _QUIET_S
+    """Non-empty once all of the workload is committed and nothing has grown for a while: no request will come any more."""
+    sample = watch.history.latest(ProgressSampled)
+    through = sample is not None and sample.committed >= watch.total and watch.history.age_s(ProgressSampled) >= _QUIET_S
     return "all of the workload had passed" if through else ""
 
 
@@ -72,11 +77,11 @@ def until(condition: Callable[[], bool], watch: Watch, reason: str, over: Callab
     """Return when the condition holds.
 
     Args:
-        over: why it cannot come true any more, or nothing.
+        over: tells why the condition cannot come true any more; empty as long as it can.
 
     Raises:
-        InconclusiveError: the run was stopped first, or it is over.
-        DeadlineError: it never came true.
+        InconclusiveError: the run was stopped first, or `over` gave a reason.
+        DeadlineError: the condition never came true.
     """
     clock.wait_until(
         lambda: condition() or watch.stop.is_set() or bool(over()),
@@ -89,15 +94,16 @@ def until(condition: Callable[[], bool], watch: Watch, reason: str, over: Callab
         raise InconclusiveError(f"{over() or 'the run ended'} before the trigger came: {reason}")
 
 
-def _pass(left_s: float, watch: Watch) -> None:
-    if left_s > 0 and clock.pause(left_s, watch.stop):
+def _pause(seconds: float, watch: Watch) -> None:
+    if seconds > 0 and clock.pause(seconds, watch.stop):
         raise InconclusiveError("the run ended before the trigger came")
 
 
-def _did(history: History, type_: str, fault: str, *steps: str) -> bool:
-    own = (event for event in history.events() if event.process == "nemesis" and event.value.get("fault") == fault)
-    return any(event.type == type_ and event.f in steps for event in own)
+def _did(history: History, fault: str, kind: type[FaultEvent]) -> bool:
+    values = (event.value for event in history.events())
+    return any(isinstance(value, kind) and value.fault == fault for value in values)
 
 
 def _failure(history: History, fault: str) -> str:
-    return f"{fault} failed" if _did(history, "fail", fault, "trigger", "inject", "prove") else ""
+    failures = [value for event in history.events() if isinstance(value := event.value, FaultFailed) and value.fault == fault]
+    return f"{fault} failed" if any(value.step in {"trigger", "inject", "prove"} for value in failures) else ""

@@ -1,7 +1,7 @@
 """A system that is already there, as it is declared: the file of ``--chaos-external``.
 
-It is a file of its own because `scenarios.yaml` says what is broken and what must hold, which does not change with where it is
-tried; where a cluster is and who may enter it changes from machine to machine, and has no place beside the scenarios.
+It is a file of its own: what is broken and what must hold, which `scenarios.yaml` says, is the same wherever it is tried, while
+the address of a cluster and the login change from machine to machine.
 
 What may be done to such a system is in `chaos.scenario.support`.
 """
@@ -28,11 +28,11 @@ from chaos.grammar.units import SomeSeconds
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
 from chaos.runtime.capabilities import Capability
 
-HOOK_WORDS = ("broker", "id", "host", "port")
+_HOOK_VALUES = ("broker", "id", "host", "port")
 _ADDRESS = re.compile(r"[^\s:,]+:([0-9]{1,5})|\[[0-9a-fA-F:]+\]:([0-9]{1,5})")
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,62}[-._]")
 _MASTER = re.compile(r"local\[([0-9]+|\*)\]|spark://\S+|yarn|k8s://\S+")
-_HOLE = re.compile(r"\{([^{}]*)\}")
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _MOST_PORT = 65_535
 _OURS = ("bootstrap.servers", "security.protocol", "sasl.password", "sasl.jaas.config", "group.id", "transactional.id")
 
@@ -42,15 +42,15 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 def _address(text: str) -> str:
     match = _ADDRESS.fullmatch(text)
     if match is None or not 0 < int(match[1] or match[2]) <= _MOST_PORT:
-        raise ValueError(f"{shown(text)} is no address; write HOST:PORT, e.g. kafka-1.example.org:9092")
+        raise ValueError(f"{shown(text)} is not an address; write HOST:PORT, e.g. kafka-1.example.org:9092")
     return text
 
 
 def _prefix(text: str) -> str:
     if not _PREFIX.fullmatch(text):
         raise ValueError(
-            f"{shown(text)} is no prefix; write four or more letters and digits that end with a hyphen, dot or underscore, "
-            "e.g. chaos-alice-: whatever begins with it is made and removed"
+            f"{shown(text)} is not a prefix; write four or more letters and digits that end with a hyphen, dot or underscore, "
+            "e.g. chaos-alice-: every topic and group that begins with it may be removed"
         )
     return text
 
@@ -59,25 +59,25 @@ def _command(text: str) -> str:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise ValueError(f"{shown(text)} is no command: {str(error).lower()}") from None
+        raise ValueError(f"{shown(text)} is not a command: {str(error).lower()}") from None
     if not words:
-        raise ValueError("a hook is a command, and this is none")
-    for name in _HOLE.findall(text):
-        if name not in HOOK_WORDS:
-            known = ", ".join(f"{{{word}}}" for word in HOOK_WORDS)
-            raise ValueError(f"{{{name}}} is not known here{did_you_mean(name, HOOK_WORDS)}; there are {known}")
+        raise ValueError("a hook is a command, and this text is empty")
+    for name in _PLACEHOLDER.findall(text):
+        if name not in _HOOK_VALUES:
+            known = ", ".join(f"{{{word}}}" for word in _HOOK_VALUES)
+            raise ValueError(f"{{{name}}} is not known here{did_you_mean(name, _HOOK_VALUES)}; there are {known}")
     return text
 
 
 def _extra(options: Mapping[str, str]) -> Mapping[str, str]:
     taken = next((name for name in options if name in _OURS), None)
     if taken:
-        raise ValueError(f"{taken!r} is not for you to set here; it follows from `bootstrap`, `tls`, `sasl` and `prefix`")
+        raise ValueError(f"{taken!r} cannot be set here; it follows from `bootstrap`, `tls`, `sasl` and `prefix`")
     return options
 
 
 def _as_text(options: Any) -> Any:
-    """``true`` and ``4`` as clients want them: texts."""
+    """``true`` and ``4`` as texts, the only values that clients take."""
     if not isinstance(options, Mapping):
         return options
     words = {True: "true", False: "false"}
@@ -95,7 +95,7 @@ Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
 
 
 class Tls(Declared):
-    """Files are PEM, and their paths begin where the file of this declaration is."""
+    """Files are PEM, and their paths are relative to the folder of this declaration."""
 
     ca: Text | None = None
     certificate: Text | None = None
@@ -103,25 +103,25 @@ class Tls(Declared):
     verify_hostname: Annotated[bool, Field(strict=True)] = True
 
     @model_validator(mode="after")
-    def _both(self) -> Self:
+    def _both_or_neither(self) -> Self:
         if (self.certificate is None) != (self.key is None):
             raise ValueError("a certificate goes with its key: write both, or neither")
         return self
 
 
 class Sasl(Declared):
-    """A name and a password; the password is taken from the environment, so that it stands in no file."""
+    """A name and a password; the password is taken from the environment, so that no file contains it."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] = "SCRAM-SHA-512"
     username: Text
     password_env: Variable
 
 
-class ExternalSpark(Declared):
+class DeclaredSpark(Declared):
     """The Spark that runs the pipeline.
 
-    ``executors: here`` says that they run on this machine (with ``local[N]`` they always do): then their network can be broken,
-    and they can be killed.
+    ``executors: here`` says that they run on this machine, as they always do with ``local[N]``: only then can their network be
+    broken, and can they be killed.
     """
 
     master: Text
@@ -133,7 +133,7 @@ class ExternalSpark(Declared):
     @classmethod
     def _is_master(cls, text: str) -> str:
         if not _MASTER.fullmatch(text):
-            raise ValueError(f"{shown(text)} is no Spark master; write spark://HOST:PORT, local[4], yarn or k8s://…")
+            raise ValueError(f"{shown(text)} is not a Spark master; write spark://HOST:PORT, local[4], yarn or k8s://…")
         return text
 
     @property
@@ -148,7 +148,7 @@ class ExternalSpark(Declared):
 
 
 class Hooks(Declared):
-    """Commands that do to a broker what we cannot; run without a shell."""
+    """Commands that do to a broker what we cannot do ourselves; they run without a shell."""
 
     kill: Hook | None = None
     start: Hook | None = None
@@ -157,11 +157,11 @@ class Hooks(Declared):
     within_s: SomeSeconds = Field(alias="within", default=60.0)
 
     @model_validator(mode="after")
-    def _undone(self) -> Self:
+    def _paired(self) -> Self:
         if (self.pause is None) != (self.resume is None):
-            raise ValueError("pause goes with resume: whoever is frozen must wake up again")
+            raise ValueError("pause goes with resume: a broker that is paused must be resumed again")
         if self.start is not None and self.kill is None:
-            raise ValueError("start goes with kill: nothing would ever be started")
+            raise ValueError("start goes with kill: without it, nothing would ever be started")
         return self
 
 
@@ -169,8 +169,8 @@ class External(Declared):
     """A whole file.
 
     Attributes:
-        names: node id -> what ``{broker}`` stands for in hooks; the advertised host where there is none.
-        librdkafka, java: further options of clients of either kind.
+        names: node id -> the value of ``{broker}`` in hooks; the default is the advertised host.
+        librdkafka, java: further options of the clients of either kind.
     """
 
     version: Literal[1]
@@ -181,7 +181,7 @@ class External(Declared):
     sasl: Sasl | None = None
     librdkafka: ClientOptions = Field(default_factory=dict)
     java: ClientOptions = Field(default_factory=dict)
-    spark: ExternalSpark = ExternalSpark(master="local[2]")
+    spark: DeclaredSpark = DeclaredSpark(master="local[2]")
     hooks: Hooks = Hooks()
     names: dict[int, Text] = Field(default_factory=dict)
 
@@ -199,12 +199,12 @@ class External(Declared):
 
     @property
     def is_plain(self) -> bool:
-        """Whether its protocol can be read on the wire, and spoken without a login."""
+        """Whether its protocol can be read on the wire, and be spoken without a login."""
         return self.tls is None and self.sasl is None
 
 
 def load(path: Path) -> External:
-    """Read a file; paths in it begin at its folder.
+    """Read a file; its paths are relative to its folder.
 
     Raises:
         ScenarioError: it cannot be read, or it is wrong; one line for every error.
@@ -213,7 +213,7 @@ def load(path: Path) -> External:
 
 
 def load_text(text: str, path: Path) -> External:
-    """Read a text that stands, or might stand, in a file; errors as in `load`."""
+    """Read the text of a file; `path` is named in errors, which are those of `load`."""
     tree = tree_of(text, path, "there is no system here; begin with `version: 1`, `bootstrap:` and `prefix:`")
     try:
         return External.model_validate(tree)

@@ -1,4 +1,4 @@
-"""How clients are let in: what is declared once, in the words of librdkafka and in those of Kafka's Java clients.
+"""How clients log in: one declaration, translated into the options of librdkafka and into those of Kafka's Java clients.
 
 ==================  ====================================  ================================================================
 declared            librdkafka                            Java (KIP-651: PEM)
@@ -29,26 +29,26 @@ _NO_TOPICS = {"allow.auto.create.topics": "false"}  # a consumer that asks for a
 
 
 class Hidden(dict[str, str]):
-    """Options that show their names only: pytest prints the arguments of every function that an error passed through."""
+    """Options that show only their names: pytest prints the arguments of every function that an error passed through."""
 
     def __repr__(self) -> str:
         return f"{{{', '.join(f'{name}: …' for name in self)}}}"
 
 
 def librdkafka(external: External) -> Mapping[str, str]:
-    """Of every client that is built on librdkafka.
+    """The options of every client that is built on librdkafka.
 
     Raises:
-        RuntimeUnavailableError: a file or the password is not there.
+        RuntimeUnavailableError: a file or the password is missing.
     """
     return Hidden(_protocol(external) | _tls(external.tls) | _sasl(external.sasl) | external.librdkafka)
 
 
 def java(external: External) -> Mapping[str, str]:
-    """Of every Java client; Spark wants them with ``kafka.`` in front.
+    """The options of every Java client; for Spark they are prefixed with ``kafka.``.
 
     Raises:
-        RuntimeUnavailableError: a file or the password is not there.
+        RuntimeUnavailableError: a file or the password is missing.
     """
     shared = _NO_TOPICS | _protocol(external)
     return Hidden(shared | _java_tls(external.tls) | _java_sasl(external.sasl) | external.java)
@@ -108,7 +108,7 @@ def _password(sasl: Sasl) -> str:
 
 def _there(path: str) -> Path:
     if not Path(path).is_file():
-        raise RuntimeUnavailableError(f"{path} is no file; check tls: in the external file")
+        raise RuntimeUnavailableError(f"{path} is not a file; check tls: in the external file")
     return Path(path)
 
 

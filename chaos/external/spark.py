@@ -1,6 +1,6 @@
-"""A Spark cluster that is already there: a master's address, and those of its executors that run on this machine.
+"""A Spark cluster that is already there: the address of its master, and those executors that run on this machine.
 
-``spark://`` and ``local[N]`` are tried in this repository's tests; ``yarn`` and ``k8s://`` are passed on to Spark as they are.
+This repository's tests cover ``spark://`` and ``local[N]``; ``yarn`` and ``k8s://`` are passed on to Spark as they are.
 """
 
 import re
@@ -21,11 +21,7 @@ _ASK_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ExternalSpark:
-    """The cluster.
-
-    Attributes:
-        is_here: whether its executors run on this machine.
-    """
+    """A `chaos.cluster.spark.SparkCluster` of which no process is ours; `is_here` says that executors run on this machine."""
 
     master: str
     driver_host: str
@@ -36,13 +32,11 @@ class ExternalSpark:
 
     @property
     def workers(self) -> dict[int, Process]:
-        """None is ours."""
         return {}
 
     @property
     def master_process(self) -> Process:
-        """It is not ours."""
-        raise LookupError(f"the master {self.master} is no process of ours")
+        raise LookupError(f"the master {self.master} is not a process of ours")
 
     def start(self) -> None:
         """It runs already."""
@@ -56,22 +50,18 @@ class ExternalSpark:
         clock.wait_until(lambda: not self.unhealthy(), within_s=10, reason="Spark's master", every_s=0.5, seen=self.unhealthy)
 
     def check(self) -> None:
-        """Look whether its master can be reached; those of YARN and Kubernetes are known to Spark alone.
-
-        Raises:
-            RuntimeUnavailableError: it cannot.
-        """
+        """Raise RuntimeUnavailableError if the master cannot be reached; only Spark can find those of YARN and Kubernetes."""
         wrong = self.unhealthy()
         if wrong:
             raise RuntimeUnavailableError(f"{wrong[0]}; check spark: {{master: …}} in the external file, and the network")
 
     def unhealthy(self) -> list[str]:
-        """Whether somebody listens at the address of a ``spark://`` master."""
+        """Why a ``spark://`` master cannot be reached; of several addresses, one is enough."""
         wrong = []
         for one in self.master.removeprefix("spark://").split(",") if self.master.startswith("spark://") else ():
             url = _URL.fullmatch(f"spark://{one}")
             if url is None:
-                return [f"spark://{one} is no address of a master"]
+                return [f"spark://{one} is not the address of a master"]
             try:
                 with socket.create_connection((url[1], int(url[2])), timeout=_ASK_S):
                     return []
@@ -80,23 +70,16 @@ class ExternalSpark:
         return wrong
 
     def registered(self) -> int:
-        """No worker of ours is."""
         return 0
 
     def applications(self) -> list[str]:
-        """Its master is not asked."""
         return []
 
     def forget(self) -> None:
-        """What its master has written down is not ours to remove.
-
-        Raises:
-            LookupError: always.
-        """
-        raise LookupError(f"what the master {self.master} has written down is not ours")
+        raise LookupError(f"the recovery files of the master {self.master} are not ours to remove")
 
     def executors(self) -> list[Executor]:
-        """All executors on this machine, of whatever application: a fault takes those of the pipeline's own."""
+        """All executors on this machine, of any application; a fault selects those of the pipeline's own."""
         found = list(_executors()) if self.is_here else []
         return sorted(found, key=lambda executor: (executor.app, executor.id))
 

@@ -5,14 +5,13 @@ after an abortable one, and end after a fatal one. The toxic writes the answer i
 (``toxiproxy/kafka/answer.go``) and keeps the order of answers on the connection.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any, Literal
 
-from kafka.errors import kafka_errors
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from chaos.cluster.protocol import ERROR_CODES
 from chaos.cluster.rules import Rule, RuleBook, Trip
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
@@ -21,23 +20,16 @@ from chaos.faults.targets import resolve_links
 from chaos.grammar.base import did_you_mean, shown
 
 _ANSWERED = "answered"
-_RENAMED = {"UNKNOWN_SERVER_ERROR": -1, "NOT_LEADER_OR_FOLLOWER": 6, "INVALID_TOPIC_EXCEPTION": 17}
-ERRORS: Mapping[str, int] = {
-    **{error.message: code for code, error in kafka_errors.items() if error.message and code > 0},
-    **_RENAMED,
-}
-"""Kafka's name of an error (https://kafka.apache.org/protocol#protocol_error_codes) -> its code."""
 
 
 def _error(text: Any) -> str:
-    if isinstance(text, str) and text in ERRORS:
+    if isinstance(text, str) and text in ERROR_CODES:
         return text
-    raise ValueError(
-        f"{shown(text)} is not one of Kafka's errors{did_you_mean(text, ERRORS)}; write its name, e.g. CONCURRENT_TRANSACTIONS"
-    )
+    hint = did_you_mean(text, ERROR_CODES)
+    raise ValueError(f"{shown(text)} is not one of Kafka's errors{hint}; write its name, e.g. CONCURRENT_TRANSACTIONS")
 
 
-ErrorName = Annotated[str, BeforeValidator(_error), WithJsonSchema({"type": "string", "enum": sorted(ERRORS)})]
+ErrorName = Annotated[str, BeforeValidator(_error), WithJsonSchema({"type": "string", "enum": sorted(ERROR_CODES)})]
 AnsweredApi = Literal[
     "Produce",
     "EndTxn",
@@ -76,7 +68,7 @@ class AnswerError(RequestsFault):
             [link.name for link in links],
             action="answer",
             times=self.times,
-            error_code=ERRORS[self.error],
+            error_code=ERROR_CODES[self.error],
         )
         return AnsweredRequests(target, self.for_s, context.system.rules, self.name, rule, self.error)
 

@@ -24,7 +24,7 @@ from confluent_kafka import KafkaException
 from pydantic import Field, model_validator
 
 from chaos.cluster.rules import Trip
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import SparkApp
 from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.errors import ChaosError, DeadlineError

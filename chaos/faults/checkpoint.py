@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from confluent_kafka import KafkaException
 from pydantic import Field, model_validator
 
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import SparkApp
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import (

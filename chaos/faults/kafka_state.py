@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from pydantic import AfterValidator, Field
 
-from chaos.cluster.kafka import PARTITIONS, Offsets
+from chaos.cluster.kafka import PARTITIONS
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import (
@@ -24,6 +24,7 @@ from chaos.faults.base import (
 )
 from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
+from verifiers.base import Bounds
 
 _ASK_S = 10.0
 _POLL_S = 0.1
@@ -321,5 +322,5 @@ class OpenTransaction(Injection):
         else:
             self.offsets.append(offset)
 
-    def _ends(self) -> Offsets:
+    def _ends(self) -> Bounds:
         return self.context.system.kafka.offsets(self.context.topics["datasink"], PARTITIONS)[self.fault.partition]

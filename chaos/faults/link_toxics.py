@@ -22,10 +22,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from chaos.cluster import probe
+from chaos.cluster import protocol
 from chaos.cluster.addresses import Address
 from chaos.cluster.links import Link
-from chaos.cluster.probe import Transfer
+from chaos.cluster.protocol import Transfer
 from chaos.cluster.toxiproxy import ProxySpec
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
@@ -205,7 +205,7 @@ class DisturbedLinks(Injection):
     def _try(self, link: Link) -> tuple[bool, Mapping[str, object]]:
         """One transfer in each direction meant, through a link and past it."""
         facts, all_fared = {}, True
-        for way, move in {"up": probe.upload, "down": probe.download}.items():
+        for way, move in {"up": protocol.upload, "down": protocol.download}.items():
             if self.toxics.stream in (way, "both"):
                 transfer = partial(move, size=self.trial.size, within_s=_WITHIN_S)
                 through, past, fared = compared(transfer, link.proxies[0], self.trial)

@@ -9,8 +9,7 @@ from typing import Any, Literal
 import requests
 from pydantic import Field
 
-from chaos.cluster.spark import Executor
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import Executor, SparkApp
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
 from chaos.faults.base import (

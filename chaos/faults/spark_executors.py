@@ -9,8 +9,7 @@ import psutil
 import requests
 from pydantic import Field
 
-from chaos.cluster.spark import Executor
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.spark import Executor, SparkApp
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import FaultBase, FaultContext, Injection, Proof

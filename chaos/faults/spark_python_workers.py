@@ -10,9 +10,8 @@ import requests
 from confluent_kafka import KafkaException
 from pydantic import Field
 
-from chaos.cluster.sockets import remote_ports
-from chaos.cluster.spark import Executor, lives
-from chaos.cluster.spark_rest import SparkApp
+from chaos.cluster.addresses import remote_ports
+from chaos.cluster.spark import Executor, SparkApp, lives
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
 from chaos.faults.base import FaultContext, Injection, Proof

@@ -41,9 +41,9 @@ def _coordinators(target: BrokerTarget, context: FaultContext) -> list[int]:
         case "controller":
             return [kafka.controller()]
         case "group_coordinator":
-            return [kafka.group_coordinator(context.group)]
+            return [kafka.leader(*kafka.group_partition(context.group))]
         case "transaction_coordinator":
-            return [kafka.transaction_coordinator(_transactional_id(context, target.partition))]
+            return [kafka.leader(*kafka.transaction_partition(_transactional_id(context, target.partition)))]
         case _:
             return []
 

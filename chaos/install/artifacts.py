@@ -1,12 +1,12 @@
-"""The parts that are no Python packages: jars, Toxiproxy's server, class archives. Fetched or built once, then only looked up.
+"""The parts that are not Python packages: jars, Toxiproxy's server, class archives. Fetched or built once, then looked up.
 
 $CHAOS_CACHE (default: the user's cache folder)/
     kafka-<digest>/ connector-<digest>/     jars, checked by SHA-256 against parts.lock
     tools-<digest>/                         Kafka's own programs, likewise
     toxiproxy-<digest>/server               built from toxiproxy/
-    go-<digest>/                            a Go toolchain, where the path has none
+    go-<digest>/                            a Go toolchain, if the path has none
     archives-<digest>/                      class archives (AppCDS) of this JDK and these jars
-    sessions/                               what runs underway have started (`chaos.common.warden`)
+    sessions/                               what the sessions under way have started (`chaos.common.warden`)
 """
 
 import platform
@@ -18,8 +18,8 @@ from pathlib import Path
 import pyspark
 
 from chaos.common.errors import RuntimeUnavailableError
-from chaos.install import cache, class_archive_build, class_archives, go_build, jars, preflight
-from chaos.install.class_archive_build import Ingredients
+from chaos.install import cache, class_archives, go_build, jars, preflight
+from chaos.install.class_archives import Ingredients
 
 Echo = Callable[[str], None]
 cache_folder = cache.folder
@@ -33,7 +33,7 @@ class Parts:
         kafka_jars: a folder of jars, the brokers' class path.
         connector_jars: Spark's Kafka connector and what it needs.
         tools_jars: a folder of jars, Kafka's own programs; they need the brokers' jars as well.
-        kafka_cds, spark_cds: class archives, None where there are none.
+        kafka_cds, spark_cds: class archives; None if one could not be made.
     """
 
     java: Path
@@ -47,19 +47,19 @@ class Parts:
 
     @property
     def tools_class_path(self) -> str:
-        """Of Kafka's own programs, e.g. ``org.apache.kafka.tools.TransactionalMessageCopier``."""
+        """For Kafka's own programs, e.g. ``org.apache.kafka.tools.TransactionalMessageCopier``."""
         return f"{self.kafka_jars}/*:{self.tools_jars}/*"
 
 
 def ensure(echo: Echo, *, verify: bool = False) -> Parts:
-    """All parts, made if they are not there.
+    """All parts; those that are missing are made.
 
     Args:
-        echo: told what takes time.
-        verify: compare the hashes of jars that are there already as well.
+        echo: called with a line about everything that takes time.
+        verify: check the hashes of jars that are in the cache already as well.
 
     Raises:
-        RuntimeUnavailableError: no JDK, no network with an empty cache, or a jar that is not what the lock says.
+        RuntimeUnavailableError: no JDK, no network with an empty cache, or a jar that differs from the lock.
     """
     place, java, spark_home = cache.folder(), preflight.find_java(), Path(pyspark.__file__).parent
     ivy = jars.Ivy(java, spark_home)
@@ -74,7 +74,7 @@ def ensure(echo: Echo, *, verify: bool = False) -> Parts:
 
 
 def versions(parts: Parts) -> dict[str, str]:
-    """What runs here, for reports."""
+    """Name -> version of everything that runs here, for reports."""
     locked = {(section, jar.artifact): jar.version for section, wanted in jars.read_lock().items() for jar in wanted}
     return {
         "kafka": locked["kafka", "kafka_2.13"],
@@ -87,31 +87,22 @@ def versions(parts: Parts) -> dict[str, str]:
     }
 
 
-def go_test(echo: Echo) -> None:
-    """Vet and test the Toxiproxy server.
-
-    Raises:
-        RuntimeUnavailableError: a test failed, or there is no Go to be had.
-    """
-    go_build.test(cache.folder(), echo)
-
-
 def _jars(place: Path, section: str, ivy: jars.Ivy, echo: Echo, *, verify: bool) -> Path:
     wanted = jars.read_lock()[section]
     folder = place / f"{section}-{cache.digest(*(f'{jar} {jar.sha256}' for jar in wanted))}"
     if verify and folder.is_dir():
-        _throw_away_wrong(wanted, folder, echo)
+        _remove_damaged(wanted, folder, echo)
     if not folder.is_dir():
         echo(f"fetching {len(wanted)} jars for {section} …")
         cache.make(folder, lambda half: jars.fetch(wanted, half, ivy, echo))
     return folder
 
 
-def _throw_away_wrong(wanted: tuple[jars.Jar, ...], folder: Path, echo: Echo) -> None:
+def _remove_damaged(wanted: tuple[jars.Jar, ...], folder: Path, echo: Echo) -> None:
     try:
         jars.check(wanted, folder)
     except RuntimeUnavailableError as error:
-        echo(f"thrown away: {error}")
+        echo(f"removed from the cache: {error}")
         shutil.rmtree(folder)
 
 
@@ -125,10 +116,9 @@ def _toxiproxy(place: Path, echo: Echo) -> Path:
 
 
 def _archives(place: Path, ingredients: Ingredients, echo: Echo) -> Path:
-    """Class archives are a matter of speed only: what cannot be made is said and done without."""
     folder = place / f"archives-{cache.digest(*ingredients.described())}"
     if not folder.is_dir():
         echo("making class archives, so that every later start is quicker (a minute or two, once) …")
-        class_archive_build.throw_away_useless(place)
-        cache.make(folder, lambda half: class_archive_build.make(ingredients, half, echo))
+        class_archives.remove_useless(place)
+        cache.make(folder, lambda half: class_archives.make(ingredients, half, echo))
     return folder

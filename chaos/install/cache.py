@@ -1,7 +1,7 @@
-"""The folder of parts: each made whole or not at all, by one process at a time.
+"""The folder of parts: each is complete or absent, and only one process at a time makes any.
 
-A part's folder carries a digest of what the part is made of, so a part is never stale. It is made beside its place and moved
-there when it is right, so a half download is never taken for a whole one.
+The name of a part's folder contains a digest of what the part is made of, so a part is never stale. It is made under another
+name and renamed when it is complete, so half a download is never taken for a whole one.
 """
 
 import fcntl
@@ -31,25 +31,25 @@ def folder() -> Path:
 
 
 def digest(*texts: str) -> str:
-    """Twelve hexadecimal digits that tell one set of ingredients from another."""
+    """Twelve hexadecimal digits that differ for different texts."""
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
 
 
 def make(part: Path, how: Callable[[Path], None]) -> None:
-    """Make a part's folder if it is not there; needs the lock. What is started for it ends with this process at the latest.
+    """Make a part's folder if it does not exist. Needs the lock; every process started for it ends with this one at the latest.
 
     Args:
-        part: its place.
-        how: fills the empty folder that it is given; one that raises leaves nothing in the part's place.
+        part: the folder.
+        how: fills the empty folder that it is given; if it raises, the part does not exist afterwards.
     """
     if part.is_dir():
         return
-    for left in part.parent.glob(f"*{_HALF}"):  # of a process that was ended while it made something
+    for left in part.parent.glob(f"*{_HALF}"):  # of a process that was killed while it made a part
         shutil.rmtree(left, ignore_errors=True)
     half = part.with_name(part.name + _HALF)
     half.mkdir(parents=True)
     sessions = part.parent / SESSIONS
-    warden.leftovers(sessions)  # a training broker of a process that was killed would keep its port
+    warden.leftovers(sessions)  # the training broker of a process that was killed would keep its port
     with warden.Session(sessions) as session:
         session.mark()
         how(half)
@@ -58,17 +58,17 @@ def make(part: Path, how: Callable[[Path], None]) -> None:
 
 @contextmanager
 def locked(cache: Path, echo: Echo) -> Iterator[None]:
-    """One process at a time; the lock goes with the process that holds it.
+    """Keep other processes out, waiting for the one that is in; a process that dies releases the lock.
 
     Raises:
-        RuntimeUnavailableError: nothing can be written there.
+        RuntimeUnavailableError: the folder cannot be written.
     """
     try:
         cache.mkdir(parents=True, exist_ok=True)
         lock = (cache / "lock").open("w", encoding="utf-8")
     except OSError as error:
         raise RuntimeUnavailableError(
-            f"{cache} cannot be written ({error.strerror}); set CHAOS_CACHE to a folder that can"
+            f"{cache} cannot be written ({error.strerror}); set CHAOS_CACHE to a folder that can be"
         ) from error
     with lock:
         try:

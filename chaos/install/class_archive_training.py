@@ -1,6 +1,7 @@
-"""A short run of Spark that loads the classes later runs need (``-XX:ArchiveClassesAtExit``, `class_archive_build`).
+"""A short run of Spark that loads the classes which later runs need (``-XX:ArchiveClassesAtExit``; `class_archives`).
 
-First local, with Parquet, SQL, a stream and a Python worker; then a small cluster, for the classes of master, worker and RPC.
+First a local session with Parquet, SQL, streams and a Python worker; then a small cluster, for the classes of master, worker
+and RPC.
 """
 
 import sys
@@ -12,11 +13,11 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
-_WITHIN_S = 120
+_WITHIN_S = 300
 
 
 def main() -> None:
-    """Live, and end the JVM in good order: only then it writes the archive."""
+    """Run both sessions, and end the JVM in good order: only then it writes the archive."""
     archive, extra, kafka = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         spark = _session("local[2]", archive, extra)
@@ -55,7 +56,7 @@ def _session(master: str, archive: str, extra: str) -> SparkSession:
 
 
 def _batch(spark: SparkSession, folder: Path, kafka: str) -> None:
-    """What the auditor does: read a topic, land it as Parquet, join, window, aggregate."""
+    """What the judge does: read a topic, land it as Parquet, join, window, aggregate."""
     rows = spark.range(1000, numPartitions=2).selectExpr("id", "CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
     rows.write.format("kafka").option("kafka.bootstrap.servers", kafka).option("topic", "training").save()
     topic = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka).option("subscribe", "training").load()
@@ -66,7 +67,7 @@ def _batch(spark: SparkSession, folder: Path, kafka: str) -> None:
 
 
 def _streams(spark: SparkSession, folder: Path, kafka: str) -> None:
-    """What a pipeline does, with either sink."""
+    """What the pipelines do, with either sink."""
     source = spark.readStream.format("kafka").option("kafka.bootstrap.servers", kafka).option("startingOffsets", "earliest")
     rows = source.option("subscribe", "training").load()
     through = rows.writeStream.foreachBatch(_through_python).option("checkpointLocation", str(folder / "python"))

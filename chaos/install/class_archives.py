@@ -1,35 +1,68 @@
-"""Class archives (AppCDS, JEP 350): the classes of a first, short life of each JVM, mapped into all later ones.
+"""Class archives (AppCDS, JEP 350): the classes that a JVM loaded in a first, short life, mapped into all later ones.
 
-An archive fits one JDK and one class path, jar by jar in the same order; a JVM that finds a difference goes without it and says
-nothing (``-Xlog:cds=off``). So every JVM of a kind must be started with the class path given here.
+An archive fits one JDK and one class path, jar by jar in the same order. A JVM that finds a difference goes on without the
+archive and does not say so (``-Xlog:cds=off``), so every JVM of a kind must be started with the class path given here.
 
-What they are worth, medians of three on a busy machine with two cores: CPU time of a broker's start 3.0 -> 1.7 s, of formatting
+What they save, medians of three on a busy machine with two cores: CPU time of a broker's start 3.0 -> 1.7 s, of formatting
 1.2 -> 0.8 s, of Spark's master 2.2 -> 1.5 s; a local session 8.0 -> 5.1 s, its first job 3.3 -> 1.8 s; a session with two
-executors 27 -> 15 s. They are made by `chaos.install.class_archive_build`.
+executors 27 -> 15 s.
+
+They are made by one broker and one Spark that live a short life together, and write down at their ends what they loaded::
+
+    training (Spark, `chaos.install.class_archive_training`) ──reads, writes──▶ broker on 127.77.9.9
+        └ spark.jsa                                                 └ kafka.jsa
 """
 
-from collections.abc import Iterable
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+from chaos.common import clock, commands
+from chaos.common.errors import DeadlineError, RuntimeUnavailableError
+from chaos.install import preflight
 
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 KAFKA = "kafka.jsa"
 SPARK = "spark.jsa"
+_RECIPE = "3"  # raised when what is archived changes
+_HOST = "127.77.9.9"  # outside the plan of `chaos.cluster.addresses`
+_PORT = 19092
+_CONTROLLER_PORT = 19093
+_WITHIN_S = 600.0
+_MADE_FOR = "made-for"
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+controller.listener.names=CONTROLLER
+listeners=CONTROLLER://{host}:{controller_port},PLAINTEXT://{host}:{port}
+log.dirs={folder}/data
+offsets.topic.replication.factor=1
+"""
+_FAILURES = (OSError, subprocess.SubprocessError, DeadlineError, RuntimeUnavailableError)
+
+Echo = Callable[[str], None]
 
 
 def options(archive: Path | None) -> tuple[str, ...]:
-    """For a JVM that lives a few minutes: quick to start rather than quick for ever."""
+    """For a JVM that lives a few minutes: it should start quickly, rather than be fast in the long run."""
     if archive is None:
         return QUICK
     return (*QUICK, f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def kafka_class_path(jars: Path) -> str:
-    """The brokers' class path."""
     return ":".join(str(jar) for jar in sorted(jars.glob("*.jar")))
 
 
 def spark_class_path(spark_home: Path, connector: Iterable[Path]) -> str:
-    """Spark's own, as its launcher writes it for drivers and executors with the connector as their ``extraClassPath``.
+    """What Spark's launcher makes it for drivers and executors that have the connector as their ``extraClassPath``.
 
     Source: ``AbstractCommandBuilder.buildClassPath``.
     """
@@ -38,11 +71,125 @@ def spark_class_path(spark_home: Path, connector: Iterable[Path]) -> str:
 
 
 def extra_class_path(connector: Iterable[Path]) -> str:
-    """``spark.driver.extraClassPath`` and the executors' too: jars that come by ``spark.jars`` are not archived."""
+    """For ``spark.driver.extraClassPath`` and the executors' too: jars that come by ``spark.jars`` are not archived."""
     return ":".join(str(jar) for jar in connector)
 
 
 def found(folder: Path, name: str) -> Path | None:
-    """An archive, if it could be made."""
+    """An archive, or None if it could not be made."""
     archive = folder / name
     return archive if archive.is_file() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ingredients:
+    """What the archives are made from, and fit."""
+
+    java: Path
+    spark_home: Path
+    kafka_jars: Path
+    connector_jars: tuple[Path, ...]
+
+    def described(self) -> tuple[str, ...]:
+        """Everything that a JVM compares before it uses an archive: its own build, and path, size and time of every jar."""
+        folders = (sorted(folder.glob("*.jar")) for folder in (self.spark_home / "jars", self.kafka_jars))
+        jars = [*(jar for folder in folders for jar in folder), *self.connector_jars]
+        stated = (f"{jar} {stat.st_size} {stat.st_mtime_ns}" for jar in jars for stat in (jar.stat(),))
+        return (_RECIPE, str(self.java), preflight.java_version(self.java), *stated)
+
+    def class_paths(self) -> Mapping[str, str]:
+        """Name of an archive -> the class path that it fits."""
+        return {KAFKA: kafka_class_path(self.kafka_jars), SPARK: spark_class_path(self.spark_home, self.connector_jars)}
+
+
+def make(ingredients: Ingredients, folder: Path, echo: Echo) -> None:
+    """Make both archives in an empty folder. One that cannot be made is reported, and everything works without it."""
+    try:
+        (folder / _MADE_FOR).write_text(str(ingredients.spark_home), encoding="utf-8")
+        with _broker(ingredients, folder):
+            try:
+                _train_spark(ingredients, folder)
+            except _FAILURES as error:  # the broker still writes its own archive
+                _report(echo, error)
+    except _FAILURES as error:
+        _report(echo, error)
+    for name, class_path in ingredients.class_paths().items():
+        _remove_if_damaged(ingredients.java, folder / name, class_path, echo)
+    for scratch in ("broker", "spark"):
+        shutil.rmtree(folder / scratch, ignore_errors=True)
+
+
+def remove_useless(cache: Path) -> None:
+    """Remove archives for a Spark that is gone, as after its virtual environment was removed: they take 250 MB each."""
+    for made_for in cache.glob(f"*/{_MADE_FOR}"):
+        if not Path(made_for.read_text(encoding="utf-8")).is_dir():
+            shutil.rmtree(made_for.parent, ignore_errors=True)
+
+
+def _report(echo: Echo, error: BaseException) -> None:
+    echo(
+        f"class archives are incomplete, every start will take longer: {error} (to try again, remove archives-* from the cache)"
+    )
+
+
+def _remove_if_damaged(java: Path, archive: Path, class_path: str, echo: Echo) -> None:
+    """A JVM that maps a damaged archive crashes, so one is started with it here."""
+    if not archive.is_file():
+        return
+    answer = commands.run((str(java), *options(archive), "-cp", class_path, "-version"), within_s=_WITHIN_S)
+    if answer.returncode:
+        archive.unlink()
+        echo(f"class archive {archive.name} was removed: a JVM that used it ended with {answer.returncode}")
+
+
+@contextmanager
+def _broker(ingredients: Ingredients, folder: Path) -> Iterator[None]:
+    """One broker that is formatted, started, and stopped by SIGTERM: it writes its archive only if it ends in good order."""
+    preflight.check_addresses(((_HOST, _PORT), (_HOST, _CONTROLLER_PORT)))
+    home = folder / "broker"
+    home.mkdir()
+    settings, log = home / "server.properties", home / "log"
+    text = _PROPERTIES.format(host=_HOST, port=_PORT, controller_port=_CONTROLLER_PORT, folder=home)
+    settings.write_text(text, encoding="utf-8")
+    java, jvm = str(ingredients.java), (*QUICK, "-Xmx384m", "-cp", ingredients.class_paths()[KAFKA])
+    _format((java, *jvm), settings)
+    command = (java, f"-XX:ArchiveClassesAtExit={folder / KAFKA}", *jvm, "kafka.Kafka", str(settings))
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True) as broker:
+        try:
+            clock.wait_until(_serves, within_s=_WITHIN_S, reason="a broker to serve", ignore=(OSError,), every_s=0.2)
+            yield
+            broker.terminate()
+            broker.wait(_WITHIN_S)
+        finally:
+            broker.kill()
+
+
+def _format(jvm: tuple[str, ...], settings: Path) -> None:
+    arguments = ("kafka.tools.StorageTool", "format", "-t", "Y2hhb3MtY2x1c3Rlci0wMQ", "-c", str(settings))
+    answer = commands.run((*jvm, *arguments), within_s=_WITHIN_S)
+    if answer.returncode:
+        said = (answer.stdout + answer.stderr).strip()[-300:]
+        raise RuntimeUnavailableError(f"the training broker's storage could not be formatted ({answer.returncode}) {said}")
+
+
+def _serves() -> bool:
+    with socket.create_connection((_HOST, _PORT), timeout=2):
+        return True
+
+
+def _train_spark(ingredients: Ingredients, folder: Path) -> None:
+    home, archive = folder / "spark", folder / SPARK
+    home.mkdir()
+    extra = extra_class_path(ingredients.connector_jars)
+    command = (sys.executable, "-m", "chaos.install.class_archive_training", str(archive), extra, f"{_HOST}:{_PORT}")
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(ingredients.java.parent.parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SCALA_VERSION": "2.13",  # without it, a Spark that was installed by pip starts no workers
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    answer = commands.run(command, within_s=_WITHIN_S, cwd=home, env=environment)
+    if answer.returncode or not archive.is_file():
+        archive.unlink(missing_ok=True)
+        raise RuntimeUnavailableError(f"Spark's training ended with {answer.returncode}: {answer.stderr.strip()[-500:]}")

@@ -13,6 +13,7 @@ from chaos.install import cache
 
 _HOME = Path(__file__).parents[2]
 SOURCES = _HOME / "toxiproxy"
+_PACKAGES = (".", "kafka")  # of the server; `linkbench` and `internal/testbed` are not part of it
 _GO_LOCK = _HOME / "requirements" / "go.lock"
 _WHEEL_GO = Path("go", "bin", "go")  # the wheel's own bin/go is a Python script that needs its site-packages
 _BUILD_WITHIN_S = 900
@@ -28,7 +29,8 @@ def sources(folder: Path = SOURCES) -> list[Path]:
         RuntimeUnavailableError: they are not there, as when only the Python package is installed.
     """
     made_of = {".go", ".mod", ".sum"}
-    found = sorted(path for path in folder.glob("*") if path.suffix in made_of and not path.name.endswith("_test.go"))
+    files = (path for package in _PACKAGES for path in (folder / package).glob("*"))
+    found = sorted(path for path in files if path.suffix in made_of and not path.name.endswith("_test.go"))
     if not found:
         raise RuntimeUnavailableError(
             f"the sources of the Toxiproxy server are not in {folder}; install the project from a clone: pip install -e ."

@@ -1,4 +1,4 @@
-"""Jars from Maven Central without Maven: PySpark ships Ivy, whose jar is a program that resolves and downloads.
+"""Jars from Maven Central without Maven: PySpark ships Ivy, whose jar is a program that resolves and downloads jars.
 
 Every jar is named in `parts.lock` with its SHA-256, and nothing is resolved transitively. ``-types jar bundle`` is needed:
 without ``bundle``, scala-logging and snappy are silently left out.
@@ -23,13 +23,13 @@ _LINE = re.compile(
 _PATTERN = "[organisation]__[artifact]-[revision](-[classifier]).[ext]"
 _FETCH_WITHIN_S = 600
 _NO_NETWORK = ("UnknownHostException", "ConnectException", "SocketTimeoutException", "NoRouteToHost", "SSLHandshakeException")
-_NAMED = 3  # of many missing jars, so many are named
+_NAMED = 3  # so many of the missing jars are named
 
 Echo = Callable[[str], None]
 
 
 class UnreachableError(RuntimeUnavailableError):
-    """Nobody answers where the jars come from: trying again at once is of no use."""
+    """The server of the jars does not answer: trying again at once is of no use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Jar:
 
     @property
     def file(self) -> str:
-        """Its name in the cache."""
+        """Its file name in the cache."""
         return f"{self.group}__{self.artifact}-{'-'.join(filter(None, (self.version, self.classifier)))}.jar"
 
     def __str__(self) -> str:
@@ -53,13 +53,13 @@ class Jar:
 
 @dataclass(frozen=True, slots=True)
 class Ivy:
-    """How Ivy is started: with this Java, from the jar that is in this PySpark."""
+    """How Ivy is started: with this Java, from the jar in this PySpark."""
 
     java: Path
     spark_home: Path
 
     def retrieve(self, settings: Path, module: Path, target: Path) -> str:
-        """Resolve a module and copy its jars into a folder; returns what Ivy says about it."""
+        """Resolve a module and copy its jars into a folder; returns what Ivy printed."""
         program = next((self.spark_home / "jars").glob("ivy-*.jar"))
         place = ("-settings", str(settings), "-ivy", str(module), "-confs", "default")
         copied = ("-types", "jar", "bundle", "-retrieve", str(target / _PATTERN))
@@ -71,7 +71,7 @@ def read_lock(path: Path = LOCK) -> dict[str, tuple[Jar, ...]]:
     """Section -> its jars, in the order of the file.
 
     Raises:
-        RuntimeUnavailableError: a line is no ``group:artifact:version[:classifier]  sha256`` below a ``[section]``.
+        RuntimeUnavailableError: a line is not ``group:artifact:version[:classifier]  sha256`` below a ``[section]``.
     """
     sections: dict[str, list[Jar]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
@@ -83,23 +83,23 @@ def read_lock(path: Path = LOCK) -> dict[str, tuple[Jar, ...]]:
             sections[list(sections)[-1]].append(Jar(**match.groupdict()))
         elif text:
             raise RuntimeUnavailableError(
-                f"{path}:{number}: {text!r} is no `group:artifact:version[:classifier]  sha256` below a [section]"
+                f"{path}:{number}: {text!r} is not `group:artifact:version[:classifier]  sha256` below a [section]"
             )
     return {name: tuple(jars) for name, jars in sections.items()}
 
 
 def fetch(wanted: tuple[Jar, ...], folder: Path, ivy: Ivy, echo: Echo) -> None:
-    """Fill an empty folder with these jars, checked; what came wrong is thrown away, said, and fetched once more.
+    """Fill an empty folder with these jars. If one differs from the lock, that is reported and all are fetched once more.
 
     Raises:
-        RuntimeUnavailableError: it came wrong twice, or nobody answers.
+        RuntimeUnavailableError: a jar was wrong twice, or the server does not answer.
     """
     try:
         _fetch_once(wanted, folder, ivy)
     except UnreachableError:
         raise
     except RuntimeUnavailableError as error:
-        echo(f"thrown away, fetching once more: {error}")
+        echo(f"removed, fetching once more: {error}")
         shutil.rmtree(folder)
         folder.mkdir()
         _fetch_once(wanted, folder, ivy)
@@ -120,10 +120,10 @@ def _fetch_once(wanted: tuple[Jar, ...], folder: Path, ivy: Ivy) -> None:
 
 
 def check(jars: Iterable[Jar], folder: Path) -> None:
-    """Compare every jar with the lock.
+    """Compare every jar in a folder with the lock.
 
     Raises:
-        RuntimeUnavailableError: one is missing, cut short, or another file altogether.
+        RuntimeUnavailableError: one is missing, cut short, or another file.
     """
     for jar in jars:
         path = folder / jar.file
@@ -135,7 +135,7 @@ def check(jars: Iterable[Jar], folder: Path) -> None:
 
 
 def ivy_xml(jars: Iterable[Jar]) -> str:
-    """The module that Ivy resolves: exactly these jars."""
+    """The module that Ivy resolves: these jars, and not what they depend on."""
     dependencies = "\n".join(map(_dependency, jars))
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="chaos" module="parts"/>'
@@ -155,7 +155,7 @@ def _dependency(jar: Jar) -> str:
 
 
 def settings_xml(cache: Path, mirror: str | None) -> str:
-    """Maven Central, or a mirror of it; `cache` must be absolute."""
+    """Ivy's settings for Maven Central or a mirror of it; `cache` must be absolute."""
     root = f" root={quoteattr(mirror)}" if mirror else ""
     return (
         f'<ivysettings><settings defaultResolver="maven"/><caches defaultCacheDir={quoteattr(str(cache))}/>'
@@ -164,7 +164,7 @@ def settings_xml(cache: Path, mirror: str | None) -> str:
 
 
 def _why(said: str, missing: list[str]) -> RuntimeUnavailableError:
-    """One line from many that Ivy says."""
+    """One line out of the many that Ivy prints."""
     named = f"{', '.join(missing[:_NAMED])}{' …' if len(missing) > _NAMED else ''}"
     if any(word in said for word in _NO_NETWORK):
         return UnreachableError(

@@ -1,4 +1,4 @@
-"""What the machine must have, asked before anything is started; each answer says what is wrong and how to mend it."""
+"""What the machine must have, checked before anything is started; each error says what is wrong and how to mend it."""
 
 import os
 import re
@@ -24,10 +24,10 @@ _EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, never bound
 def check_machine(
     cache: Path, runs: Path, *, memory_gib: float = MEMORY_GIB, disk_gib: float = DISK_GIB, platform: str = sys.platform
 ) -> None:
-    """Platform, memory and disk.
+    """Check platform, memory and disk.
 
     Raises:
-        RuntimeUnavailableError: one of them does not do.
+        RuntimeUnavailableError: the system cannot run here.
     """
     check_platform(platform)
     check_memory(memory_gib)
@@ -36,7 +36,7 @@ def check_machine(
 
 
 def check_platform(platform: str = sys.platform) -> None:
-    """Linux: every address of 127.0.0.0/8 can be bound without asking, and /proc tells processes apart."""
+    """Check for Linux: every address of 127.0.0.0/8 can be bound without configuration, and there is /proc."""
     if platform != "linux":
         raise RuntimeUnavailableError(
             f"the system runs on Linux only: {platform} offers 127.0.0.1 alone, and no /proc; use a Linux machine or container"
@@ -44,7 +44,7 @@ def check_platform(platform: str = sys.platform) -> None:
 
 
 def check_memory(needed_gib: float = MEMORY_GIB) -> None:
-    """Three brokers, Spark and its driver fit."""
+    """Check that three brokers, Spark and its driver fit into memory."""
     free_gib = psutil.virtual_memory().available / _GIB
     if free_gib < needed_gib:
         raise RuntimeUnavailableError(
@@ -53,7 +53,7 @@ def check_memory(needed_gib: float = MEMORY_GIB) -> None:
 
 
 def check_disk(folder: Path, needed_gib: float = DISK_GIB) -> None:
-    """The folder, or what will hold it once it is made, has room."""
+    """Check the room in a folder; for one that does not exist yet, in the folder that will hold it."""
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free_gib = shutil.disk_usage(existing).free / _GIB
     if free_gib < needed_gib:
@@ -64,10 +64,10 @@ def check_disk(folder: Path, needed_gib: float = DISK_GIB) -> None:
 
 
 def find_java(minimum: int = JAVA) -> Path:
-    """The Java to use: JAVA_HOME first, then the path.
+    """The Java to use: that of JAVA_HOME, or else the one on the path.
 
     Raises:
-        RuntimeUnavailableError: none, or one that is too old.
+        RuntimeUnavailableError: there is none, or it is too old.
     """
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
@@ -86,10 +86,10 @@ def find_java(minimum: int = JAVA) -> Path:
 
 
 def java_version(java: Path) -> str:
-    """Its full version, from the JDK's ``release`` file where there is one (no JVM has to start), or from itself.
+    """Its full version, from the JDK's ``release`` file if it has one (no JVM has to start), or from ``java -version``.
 
     Returns:
-        E.g. ``17.0.15+6-Debian-1deb12u1``; ``unknown`` when it does not say.
+        E.g. ``17.0.15+6-Debian-1deb12u1``; ``unknown`` if neither says it.
     """
     release = java.parent.parent / "release"
     if release.is_file():
@@ -101,7 +101,7 @@ def java_version(java: Path) -> str:
 
 
 def parse_java_version(text: str) -> str:
-    """The version in a ``release`` file or in what ``java -version`` says."""
+    """The version in a ``release`` file or in the output of ``java -version``."""
     for pattern in (
         r'JAVA_RUNTIME_VERSION="([^"]+)"',
         r'JAVA_VERSION="([^"]+)"',
@@ -114,16 +114,16 @@ def parse_java_version(text: str) -> str:
 
 
 def major(version: str) -> int:
-    """17 from ``17.0.15+6``, 8 from ``1.8.0_402``, 0 from what is no version."""
+    """17 from ``17.0.15+6``, 8 from ``1.8.0_402``, 0 from what is not a version."""
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match[1]) if match else 0
 
 
 def check_addresses(addresses: Iterable[tuple[str, int]]) -> None:
-    """Nothing may listen where the system will.
+    """Check that nothing listens on these addresses.
 
     Raises:
-        RuntimeUnavailableError: something does, or the address is not this machine's.
+        RuntimeUnavailableError: something does, or this machine does not have the address.
     """
     for host, port in addresses:
         with socket.socket() as probe:
@@ -132,13 +132,13 @@ def check_addresses(addresses: Iterable[tuple[str, int]]) -> None:
                 probe.bind((host, port))
             except OSError as error:
                 raise RuntimeUnavailableError(
-                    f"{host}:{port} cannot be listened on: {error.strerror}{_holder(host, port)}; "
+                    f"nothing can listen on {host}:{port}: {error.strerror}{_holder(host, port)}; "
                     "end that process, or set CHAOS_NET=127.78 to move the whole system to other loopback addresses"
                 ) from error
 
 
 def _holder(host: str, port: int) -> str:
-    """Who listens there, as far as this user may know."""
+    """What listens there, if this user may know."""
     for connection in psutil.net_connections("tcp"):
         if connection.status == psutil.CONN_LISTEN and connection.pid and connection.laddr:
             ip, its_port = connection.laddr

@@ -1,23 +1,55 @@
-"""Judging, from what a run directory holds and nothing else: it can be done again, later, elsewhere."""
+"""Judging, from what a run directory holds and nothing else: it can be repeated later and elsewhere."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Annotated, Any, Literal
 
+from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, WrapSerializer
 from pyspark.sql import SparkSession
 
 from chaos.common import files
 from chaos.common.errors import InconclusiveError
 from chaos.common.history import load
 from chaos.judging import progress as liveness
-from chaos.judging.findings import finding_from_json, finding_to_json
 from chaos.scenario.model import Scenario
 from verifiers import VERIFIERS
 from verifiers import evidence as landed
 from verifiers.base import Evidence, Finding, Verdict
 
+FILE = "findings.json"
+FORMAT: Literal[2] = 2  # of findings.json and report.json; files without a version have format 1
 _AT_ONCE = 4
+
+
+def _verdict(name: object) -> Verdict:
+    """By its name alone: a number would mean something else on the day a verdict is added."""
+    if isinstance(name, Verdict):
+        return name
+    if name not in Verdict.__members__:
+        raise ValueError(f"{name!r} is not a verdict")
+    return Verdict[str(name)]
+
+
+def _finding(value: Any) -> Any:
+    return value if isinstance(value, Finding) else {**value, "verdict": _verdict(value["verdict"])}
+
+
+def _finding_to_json(finding: Finding, serialize: Callable[[Finding], dict[str, Any]]) -> dict[str, Any]:
+    return serialize(finding) | {"verdict": finding.verdict.name}
+
+
+NamedVerdict = Annotated[Verdict, BeforeValidator(_verdict), PlainSerializer(lambda verdict: verdict.name, return_type=str)]
+NamedFinding = Annotated[Finding, BeforeValidator(_finding), WrapSerializer(_finding_to_json)]
+
+
+class FindingsFile(BaseModel):
+    """What ``findings.json`` holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    version: Literal[2] = FORMAT
+    findings: tuple[NamedFinding, ...]
 
 
 def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Finding, ...]:
@@ -28,13 +60,15 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     """
     subjects = [name for name in ("source", "sink") if (folder / "evidence" / name).is_dir()]
     if subjects == ["sink"]:  # the source is landed first
-        raise InconclusiveError(f"{folder / 'evidence' / 'source'} was there and was lost: run the scenario again")
+        raise InconclusiveError(
+            f"{folder / 'evidence' / 'source'} is missing, though the evidence of the sink is there: run the scenario again"
+        )
     try:
         evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
     except landed.EvidenceError as error:
         raise InconclusiveError(str(error)) from error
     if not evidence:
-        raise InconclusiveError("there is no evidence: the run did not come that far")
+        raise InconclusiveError("there is no evidence to judge: the run ended before its topics were read")
     of_logs = [name for name in scenario.verify if name in VERIFIERS]
     asked = [(name, one) for one in evidence for name in of_logs if _applies(name, one.subject, subjects)]
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
@@ -43,19 +77,18 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         events = tuple(load(folder / "history.jsonl"))
         progress = liveness.check(events, scenario.recovery_slo_s, scenario.workload.records, subjects[-1])
         findings = (*findings, progress)
-    text = json.dumps([finding_to_json(finding) for finding in findings], indent=1)
-    files.put(folder / "findings.json", text)
+    files.write_atomically(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
     return findings
 
 
 def _applies(name: str, subject: str, subjects: Sequence[str]) -> bool:
-    """Whether a verifier has something to say of a log. One that has not of any log is asked of the last, and tells why."""
+    """Whether a verifier judges a log. One that judges none of the logs there are is asked about the last, and says why not."""
     own = VERIFIERS[name].subjects
     return subject in own if own.intersection(subjects) else subject == subjects[-1]
 
 
 def check(name: str, evidence: Evidence) -> Finding:
-    """One verifier on one log. The other place with a broad ``except``: a verifier that fails has proved nothing."""
+    """Apply one verifier to one log. The other place with a broad ``except``: a verifier that fails has proved nothing."""
     try:
         return VERIFIERS[name].check(evidence)
     except Exception as error:  # noqa: BLE001 - see above
@@ -64,6 +97,18 @@ def check(name: str, evidence: Evidence) -> Finding:
 
 
 def load_findings(folder: Path) -> tuple[Finding, ...]:
-    """What was found; empty when the run did not come that far."""
-    path = folder / "findings.json"
-    return tuple(map(finding_from_json, json.loads(path.read_text(encoding="utf-8")))) if path.exists() else ()
+    """What was found; empty when the run did not come that far.
+
+    Raises:
+        ValueError: the file is damaged, or a newer version of chaos wrote it.
+    """
+    path = folder / FILE
+    if not path.exists():
+        return ()
+    value = json.loads(path.read_text(encoding="utf-8"))
+    return FindingsFile.model_validate({"findings": value} if format_of(value) == 1 else value).findings
+
+
+def format_of(value: Any) -> int:
+    """The format of what ``findings.json`` or ``report.json`` holds; ValueError or TypeError where it is not a number."""
+    return int(value.get("version", 1)) if isinstance(value, dict) else 1

@@ -1,93 +1,117 @@
-"""The auditor's own Spark, outside the fault domain, and how it lands topics as Parquet.
+"""Landing: topics are read with Spark up to fixed offsets, and written as Parquet to be judged.
 
 Offsets are fixed before anything is read: low, last stable offset and high watermark of every partition. A read_committed
 read "to latest" would stop at the LSO and silently hide what was committed above an open transaction.
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
 
-from chaos.cluster import batches
-from chaos.cluster.kafka import Offsets
-from chaos.install import class_archives
-from chaos.install.artifacts import Parts
-from pipelines.options import for_spark
+from chaos.cluster import protocol
+from pipelines.kafka import for_spark
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence
 
-_COMPILED_FROM = 200_000
-_OBSERVED = (
-    "partition",
-    "offset",
-    "unix_millis(timestamp) AS timestamp_ms",
-    "CAST(key AS STRING) AS key",
-    "CAST(value AS STRING) AS value",
-)
+ANSWERS_WITHIN_S = 10.0
+# For topics of millions of records: with the consumer's defaults the same read takes longer (docs/findings/audit-cost.md).
+LARGE_FETCHES = {
+    "kafka.max.partition.fetch.bytes": str(16 << 20),
+    "kafka.fetch.max.bytes": str(64 << 20),
+    "kafka.max.poll.records": "50000",
+}
 
 
-def start(parts: Parts, scratch: Path) -> SparkSession:
-    """A session that has judged already; arguments as of `session`."""
-    spark = session(parts, scratch)
-    _warm_up(spark, scratch)
-    return spark
+# reading -------------------------------------------------------------------------------------------------------------------
 
 
-def session(parts: Parts, scratch: Path) -> SparkSession:
-    """A local session with the Kafka connector.
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic, and how it is read.
+
+    Attributes:
+        options: of Spark's Kafka source.
+        isolation: of the reader; a read_uncommitted one reads up to HW.
+        header: the record header that is read in place of the key; empty for the key.
+    """
+
+    bootstrap: str
+    name: str
+    options: Mapping[str, str]
+    isolation: str = "read_committed"
+    header: str = ""
+
+
+def topic_of_run(bootstrap: str, name: str, isolation: str, client: Mapping[str, str] | None) -> Topic:
+    """A topic of some thousand records, perhaps on a cluster that others use.
 
     Args:
-        scratch: for its temporary files.
+        client: options of Kafka's Java clients, TLS and SASL for example.
     """
-    scratch.mkdir(parents=True, exist_ok=True)
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName("auditor")
-        .config("spark.driver.extraClassPath", class_archives.extra_class_path(parts.connector_jars))
-        .config(
-            "spark.driver.extraJavaOptions", " ".join((*class_archives.options(parts.spark_cds), f"-Djava.io.tmpdir={scratch}"))
+    options = {
+        "groupIdPrefix": f"{name}-audit",  # as the topic's name is: such a cluster allows us groups of our own prefix only
+        "kafka.fetch.max.wait.ms": "50",  # a fetch at the end of a log waits this long for nothing
+    }
+    return Topic(bootstrap, name, for_spark(client or {}) | options, isolation)
+
+
+def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fail_on_loss: bool = True) -> DataFrame:
+    """A topic's rows, with the columns `evidence.OBSERVED`.
+
+    Args:
+        bounds: where reading begins and ends.
+        fail_on_loss: whether offsets that are not there (any more) end the read; else they are left out.
+    """
+    ends = {number: one.hw if topic.isolation == "read_uncommitted" else one.lso for number, one in bounds.items()}
+    return (
+        spark.read.format("kafka")
+        .options(**topic.options)
+        .option("kafka.bootstrap.servers", topic.bootstrap)
+        .option("subscribe", topic.name)
+        .option("startingOffsets", json.dumps({topic.name: {str(number): one.low for number, one in bounds.items()}}))
+        .option("endingOffsets", json.dumps({topic.name: {str(number): end for number, end in ends.items()}}))
+        .option("kafka.isolation.level", topic.isolation)
+        .option("includeHeaders", str(bool(topic.header)).lower())
+        .option("failOnDataLoss", str(fail_on_loss).lower())
+        .option("kafkaConsumer.pollTimeoutMs", str(int(ANSWERS_WITHIN_S * 1000)))
+        .load()
+        .selectExpr(
+            "partition",
+            "offset",
+            "unix_millis(timestamp) AS timestamp_ms",
+            f"CAST({_identity(topic.header)} AS STRING) AS key",
+            "CAST(value AS STRING) AS value",
         )
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.local.dir", str(scratch))
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.adaptive.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
     )
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    suit(spark, records=1)
-    return spark
 
 
-def suit(spark: SparkSession, records: int) -> None:
-    """Have queries compiled, where there are enough records for that to take less time than it saves."""
-    compiled = records >= _COMPILED_FROM
-    spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
-    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
+def _identity(header: str) -> str:
+    """SQL: what identifies a record, in bytes."""
+    name = header.replace("\\", "\\\\").replace("'", "\\'")
+    return f"element_at(filter(headers, header -> header.key = '{name}'), 1).value" if header else "key"
 
 
-def _warm_up(spark: SparkSession, scratch: Path) -> None:
-    """Judge one record, so that the first scenario does not pay for what every session has to load."""
-    expected = spark.range(1).selectExpr("id", "0 AS partition", "'0' AS value", "true AS required", "id AS position")
-    observed = spark.range(1).selectExpr("0 AS partition", "id AS offset", "id AS timestamp_ms", "'0' AS key", "'0' AS value")
-    evidence.write(scratch, Evidence("warm-up", expected, observed, {0: Bounds(0, 1, 1)}, {0: 1}))
-    landed = evidence.load(spark, scratch, "warm-up")
-    for verifier in VERIFIERS.values():
-        verifier.check(landed)
+def part(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds]) -> Evidence:
+    """A part of a topic that still grows; nothing is expected of it."""
+    rows = read(spark, topic, bounds)
+    return Evidence("sink", rows.limit(0), rows, bounds, {})
+
+
+# the evidence of a run -----------------------------------------------------------------------------------------------------
 
 
 def land(  # noqa: PLR0913 - one argument for each thing that is judged
     spark: SparkSession,
     bootstrap: str,
     topic: str,
-    offsets: Mapping[int, Offsets],
+    bounds: Mapping[int, Bounds],
     expected: DataFrame,
     subject: str,
     folder: Path,
@@ -97,7 +121,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     isolation: str = "read_committed",
     options: Mapping[str, str] | None = None,
 ) -> None:
-    """Write one topic, up to its fixed offsets, and what it must hold; of the costly views those that a verifier needs.
+    """Write one topic, and what it must hold; of the views that cost another read, those that a verifier needs.
 
     Args:
         verify: names of the verifiers that will judge it.
@@ -108,32 +132,19 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     Raises:
         InconclusiveError: its record batches cannot be read.
     """
-    bounds = {partition: Bounds(ends.low, ends.lso, ends.hw) for partition, ends in offsets.items()}
-    up_to = {"read_committed": bounds, "read_uncommitted": _up_to_hw(bounds)}
 
-    def read(level: str, *, fail_on_loss: bool = True) -> DataFrame:
-        return _read(reader(spark, bootstrap, options), topic, up_to[level], isolation=level, fail_on_loss=fail_on_loss)
+    def rows(level: str, *, fail_on_loss: bool = True) -> DataFrame:
+        return read(spark, topic_of_run(bootstrap, topic, level, options), bounds, fail_on_loss=fail_on_loss)
 
     makers: Mapping[str, Callable[[], DataFrame]] = {
-        "uncommitted": lambda: read("read_uncommitted"),
-        "again": lambda: read(isolation, fail_on_loss=False),
+        "uncommitted": lambda: rows("read_uncommitted"),
+        "again": lambda: rows(isolation, fail_on_loss=False),
         "batches": lambda: _batches(spark, bootstrap, topic, bounds),
         "ledger": lambda: spark.read.csv(str(ledger), header=True, schema=_schema(evidence.LEDGER)),
     }
     wanted = needed(verify, subject) - ({"ledger"} if ledger is None else set())
     views = {name: makers[name]() for name in sorted(wanted)}
-    evidence.write(folder, Evidence(subject, expected, read(isolation), bounds, positions or {}, **views))
-
-
-def part(reading: DataFrameReader, topic: str, bounds: Mapping[int, Bounds], isolation: str) -> Evidence:
-    """What lies from low to LSO of a topic that still grows; nothing is expected of it."""
-    rows = _read(reading, topic, bounds, isolation=isolation, fail_on_loss=True)
-    return Evidence("sink", rows.limit(0), rows, bounds, {})
-
-
-def reader(spark: SparkSession, bootstrap: str, options: Mapping[str, str] | None) -> DataFrameReader:
-    """Of a cluster; options are those of Kafka's Java clients."""
-    return spark.read.format("kafka").options(**for_spark(options or {})).option("kafka.bootstrap.servers", bootstrap)
+    evidence.write(folder, Evidence(subject, expected, rows(isolation), bounds, positions or {}, **views))
 
 
 def needed(verify: Collection[str], subject: str) -> frozenset[str]:
@@ -143,7 +154,7 @@ def needed(verify: Collection[str], subject: str) -> frozenset[str]:
 
 
 def landed(spark: SparkSession, folder: Path, subject: str) -> DataFrame:
-    """What was observed, as it was landed; its columns are those of the contract, so nobody has to look first."""
+    """What was observed, as it was landed; the schema is given, or Spark would read a file to find it."""
     return spark.read.schema(_schema(evidence.OBSERVED)).parquet(str(folder / subject / "observed"))
 
 
@@ -151,38 +162,54 @@ def _schema(columns: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
 
-def _up_to_hw(bounds: Mapping[int, Bounds]) -> Mapping[int, Bounds]:
-    """The same, so that reading ends at the high watermark."""
-    return {partition: replace(ends, lso=ends.hw) for partition, ends in bounds.items()}
-
-
 def _batches(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:
-    found = batches.read(bootstrap, topic, {partition: (ends.low, ends.hw) for partition, ends in bounds.items()})
+    found = protocol.read_batches(bootstrap, topic, {partition: (ends.low, ends.hw) for partition, ends in bounds.items()})
     return spark.createDataFrame(list(found), _schema(evidence.BATCHES))
 
 
-def _read(
-    reader: DataFrameReader,
-    topic: str,
-    bounds: Mapping[int, Bounds],
-    *,
-    isolation: str,
-    fail_on_loss: bool,
-) -> DataFrame:
-    """From low to LSO.
+# any folder or URL ---------------------------------------------------------------------------------------------------------
 
-    Args:
-        fail_on_loss: whether offsets that are not there (any more) end the read; else they are left out.
+
+def exists(spark: SparkSession, place: str) -> bool:
+    """Whether there is a folder or URL; Py4JJavaError where Hadoop has no file system for it."""
+    files, path = _hadoop(spark, place)
+    return bool(files.exists(path))
+
+
+def land_together(spark: SparkSession, writers: Mapping[str, Callable[[str], None]]) -> None:
+    """Write folders or URLs at the same time, each by its writer: all of them, or none unless Spark is killed meanwhile.
+
+    Two at once, because the three partitions of one topic keep two cores busy for three quarters of the time only.
+
+    Raises:
+        Exception: the first that a writer raised; what the others were at is cancelled.
     """
-    return (
-        reader.option("subscribe", topic)
-        .option("groupIdPrefix", f"{topic}-audit")
-        .option("startingOffsets", json.dumps({topic: {str(partition): ends.low for partition, ends in bounds.items()}}))
-        .option("endingOffsets", json.dumps({topic: {str(partition): ends.lso for partition, ends in bounds.items()}}))
-        .option("kafka.isolation.level", isolation)
-        .option("kafka.fetch.max.wait.ms", "50")  # a fetch at the end of a log waits this long for nothing
-        .option("failOnDataLoss", str(fail_on_loss).lower())
-        .option("kafkaConsumer.pollTimeoutMs", "10000")
-        .load()
-        .selectExpr(*_OBSERVED)
-    )
+    with ExitStack() as undo:
+        undo.callback(_remove, spark, writers)
+        with ThreadPoolExecutor(len(writers)) as pool:
+            futures = [pool.submit(write, place) for place, write in writers.items()]
+            ended, broken_off = wait(futures, return_when=FIRST_EXCEPTION)
+            if broken_off:
+                _cancel(spark)
+        for future in (*ended, *broken_off):  # the error of one that ended by itself is the reason for the others
+            future.result()
+        undo.pop_all()
+
+
+def _remove(spark: SparkSession, places: Iterable[str]) -> None:
+    with suppress(Py4JError, ConnectionError):  # Spark may have been killed
+        for place in places:
+            files, path = _hadoop(spark, place)
+            files.delete(path, True)  # noqa: FBT003 - recursive; Java has no keyword arguments
+
+
+def _cancel(spark: SparkSession) -> None:
+    with suppress(Py4JError, ConnectionError):
+        spark.sparkContext.cancelAllJobs()
+
+
+def _hadoop(spark: SparkSession, place: str) -> tuple[Any, Any]:
+    """Hadoop's file system of a folder or URL, and its path there."""
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to it
+    path = jvm.org.apache.hadoop.fs.Path(place)
+    return path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), path  # noqa: SLF001

@@ -1,6 +1,7 @@
-"""Progress: the pipeline goes on after a fault, soon enough, and the faults fell into a run that was under way.
+"""Progress: the pipeline goes on after a fault, soon enough, and the faults hit a run that was under way.
 
-Judged from the samples of the history alone: what a read_committed reader could see, several times a second.
+Judged from the samples of the history alone: what a read_committed reader could see, several times a second. A sample is
+recorded when something changed (`chaos.engine.sampler`): between two of them nothing did.
 
     slow recovery   from a fault's injection to the end of the longest standstill after it took longer than ``recovery_slo``
     no recovery     the output never grew after a fault, although not all of the workload had been through
@@ -9,13 +10,33 @@ UNKNOWN when there was nothing to watch: no output before the first fault, or no
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
-from chaos.common.history import Event
-from chaos.judging.recovery import Recovery, growths, longest_blocked_s, longest_standstill_s, recoveries
+from chaos.common.events import FaultInjected, FaultStepBegan, ProgressSampled
+from chaos.common.history import Event, of_type
 from verifiers.base import Example, Finding, Verdict
 
 NAME = "progress"
 _NOWHERE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What one fault cost.
+
+    Attributes:
+        fault: its name.
+        injected: the event of its injection.
+        seconds: from the injection to the end of the standstill that was the longest until the next fault was injected, or to
+            the first growth, if none was longer than those before the first fault; None when the output never grew again.
+        committed: of the output, when it was injected.
+    """
+
+    fault: str
+    injected: Event
+    seconds: float | None
+    committed: int
 
 
 def check(events: Sequence[Event], slo_s: float, total: int, subject: str) -> Finding:
@@ -28,39 +49,110 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str) -> Fi
         subject: the log that was watched.
 
     Returns:
-        A finding; ``checked`` are the times that the output grew, an example is a fault.
+        A finding; ``checked`` are how many times the output grew; an example is a fault.
     """
     recovered = recoveries(events)
     found = list(_examples(recovered, slo_s, total))
     counts = {name: sum(example.anomaly == name for example in found) for name in ("slow recovery", "no recovery")}
     grown = growths(events)
-    doubt = _doubt(grown, recovered)
-    verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if doubt else Verdict.VALID)
-    return Finding(NAME, subject, verdict, len(found), len(grown), counts, tuple(found), doubt or _note(events))
+    limitation = _limitation(grown, recovered)
+    verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
+    return Finding(NAME, subject, verdict, len(found), len(grown), counts, tuple(found), limitation or _note(events))
 
 
 def _examples(recovered: Sequence[Recovery], slo_s: float, total: int) -> Iterator[Example]:
     for one in recovered:
         if one.seconds is None and one.committed < total:
-            yield _example("no recovery", one, f"{one.fault}: the output never grew again after {one.committed} of {total}")
+            yield _example(
+                "no recovery", one, f"{one.fault}: the output never grew again after {one.committed} of {total} records"
+            )
         elif one.seconds is not None and one.seconds > slo_s:
-            yield _example("slow recovery", one, f"{one.fault}: {one.seconds:.1f} s, {slo_s:g} s are allowed")
+            yield _example("slow recovery", one, f"{one.fault}: recovery took {one.seconds:.1f} s, {slo_s:g} s are allowed")
 
 
 def _example(anomaly: str, one: Recovery, detail: str) -> Example:
     return Example(anomaly, _NOWHERE, None, None, one.injected.time_ms, detail)
 
 
-def _doubt(grown: Sequence[Event], recovered: Sequence[Recovery]) -> str:
-    """Why the run cannot tell; empty when it can."""
+def _limitation(grown: Sequence[Event], recovered: Sequence[Recovery]) -> str:
+    """Why this run cannot tell anything about progress; empty when it can."""
     if not grown:
         return "the output never grew: there was no progress to watch"
     first = next(iter(recovered), None)
     if first is not None and first.committed == 0:
-        return f"nothing was committed before {first.fault}: it fell into no run"
+        return f"nothing was committed before {first.fault}: the run was not under way yet"
     return ""
 
 
 def _note(events: Sequence[Event]) -> str:
     still_s, blocked_s = longest_standstill_s(events), longest_blocked_s(events)
     return f"longest standstill {still_s:.1f} s, last stable offset blocked for {blocked_s:.1f} s"
+
+
+def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:
+    """Of every fault that was injected, in that order."""
+    injected, samples = of_type(events, FaultInjected), of_type(events, ProgressSampled)
+    grown = growths(events)
+    begins_s = _begins_s(events)
+    ends_s = [begins_s[value.fault] for _, value in injected[1:]] + [float("inf")]
+    usual_s = _longest_s([event for event in grown if injected and event.index < injected[0][0].index])
+    return tuple(
+        Recovery(value.fault, event, _seconds(event, end_s, grown, usual_s), _committed_at(event, samples))
+        for (event, value), end_s in zip(injected, ends_s, strict=False)  # one end more than injections, when there are none
+    )
+
+
+def growths(events: Sequence[Event]) -> list[Event]:
+    """The samples at which the committed output was more than ever before: a new leader may put it back for a moment."""
+    samples = of_type(events, ProgressSampled)
+    most = list(accumulate((sample.committed for _, sample in samples), max))
+    return [now for (now, _), before, after in zip(samples[1:], most, most[1:], strict=False) if after > before]
+
+
+def longest_standstill_s(events: Sequence[Event]) -> float:
+    """Between the first and the last time that the output grew; 0 when it did not."""
+    return _longest_s(growths(events))
+
+
+def longest_blocked_s(events: Sequence[Event]) -> float:
+    """The longest time that the last stable offset stood still with records above it: a transaction was open (KAFKA-10167)."""
+    longest_s, since_s = 0.0, None
+    for (earlier, before), (later, now) in pairwise(of_type(events, ProgressSampled)):
+        stands = now.end == before.end and before.high > before.end
+        since_s = (earlier.elapsed_s if since_s is None else since_s) if stands else None
+        longest_s = max(longest_s, later.elapsed_s - since_s if since_s is not None else 0.0)
+    return round(longest_s, 3)
+
+
+def _begins_s(events: Sequence[Event]) -> dict[str, float]:
+    """Fault -> when its injection was begun; it takes effect before it is done."""
+    begins_s: dict[str, float] = {}
+    for event in events:
+        match event.value:
+            case FaultStepBegan(fault=fault, step="inject") | FaultInjected(fault=fault):
+                begins_s.setdefault(fault, event.elapsed_s)
+            case _:
+                pass
+    return begins_s
+
+
+def _longest_s(grown: Sequence[Event]) -> float:
+    return max((now.elapsed_s - before.elapsed_s for before, now in pairwise(grown)), default=0.0)
+
+
+def _seconds(began: Event, end_s: float, grown: Sequence[Event], usual_s: float) -> float | None:
+    """To the end of the longest standstill; to the first growth, if none was longer than is usual.
+
+    Of a standstill that the next fault made longer, what was there before decides whether it is the longest.
+    """
+    times_s = [began.elapsed_s, *(event.elapsed_s for event in grown if event.index > began.index)]
+    pairs = [(before, now) for before, now in pairwise(times_s) if before == began.elapsed_s or before < end_s]
+    standstills = [(min(now, end_s) - before, now - began.elapsed_s) for before, now in pairs]
+    if not standstills:
+        return None
+    longest = max(standstills)
+    return round((longest if longest[0] > usual_s else standstills[0])[1], 3)
+
+
+def _committed_at(moment: Event, samples: Sequence[tuple[Event, ProgressSampled]]) -> int:
+    return next((sample.committed for event, sample in reversed(samples) if event.index < moment.index), 0)

@@ -1,10 +1,17 @@
-"""A Spark session of a command's own: Ctrl-C ends the command and nothing else, and its JVM has ended when the session has."""
+"""The judges' Spark sessions: that of a run reads small logs, again and again; that of `chaos audit` reads large ones, once.
+
+A judge's session is outside the system that is broken: a JVM of its own, with local executors unless an audit names a master.
+"""
 
 import logging
+import os
+import shlex
 import signal
+import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import psutil
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -14,22 +21,114 @@ from pyspark.sql import SparkSession
 
 from chaos.common import signals
 from chaos.common.text import one_line
+from chaos.install import class_archives, preflight
+from chaos.install.artifacts import Parts
+from verifiers import VERIFIERS, evidence
+from verifiers.base import Bounds, Evidence
 
 FAILURES = (PySparkException, Py4JError, ConnectionError)
 _END_S = 20.0
+_COMPILED_FROM = 200_000  # records
+_ALWAYS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+# of a run ------------------------------------------------------------------------------------------------------------------
+
+
+def of_run(parts: Parts, scratch: Path) -> SparkSession:
+    """A small local session with the Kafka connector: the brokers and workers under test need the rest of the machine.
+
+    Args:
+        scratch: for its temporary files; it is made.
+    """
+    scratch.mkdir(parents=True, exist_ok=True)
+    java_options = (*class_archives.options(parts.spark_cds), f"-Djava.io.tmpdir={scratch}")
+    settings = {
+        "spark.driver.extraClassPath": class_archives.extra_class_path(parts.connector_jars),
+        "spark.driver.extraJavaOptions": " ".join(java_options),
+        "spark.driver.memory": "1g",
+        "spark.local.dir": str(scratch),
+        "spark.sql.shuffle.partitions": "2",
+    }
+    spark = _start("chaos judge", "local[2]", settings)
+    spark.sparkContext.setLogLevel("ERROR")
+    suit(spark, records=1)
+    return spark
+
+
+def of_run_warmed_up(parts: Parts, scratch: Path) -> SparkSession:
+    """The same, after it has judged one record: the first scenario does not pay for what every session has to load."""
+    spark = of_run(parts, scratch)
+    expected = spark.range(1).selectExpr("id", "0 AS partition", "'0' AS value", "true AS required", "id AS position")
+    observed = spark.range(1).selectExpr("0 AS partition", "id AS offset", "id AS timestamp_ms", "'0' AS key", "'0' AS value")
+    evidence.write(scratch, Evidence("warm-up", expected, observed, {0: Bounds(0, 1, 1)}, {0: 1}))
+    landed = evidence.load(spark, scratch, "warm-up")
+    for verifier in VERIFIERS.values():
+        verifier.check(landed)
+    return spark
+
+
+def suit(spark: SparkSession, records: int) -> None:
+    """Compile queries to Java code only where there are so many records that this takes less time than it saves."""
+    compiled = records >= _COMPILED_FROM
+    spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
+
+
+# of an audit ---------------------------------------------------------------------------------------------------------------
 
 
 @contextmanager
-def session(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
-    """A session for the main thread.
+def of_audit(master: str, jars: Iterable[Path]) -> Iterator[SparkSession]:
+    """A session with compiled queries and a JVM that optimizes, as `held`: millions of rows outweigh a slow start.
+
+    Args:
+        master: any master of Spark.
+        jars: the Kafka connector, which remote executors are sent too; none where no topic is read.
+    """
+    os.environ.setdefault("JAVA_HOME", str(preflight.find_java().parents[1]))
+    settings = {
+        "spark.driver.memory": "3g",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.codegen.cache.maxEntries": "1000",  # one audit has more classes than the default of a hundred
+        # Spark's default without kafka: its first reader makes a Row of each record on the way, a quarter of a scan's work
+        "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
+    }
+    if named := ",".join(map(str, jars)):
+        settings["spark.jars"] = named
+    with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:
+        # A JVM that is killed removes nothing. This adds to the user's own settings of Java and Spark, and overrides none.
+        given = os.environ.get("SPARK_SUBMIT_OPTS", "")
+        os.environ["SPARK_SUBMIT_OPTS"] = f"-Djava.io.tmpdir={shlex.quote(scratch)} {given}"
+        with held(lambda: _start("chaos audit", master, settings)) as spark:
+            yield spark
+
+
+# of any judge --------------------------------------------------------------------------------------------------------------
+
+
+def _start(name: str, master: str, settings: Mapping[str, str]) -> SparkSession:
+    local = _LOCAL if master.startswith("local") else {}
+    return SparkSession.builder.master(master).appName(name).config(map={**_ALWAYS, **local, **settings}).getOrCreate()
+
+
+@contextmanager
+def held(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
+    """The session of a command, in the main thread: Ctrl-C ends the command and nothing else, and the JVM ends with the block.
 
     Args:
         start: makes it; the session logs nothing from then on.
     """
-    with _told_once(), _jvm_ends():
+    with _raised_errors_not_logged(), _jvm_ends():
         before = signal.getsignal(signal.SIGINT)
         spark = start()
-        signal.signal(signal.SIGINT, before)  # Spark's own asks the JVM, perhaps in the middle of another answer
+        signal.signal(signal.SIGINT, before)  # Spark's own handler asks the JVM, perhaps in the middle of another answer
         spark.sparkContext.setLogLevel("OFF")
         try:
             yield spark
@@ -50,15 +149,16 @@ def failure(error: Exception) -> str:
 
 
 def _hides_interrupt(error: BaseException | None) -> bool:
-    """Whether it was raised by what an interrupt had left to clean up, on the connection that it cut."""
+    """Whether an interrupt had cut the connection, and the error comes from cleaning up after it."""
     return error is not None and (isinstance(error, KeyboardInterrupt) or _hides_interrupt(error.__context__))
 
 
 @contextmanager
 def _jvm_ends() -> Iterator[None]:
-    """Before its folder is removed, for it would go on to put files there; and also one of which pyspark does not know yet.
+    """End the JVM before its folder is removed, or it would go on to put files there.
 
-    One whose start is interrupted does not see that nobody is there any more, and would live for ever.
+    This includes a JVM whose start was interrupted: pyspark does not know it yet, it does not notice that its parent is gone,
+    and it would live for ever.
     """
     own = psutil.Process()
     before = set(own.children(recursive=True))
@@ -85,8 +185,8 @@ def _each(processes: Iterable[psutil.Process], end: Callable[[psutil.Process], N
 
 
 @contextmanager
-def _told_once() -> Iterator[None]:
-    """Py4J logs what it raises, an interrupt too, with a traceback."""
+def _raised_errors_not_logged() -> Iterator[None]:
+    """Py4J logs what it raises, an interrupt too, with a traceback; the command tells it once, in its own words."""
     root, handler = logging.getLogger(), logging.StreamHandler()
     handler.addFilter(_is_not_raised)
     root.addHandler(handler)

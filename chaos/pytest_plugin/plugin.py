@@ -24,19 +24,20 @@ import pytest
 
 from chaos.common import signals
 from chaos.common.errors import ScenarioError
-from chaos.engine.session import Harness
+from chaos.engine.environment import Environment
+from chaos.engine.session import Session
 from chaos.external import declaration
 from chaos.external.declaration import External
-from chaos.pytest_plugin import scenario_test
-from chaos.pytest_plugin.play import Stage, played, uncaptured
-from chaos.report import coverage, summary, terminal
+from chaos.pytest_plugin import scenario_item
+from chaos.pytest_plugin.scenario_item import ScenarioItem, lasting, uncaptured
+from chaos.report import summary, terminal
 from chaos.scenario.load import ScenarioFile, load, refused
 from chaos.scenario.model import Scenario
 from chaos.scenario.support import EXTERNAL, RUNTIMES
 
 FILE = "scenarios.yaml"
 _BESIDES_WORKLOAD_S = 300.0
-_HARNESS = pytest.StashKey[Harness]()
+_SESSION = pytest.StashKey[Session]()
 _EXTERNAL = pytest.StashKey[External | None]()
 
 
@@ -73,20 +74,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect every file with the right name."""
+    """Collect every scenarios file."""
     return ScenarioModule.from_parent(parent, path=file_path) if file_path.name == FILE else None
 
 
 class ScenarioModule(pytest.Module):
-    """A scenarios file in the place of a Python module: one parametrized test (pytest's own fixtures, -k, marks, ids)."""
+    """A scenarios file as a Python module with one parametrized test, so that fixtures, -k, marks and ids are pytest's own."""
 
     file: ScenarioFile
 
     def _getobj(self) -> ModuleType:
-        return scenario_test
+        return scenario_item
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """Read the file first.
+        """Read the file, and then collect as a module does.
 
         Raises:
             CollectError: the file is wrong; pytest ends with 2 before anything is started.
@@ -102,7 +103,7 @@ class ScenarioModule(pytest.Module):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse, of the scenarios that were selected, those that cannot be done to a system that is already there.
+    """Refuse selected scenarios that are not possible on a system that is already there.
 
     Raises:
         UsageError: a line for each reason, with its place in the file; nothing is started.
@@ -121,7 +122,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each scenario, by name: Allure's history hangs on it."""
+    """Make one test for each scenario, by its name: Allure's history depends on the name."""
     module = metafunc.definition.getparent(ScenarioModule)
     if module is not None:
         times = metafunc.config.getoption("--chaos-repeat")
@@ -142,57 +143,61 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def chaos_harness(pytestconfig: pytest.Config) -> Iterator[Harness]:
-    """What scenarios share: parts, system, auditor."""
+def chaos_session(pytestconfig: pytest.Config) -> Iterator[Session]:
+    """What scenarios share: the environment, and the judge's Spark."""
     signals.obey()
     seed = pytestconfig.getoption("--chaos-seed")
-    harness = Harness(
+    environment = Environment(
         runs=pytestconfig.getoption("--chaos-runs").resolve(),
-        seed=secrets.randbelow(2**31) if seed is None else seed,
         echo=partial(_say, pytestconfig),
         runtime=pytestconfig.getoption("--chaos-runtime"),
         external=pytestconfig.stash[_EXTERNAL],
-        early=pytestconfig.getoption("--chaos-early-audit"),
     )
-    pytestconfig.stash[_HARNESS] = harness
-    yield harness
-    harness.close()
+    session = Session(
+        environment,
+        secrets.randbelow(2**31) if seed is None else seed,
+        early_audit=pytestconfig.getoption("--chaos-early-audit"),
+        timeouts=(pytest.fail.Exception,),  # as pytest-timeout raises it
+    )
+    pytestconfig.stash[_SESSION] = session
+    yield session
+    session.close()
 
 
 @pytest.fixture
-def chaos_stage(request: pytest.FixtureRequest, chaos_harness: Harness) -> Stage:
-    """Where one scenario is played."""
+def chaos_item(request: pytest.FixtureRequest, chaos_session: Session) -> ScenarioItem:
+    """The scenario that this test runs."""
     module = request.node.getparent(ScenarioModule)
     is_last = request.session.items[-1] is request.node
-    return Stage(chaos_harness, module.file, request.node.nodeid, request.config, is_last)
+    return ScenarioItem(chaos_session, module.file, request.node.nodeid, request.config, is_last)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """End with a table of what came of each scenario, and what it cost."""
-    harness = config.stash.get(_HARNESS, None)
-    if harness is None or not harness.reports:
+    """End with a table of the outcome of each scenario, and of what the session cost."""
+    session = config.stash.get(_SESSION, None)
+    if session is None or not session.reports:
         return
     terminalreporter.section("chaos")
     width, colour = shutil.get_terminal_size((120, 24)).columns, terminalreporter.hasmarkup
-    table = summary.summary_table(harness.reports, width)
-    costs = summary.costs(harness.reports, harness.ups_s, harness.total_s())
-    crossed = coverage.tables(harness.reports, width)
-    terminalreporter.write(summary.as_text(table, *crossed, costs, width=width, colour=colour))
-    if crossed:
-        terminalreporter.write_line(f"coverage: {harness.write_coverage()}")
+    table = summary.summary_table(session.reports, width)
+    costs = summary.costs(session.reports, session.environment.ups_s, session.total_s())
+    matrices = summary.coverage_tables(session.reports, width)
+    terminalreporter.write(summary.as_text(table, *matrices, costs, width=width, colour=colour))
+    if matrices:
+        terminalreporter.write_line(f"coverage: {session.write_coverage()}")
 
 
 def _time_limit(config: pytest.Config, scenario: Scenario) -> Iterator[pytest.MarkDecorator]:
-    """The last resort, where pytest-timeout is installed: a limit that is set for ordinary tests would end a soak.
+    """A limit for this scenario, where pytest-timeout is installed: one that is set for ordinary tests would end a soak.
 
-    What is loaded has to be judged too.
+    It grows by more than the time of loading, because what is loaded has to be judged too.
     """
     if config.pluginmanager.hasplugin("timeout"):
-        yield pytest.mark.timeout(_BESIDES_WORKLOAD_S + 1.5 * played(scenario, config).workload.loading_s)
+        yield pytest.mark.timeout(_BESIDES_WORKLOAD_S + 1.5 * lasting(scenario, config).workload.loading_s)
 
 
 def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:
-    """The type of an option: what is less would run nothing, and nothing is never green."""
+    """The type of an option that must be above 0, because a run of nothing would be green."""
 
     def parsed(text: str) -> float:
         try:
@@ -207,10 +212,10 @@ def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:
 
 
 def _external(config: pytest.Config) -> External | None:
-    """The system that is already there, if one is to be used.
+    """The declaration of the system that is already there, if one is to be used.
 
     Raises:
-        UsageError: it is not declared, or wrongly, or not meant.
+        UsageError: it is missing or wrong, or it was given for another runtime.
     """
     path, is_meant = config.getoption("--chaos-external"), config.getoption("--chaos-runtime") == EXTERNAL
     if is_meant != (path is not None):
@@ -222,7 +227,7 @@ def _external(config: pytest.Config) -> External | None:
 
 
 def _refusing(config: pytest.Config) -> str:
-    """The runtime whose limits refuse a whole file; those of an external system refuse what of it was selected."""
+    """The runtime whose limits apply to a whole file; those of an external system apply to selected scenarios only."""
     runtime: str = config.getoption("--chaos-runtime")
     return "" if runtime == EXTERNAL else runtime
 
@@ -233,5 +238,5 @@ def _say(config: pytest.Config, text: str) -> None:
 
 
 def _shown_from(text: str, path: Path, folder: Path) -> str:
-    """The same errors with the path as the user would type it."""
+    """The errors with the path as the user would type it."""
     return text.replace(str(path), os.path.relpath(path, folder))

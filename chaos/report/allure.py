@@ -1,24 +1,28 @@
 """One run in the Allure report: its phases as steps with their true times, its files as attachments.
 
-Rendered from the report and the history at the end of a test, in pytest's own thread: `allure.step` in any other thread lands
-wherever the main thread happens to be (allure-python #757, #872). Without ``--alluredir`` nothing is done.
+`steps` makes the tree of steps from the report and the history, as plain values. `render` shows it at the end of a test, in
+pytest's own thread: `allure.step` in any other thread lands wherever the main thread happens to be (allure-python #757, #872).
+The `write_…` functions write the three files beside Allure's results for which allure-pytest has no function (allure-python
+#96, #276). Without ``--alluredir`` nothing is done.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import allure
 from allure_commons import plugin_manager
-from allure_commons.model2 import Parameter, Status, StatusDetails, TestResult, TestStepResult
+from allure_commons.model2 import Parameter, StatusDetails, TestResult, TestStepResult
 from allure_commons.types import AttachmentType
 
-from chaos.common.history import Event
-from chaos.report.failure_text import explain
-from chaos.report.formatting import phrases, seconds
-from chaos.report.model import Report
-from chaos.report.steps import Step, steps
-from verifiers.base import Verdict
+from chaos.common.events import FaultEvent, FaultFailed, FaultProved, FaultStepBegan
+from chaos.common.history import Event, of_type
+from chaos.report.failure_text import describe, explain
+from chaos.report.formatting import aimed, facts, number, phrase, phrases, seconds
+from chaos.report.model import FaultRecord, PhaseRecord, Report
+from verifiers.base import Finding, Verdict
 
 _TAIL_BYTES = 256 * 1024
 _FILES = {
@@ -33,6 +37,46 @@ _FILES = {
 _dynamic: Any = allure.dynamic  # without types
 _attached: Any = allure.attach
 _INTERRUPTED = "KeyboardInterrupt"
+StepStatus = Literal["passed", "failed", "broken"]
+
+_EXAMPLES = 5
+_STATUSES: Mapping[Verdict, StepStatus] = {Verdict.VALID: "passed", Verdict.UNKNOWN: "broken", Verdict.INVALID: "failed"}
+
+# The message of a result begins with the exception's full name. Java and JavaScript both read these patterns.
+_UNAVAILABLE = r"^chaos\.common\.errors\.(RuntimeUnavailable|Deadline)Error[\s\S]*"
+_INCONCLUSIVE = r"^chaos\.common\.errors\.InconclusiveError[\s\S]*"
+_WAS_INTERRUPTED = r"^KeyboardInterrupt[\s\S]*"
+_OTHER = r"^(?!chaos\.common\.errors\.(Inconclusive|RuntimeUnavailable|Deadline)Error|KeyboardInterrupt)[\s\S]*"
+
+CATEGORIES = (
+    {"name": "Guarantee broken", "matchedStatuses": ["failed"]},
+    {"name": "Proved nothing", "matchedStatuses": ["broken"], "messageRegex": _INCONCLUSIVE},
+    {"name": "System not available", "matchedStatuses": ["broken"], "messageRegex": _UNAVAILABLE},
+    {"name": "Interrupted", "matchedStatuses": ["broken"], "messageRegex": _WAS_INTERRUPTED},
+    {"name": "Defect of the framework", "matchedStatuses": ["broken"], "messageRegex": _OTHER},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that was done, from ``start_ms`` to ``stop_ms`` (milliseconds since the epoch), and how it ended."""
+
+    name: str
+    start_ms: int
+    stop_ms: int
+    status: StepStatus = "passed"
+    message: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    steps: tuple["Step", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Action:
+    """One step of a fault (trigger, inject, prove, heal, …), from its begin to its end; one that never ended has no end."""
+
+    what: FaultStepBegan
+    begin: Event
+    end: Event | None
 
 
 def render(report: Report, events: Sequence[Event], logs: Sequence[Path]) -> None:
@@ -130,5 +174,147 @@ def _tail(log: Path) -> bytes:
 
 def _mark_interrupted(test: TestResult) -> None:
     """Pytest reports no outcome for an interrupted test, and its set-up alone would leave it green."""
-    test.status = Status.BROKEN
-    test.statusDetails = StatusDetails(message=f"{_INTERRUPTED}: the run was ended from outside, faults were healed")
+    test.status = "broken"
+    test.statusDetails = StatusDetails(message=f"{_INTERRUPTED}: the run was interrupted; its faults were healed")
+
+
+def steps(report: Report, events: Sequence[Event]) -> tuple[Step, ...]:
+    """One step per phase, in the order they ran."""
+    actions = list(_actions(events))
+    return tuple(_phase(report, phase, actions) for phase in report.phases)
+
+
+def _phase(report: Report, phase: PhaseRecord, actions: Sequence[_Action]) -> Step:
+    stop_ms = phase.start_ms + round(phase.duration_s * 1000)
+    inner: tuple[Step, ...] = ()
+    if phase.name == "judge":
+        inner = tuple(_finding(report, finding, stop_ms) for finding in report.findings)
+    elif phase.name in {"inject", "heal"}:
+        inner = tuple(_faults(report, _of(phase.name, report, actions)))
+    status: StepStatus = "broken" if phase.error else _worst(inner)
+    return Step(phase.name, phase.start_ms, stop_ms, status, phase.error, steps=inner)
+
+
+def _of(phase: str, report: Report, actions: Sequence[_Action]) -> list[_Action]:
+    """Actions of the phase `heal` are those begun since it began; all others belong to `inject`."""
+    heal_ms = min((record.start_ms for record in report.phases if record.name == "heal"), default=None)
+    late = [heal_ms is not None and action.begin.time_ms >= heal_ms for action in actions]
+    return [action for action, is_late in zip(actions, late, strict=True) if is_late == (phase == "heal")]
+
+
+def _faults(report: Report, actions: Sequence[_Action]) -> Iterator[Step]:
+    for fault in report.faults:
+        own = [action for action in actions if action.what.fault == fault.name]
+        if own:
+            yield _fault(fault, own)
+
+
+def _fault(fault: FaultRecord, actions: Sequence[_Action]) -> Step:
+    inner = tuple(_action(action) for action in actions)
+    said = {key: str(value) for action in actions for key, value in action.what.to_json().items() if key in {"when", "draw"}}
+    came = {"afterwards": facts(fault.aftermath, 400)} if fault.aftermath else {}
+    parameters = {"kind": fault.kind, "target": fault.target, "proof": facts(fault.proof, 400)} | came | said
+    status = "broken" if fault.problem else _worst(inner)
+    shown = {name: value for name, value in parameters.items() if value}
+    stop_ms = max(step.stop_ms for step in inner)
+    return Step(aimed(fault), inner[0].start_ms, stop_ms, status, fault.problem, shown, inner)
+
+
+def _action(action: _Action) -> Step:
+    name, begin_ms = action.what.step, action.begin.time_ms
+    if action.end is None:
+        return Step(name, begin_ms, begin_ms, "broken", "it never ended")
+    match action.end.value:
+        case FaultFailed(error=error):
+            return Step(name, begin_ms, action.end.time_ms, "broken", error)
+        case FaultProved(effective=False, proof=proof):
+            return Step(name, begin_ms, action.end.time_ms, "broken", f"it had no effect: {facts(proof, 400)}")
+        case _:
+            return Step(name, begin_ms, action.end.time_ms)
+
+
+def _finding(report: Report, finding: Finding, at_ms: int) -> Step:
+    """Verifiers are not timed one by one, so the step of a finding has no duration."""
+    status = _STATUSES[report.expectations.outcome(finding)]
+    parameters = {
+        "verdict": finding.verdict.name,
+        "log": finding.subject,
+        "count": number(finding.count),
+        "checked": number(finding.checked),
+        **{name: number(count) for name, count in finding.counts.items() if len(finding.counts) > 1},
+    }
+    # steps, because the value of a parameter is cut where it is shown
+    examples = (describe(report, example) for example in finding.examples[:_EXAMPLES])
+    inner = tuple(Step(text, at_ms, at_ms, status) for text in examples)
+    if finding.note and status == "passed":  # a message would be shown as an error
+        return Step(phrase(report, finding), at_ms, at_ms, status, "", parameters | {"note": finding.note}, inner)
+    return Step(phrase(report, finding), at_ms, at_ms, status, finding.note, parameters, inner)
+
+
+def _actions(events: Sequence[Event]) -> Iterator[_Action]:
+    own = of_type(events, FaultEvent)
+    for place, (begin, what) in enumerate(own):
+        if isinstance(what, FaultStepBegan):
+            ends = (
+                event
+                for event, value in own[place + 1 :]
+                if not isinstance(value, FaultStepBegan) and (value.f, value.fault) == (what.step, what.fault)
+            )
+            yield _Action(what, begin, next(ends, None))
+
+
+def _worst(inner: Sequence[Step]) -> StepStatus:
+    for status in ("failed", "broken"):
+        if any(step.status == status for step in inner):
+            return status
+    return "passed"
+
+
+def write_environment(results_dir: Path | None, mapping: Mapping[str, object]) -> None:
+    """Write ``environment.properties``; nothing is done without a results directory, here and below."""
+    lines = [f"{_key(name)} = {_value(str(value))}" for name, value in mapping.items()]
+    _write(results_dir, "environment.properties", "\n".join(lines))
+
+
+def write_categories(results_dir: Path | None) -> None:
+    """Write ``categories.json``: Allure sorts what is red by these kinds."""
+    _write(results_dir, "categories.json", json.dumps(CATEGORIES, indent=1))
+
+
+def write_executor(results_dir: Path | None, env: Mapping[str, str]) -> None:
+    """Write ``executor.json``: which CI run this was, or that it ran on somebody's machine.
+
+    Args:
+        results_dir: of ``--alluredir``.
+        env: environment variables; GitHub's are known.
+    """
+    executor = _github(env) if env.get("GITHUB_ACTIONS") == "true" else {"name": "local run", "type": "local"}
+    _write(results_dir, "executor.json", json.dumps(executor, indent=1))
+
+
+def _github(env: Mapping[str, str]) -> Mapping[str, Any]:
+    """Source: docs.github.com, "Default environment variables"."""
+    repository = f"{env.get('GITHUB_SERVER_URL', 'https://github.com')}/{env.get('GITHUB_REPOSITORY', '')}"
+    number = env.get("GITHUB_RUN_NUMBER", "0")
+    return {
+        "name": "GitHub Actions",
+        "type": "github",
+        "url": repository,
+        "buildOrder": int(number),
+        "buildName": f"{env.get('GITHUB_WORKFLOW', 'workflow')} #{number}",
+        "buildUrl": f"{repository}/actions/runs/{env.get('GITHUB_RUN_ID', '')}",
+    }
+
+
+def _key(name: str) -> str:
+    return name.replace("\\", "\\\\").replace(" ", "\\ ").replace("=", "\\=").replace(":", "\\:")
+
+
+def _value(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def _write(results_dir: Path | None, name: str, text: str) -> None:
+    if results_dir is not None:
+        results_dir.mkdir(parents=True, exist_ok=True)
+        (results_dir / name).write_text(f"{text}\n", encoding="utf-8")

@@ -1,6 +1,6 @@
 """The text of a failed run: what a person reads at eight in the morning, without opening anything else.
 
-It becomes the message of `ViolationError` and `InconclusiveError`, so it is plain and at most 40 lines long.
+It is the message of `ViolationError` and `InconclusiveError`, so it is plain text of at most 40 lines.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,13 +9,10 @@ from chaos.common.text import one_line
 from chaos.report.formatting import (
     aimed,
     day,
-    expected,
     facts,
     moment,
     number,
-    outcome,
     phrases,
-    predicted,
     seconds,
     tally,
     wall_s,
@@ -49,13 +46,13 @@ def explain(report: Report) -> str:
 
 
 def during(report: Report, timestamp_ms: int | None, since_ms: int | None = None) -> str:
-    """The fault window a moment falls in, e.g. ``during kill_broker-1 on broker-2, 1.2 s after injection``.
+    """Which faults were in force at a moment, e.g. ``during kill_broker-1 on broker-2, 1.2 s after injection``.
 
-    Outside every window it is the distance to the last fault healed before, else to the first one after; "" for None.
+    When none was, it is the distance to the last fault that was healed before, else to the first one after; "" for None.
 
     Args:
-        since_ms: of a copy, when the one before it was written: every fault that was in force in between is named, for what
-            writes a record again may be long over when it is written.
+        since_ms: of a duplicate, when the copy before it was written: every fault that was in force between the two is named,
+            because the fault that caused the second copy may be healed long before that copy is written.
     """
     if timestamp_ms is None:
         return ""
@@ -90,7 +87,7 @@ def _in_force(fault: FaultRecord, time_ms: int) -> bool:
 
 
 def _between(faults: Iterable[FaultRecord], one_ms: int, other_ms: int) -> list[str]:
-    """Those in force at any time between two moments, and how much earlier than the later one they were injected."""
+    """The faults in force at any time between two moments, with the time from each injection to the later moment."""
     first_ms, last_ms = sorted((one_ms, other_ms))
     return [
         f"{fault.name} (injected {seconds((last_ms - fault.injected_ms) / 1000)} earlier)"
@@ -121,8 +118,8 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"{report.verdict.name}: {one_line(' · '.join(phrases(report)) or 'nothing was judged')}"
     yield one_line(report.title)
     yield f"scenario {report.scenario}, seed {report.seed}, {number(report.records)} records, {_times(report)}"
-    guilty = [finding for finding in report.findings if outcome(report, finding) is not Verdict.VALID]
-    for finding in sorted(guilty, key=lambda finding: -outcome(report, finding))[:_FINDINGS]:
+    guilty = [finding for finding in report.findings if report.expectations.outcome(finding) is not Verdict.VALID]
+    for finding in sorted(guilty, key=lambda finding: -report.expectations.outcome(finding))[:_FINDINGS]:
         yield from _finding(report, finding)
     yield from _more(guilty, _FINDINGS, "verifiers")
     yield from _section("Faults:", [_fault(fault) for fault in report.faults] or ["none was declared"], _FAULTS)
@@ -142,13 +139,13 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
     checked = _extent(finding)
     if finding.verdict is Verdict.UNKNOWN:
         yield f"Not proved: {name} (demanded: {_guarantee(finding)})"
-    elif finding.verdict is expected(report, finding) is Verdict.INVALID:
-        exactly = tally(predicted(report, finding))
+    elif finding.verdict is report.expectations.expected(finding) is Verdict.INVALID:
+        exactly = tally(report.expectations.predicted(finding))
         yield f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected exactly {exactly}"
-    elif outcome(report, finding) is Verdict.UNKNOWN:
-        yield f"Not tried: {name}, {checked}; expected INVALID, but the run has problems: see below"
-    elif expected(report, finding) is Verdict.INVALID:
-        yield f"Not caught: {name}, {checked}; expected INVALID: this control shows that the fault or the verifier is blind"
+    elif report.expectations.outcome(finding) is Verdict.UNKNOWN:
+        yield f"Not tried: {name}, {checked}; expected INVALID, but the run has problems, see below"
+    elif report.expectations.expected(finding) is Verdict.INVALID:
+        yield f"Not caught: {name}, {checked}; expected INVALID: either the fault did no harm, or the verifier is blind to it"
     else:
         yield f"Broken: {name}, {checked}{_kinds(finding)} (demanded: {_guarantee(finding)})"
     if finding.note:
@@ -161,7 +158,9 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
 
 def _extent(finding: Finding) -> str:
     if finding.verifier == _OF_THE_RUN:
-        return f"after {number(finding.count)} faults; it grew {number(finding.checked)} times"
+        return (
+            f"too slow, or none, after {number(finding.count)} of the faults; the output grew {number(finding.checked)} times"
+        )
     return f"{number(finding.count)} of {number(finding.checked)} records"
 
 
@@ -178,8 +177,8 @@ def _fault(fault: FaultRecord) -> str:
         return f"{fault.name}: {one_line(fault.problem)}"
     held_s = None if fault.healed_ms is None else (fault.healed_ms - fault.injected_ms) / 1000
     healed = "never healed" if held_s is None else f"healed after {seconds(held_s)}"
-    proof = f"proved by {facts(fault.proof)}" if fault.bit else f"did not bite: {facts(fault.proof) or 'no proof'}"
-    aftermath = f"; came of it: {facts(fault.aftermath)}" if fault.aftermath else ""
+    proof = f"proved by {facts(fault.proof)}" if fault.effective else f"had no effect: {facts(fault.proof) or 'no proof'}"
+    aftermath = f"; afterwards: {facts(fault.aftermath)}" if fault.aftermath else ""
     return f"{aimed(fault)}: injected {moment(fault.injected_ms)}, {healed}; {proof}{aftermath}"
 
 

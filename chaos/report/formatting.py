@@ -1,4 +1,4 @@
-"""How reports say things: numbers, times, and what a finding means for its run. Every reporter words them alike."""
+"""How reports write numbers, times, proofs and findings: every reporter writes them alike."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ def seconds(duration_s: float | None) -> str:
     """``3.1 s``, ``4 min 05 s``, and a dash when it is not known."""
     if duration_s is None:
         return "–"  # noqa: RUF001 - an empty cell of a table
-    if duration_s < 100:  # noqa: PLR2004 - more digits than that help nobody
+    if duration_s < 100:  # noqa: PLR2004 - more digits than that help no reader
         return f"{duration_s:.1f}{_SPACE}s"
     minutes, rest = divmod(round(duration_s), 60)
     return f"{minutes}{_SPACE}min{_SPACE}{rest:02}{_SPACE}s"
@@ -52,37 +52,6 @@ def wall_s(report: Report) -> float:
     return max(ends) - report.phases[0].start_ms / 1000 if ends else 0.0
 
 
-def expected(report: Report, finding: Finding) -> Verdict:
-    """What the scenario predicts; a control is predicted for the pipeline's output (judged last), the rest must hold."""
-    is_output = finding.subject == report.findings[-1].subject
-    return report.expect.get(finding.verifier, Verdict.VALID) if is_output else Verdict.VALID
-
-
-def outcome(report: Report, finding: Finding) -> Verdict:
-    """What a finding means for its run: VALID when it is as predicted.
-
-    A control that found nothing is blind only where its faults bit: a run with problems proved nothing, about the control too.
-    """
-    if finding.verdict is Verdict.UNKNOWN:
-        return Verdict.UNKNOWN
-    if finding.verdict is expected(report, finding) and _exact(finding, predicted(report, finding)):
-        return Verdict.VALID
-    return Verdict.UNKNOWN if finding.verdict is Verdict.VALID and report.problems else Verdict.INVALID
-
-
-def _exact(finding: Finding, wanted: Mapping[str, int]) -> bool:
-    """These anomalies so often, and no other; what a verifier counts beside (aborted rows, say) is not predicted."""
-    return all(finding.counts.get(anomaly, 0) == count for anomaly, count in wanted.items()) and (
-        sum(wanted.values()) == finding.count or wanted == _counts(finding)
-    )
-
-
-def predicted(report: Report, finding: Finding) -> Mapping[str, int]:
-    """The counts that the scenario predicts, or whatever was found where it predicts none."""
-    is_output = finding.subject == report.findings[-1].subject
-    return report.exactly.get(finding.verifier, _counts(finding)) if is_output else _counts(finding)
-
-
 def tally(counts: Mapping[str, int]) -> str:
     """``lost 5, pending 2``; what is not there is not mentioned."""
     return ", ".join(f"{anomaly} {number(count)}" for anomaly, count in counts.items() if count)
@@ -90,31 +59,30 @@ def tally(counts: Mapping[str, int]) -> str:
 
 def phrase(report: Report, finding: Finding) -> str:
     """``gaps 0``, ``gaps ?``, ``duplicates 3: INVALID as expected``, ``duplicates 0: INVALID expected``."""
-    is_output = finding.subject == report.findings[-1].subject
-    name = finding.verifier if is_output else f"{finding.verifier} in {finding.subject}"
+    expectations = report.expectations
+    name = finding.verifier if finding.subject == expectations.output else f"{finding.verifier} in {finding.subject}"
     if finding.verdict is Verdict.UNKNOWN:
         return f"{name}{_SPACE}?"
-    control = expected(report, finding) is Verdict.INVALID
-    caught = "INVALID as expected" if outcome(report, finding) is Verdict.VALID else _wanted(report, finding)
-    return f"{name}{_SPACE}{number(finding.count)}{f': {caught}' if control else ''}"
+    counted = f"{name}{_SPACE}{number(finding.count)}"
+    if expectations.expected(finding) is not Verdict.INVALID:
+        return counted
+    if expectations.outcome(finding) is Verdict.VALID:
+        return f"{counted}: INVALID as expected"
+    wanted = tally(expectations.predicted(finding)) if finding.verifier in report.exactly else "INVALID"
+    return f"{counted}: {wanted} expected"
 
 
 def phrases(report: Report) -> Iterable[str]:
-    """Every finding of the output, and of the other logs what is not as it must be."""
+    """Every finding about the output, and those about other logs that are not as they must be."""
+    expectations = report.expectations
     for finding in report.findings:
-        if finding.subject == report.findings[-1].subject or outcome(report, finding) is not Verdict.VALID:
+        if finding.subject == expectations.output or expectations.outcome(finding) is not Verdict.VALID:
             yield phrase(report, finding)
 
 
-def _counts(finding: Finding) -> Mapping[str, int]:
-    return {anomaly: count for anomaly, count in finding.counts.items() if count}
-
-
-def _wanted(report: Report, finding: Finding) -> str:
-    return f"{tally(predicted(report, finding))} expected" if finding.verifier in report.exactly else "INVALID expected"
-
-
 def _plain(value: Any) -> str:
+    if isinstance(value, Mapping | list | tuple) and not value:
+        return "none"
     if isinstance(value, Mapping):
         return " ".join(f"{key} {_plain(inner)}" for key, inner in value.items())
     if isinstance(value, list | tuple):

@@ -1,15 +1,25 @@
 """The outcome of one run as a value: what reporters render and what `report.json` holds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from verifiers.base import Finding, Verdict
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+
+from chaos.common import files
+from chaos.judging.judge import FORMAT, NamedFinding, NamedVerdict
+from chaos.judging.verdict import Expectations
+
+FILE = "report.json"
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseRecord:
+class Record(BaseModel):
+    """A value that does not change; a file with a field that this version does not know is refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class PhaseRecord(Record):
     """One of the eight phases: when it began, how long it took, and the error that ended it ("" if none)."""
 
     name: str
@@ -18,15 +28,14 @@ class PhaseRecord:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FaultRecord:
+class FaultRecord(Record):
     """One fault from its trigger to its heal, in milliseconds since the epoch; None for what never happened.
 
     Attributes:
         name: unique in the scenario; kind: as in the catalogue; target: resolved, e.g. ``broker-2 (leader of datasink-0)``.
-        bit: whether its proof held; proof: the numbers that say so.
-        aftermath: what its heal said came of it.
-        problem: why it was not injected, did not bite or could not be healed; "" when all went well.
+        effective: whether its proof held ("bit" in files of format 1); proof: the numbers that say so.
+        problem: why it was not injected, had no effect or could not be healed; "" when all went well.
+        aftermath: what its heal reported.
     """
 
     name: str
@@ -36,36 +45,36 @@ class FaultRecord:
     injected_ms: int | None
     proved_ms: int | None
     healed_ms: int | None
-    bit: bool
+    effective: bool = Field(validation_alias=AliasChoices("effective", "bit"))
     proof: Mapping[str, Any]
     problem: str = ""
-    aftermath: Mapping[str, Any] = field(default_factory=dict)
+    aftermath: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Record):
     """The outcome of one run.
 
     Attributes:
         verdict: after `expect` was applied: a control that came back as predicted is VALID here.
         judged: verifier -> what it said, before `expect`.
-        exactly: verifier -> anomaly -> count, where `expect` predicts those too.
-        matrix: axis -> word, of a case of a matrix.
-        not_sent: the request of its fault was never sent, as the scenario predicts.
-        problems: every reason for not being VALID that is no finding (a fault did not bite, a trigger never came, …).
+        problems: every reason for not being VALID that is not a finding (a fault had no effect, a trigger never came, …).
         recovery_s: from the last injection to the end of the longest standstill of the committed output after it; None when
             nothing was injected, or the output never grew again.
         replay: the command line that repeats this schedule.
-        alarmed_s: when the early audit saw a first anomaly, from the begin of the run; None when it saw none, or was not on.
+        exactly: verifier -> anomaly -> count, where `expect` predicts those too.
+        matrix: axis -> word, of a case of a matrix.
+        not_sent: the request of its fault was never sent, as the scenario predicts.
+        alarmed_s: when the early audit saw a first anomaly, in seconds since the run began; None when it saw none, or was off.
     """
 
+    version: Literal[2] = FORMAT
     scenario: str
     title: str
     tags: tuple[str, ...]
-    verdict: Verdict
-    judged: Mapping[str, Verdict]
-    expect: Mapping[str, Verdict]
-    findings: tuple[Finding, ...]
+    verdict: NamedVerdict
+    judged: Mapping[str, NamedVerdict]
+    expect: Mapping[str, NamedVerdict]
+    findings: tuple[NamedFinding, ...]
     problems: tuple[str, ...]
     phases: tuple[PhaseRecord, ...]
     faults: tuple[FaultRecord, ...]
@@ -74,7 +83,17 @@ class Report:
     seed: int
     run_dir: Path
     replay: str
-    exactly: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    matrix: Mapping[str, str] = field(default_factory=dict)
+    exactly: Mapping[str, Mapping[str, int]] = {}
+    matrix: Mapping[str, str] = {}
     not_sent: bool = False
     alarmed_s: float | None = None
+
+    @property
+    def expectations(self) -> Expectations:
+        """What the scenario expects; the pipeline's output is judged last."""
+        output = self.findings[-1].subject if self.findings else ""
+        return Expectations(self.expect, self.exactly, output, has_problems=bool(self.problems))
+
+    def write(self) -> None:
+        """Put `report.json` into the run directory."""
+        files.write_atomically(self.run_dir / FILE, self.model_dump_json(indent=1))

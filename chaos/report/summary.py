@@ -1,8 +1,15 @@
-"""The end of a session: one row per run, how to repeat what failed, and what the whole set cost."""
+"""The end of a session: one row per run, how to repeat what failed, what the whole set cost, and the coverage of matrices.
 
-from collections.abc import Iterator, Sequence
+The cases of a matrix are shown as one table: two axes down and across, a cell for each case with its verdict and recovery.
+``not sent`` is a case that cannot happen because this client never sends that request; UNKNOWN is one whose trigger
+did not come.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from statistics import median
+from typing import Any
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -16,6 +23,7 @@ from verifiers.base import Verdict
 
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _WIDE = 120
+_ACROSS = "pipeline"
 _FIXED = frozenset({"set_up", "drain", "observe", "judge", "report"})
 
 
@@ -56,7 +64,7 @@ def fixed_s(report: Report) -> float:
 
 
 def as_text(*renderables: RenderableType, width: int, colour: bool) -> str:
-    """What to hand to a writer that is no rich console, such as pytest's terminal reporter.
+    """As text for a writer that is not a rich console, such as pytest's terminal reporter.
 
     A replay line is never broken: it must survive copy and paste.
     """
@@ -90,3 +98,61 @@ def _costs(reports: Sequence[Report], ups_s: Sequence[float], total_s: float) ->
     if reports:
         fixed = [fixed_s(report) for report in reports]
         yield f"fixed cost per scenario: {seconds(max(fixed))} at most, {seconds(median(fixed))} median"
+
+
+def coverage_tables(reports: Sequence[Report], width: int) -> list[RenderableType]:
+    """One table for each set of axes; empty when no report is a case of a matrix.
+
+    Args:
+        reports: of a session.
+        width: columns of the terminal.
+    """
+    return [_table(axes, own, width) for axes, own in _grouped(reports).items()]
+
+
+def coverage_json(reports: Sequence[Report]) -> list[dict[str, Any]]:
+    """One object for each case: its coordinates, ``scenario``, ``verdict`` (or ``NOT SENT``) and ``recovery_s`` (or null)."""
+    return [
+        {**report.matrix, "scenario": report.scenario, "verdict": _verdict(report), "recovery_s": report.recovery_s}
+        for report in reports
+        if report.matrix
+    ]
+
+
+def _grouped(reports: Sequence[Report]) -> Mapping[tuple[str, ...], list[Report]]:
+    grouped: dict[tuple[str, ...], list[Report]] = {}
+    for report in reports:
+        if report.matrix:
+            grouped.setdefault(tuple(report.matrix), []).append(report)
+    return grouped
+
+
+def _table(axes: tuple[str, ...], reports: Sequence[Report], width: int) -> RenderableType:
+    across = _ACROSS if _ACROSS in axes else axes[-1]
+    down = [axis for axis in axes if axis != across]
+    columns = list(dict.fromkeys(report.matrix[across] for report in reports))
+    rows: dict[tuple[str, ...], dict[str, Report]] = {}
+    for report in reports:
+        rows.setdefault(tuple(report.matrix[axis] for axis in down), {})[report.matrix[across]] = report
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, width=width)
+    for name in (*down, *columns):
+        table.add_column(name, overflow="fold")
+    for place, cells in rows.items():
+        table.add_row(*place, *(_cell(cells.get(column)) for column in columns))
+    table.add_section()
+    verdicts = Counter(map(_verdict, reports))  # in the order of the reports
+    table.add_row(", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()))
+    return table
+
+
+def _cell(report: Report | None) -> str:
+    if report is None:
+        return ""
+    colour = {"VALID": "green", "UNKNOWN": "yellow", "INVALID": "red"}.get(_verdict(report), "dim")
+    after = f" {seconds(report.recovery_s)}" if report.recovery_s is not None else ""
+    caught = " (caught)" if Verdict.INVALID in report.expect.values() and report.verdict is Verdict.VALID else ""
+    return f"[{colour}]{_verdict(report).lower() if report.not_sent else _verdict(report)}[/]{caught}{after}"
+
+
+def _verdict(report: Report) -> str:
+    return "NOT SENT" if report.not_sent and report.verdict is Verdict.VALID else report.verdict.name

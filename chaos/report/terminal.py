@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from rich import live as rich_live
 from rich.console import Console, RenderableType
@@ -20,6 +20,19 @@ from rich.table import Table
 from rich.text import Text
 
 from chaos.common import clock
+from chaos.common.events import (
+    EarlyAlarm,
+    EarlyAuditEnded,
+    FaultEvent,
+    FaultFailed,
+    FaultHealed,
+    FaultInjected,
+    FaultProved,
+    FaultStepBegan,
+    PhaseBegan,
+    PhaseFailed,
+    ProgressSampled,
+)
 from chaos.common.history import Event
 from chaos.common.text import one_line
 from chaos.report.formatting import facts, number, seconds
@@ -52,16 +65,15 @@ class Progress:
 
     def after(self, event: Event) -> "Progress":
         """The progress once this event happened; events that say nothing about it change nothing."""
-        value = event.value
-        match event.process, event.type, event.f:
-            case "runner", "invoke", "phase":
-                return replace(self, phase=str(value["phase"]))
-            case "sampler", _, "progress":
-                return replace(self, written=value["written"], committed=value["committed"], total=value["total"])
-            case "nemesis", "ok", "inject":
-                return replace(self, in_force={**self.in_force, value["fault"]: value.get("target", "")})
-            case "nemesis", "ok", "heal":
-                left = {name: target for name, target in self.in_force.items() if name != value["fault"]}
+        match event.value:
+            case PhaseBegan(phase=phase):
+                return replace(self, phase=phase)
+            case ProgressSampled(written=written, committed=committed, total=total):
+                return replace(self, written=written, committed=committed, total=total)
+            case FaultInjected(fault=fault, target=target):
+                return replace(self, in_force={**self.in_force, fault: target})
+            case FaultHealed(fault=fault):
+                left = {name: target for name, target in self.in_force.items() if name != fault}
                 return replace(self, in_force=left)
             case _:
                 return self
@@ -105,16 +117,19 @@ class Live:
         with self._lock:
             self._progress = self._progress.after(event)
             text = self._news(event)
-        is_phase = event.process == "runner" and event.type == "invoke"
-        if text and not (self._live and is_phase):
+        if text and not (self._live and isinstance(event.value, PhaseBegan)):
             self._print(f"{event.elapsed_s:7.1f} s  {text}")
 
     def _news(self, event: Event) -> str:
         """In words; of a hundred faults that a soak has drawn, the moments of the first few."""
-        if event.f == "trigger" and event.type in ("invoke", "fail"):
-            self._triggers[event.type] += 1
-            if self._triggers[event.type] > _MOST_TRIGGERS:
-                return "… and others: the history has them all" if self._triggers[event.type] == _MOST_TRIGGERS + 1 else ""
+        if isinstance(event.value, FaultStepBegan | FaultFailed) and event.value.step == "trigger":
+            self._triggers[event.value.type] += 1
+            if self._triggers[event.value.type] > _MOST_TRIGGERS:
+                return (
+                    "… and more: history.jsonl has all of them"
+                    if self._triggers[event.value.type] == _MOST_TRIGGERS + 1
+                    else ""
+                )
         return told(event)
 
     def _print(self, text: str) -> None:
@@ -139,44 +154,33 @@ class Live:
 
 def told(event: Event) -> str:
     """One event in words; "" for those that are not worth a line."""
-    if event.process == "runner" and event.f == "phase":
-        return _phase(event)
-    if event.process == "nemesis":
-        return _fault(event)
-    if event.process == "auditor":
-        return _early(event)
-    return ""
+    match event.value:
+        case PhaseBegan(phase=phase):
+            return phase
+        case PhaseFailed(phase=phase, error=error):
+            return f"{phase} failed: {one_line(error)}"
+        case FaultEvent() as value:
+            return _of_fault(value)
+        case EarlyAlarm(verifier=verifier, count=count, example=first):
+            place = f"id {first['id']} at partition {first['partition']} offset {first['offset']}, {first['detail']}"
+            return f"early audit: {verifier} {number(count)} so far; {place}"
+        case EarlyAuditEnded(error=error):
+            return f"early audit: {one_line(error)}"
+        case _:
+            return ""
 
 
-def _early(event: Event) -> str:
-    value = event.value
-    if event.f != "alarm":
-        return f"early audit: {one_line(str(value.get('error', '')))}" if event.f == "blind" else ""
-    first = value["example"]
-    place = f"id {first['id']} at partition {first['partition']} offset {first['offset']}, {first['detail']}"
-    return f"early audit: {value['verifier']} {number(value['count'])} so far; {place}"
-
-
-def _phase(event: Event) -> str:
-    name = str(event.value["phase"])
-    if event.type == "fail":
-        return f"{name} failed: {one_line(str(event.value.get('error', '')))}"
-    return name if event.type == "invoke" else ""
-
-
-def _fault(event: Event) -> str:
-    value: Mapping[str, Any] = event.value
-    name = value.get("fault", "")
-    match event.type, event.f:
-        case "fail", f:
-            return f"{name}: {f} failed: {one_line(str(value.get('error', '')))}"
-        case "invoke", "trigger":
-            return f"{name}: waits for {one_line(str(value.get('when', 'its moment')))}"
-        case "ok", "inject":
-            return f"{name}: in force on {value.get('target', '')}"
-        case "ok", "prove":
-            return f"{name}: {'proved by' if value.get('bit') else 'did not bite:'} {facts(value.get('proof', {}))}"
-        case "ok", "heal":
-            return f"{name}: healed"
+def _of_fault(event: FaultEvent) -> str:
+    match event:
+        case FaultStepBegan(step="trigger", when=when):
+            return f"{event.fault}: waits for {one_line(when or 'its moment')}"
+        case FaultFailed(step=step, error=error):
+            return f"{event.fault}: {step} failed: {one_line(error)}"
+        case FaultInjected(target=target):
+            return f"{event.fault}: in force on {target}"
+        case FaultProved(effective=effective, proof=proof):
+            return f"{event.fault}: {'proved by' if effective else 'had no effect:'} {facts(proof)}"
+        case FaultHealed():
+            return f"{event.fault}: healed"
         case _:
             return ""

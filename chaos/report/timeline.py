@@ -16,7 +16,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from chaos.common.history import Event
+from chaos.common.events import ProgressSampled
+from chaos.common.history import Event, of_type
 from chaos.common.text import one_line
 from chaos.report.formatting import number, phrases, seconds
 from chaos.report.model import FaultRecord, Report
@@ -39,8 +40,8 @@ _STYLE: Any = {  # the stubs want a literal type of every key there is
     "svg.hashsalt": "timeline",  # the same run gives the same file
 }
 _BROKEN: _Style = {"marker": "v", "color": _PURPLE, "markersize": 7, "linestyle": "", "label": "broken record"}
-_BIT: _Style = {"facecolor": _VERMILION, "edgecolor": _VERMILION, "label": "fault in force"}
-_MISSED: _Style = {"facecolor": "white", "edgecolor": _VERMILION, "hatch": "////", "label": "did not bite"}
+_EFFECTIVE: _Style = {"facecolor": _VERMILION, "edgecolor": _VERMILION, "label": "fault in force"}
+_MISSED: _Style = {"facecolor": "white", "edgecolor": _VERMILION, "hatch": "////", "label": "had no effect"}
 _TRIGGER: _Style = {"marker": "|", "color": _INK, "markersize": 10, "markeredgewidth": 1.6, "linestyle": "", "label": "trigger"}
 _PROOF: _Style = {
     "marker": "o",
@@ -126,10 +127,10 @@ def _phases(upper: Axes, lower: Axes, report: Report, clock: _Clock) -> None:
 
 
 def _records(axes: Axes, report: Report, events: Sequence[Event], clock: _Clock) -> None:
-    samples = [event for event in events if (event.process, event.f) == ("sampler", "progress")]
-    times = [clock.s(event.time_ms) for event in samples]
-    for name, colour, dashes in (("written", _SKY, "--"), ("committed", _BLUE, "-")):
-        counts = [event.value[name] for event in samples]
+    samples = of_type(events, ProgressSampled)
+    times = [clock.s(event.time_ms) for event, _ in samples]
+    written, committed = [sample.written for _, sample in samples], [sample.committed for _, sample in samples]
+    for name, counts, colour, dashes in (("written", written, _SKY, "--"), ("committed", committed, _BLUE, "-")):
         axes.plot(times, counts, color=colour, linestyle=dashes, linewidth=1.8, label=name, drawstyle="steps-post")
     axes.axhline(report.records, color=_PALE, linewidth=0.7, linestyle=":")
     axes.set_ylim(0, 1.07 * max(report.records, 1))
@@ -157,11 +158,11 @@ def _fault(axes: Axes, lane: int, fault: FaultRecord, clock: _Clock) -> None:
     else:
         begin = clock.s(fault.injected_ms)
         end = clock.span_s if fault.healed_ms is None else clock.s(fault.healed_ms)
-        axes.barh(lane, end - begin, left=begin, height=0.5, **(_BIT if fault.bit else _MISSED))
+        axes.barh(lane, end - begin, left=begin, height=0.5, **(_EFFECTIVE if fault.effective else _MISSED))
         _target(axes, lane, fault.target, (begin / clock.span_s, end / clock.span_s))
     if fault.triggered_ms is not None:
         axes.plot(clock.s(fault.triggered_ms), lane, **_TRIGGER)
-    if fault.proved_ms is not None and fault.bit:
+    if fault.proved_ms is not None and fault.effective:
         axes.plot(clock.s(fault.proved_ms), lane, **_PROOF)
 
 
@@ -194,5 +195,5 @@ def _anomalies(axes: Axes, report: Report, clock: _Clock) -> None:
 def _legend(figure: Figure, records: Axes) -> None:
     curves = [line for line in records.get_lines() if line.get_label() in {"written", "committed"}]
     broken, trigger, proof = (Line2D([], [], **style) for style in (_BROKEN, _TRIGGER, _PROOF))
-    handles = [*curves, broken, trigger, Patch(**_BIT), Patch(**_MISSED), proof]
+    handles = [*curves, broken, trigger, Patch(**_EFFECTIVE), Patch(**_MISSED), proof]
     figure.legend(handles=handles, loc="outside lower center", frameon=False, ncols=len(handles), fontsize=8, handletextpad=0.5)

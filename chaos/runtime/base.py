@@ -1,9 +1,16 @@
 """What a runtime can do: start a process, and kill, stop, pause, resume or start it again."""
 
+import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
+
+import psutil
+
+from chaos.common import process_trees
+from chaos.common.process_trees import ProcessTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,9 +21,9 @@ class ProcessSpec:
         name: unique in the session, e.g. ``broker-2``; also the name of its log.
         argv: the command.
         cwd: working directory; made if it is not there.
-        env: added to the environment of the harness.
+        env: added to the environment of the process that starts it.
         log: standard output and error, appended over restarts.
-        hosts: the addresses that it listens on, its own first; none for one that nobody connects to.
+        hosts: the addresses that it listens on, its own first; empty if no other process connects to it.
     """
 
     name: str
@@ -28,17 +35,17 @@ class ProcessSpec:
 
 
 class Process(Protocol):
-    """One process of the system under test. Every method is idempotent, and returns when its effect is there."""
+    """One process of the system under test. Every method is idempotent, and returns once it has taken effect."""
 
     spec: ProcessSpec
 
     @property
     def pid(self) -> int:
-        """Of the last start."""
+        """The pid of its last start."""
         ...
 
     def alive(self) -> bool:
-        """Whether it runs, or is paused."""
+        """Whether it runs or is paused."""
         ...
 
     def paused(self) -> bool:
@@ -46,40 +53,91 @@ class Process(Protocol):
         ...
 
     def exit_code(self) -> int | None:
-        """Negative for a signal; None while it lives."""
+        """The code it ended with, negative for a signal; None while it lives."""
         ...
 
     def start(self) -> None:
-        """Start it again if it is gone."""
+        """Start it again if it has ended."""
         ...
 
     def kill(self) -> None:
-        """SIGKILL, no last words."""
+        """Send SIGKILL, and wait until it is gone."""
         ...
 
     def kill_tree(self) -> dict[str, int]:
-        """SIGKILL to it and to everything it started; name -> pid of those that were there."""
+        """Send SIGKILL to it and to everything it started; returns name -> pid of what was alive."""
         ...
 
     def pause_tree(self) -> dict[str, int]:
-        """SIGSTOP to it and to everything it started; name -> pid."""
+        """Send SIGSTOP to it and to everything it started; returns name -> pid of what was alive."""
         ...
 
     def resume_tree(self) -> None:
-        """SIGCONT to it and to everything it started."""
+        """Send SIGCONT to it and to everything it started."""
         ...
 
     def stop(self, within_s: float = 10) -> None:
-        """SIGTERM, then SIGKILL."""
+        """Send SIGTERM, then SIGKILL if it has not ended by then."""
         ...
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP."""
         ...
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         ...
+
+
+class VisibleProcess(ABC):
+    """What every process shares that this machine sees by pid, wherever it runs: signals to it, and to its process tree."""
+
+    spec: ProcessSpec
+
+    @abstractmethod
+    def alive(self) -> bool: ...
+
+    @abstractmethod
+    def kill(self) -> None: ...
+
+    @abstractmethod
+    def _process(self) -> psutil.Process:
+        """The process as this machine sees it.
+
+        Raises:
+            psutil.NoSuchProcess: it is gone.
+        """
+
+    def pause(self) -> None:
+        self._process().suspend()
+
+    def resume(self) -> None:
+        """Send SIGCONT; a process that is gone is left alone."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self._process().resume()
+
+    def kill_tree(self) -> dict[str, int]:
+        tree = self._tree()
+        process_trees.kill(tree)
+        self.kill()
+        return process_trees.pids(tree)
+
+    def pause_tree(self) -> dict[str, int]:
+        tree = self._tree()
+        process_trees.pause(tree)
+        return process_trees.pids(tree)
+
+    def resume_tree(self) -> None:
+        process_trees.resume(self._tree())
+
+    def _tree(self) -> ProcessTree:
+        """It and everything it started, by name; empty when it has ended."""
+        if not self.alive():
+            return {}
+        try:
+            return process_trees.tree_of(self.spec.name, self._process())
+        except psutil.NoSuchProcess:
+            return {}
 
 
 @runtime_checkable
@@ -91,26 +149,26 @@ class Contained(Process, Protocol):
         ...
 
     def reconnect(self) -> None:
-        """Put it back, with the same address."""
+        """Put its machine back on the network, with the same address."""
         ...
 
     def freeze(self) -> None:
-        """Take all its processes off the processor (cgroup freezer)."""
+        """Give none of its processes any processor time (cgroup freezer)."""
         ...
 
     def thaw(self) -> None:
-        """Let them run on."""
+        """End the freeze."""
         ...
 
     def frozen(self) -> bool:
-        """Whether the kernel keeps it from running."""
+        """Whether the cgroup freezer keeps it from running."""
         ...
 
     def limit(self, **limits: int) -> None:
-        """Change its limits, in the words of Docker's ``update``: ``mem_limit``, ``cpu_quota``.
+        """Change its limits, named as in Docker's ``update``: ``mem_limit``, ``cpu_quota``.
 
         Raises:
-            RuntimeUnavailableError: they are refused.
+            RuntimeUnavailableError: Docker refuses them.
         """
         ...
 
@@ -119,32 +177,30 @@ class Contained(Process, Protocol):
         ...
 
     def on_small_disk(self, folder: Path, room_bytes: int) -> Process:
-        """Start a second one like it, with a folder of its own on a disk that has so much room left; end this one first."""
+        """Start a second one like it, with `folder` on a disk that has `room_bytes` left; this one must have ended."""
         ...
 
     def killed_by_memory(self) -> bool:
-        """Whether the kernel killed it, in its last life, because it wanted more memory than it may have."""
+        """Whether the kernel killed it, in its last life, because it wanted more memory than its limit."""
         ...
 
     def usage(self) -> Mapping[str, Any]:
-        """The counters of its control group, as Docker's ``stats`` call them."""
+        """The counters of its control group, named as in Docker's ``stats``."""
         ...
 
 
 class Runtime(Protocol):
-    """Starts processes, and sees to it that none outlives the harness."""
+    """Starts processes, and makes sure that none outlives the session."""
 
     def check_free(self, addresses: Iterable[tuple[str, int]]) -> None:
-        """Nothing may listen where the system will.
+        """Make sure that nothing listens on these addresses yet.
 
         Raises:
             RuntimeUnavailableError: something does.
         """
         ...
 
-    def start(self, spec: ProcessSpec) -> Process:
-        """Start one."""
-        ...
+    def start(self, spec: ProcessSpec) -> Process: ...
 
     def close(self) -> None:
         """End everything that was started here."""

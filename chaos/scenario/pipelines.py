@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, field_validator,
 from chaos.grammar.base import Declared
 from chaos.grammar.units import SomeSeconds
 from chaos.runtime.capabilities import Capability
-from pipelines.command.placeholders import check, placeholders
+from pipelines.command.pipeline import check, placeholders
 
 _IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP})
 _ON_SPARK = frozenset({Capability.PIPELINE, Capability.SPARK, Capability.CHECKPOINT})

@@ -1,18 +1,19 @@
 """Bring your own: any command that copies topic to topic is a pipeline, unchanged.
 
-The words of the command, the group and the transactional ids may hold placeholders:
+The words of the command, the group and the transactional ids may contain placeholders:
 
-    {bootstrap}    bootstrap servers of this client's own listener     {folder}       for the files of this run
-    {source}       the topic to read                                   {suffix}       of this run, what its topics end with
+    {bootstrap}    bootstrap servers, of the pipeline's own listener   {folder}       for the files of this run
+    {source}       the topic to read                                   {suffix}       what the topics of this run end with
     {sink}         the topic to write                                  {java}         the Java that runs the system
     {partition}    of the source: one copy of the command for each     {kafka_tools}  class path of Kafka's own programs
-    {prefix}       of every name on a cluster that others use; empty on one of our own
+    {prefix}       what every name begins with on a cluster that others use; empty on a local one
 
-A brace that belongs to no such word is left as it is; ``{{sink}}`` is written ``{sink}``. The command runs under
-`pipelines.command.supervisor`, which says ``started`` for it and outlives its end.
+All other braces are left as they are, and ``{{sink}}`` becomes ``{sink}``. The command runs under
+`pipelines.command.supervisor`, which reports ``started`` for it and goes on when it has ended.
 """
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,11 +24,11 @@ from pyspark.sql.functions import expr
 
 from pipelines import kafka
 from pipelines.base import Command, Endpoints, Topics
-from pipelines.command.placeholders import check, placeholders, substituted
-from pipelines.options import variables
 from pipelines.spark_square.pipeline import SparkSquare
 
 MODELS = ("identity", "square")
+PLACEHOLDERS = ("bootstrap", "source", "sink", "folder", "prefix", "suffix", "java", "kafka_tools", "partition")
+_WORD = re.compile(r"\{\{(?P<literal>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class CommandPipeline:
         ids: its transactional ids by source partition, or one with ``{partition}`` in it, or none.
         java: what ``{java}`` stands for.
         kafka_tools: what ``{kafka_tools}`` stands for.
-        restarts: how often a copy that ended with an error is started again, as a supervisor would.
-        repeat: start a copy that ended with 0 again as well: some end at the end that the source had when they began.
+        restarts: how often a copy that ended with an error is started again.
+        repeat: start a copy that ended with 0 again as well: some commands stop at the end that the source had at their start.
     """
 
     run: tuple[str, ...]
@@ -55,22 +56,21 @@ class CommandPipeline:
     repeat: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be meant.
+        """Check the values.
 
         Raises:
             ValueError: an unknown or misplaced placeholder, an unknown model, or no command.
         """
         if not self.run:
-            raise ValueError("run must name a command")
+            raise ValueError("run must be a command, not empty")
         if self.model not in MODELS:
-            raise ValueError(f"model {self.model!r} is none of {', '.join(MODELS)}")
+            raise ValueError(f"model must be one of {', '.join(MODELS)}, not {self.model!r}")
         if "partition" in placeholders(self.group):
-            raise ValueError("group must not hold {partition}: its positions in all partitions are asked for at once")
+            raise ValueError("group must not contain {partition}: one group holds the positions in all partitions")
         for text in (*self.run, self.group, *self.ids):
             check(text)
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        """The supervisor, with a command for each copy."""
         known = self._known(topics) | {"bootstrap": endpoints.kafka, "folder": str(folder)}
         copies = [
             [substituted(word, known | {"partition": str(number)}) for word in self.run]
@@ -78,18 +78,16 @@ class CommandPipeline:
         ]
         limits = ("--restarts", str(self.restarts), *(("--repeat",) if self.repeat else ()))
         argv = (sys.executable, "-m", "pipelines.command.supervisor", "--copies", json.dumps(copies), *limits)
-        return Command(argv, variables(endpoints))
+        return Command(argv, kafka.option_variables(endpoints))
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
-        """Seed the group."""
         kafka.seed(endpoints, self.consumer_group(topics), topics)
 
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:  # noqa: ARG002
-        """Of the group."""
         return kafka.positions(endpoints, self.consumer_group(topics), topics)
 
     def expected(self, source: DataFrame) -> DataFrame:
-        """Each id once, in its own partition, as the model says."""
+        """Each id once, in the partition of its first record, with the value of the model."""
         if self.model == "square":
             return SparkSquare().expected(source)
         rows = source.selectExpr("CAST(key AS BIGINT) AS id", "struct(partition, offset) AS place", "value")
@@ -97,11 +95,9 @@ class CommandPipeline:
         return firsts.selectExpr("id", "place.partition", "value", "true AS required", "place.offset AS position")
 
     def consumer_group(self, topics: Topics) -> str:
-        """Its consumer group."""
         return substituted(self.group, self._known(topics))
 
     def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
-        """By source partition."""
         known, given = self._known(topics), self.ids
         if len(given) == 1:
             given *= topics.partitions
@@ -120,3 +116,39 @@ class CommandPipeline:
             "java": self.java,
             "kafka_tools": self.kafka_tools,
         }
+
+
+def placeholders(text: str) -> tuple[str, ...]:
+    """The names of the placeholders in a text, in order."""
+    return tuple(match["name"] for match in _WORD.finditer(text) if match["name"])
+
+
+def check(text: str) -> None:
+    """Check every placeholder in a text.
+
+    Raises:
+        ValueError: one is unknown; the message names it and the known ones.
+    """
+    unknown = [name for name in placeholders(text) if name not in PLACEHOLDERS]
+    if unknown:
+        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+        raise ValueError(
+            f"{{{unknown[0]}}} in {text!r} is not a placeholder; there are {known}, and {{{{word}}}} for a literal {{word}}"
+        )
+
+
+def substituted(text: str, values: Mapping[str, str]) -> str:
+    """The text with its placeholders replaced.
+
+    Raises:
+        ValueError: one of them has no value here.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        if match["literal"]:
+            return f"{{{match['literal']}}}"
+        if match["name"] not in values:
+            raise ValueError(f"{{{match['name']}}} in {text!r} has no value here")
+        return values[match["name"]]
+
+    return _WORD.sub(value, text)

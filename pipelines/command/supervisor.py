@@ -1,14 +1,14 @@
-"""Runs a command that knows nothing of us, in one or several copies, and speaks for it in JSON lines.
+"""Runs any command in one or several copies, and reports in JSON lines what becomes of them.
 
     {"event": "started", "copies": 3, "pids": [71, 72, 73]}      all copies run
-    {"event": "ended", "copy": 1, "code": 0}                     negative for a signal
+    {"event": "ended", "copy": 1, "code": 0}                     the code is negative for a signal
     {"event": "restarted", "copy": 1, "pid": 80, "restarts": 1}
     {"event": "stopped"}
 
-What the copies print goes where our own output goes. It runs until SIGTERM, which it hands on, and ends with 0, also when all
-copies have ended with 0 before; with 1 when one died more often than it may be restarted.
+The copies share standard output and error with this process. It runs until SIGTERM, which it hands on, and ends with 0, even if
+all copies have ended with 0 before. It ends with 1 if a copy died more often than it may be restarted.
 
-A copy is killed by the kernel when we are (``PR_SET_PDEATHSIG``): one that went on alone would be a second pipeline.
+The kernel kills the copies when this process dies (``PR_SET_PDEATHSIG``): one that went on alone would be a second pipeline.
 """
 
 import argparse
@@ -23,8 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pipelines.messages import say
-from pipelines.pace import monotonic_s
+from pipelines.messages import monotonic_s, say
 
 _PR_SET_PDEATHSIG = 1
 _AGAIN_S = 1.0
@@ -37,7 +36,7 @@ class Copy:
     """One copy of the command.
 
     Attributes:
-        due_s: when it is to be started again; None while it runs, or for good.
+        due_s: when it is to be started again; None while it runs, or if it is not to be started again.
     """
 
     number: int
@@ -51,11 +50,11 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What becomes of a copy that has ended.
+    """What happens to a copy that has ended.
 
     Attributes:
         restarts: how often one that ended with an error is started again.
-        repeat: one that ended with 0 is started again, however often.
+        repeat: whether one that ended with 0 is started again, without a limit.
     """
 
     restarts: int
@@ -71,10 +70,10 @@ def main() -> None:
 
 
 def supervise(commands: Sequence[Sequence[str]], rules: Rules, signals: list[int], wait: Callable[[float], None]) -> int:
-    """Run the copies; returns the exit code.
+    """Run the copies, and return the exit code.
 
     Args:
-        signals: SIGTERM is in it when it came.
+        signals: the signals that came; SIGTERM ends the copies.
         wait: returns at the next signal, or after so many seconds.
     """
     copies = [_started(number, argv) for number, argv in enumerate(commands)]
@@ -89,7 +88,7 @@ def supervise(commands: Sequence[Sequence[str]], rules: Rules, signals: list[int
 
 
 def _tended(copy: Copy, rules: Rules) -> bool:
-    """See to one copy; False when it died once too often."""
+    """Report and restart one copy if it has ended; returns False if it died more often than it may be restarted."""
     code = copy.process.poll()
     if code is not None and not copy.heard:
         copy.heard = True
@@ -108,11 +107,11 @@ def _tended(copy: Copy, rules: Rules) -> bool:
 
 
 def _started(number: int, argv: Sequence[str]) -> Copy:
-    process = subprocess.Popen(argv, preexec_fn=_die_with_us)  # noqa: PLW1509 - we have one thread
+    process = subprocess.Popen(argv, preexec_fn=_die_with_parent)  # noqa: PLW1509 - this process has one thread
     return Copy(number, argv, process, monotonic_s())
 
 
-def _die_with_us() -> None:
+def _die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -132,7 +131,7 @@ def _end(copies: Sequence[Copy]) -> None:
 
 @contextmanager
 def _woken(signals: list[int]) -> Iterator[Callable[[float], None]]:
-    """A wait that SIGTERM and the end of a copy cut short, with no moment in which one of them is missed."""
+    """A wait that SIGTERM and the end of a copy cut short; neither can be missed between two waits."""
     ours, theirs = socket.socketpair()
     with ours, theirs, selectors.DefaultSelector() as selector:
         ours.settimeout(0)

@@ -1,1 +1,1 @@
-"""The process that fills the source and keeps a ledger of what was acknowledged."""
+"""The process that fills the source topic, and keeps a ledger of what was acknowledged."""

@@ -1,6 +1,6 @@
-"""FillSourceTopic: the integers 0, 1, 2, … as decimal strings, key and value alike, at a steady rate, with a ledger.
+"""The loader: it writes the integers 0, 1, 2, … as decimal strings, as key and value, at a steady rate, and keeps a ledger.
 
-Id ``i`` goes to partition ``i mod P``. What the ledger says is described in `pipelines.loader.process`.
+Id ``i`` goes to partition ``i mod P``. The ledger is described in `pipelines.loader.process`.
 """
 
 import argparse
@@ -13,9 +13,9 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.base import Command, Endpoints, Topics
+from pipelines.kafka import librdkafka_options, option_variables
 from pipelines.loader.process import Loader, settings
 from pipelines.messages import say
-from pipelines.options import librdkafka, variables
 
 LEDGER = "ledger.csv"
 
@@ -27,10 +27,10 @@ class FillSource:
     Attributes:
         records: how many ids.
         rate_per_s: records per second.
-        idempotence: False lets a retry write twice (``enable.idempotence=false``).
-        acks: ``all``, or ``1``: only the leader has it when it is acknowledged.
-        batch_records: how many go into one request; None for as many as come within 10 ms.
-        in_flight: requests that may wait for their answers on one connection.
+        idempotence: if False, a retry may write a record twice (``enable.idempotence=false``).
+        acks: ``all``, or ``1`` if a record is acknowledged when only the leader has it.
+        batch_records: how many records go into one request; None for as many as come within 10 ms.
+        in_flight: how many requests may wait for their answers on one connection.
     """
 
     records: int
@@ -41,7 +41,7 @@ class FillSource:
     in_flight: int = 5
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        """The process; the ledger is ``<folder>/ledger.csv``. It ends by itself."""
+        """The process, which ends by itself; its ledger is ``<folder>/ledger.csv``."""
         options = {
             "--bootstrap": endpoints.kafka,
             "--topic": topics.source,
@@ -56,10 +56,10 @@ class FillSource:
             options["--batch-records"] = str(self.batch_records)
         words = (word for pair in options.items() for word in pair)
         flags = () if self.idempotence else ("--no-idempotence",)
-        return Command((sys.executable, "-m", "pipelines.loader.pipeline", *words, *flags), variables(endpoints))
+        return Command((sys.executable, "-m", "pipelines.loader.pipeline", *words, *flags), option_variables(endpoints))
 
     def expected(self, spark: SparkSession, folder: Path, partitions: int) -> DataFrame:
-        """What the ledger demands of the source.
+        """What the source must contain according to the ledger.
 
         Returns:
             id long, partition int, value string, required boolean (False when the outcome is unknown), position long (null).
@@ -75,11 +75,11 @@ class FillSource:
 
 
 def main() -> None:
-    """Fill a topic. Ends with 0 when every id was handed in, or it was told to stop, whatever became of them."""
+    """Fill a topic; ends with 0 after the last id or after SIGTERM, whatever the outcomes in the ledger are."""
     arguments = _parsed()
     with arguments.ledger.open("w", encoding="utf-8") as ledger:
         producer = Producer(
-            librdkafka()
+            librdkafka_options()
             | settings(
                 arguments.bootstrap,
                 idempotence=not arguments.no_idempotence,

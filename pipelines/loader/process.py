@@ -1,20 +1,20 @@
-"""The loader's process: sends ids at a steady rate, and keeps the ledger of what became of each.
+"""The loader's process: it sends ids at a steady rate, and keeps a ledger of the outcome of each.
 
 The ledger (CSV ``id,outcome,partition,offset``) has one line for every id that was handed to the producer:
 
-    ok       acknowledged, at this offset (empty when the broker only said that it had the record already)
-    fail     refused, and would have been at any attempt: it is not in the log
-    unknown  no answer was had, or none in time: it may be in the log, once
+    ok       acknowledged, at this offset (empty if the broker only answered that it had the record already)
+    fail     refused, as it would have been at any attempt: it is not in the log
+    unknown  there was no answer, or none in time: it may be in the log, once
 
-A retry hides what an earlier attempt did, so an error is `fail` only if every attempt must have met it (Jepsen's rule: what
-is in doubt is indeterminate).
+The last error of a record says nothing about its earlier attempts, so an error is `fail` only if every attempt must have got
+the same answer (Jepsen's rule: an outcome in doubt is indeterminate).
 """
 
 from typing import TextIO
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from pipelines.pace import due, monotonic_s
+from pipelines.messages import due, monotonic_s
 
 HEADER = "id,outcome,partition,offset\n"
 DELIVERY_TIMEOUT_MS = 60_000
@@ -35,15 +35,7 @@ _REFUSED = frozenset(
 def settings(
     bootstrap: str, *, idempotence: bool, acks: str = "all", batch_records: int | None = None, in_flight: int = 5
 ) -> dict[str, str | int | bool]:
-    """Of the producer: it retries until the delivery timeout, which outlasts the faults.
-
-    Args:
-        bootstrap: servers.
-        idempotence: whether a retry is told from a new record.
-        acks: ``all`` or ``1``.
-        batch_records: how many go into one request; None for as many as come within 10 ms.
-        in_flight: requests that may wait for their answers on one connection.
-    """
+    """The producer's settings; arguments as in `FillSource`. It retries for longer than any fault lasts."""
     batching = {"linger.ms": 10} if batch_records is None else {"linger.ms": 0, "batch.num.messages": batch_records}
     return {
         "bootstrap.servers": bootstrap,
@@ -58,14 +50,14 @@ def settings(
 
 
 def outcome(error: KafkaError | None) -> str:
-    """What a delivery report means."""
+    """The outcome that a delivery report stands for."""
     if error is None:
         return "ok"
     return "fail" if error.code() in _REFUSED else "unknown"
 
 
 class Loader:
-    """Sends, and keeps the ledger."""
+    """Sends the ids, and keeps the ledger."""
 
     def __init__(self, producer: Producer, topic: str, partitions: int, ledger: TextIO) -> None:
         """Begin the ledger with its header."""
@@ -91,7 +83,7 @@ class Loader:
         """Send ids at the rate until all are sent or `stop` is called, then wait for the reports.
 
         Raises:
-            KafkaException: the producer is beyond repair; the ledger is complete all the same.
+            KafkaException: the producer had a fatal error; the ledger is complete nevertheless.
         """
         try:
             self._send_all(records, rate_per_s)

@@ -1,11 +1,11 @@
-"""The driver of the square pipeline, a process of its own, which says what it does in JSON lines.
+"""The driver of the square pipeline, a process of its own, which reports what it does in JSON lines.
 
     {"event": "started", "app_id": …, "ui": "http://…"}
     {"event": "batch", "batch": 7, "rows": 3000, "ms": 412, "tasks": [{"part": 0, "attempt": 1, "skipped": 9, "sent": 0}, …]}
     {"event": "restarted", "error": …}                    the query died and was started again from its checkpoint
     {"event": "stopped"}
 
-It runs until SIGTERM, then ends with 0; with 1 when its query died too often.
+It runs until SIGTERM, and then ends with 0. It ends with 1 if its query died too often.
 """
 
 import argparse
@@ -24,9 +24,8 @@ from pyspark.sql.streaming.listener import (
 )
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pipelines import options
-from pipelines.messages import say
-from pipelines.pace import monotonic_s
+from pipelines import kafka
+from pipelines.messages import monotonic_s, say
 from pipelines.spark_square.sink import STATS, Sink
 
 _OPTIONS = "delivery batch-records master kafka source sink application checkpoint host jars home java-options"
@@ -80,17 +79,17 @@ def main() -> None:
     spark.sparkContext.setLogLevel("WARN")
     _run(spark, arguments, lambda: bool(signals))
     say("stopped")
-    os._exit(0)  # the JVM would take seconds to say goodbye; the cluster notices by itself
+    os._exit(0)  # the JVM would take seconds to end; the cluster notices by itself
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Callable[[], bool]) -> None:
-    """A query that dies is started again, a few times, from its checkpoint, as a supervisor would.
+    """Run the query, and start it again from its checkpoint if it dies, a few times, as a supervisor would.
 
     It waits in short turns: a signal handler that raised would leave this thread's one connection to the JVM waiting for
     ever (py4j `ClientServer`), and `stop` would wait behind it.
 
     Raises:
-        StreamingQueryException: it died once too often.
+        StreamingQueryException: it died more often than it is started again.
     """
     start = _start_exactly_once
     if arguments.delivery == "at_least_once":
@@ -112,26 +111,26 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Calla
 
 
 def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
-    sink = Sink(arguments.kafka, arguments.application, arguments.sink, options.librdkafka())
+    sink = Sink(arguments.kafka, arguments.application, arguments.sink, kafka.librdkafka_options())
     writer = _source(spark, arguments).writeStream.foreachBatch(lambda batch, number: _write(sink, batch, number))
     return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
 
 
 def _start_at_least_once(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
     squared = _source(spark, arguments).selectExpr("partition", "key", f"{_SQUARE} AS value")
-    writer = squared.writeStream.format("kafka").options(**_STOCK_SINK, **options.for_spark(options.java()))
+    writer = squared.writeStream.format("kafka").options(**_STOCK_SINK, **kafka.for_spark(kafka.java_options()))
     writer = writer.option("kafka.bootstrap.servers", arguments.kafka).option("topic", arguments.sink)
     return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
 
 
 def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
-    source = spark.readStream.format("kafka").options(**_SOURCE, **options.for_spark(options.java()))
+    source = spark.readStream.format("kafka").options(**_SOURCE, **kafka.for_spark(kafka.java_options()))
     source = source.option("kafka.bootstrap.servers", arguments.kafka).option("groupIdPrefix", arguments.application)
     return source.option("subscribe", arguments.source).option("maxOffsetsPerTrigger", arguments.batch_records).load()
 
 
 def _write(sink: Sink, batch: DataFrame, number: int) -> None:
-    """One job, no shuffle, nothing evaluated twice: one task for each source partition."""
+    """One job without a shuffle, in which nothing is evaluated twice: one task for each source partition."""
     began_s = monotonic_s()
     rows = batch.selectExpr("topic", "partition", "offset", "key", f"CAST({_SQUARE} AS BINARY) AS value")
     tasks = [row.asDict() for row in rows.mapInArrow(sink.writer(), STATS).collect()]
@@ -140,7 +139,7 @@ def _write(sink: Sink, batch: DataFrame, number: int) -> None:
 
 
 class _FinishedBatches(StreamingQueryListener):
-    """Says what the stock sink has finished; its tasks report nothing."""
+    """Reports the batches that Spark's stock sink has finished; its tasks report nothing."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         progress = event.progress
@@ -148,13 +147,13 @@ class _FinishedBatches(StreamingQueryListener):
             say("batch", batch=progress.batchId, rows=progress.numInputRows, ms=progress.batchDuration, tasks=[])
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-        """Nothing to say."""
+        """Nothing to report."""
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """Nothing to say."""
+        """Nothing to report."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """`_run` says so."""
+        """Reported by `_run`."""
 
 
 def _session(arguments: argparse.Namespace) -> SparkSession:
@@ -170,7 +169,7 @@ def _session(arguments: argparse.Namespace) -> SparkSession:
         "spark.executor.extraJavaOptions": arguments.java_options,
         "spark.executorEnv.PYTHONPATH": arguments.home,
     }
-    for key, value in (settings | options.spark()).items():
+    for key, value in (settings | kafka.spark_options()).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 

@@ -7,9 +7,9 @@
     4  produce the others, add the new position to the transaction, commit
     5  on any error raise: Spark retries the task with a new producer, and step 2 learns the truth
 
-Progress lives in Kafka beside the data, so a task may be retried after a commit that Spark never heard of, by a zombie's
-heir, or by another driver: what is committed is skipped. Requires one task per source partition (no ``minPartitions``, no
-repartition before the sink) and sink partition = source partition.
+Progress is in Kafka beside the data, so a task may be retried after a commit that Spark never heard of, by the successor of a
+zombie, or by another driver: rows that are committed are skipped. Requires one task per source partition (no ``minPartitions``,
+no repartition before the sink) and sink partition = source partition.
 
 Sources: KIP-98, KIP-447; librdkafka INTRODUCTION.md "Transactional producer". A producer is never used for a second
 transaction: librdkafka has no KIP-890 (transactions v2), a late EndTxn of the first could end the second.
@@ -23,7 +23,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from pyspark import TaskContext
 
-from pipelines.patience import send_offsets
+from pipelines.kafka import send_offsets
 
 STATS = "part int, attempt int, skipped bigint, sent bigint"
 _REQUEST_MS = 6000
@@ -35,19 +35,19 @@ Row = tuple[str, int, int, bytes, bytes]
 
 
 def transactional_id(application: str, topic: str, partition: int) -> str:
-    """One for each source partition, for ever."""
+    """One for each source partition, the same for all attempts and drivers."""
     return f"{application}-{topic}-{partition}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where a batch goes.
+    """Where batches go.
 
     Attributes:
         kafka: bootstrap servers.
         application: consumer group that holds the positions, and prefix of the transactional ids.
         topic: the sink.
-        options: of its clients, wherever they run.
+        options: further options of its clients, wherever they run.
     """
 
     kafka: str
@@ -64,7 +64,7 @@ def _write(sink: Sink, batches: Batches) -> Batches:
     rows = _rows(batches)
     first = next(rows, None)
     if first is None:
-        return  # an empty task must not fence anybody
+        return  # an empty task must not fence another producer
     source, partition, *_ = first
     producer = _new_producer(sink, source, partition)
     consumer = _new_consumer(sink)
@@ -84,7 +84,7 @@ def _produce(producer: Producer, topic: str, partition: int, rows: Iterator[Row]
     """Skipped, sent, and the position after the last row.
 
     Raises:
-        RuntimeError: rows of two source partitions met in one task.
+        RuntimeError: one task has rows of two source partitions.
     """
     skipped = sent = 0
     end = start
@@ -129,12 +129,12 @@ def _new_producer(sink: Sink, source: str, partition: int) -> Producer:
             "log_level": 3,
         }
     )
-    producer.list_topics(timeout=_WITHIN_S)  # else the coordinator is asked for by a 500 ms timer (rdkafka_txnmgr.c)
+    producer.list_topics(timeout=_WITHIN_S)  # otherwise the coordinator is looked up by a 500 ms timer (rdkafka_txnmgr.c)
     return producer
 
 
 def _new_consumer(sink: Sink) -> Consumer:
-    """It only asks for offsets; read_committed has the broker wait for a commit underway (require_stable, KIP-447)."""
+    """It only asks for offsets; read_committed makes the broker wait for a commit under way (require_stable, KIP-447)."""
     return Consumer(
         {
             **sink.options,
@@ -152,7 +152,7 @@ def _committed(consumer: Consumer, source: str, partition: int) -> int:
     """Where the last committed transaction ended.
 
     Raises:
-        RuntimeError: nothing was ever committed, not even at deployment: to begin anywhere would be a guess.
+        RuntimeError: nothing was ever committed, not even at deployment, so any start would be a guess.
     """
     found = consumer.committed([TopicPartition(source, partition)], timeout=_WITHIN_S)[0]
     if found.error is not None:

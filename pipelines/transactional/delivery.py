@@ -1,6 +1,7 @@
-"""How a batch gets from a worker into the sink: three orders of the same two steps, rows and positions.
+"""How a worker delivers a batch to the sink: the same two steps, rows and positions, in three orders.
 
-Both in one transaction is `pipelines.transactional.transactions`; here is what all share, and the two that have none.
+Both steps in one transaction are in `pipelines.transactional.transactions`. Here are the two orders without transactions, and
+what all three share.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from pipelines.throttled_events import Voice
+from pipelines.messages import ThrottledEvents
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 
 Rows = Sequence[tuple[int, bytes | None, bytes]]
@@ -17,7 +18,7 @@ Reported = Callable[[KafkaError | None, Message], None]
 
 
 class FencedError(Exception):
-    """Another producer has this transactional.id now: whatever this worker holds is no longer its own."""
+    """Another producer has this transactional.id now: this worker must not write any more."""
 
 
 class BrokenError(Exception):
@@ -26,10 +27,10 @@ class BrokenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a worker works.
+    """Where a worker reads and writes.
 
     Attributes:
-        options: of its clients.
+        options: further options of its clients.
     """
 
     kafka: str
@@ -40,7 +41,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one transaction holds.
+    """What is delivered together.
 
     Attributes:
         rows: partition, key, value; already transformed.
@@ -51,32 +52,31 @@ class Batch:
     ends: dict[int, int]
 
     def positions(self, source: str) -> list[TopicPartition]:
-        """As Kafka's clients want them."""
         return [TopicPartition(source, partition, end) for partition, end in sorted(self.ends.items())]
 
 
 class Delivery(Protocol):
-    """Delivers batches."""
+    """Delivers one batch after the other."""
 
     def prepare(self) -> None:
-        """What is done once, before the first batch."""
+        """Done once, before the first batch."""
         ...
 
     def deliver(self, batch: Batch, consumer: Consumer) -> str:
-        """Deliver it.
+        """Deliver a batch.
 
         Returns:
-            Why it was not delivered, and must be read again from the committed positions; empty when it was.
+            Why it was not delivered and must be read again from the committed positions; empty if it was delivered.
 
         Raises:
-            FencedError: somebody else does this work now.
-            BrokenError: nobody can do it.
+            FencedError: another worker does this work now.
+            BrokenError: this worker cannot go on.
         """
         ...
 
 
 class RowsFirst:
-    """``at_least_once``: an idempotent producer, positions when all rows are acknowledged."""
+    """``at_least_once``: an idempotent producer; positions are committed when all rows are acknowledged."""
 
     def __init__(self, options: ConsumeTransformProduce, place: Place) -> None:
         """Make the producer."""
@@ -88,10 +88,9 @@ class RowsFirst:
         )
 
     def prepare(self) -> None:
-        """Nothing."""
+        """Nothing is to be done."""
 
     def deliver(self, batch: Batch, consumer: Consumer) -> str:
-        """Rows, then positions."""
         refused = written(self._producer, self._place.sink, batch.rows, self._within_s)
         if refused:
             return f"{len(refused)} rows were not written: {refused[0]}"
@@ -99,13 +98,13 @@ class RowsFirst:
 
 
 class PositionsFirst:
-    """``at_most_once``: no row is sent twice, and none is asked after."""
+    """``at_most_once``: no row is sent twice, and a row that was not written is not sent again."""
 
-    def __init__(self, worker: int, options: ConsumeTransformProduce, place: Place, voice: Voice) -> None:
+    def __init__(self, worker: int, options: ConsumeTransformProduce, place: Place, events: ThrottledEvents) -> None:
         """Make the producer."""
         self._worker = worker
         self._place = place
-        self._voice = voice
+        self._events = events
         timeout_ms = 2 * options.socket_timeout_ms
         self._within_s = 1.2 * timeout_ms / 1000
         self._producer = Producer(
@@ -114,21 +113,21 @@ class PositionsFirst:
         )
 
     def prepare(self) -> None:
-        """Nothing."""
+        """Nothing is to be done."""
 
     def deliver(self, batch: Batch, consumer: Consumer) -> str:
-        """Positions, then rows; what is not written is said, and lost."""
+        """Rows that are not written are reported as ``dropped``, and lost."""
         failed = committed(consumer, batch.positions(self._place.source))
         if failed:
             return failed
         refused = written(self._producer, self._place.sink, batch.rows, self._within_s)
         if refused:
-            self._voice.count("dropped", self._worker, len(refused), why=str(refused[0]))
+            self._events.count("dropped", self._worker, len(refused), why=str(refused[0]))
         return ""
 
 
 def common(options: ConsumeTransformProduce, place: Place) -> dict[str, str | int | float | bool]:
-    """Of every producer."""
+    """The settings of every producer."""
     return {
         **place.options,
         "bootstrap.servers": place.kafka,
@@ -142,7 +141,7 @@ def common(options: ConsumeTransformProduce, place: Place) -> dict[str, str | in
 
 
 def enqueue(producer: Producer, topic: str, rows: Rows, on_delivery: Reported | None = None) -> None:
-    """Hand rows to a producer, as fast as it takes them."""
+    """Hand rows to a producer as fast as it takes them."""
     for partition, key, value in rows:
         while True:
             try:
@@ -154,7 +153,7 @@ def enqueue(producer: Producer, topic: str, rows: Rows, on_delivery: Reported | 
 
 
 def written(producer: Producer, topic: str, rows: Rows, within_s: float) -> list[KafkaError]:
-    """Write rows and wait for the answers; returns an error for each row that was not acknowledged."""
+    """Write rows and wait for the answers; returns one error for each row that was not acknowledged."""
     refused: list[KafkaError] = []
 
     def reported(error: KafkaError | None, _message: Message) -> None:
@@ -163,11 +162,11 @@ def written(producer: Producer, topic: str, rows: Rows, within_s: float) -> list
 
     enqueue(producer, topic, rows, reported)
     left = producer.flush(within_s)
-    return refused + [KafkaError(KafkaError._TIMED_OUT)] * left  # noqa: SLF001 - no other name
+    return refused + [KafkaError(KafkaError._TIMED_OUT)] * left  # noqa: SLF001 - it has no public name
 
 
 def committed(consumer: Consumer, positions: list[TopicPartition]) -> str:
-    """Commit positions; returns why it failed, or nothing."""
+    """Commit positions; returns why that failed, or an empty text."""
     try:
         answered = consumer.commit(offsets=positions, asynchronous=False)
     except KafkaException as raised:

@@ -1,20 +1,20 @@
-"""The process of `ConsumeTransformProduce`, which says what it does in JSON lines.
+"""The process of `ConsumeTransformProduce`, which reports what it does in JSON lines.
 
     {"event": "assigned", "worker": 0, "partitions": [0, 1]}
     {"event": "started", "workers": 2}                     every worker has its producer and its place in the group
     {"event": "committed", "worker": 0, "times": 3, "records": 1500, "positions": {"0": 900}, "transaction": 7, "ms": 12}
-    {"event": "aborted", …, "why": "chance"}               rolled back, and read again from the committed positions
+    {"event": "aborted", …, "why": "chance"}               rolled back; its records are read again
     {"event": "renewed", "worker": 0, "times": 1, "records": 0, "why": "an answer took 3012 ms"}
     {"event": "dropped", …}                                at_most_once: rows that were not written
     {"event": "fenced" | "broken", "worker": 1, "why": …}  this worker has ended
     {"event": "stopped"}
 
-``times`` says how many transactions a line stands for; ``records`` is their sum, everything else is the last one's. It runs
-until SIGTERM, then ends with 0; with 1 when no worker is left.
+``times`` says how many transactions a line stands for; ``records`` is their sum, everything else belongs to the last one.
+The process runs until SIGTERM, and then ends with 0. It ends with 1 if no worker is left.
 
 Workers are threads. A zombie is made by what happens to the process (SIGKILL, SIGSTOP), so there must be exactly one: worker
-processes would outlive a parent that is killed and go on writing. Fencing asks for no process of its own, for it is of a
-producer's epoch and a fatal error is one client instance's; and librdkafka holds no lock of Python's while it waits.
+processes would outlive a parent that is killed, and go on writing. Fencing does not need processes: it concerns the epoch of
+one producer, and a fatal error one client instance; and librdkafka does not hold Python's global lock while it waits.
 """
 
 import argparse
@@ -24,10 +24,8 @@ import signal
 from collections.abc import Callable
 from threading import Thread
 
-from pipelines.messages import say
-from pipelines.options import librdkafka
-from pipelines.pace import monotonic_s
-from pipelines.throttled_events import Voice
+from pipelines.kafka import librdkafka_options
+from pipelines.messages import ThrottledEvents, monotonic_s, say
 from pipelines.transactional.delivery import Place
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 from pipelines.transactional.worker import Worker
@@ -42,40 +40,40 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     arguments = _parsed()
     options, place = ConsumeTransformProduce(**json.loads(arguments.options)), _place(arguments)
-    voice = Voice()
-    workers = [Worker(number, options, place, voice, lambda: bool(signals)) for number in range(options.workers)]
-    run(workers, voice, lambda: bool(signals))
+    events = ThrottledEvents()
+    workers = [Worker(number, options, place, events, lambda: bool(signals)) for number in range(options.workers)]
+    run(workers, events, lambda: bool(signals))
     if signals:
         say("stopped")
-    os._exit(0 if signals else 1)  # clients of a broker that is gone would wait for it
+    os._exit(0 if signals else 1)  # the clients of a broker that is gone would wait for it
 
 
-def run(workers: list[Worker], voice: Voice, stopped: Callable[[], bool]) -> None:
-    """Run them; returns when all have ended, or a while after they were told to."""
+def run(workers: list[Worker], events: ThrottledEvents, stopped: Callable[[], bool]) -> None:
+    """Run the workers; returns when all have ended, or a while after they were told to stop."""
     threads = [Thread(target=worker.run, daemon=True) for worker in workers]
     for thread in threads:
         thread.start()
-    _wait(threads, voice, lambda: stopped() or all(worker.ready for worker in workers))
+    _wait(threads, events, lambda: stopped() or all(worker.ready for worker in workers))
     if not stopped() and all(worker.ready for worker in workers):
-        voice.tell("started", workers=len(workers))
-    _wait(threads, voice, stopped)
+        events.say("started", workers=len(workers))
+    _wait(threads, events, stopped)
     give_up_s = monotonic_s() + _STOP_WITHIN_S
-    _wait(threads, voice, lambda: monotonic_s() > give_up_s)
-    voice.catch_up(at_once=True)
+    _wait(threads, events, lambda: monotonic_s() > give_up_s)
+    events.catch_up(at_once=True)
 
 
-def _wait(threads: list[Thread], voice: Voice, over: Callable[[], bool]) -> None:
-    """In short turns, so that a signal is heard; until it is over, or all threads have ended."""
+def _wait(threads: list[Thread], events: ThrottledEvents, over: Callable[[], bool]) -> None:
+    """Wait until `over` or until all threads have ended, in short turns, so that a signal is handled in between."""
     while not over():
         alive = next((thread for thread in threads if thread.is_alive()), None)
         if alive is None:
             return
         alive.join(_TURN_S)
-        voice.catch_up()
+        events.catch_up()
 
 
 def _place(arguments: argparse.Namespace) -> Place:
-    return Place(arguments.kafka, arguments.source, arguments.sink, librdkafka())
+    return Place(arguments.kafka, arguments.source, arguments.sink, librdkafka_options())
 
 
 def _parsed() -> argparse.Namespace:

@@ -1,13 +1,13 @@
-"""``exactly_once``: rows and positions are one transaction, and no late request can end another.
+"""``exactly_once``: rows and positions are one transaction, and no late request can end another transaction.
 
-A request that was not answered at once may still be delivered: the client gives up on a connection, sends again on another
-one, goes on, and what was held on the way arrives. An EndTxn that arrives so late ends the *next* transaction of the same
-epoch, rows without positions (Kafka before transactions v2, KIP-890; librdkafka 2.16 has no v2). So after each transaction
-it is asked whether any request about it may have been sent twice, and if so there is a new producer: ``init_transactions``
-bumps the epoch, and the late request is fenced.
+A request that was not answered at once may still be delivered: the client gives up on a connection, sends the request again on
+another one and goes on, and then the request that was held on the way arrives. An EndTxn that arrives so late ends the *next*
+transaction of the same epoch, which has rows but no positions yet (Kafka before transactions v2, KIP-890; librdkafka 2.16 has
+no v2). So after each transaction it is checked whether any of its requests may have been sent twice. If so, a new producer is
+made: ``init_transactions`` bumps the epoch, and the late request is fenced.
 
-How it can be known: librdkafka retries inside ``commit_transaction`` and says nothing about it, but never before
-``retry.backoff.ms``, of which it takes up to a fifth away at random. What took less was sent once and answered.
+How this can be known: librdkafka retries inside ``commit_transaction`` without reporting it, but never before
+``retry.backoff.ms`` less a random part of up to a fifth. A call that took less was sent once and answered.
 """
 
 from collections.abc import Callable
@@ -16,9 +16,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from pipelines.pace import monotonic_s
-from pipelines.patience import HungError, send_offsets
-from pipelines.throttled_events import Voice
+from pipelines.kafka import HungError, send_offsets
+from pipelines.messages import ThrottledEvents, monotonic_s
 from pipelines.transactional.delivery import Batch, BrokenError, FencedError, Place, common, enqueue
 from pipelines.transactional.pipeline import ConsumeTransformProduce, transactional_id
 
@@ -28,16 +27,16 @@ _FENCED = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.
 
 
 class Transactions:
-    """One transactional.id, and the producers that have it one after the other."""
+    """One transactional.id, and the producers that use it one after the other."""
 
     def __init__(
-        self, worker: int, options: ConsumeTransformProduce, place: Place, voice: Voice, stopped: Callable[[], bool]
+        self, worker: int, options: ConsumeTransformProduce, place: Place, events: ThrottledEvents, stopped: Callable[[], bool]
     ) -> None:
         """Make a producer; `prepare` gives it its epoch."""
         self._worker = worker
         self._options = options
         self._place = place
-        self._voice = voice
+        self._events = events
         self._stopped = stopped
         self._chance = Random(f"{options.seed}-{worker}")  # noqa: S311 - a seed is the point
         self._within_s = 2 * options.socket_timeout_ms / 1000
@@ -46,14 +45,13 @@ class Transactions:
         self._producer = self._made()
 
     def prepare(self) -> None:
-        """Fence whoever had this transactional.id, and wait for what it left to be committed or aborted."""
+        """Fence earlier producers with this transactional.id, and wait until what they left is committed or aborted."""
         try:
             self._initialise()
         except KafkaException as raised:
             self._renew(raised.args[0])
 
     def deliver(self, batch: Batch, consumer: Consumer) -> str:
-        """One transaction."""
         self._slowest_ms = 0
         try:
             failed = self._transact(batch, consumer)
@@ -70,7 +68,7 @@ class Transactions:
     def _transact(self, batch: Batch, consumer: Consumer) -> str:
         self._producer.begin_transaction()
         enqueue(self._producer, self._place.sink, batch.rows)
-        self._producer.flush(self._within_s)  # rows that come late are known by their sequence: no reason for a new producer
+        self._producer.flush(self._within_s)  # rows that arrive late are recognised by their sequence number
         if self._chance.random() < self._options.transaction_failure_probability:
             self._ask(self._producer.abort_transaction)
             return "chance"
@@ -80,10 +78,10 @@ class Transactions:
         return ""
 
     def _send_offsets(self, positions: list[TopicPartition], member: Any, within_s: float) -> None:
-        """One producer for ever has nothing to put in the place of one that hangs.
+        """With one producer per process there is no replacement for one that hangs, so the call has no deadline.
 
         Raises:
-            HungError: it must be replaced.
+            HungError: the producer must be replaced.
         """
         if self._options.producer_per == "process":
             self._producer.send_offsets_to_transaction(positions, member, within_s)
@@ -91,20 +89,20 @@ class Transactions:
             send_offsets(self._producer, positions, member, within_s)
 
     def _ask(self, call: Callable[[float], object]) -> None:
-        """Make a call, and take note when its request may have been sent twice.
+        """Make a call, and remember its duration if its request may have been sent twice.
 
         Raises:
-            KafkaException: it failed, or nobody answered in time.
+            KafkaException: it failed, or was not answered in time.
         """
         began_s = monotonic_s()
-        while not self._made_once(call):
+        while not self._has_ended(call):
             pass
         took_ms = round(1000 * (monotonic_s() - began_s))
         if took_ms >= (1 - _JITTER) * self._options.retry_backoff_ms:
             self._slowest_ms = max(self._slowest_ms, took_ms)
 
-    def _made_once(self, call: Callable[[float], object]) -> bool:
-        """Whether it came to an end; one producer for ever must resume what timed out, as librdkafka asks for."""
+    def _has_ended(self, call: Callable[[float], object]) -> bool:
+        """Make the call; False if it must be made again, as librdkafka demands for a call that timed out."""
         try:
             call(self._within_s)
         except KafkaException as raised:
@@ -117,7 +115,7 @@ class Transactions:
         """Bring the producer back to where a transaction can begin.
 
         An error that is neither fatal nor abortable leaves the outcome open: ``init_transactions`` of a new producer settles
-        it, and the committed positions tell which way.
+        it, and the committed positions show how.
         """
         if error.fatal() or not error.txn_requires_abort():
             self._renew(error)
@@ -129,17 +127,17 @@ class Transactions:
         return str(error)
 
     def _renew(self, why: KafkaError | str) -> None:
-        """A new producer, and with it a new epoch.
+        """Make a new producer, and with it a new epoch.
 
         Raises:
-            FencedError: the old one was fenced, so this epoch is somebody else's.
+            FencedError: the old one was fenced, so another worker has taken over.
             BrokenError: too many in a row without a transaction between them.
         """
         self._slowest_ms = 0
         while not self._stopped():
             self._refuse_if_fenced(why)
             self._renewals += 1
-            self._voice.count("renewed", self._worker, 0, why=str(why))
+            self._events.count("renewed", self._worker, 0, why=str(why))
             if self._renewals > _RENEWALS:
                 raise BrokenError(f"{_RENEWALS} new producers in a row and no transaction: {why}")
             self._producer = self._made()
@@ -151,8 +149,8 @@ class Transactions:
                 return
 
     def _refuse_if_fenced(self, why: KafkaError | str) -> None:
-        """After ``produce`` only the next call tells what was fatal."""
-        if isinstance(why, KafkaError) and why.code() == KafkaError._FATAL:  # noqa: SLF001 - no other name
+        """``produce`` reports only that there was a fatal error; the next call tells which."""
+        if isinstance(why, KafkaError) and why.code() == KafkaError._FATAL:  # noqa: SLF001 - it has no public name
             try:
                 self._producer.abort_transaction(self._within_s)
             except KafkaException as raised:
@@ -161,7 +159,7 @@ class Transactions:
             raise FencedError(str(why))
 
     def _initialise(self) -> None:
-        self._producer.list_topics(timeout=self._within_s)  # else the coordinator is asked for by a 500 ms timer
+        self._producer.list_topics(timeout=self._within_s)  # otherwise the coordinator is looked up by a 500 ms timer
         self._producer.init_transactions(self._within_s)
 
     def _made(self) -> Producer:

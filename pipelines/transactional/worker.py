@@ -1,9 +1,9 @@
-"""One worker: a member of the consumer group, and what delivers its batches.
+"""One worker: a member of the consumer group that reads batches and delivers them.
 
-A transaction begins when its batch has been read and ends before anything more is read. Kafka's client reassigns partitions
-only while it reads, so none is ever taken from a worker in the middle of its transaction; one that is too slow for that is
-refused by the group (its generation is in the transaction, KIP-447). What was read when partitions changed hands is thrown
-away: its new owner begins at the committed position.
+A transaction begins when its batch has been read, and ends before anything more is read. Kafka's client reassigns partitions
+only while it reads, so no partition is taken from a worker in the middle of its transaction; the group refuses the transaction
+of a worker that is too slow for that (its generation is in it, KIP-447). Records that were read while partitions were
+reassigned are discarded: their new owner begins at the committed position.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,35 +11,34 @@ from collections.abc import Callable, Mapping, Sequence
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from pipelines.kafka import known
-from pipelines.pace import monotonic_s
-from pipelines.throttled_events import Voice
+from pipelines.messages import ThrottledEvents, monotonic_s
 from pipelines.transactional.delivery import Batch, BrokenError, Delivery, FencedError, Place, PositionsFirst, RowsFirst
 from pipelines.transactional.pipeline import ConsumeTransformProduce, application, transactional_id
 from pipelines.transactional.transactions import Transactions
 
 _ASK_S = 2.0
 _RESET = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
-_NOT_YET = frozenset({KafkaError._STATE, KafkaError._UNKNOWN_PARTITION})  # noqa: SLF001 - no other names
+_NOT_YET = frozenset({KafkaError._STATE, KafkaError._UNKNOWN_PARTITION})  # noqa: SLF001 - they have no public names
 
 
 class Worker:
     """Runs until it is told to stop, is fenced, or cannot go on."""
 
     def __init__(
-        self, number: int, options: ConsumeTransformProduce, place: Place, voice: Voice, stopped: Callable[[], bool]
+        self, number: int, options: ConsumeTransformProduce, place: Place, events: ThrottledEvents, stopped: Callable[[], bool]
     ) -> None:
-        """Make its clients; nothing is asked of a broker yet.
+        """Make its clients; no broker is asked for anything yet.
 
         Args:
             number: from 0.
-            stopped: whether it is told to stop.
+            stopped: tells whether it shall stop.
         """
         self._number = number
         self._options = options
         self._place = place
-        self._voice = voice
+        self._events = events
         self._stopped = stopped
-        self._delivery = delivery(number, options, place, voice, stopped)
+        self._delivery = delivery(number, options, place, events, stopped)
         self._consumer = Consumer(member(number, options, place))
         self._mine: frozenset[int] = frozenset()
         self._changed = False
@@ -47,16 +46,16 @@ class Worker:
         self.ready = False
 
     def run(self) -> None:
-        """Work, and say why it ended when it was not told to."""
+        """Work, and report why it ended if it was not told to stop."""
         try:
             self._delivery.prepare()
             self._consumer.subscribe([self._place.source], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
             while not self._stopped():
                 self._turn()
         except FencedError as error:
-            self._voice.tell("fenced", worker=self._number, why=str(error))
+            self._events.say("fenced", worker=self._number, why=str(error))
         except (BrokenError, KafkaException) as error:
-            self._voice.tell("broken", worker=self._number, why=str(error))
+            self._events.say("broken", worker=self._number, why=str(error))
         finally:
             self._consumer.close()
 
@@ -77,16 +76,16 @@ class Worker:
         failed = self._delivery.deliver(batch, self._consumer)
         said = {"transaction": self._transaction, "ms": round(1000 * (monotonic_s() - began_s))}
         if failed:
-            self._voice.count("aborted", self._number, len(batch.rows), why=failed, **said)
+            self._events.count("aborted", self._number, len(batch.rows), why=failed, **said)
             self._rewind(records)
         else:
-            self._voice.count("committed", self._number, len(batch.rows), positions=batch.ends, **said)
+            self._events.count("committed", self._number, len(batch.rows), positions=batch.ends, **said)
 
     def _rewind(self, records: Sequence[Message]) -> None:
         """Read these again, unless they were committed after all.
 
         Raises:
-            BrokenError: a partition has no committed position, and to begin anywhere would be a guess.
+            BrokenError: a partition has no committed position, so any start would be a guess.
         """
         again = {_partition(record) for record in records} & self._mine
         positions = self._positions(again)
@@ -94,13 +93,13 @@ class Worker:
             self._seek(TopicPartition(self._place.source, partition, positions[partition]))
 
     def _positions(self, partitions: frozenset[int] | set[int]) -> Mapping[int, int]:
-        """The group's; asked until it answers, or the worker is told to stop."""
+        """The group's positions; asked for until it answers, or the worker is told to stop."""
         asked = [TopicPartition(self._place.source, partition) for partition in sorted(partitions)]
         while asked and not self._stopped():
             try:
                 found = known(self._consumer.committed(asked, timeout=_ASK_S))
             except KafkaException:
-                continue  # its coordinator moves or is gone; it is asked again
+                continue  # the coordinator moves or is gone; ask again
             return begins(asked, found, self._options.auto_offset_reset)
         return {}
 
@@ -109,12 +108,12 @@ class Worker:
             self._consumer.seek(position)
         except KafkaException as raised:
             if raised.args[0].code() not in _NOT_YET:
-                raise  # one that is not fetched yet begins at the committed position by itself
+                raise  # a partition that is not fetched yet begins at the committed position by itself
 
     def _given(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._mine = frozenset(one.partition for one in partitions)
         self._changed = self.ready = True
-        self._voice.tell("assigned", worker=self._number, partitions=sorted(self._mine))
+        self._events.say("assigned", worker=self._number, partitions=sorted(self._mine))
 
     def _taken(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
         self._mine = frozenset()
@@ -122,10 +121,10 @@ class Worker:
 
 
 def begins(asked: Sequence[TopicPartition], found: Mapping[int, int], reset: str) -> Mapping[int, int]:
-    """Partition -> its position, or the one that ``auto.offset.reset`` means.
+    """Partition -> its committed position, or the one that ``auto.offset.reset`` stands for.
 
     Raises:
-        BrokenError: there is none, and the worker shall not guess.
+        BrokenError: there is neither, and the worker must not guess.
     """
     missing = [one for one in asked if one.partition not in found]
     if missing and reset not in _RESET:
@@ -134,16 +133,15 @@ def begins(asked: Sequence[TopicPartition], found: Mapping[int, int], reset: str
 
 
 def delivery(
-    number: int, options: ConsumeTransformProduce, place: Place, voice: Voice, stopped: Callable[[], bool]
+    number: int, options: ConsumeTransformProduce, place: Place, events: ThrottledEvents, stopped: Callable[[], bool]
 ) -> Delivery:
-    """The one that the options ask for."""
     if options.delivery == "exactly_once":
-        return Transactions(number, options, place, voice, stopped)
-    return RowsFirst(options, place) if options.delivery == "at_least_once" else PositionsFirst(number, options, place, voice)
+        return Transactions(number, options, place, events, stopped)
+    return RowsFirst(options, place) if options.delivery == "at_least_once" else PositionsFirst(number, options, place, events)
 
 
 def member(number: int, options: ConsumeTransformProduce, place: Place) -> dict[str, str | int | bool]:
-    """Of a consumer: eager and by range, so that which worker has which partition follows from the order of their names."""
+    """The settings of a consumer: with the range assignor, partitions are assigned in the order of the members' names."""
     return {
         **place.options,
         "bootstrap.servers": place.kafka,
@@ -167,10 +165,10 @@ def member(number: int, options: ConsumeTransformProduce, place: Place) -> dict[
 
 
 def transformed(records: Sequence[Message]) -> Batch:
-    """Squared, each row for the partition that its record came from.
+    """The batch of these records: squares, each for the partition that its record came from.
 
     Raises:
-        BrokenError: a value is no integer.
+        BrokenError: a value is not an integer.
     """
     rows, ends = [], {}
     for record in records:
@@ -178,7 +176,7 @@ def transformed(records: Sequence[Message]) -> Batch:
         try:
             squared = int(value or b"") ** 2
         except ValueError as error:
-            raise BrokenError(f"the value at offset {offset} of partition {partition} is no integer: {value!r}") from error
+            raise BrokenError(f"the value at offset {offset} of partition {partition} is not an integer: {value!r}") from error
         rows.append((partition, record.key(), str(squared).encode()))
         ends[partition] = offset + 1
     return Batch(rows, ends)
@@ -186,16 +184,18 @@ def transformed(records: Sequence[Message]) -> Batch:
 
 def _partition(record: Message) -> int:
     partition = record.partition()
-    assert partition is not None  # noqa: S101 - only of a message that was never sent
+    assert partition is not None  # noqa: S101 - None only for a message that was never sent
     return partition
 
 
 def _refuse(message: Message) -> None:
-    """Other errors pass: the client goes on by itself.
+    """End the worker if it has no position to read from; the client recovers from other errors by itself.
 
     Raises:
-        BrokenError: nobody knows where to read on.
+        BrokenError: the group has no position, or it is outside the log.
     """
     error = message.error()
-    if error and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - no other name
-        raise BrokenError(f"no position to read from: {error}; seed the consumer group, or see whether the source was cut")
+    if error and error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - it has no public name
+        raise BrokenError(
+            f"no position to read from: {error}; seed the consumer group, or see whether the source was truncated"
+        )

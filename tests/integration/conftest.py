@@ -9,21 +9,21 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaException
 from pydantic import TypeAdapter
 
-from chaos.cluster.addresses import joined
 from chaos.common import clock
 from chaos.common.history import History
-from chaos.engine.processes import Driver, Subject
+from chaos.engine.pipelines import endpoints
+from chaos.engine.processes import Driver, ManagedProcess
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.registry import Fault
 from chaos.scenario.model import SystemSpec
-from pipelines.base import Endpoints, Topics
+from pipelines.base import Topics
 from pipelines.loader.pipeline import FillSource
 from pipelines.spark_square.pipeline import CHECKPOINT, SparkSquare
 
 
 @pytest.fixture
 def hears_ctrl_c():
-    """A job in the background of a shell is born deaf to SIGINT, and so are its children, unless it listens itself."""
+    """A shell starts a background job with SIGINT ignored, and its children inherit that, unless the job sets a handler."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -38,7 +38,7 @@ def jvm_of(process, scratch, worked_s=0):
         return next((one for one in named if one.cpu_times().user >= worked_s), None)
 
     # the shell that starts it, and the JVM that finds out how, may end while they are looked at
-    return clock.wait_until(found, within_s=60, reason="Spark's JVM", ignore=(psutil.NoSuchProcess,))
+    return clock.wait_until(found, within_s=300, reason="Spark's JVM", ignore=(psutil.NoSuchProcess,))
 
 
 @dataclass(frozen=True)
@@ -50,25 +50,25 @@ class Running:
 
 
 @pytest.fixture
-def system(chaos_harness):
+def system(chaos_session):
     """A healthy system: the one there is, or a new one."""
-    return chaos_harness.system(SystemSpec())
+    return chaos_session.system(SystemSpec())
 
 
 @pytest.fixture(scope="module")
-def running(chaos_harness, tmp_path_factory):
+def running(chaos_session, tmp_path_factory):
     """The exactly-once pipeline under a steady trickle of records, for as long as a module's tests need it."""
-    system, folder = chaos_harness.system(SystemSpec()), tmp_path_factory.mktemp("running")
+    system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("running")
     topics, square = Topics("datasource-faults", "datasink-faults", 3), SparkSquare(batch_records=1000)
     system.kafka.create([topics.source, topics.sink], 3)
     square.prepare(endpoints(system, "spark"), topics)
     with History(folder / "history.jsonl") as history:
-        pipeline = Subject(
+        pipeline = ManagedProcess(
             system.runtime, history, "pipeline", square.command(endpoints(system, "spark"), topics, folder), folder
         )
         pipeline.wait_for("started")
         loading = FillSource(200_000, 200.0).command(endpoints(system, "loader"), topics, folder)
-        loader = Subject(system.runtime, history, "loader", loading, folder)
+        loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
         names = {"datasource": topics.source, "datasink": topics.sink}
         scene = FaultContext(
             system,
@@ -80,10 +80,10 @@ def running(chaos_harness, tmp_path_factory):
             checkpoint=folder / CHECKPOINT,
             positions=lambda: square.positions(endpoints(system, "spark"), topics, folder),
         )
-        clock.wait_until(pipeline.listen, within_s=60, reason="a first batch")
+        clock.wait_until(pipeline.listen, within_s=300, reason="a first batch")
         yield Running(scene, history)
-        for subject in (loader, pipeline):
-            subject.kill()
+        for process in (loader, pipeline):
+            process.kill()
     system.wait_until_healthy()
     system.kafka.delete([topics.source, topics.sink])
 
@@ -96,8 +96,8 @@ def declared(fault):
 def await_growth(scene):
     """The pipeline goes on after the fault before: on a link without traffic there is nothing to swallow."""
     end = partial(scene.system.kafka.end, scene.topics["datasink"], 3, IsolationLevel.READ_COMMITTED)
-    before = clock.wait_until(end, within_s=30, reason="the end of the sink", ignore=(KafkaException,))
-    clock.wait_until(lambda: end() > before, within_s=60, reason="the sink to grow", every_s=0.2, ignore=(KafkaException,))
+    before = clock.wait_until(end, within_s=300, reason="the end of the sink", ignore=(KafkaException,))
+    clock.wait_until(lambda: end() > before, within_s=300, reason="the sink to grow", every_s=0.2, ignore=(KafkaException,))
 
 
 def bitten(injection):
@@ -108,15 +108,3 @@ def bitten(injection):
     finally:
         injection.heal()
         injection.heal()
-
-
-def endpoints(system, client):
-    """Where a client of this group finds the system."""
-    return Endpoints(
-        kafka=joined([system.addresses.client(client, number) for number in system.kafka.numbers]),
-        audit=system.kafka.bootstrap,
-        spark_master=system.spark.master,
-        host=system.addresses.driver,
-        java_options=system.spark.java_options,
-        jars=tuple(str(jar) for jar in system.parts.connector_jars),
-    )

@@ -54,7 +54,7 @@ def start_up(folder):
             start_new_session=True,
             preexec_fn=_ends_with_us,  # noqa: PLW1509 - a test has one thread
         )
-    clock.wait_until(lambda: "to end it" in said(log) or process.poll() is not None, within_s=120, reason="chaos up")
+    clock.wait_until(lambda: "to end it" in said(log) or process.poll() is not None, within_s=300, reason="chaos up")
     assert process.poll() is None, said(log)
     return Up(process, log)
 
@@ -75,7 +75,7 @@ def play(declaration, folder, *arguments, scenarios=ROOT / "examples" / "externa
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=360,
+        timeout=600,
         check=False,
     )
     (folder / "played.log").write_text(answer.stdout + answer.stderr, encoding="utf-8")
@@ -98,10 +98,10 @@ def said(log):
 def others(bootstrap):
     """Somebody else's topic, with a record in it, and their group, with a position."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "broker.address.family": "v4"})
-    admin.create_topics([NewTopic(OTHERS_TOPIC, 1, 3)], operation_timeout=10)[OTHERS_TOPIC].result(20)
+    admin.create_topics([NewTopic(OTHERS_TOPIC, 1, 3)], operation_timeout=60)[OTHERS_TOPIC].result(90)
     producer = Producer({"bootstrap.servers": bootstrap, "broker.address.family": "v4"})
     producer.produce(OTHERS_TOPIC, b"an order")
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
     settings = {"bootstrap.servers": bootstrap, "broker.address.family": "v4", "group.id": OTHERS_GROUP}
     with closing(Consumer(settings)) as consumer:
         consumer.commit(offsets=[TopicPartition(OTHERS_TOPIC, 0, 1)], asynchronous=False)
@@ -110,17 +110,17 @@ def others(bootstrap):
 def inventory(bootstrap):
     """Topics and groups of the cluster, and the end of somebody else's topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "broker.address.family": "v4"})
-    topics = set(admin.list_topics(timeout=10).topics)
-    groups = {group.group_id for group in admin.list_consumer_groups(request_timeout=10).result(15).valid}
+    topics = set(admin.list_topics(timeout=60).topics)
+    groups = {group.group_id for group in admin.list_consumer_groups(request_timeout=60).result(90).valid}
     settings = {"bootstrap.servers": bootstrap, "broker.address.family": "v4", "group.id": "inventory"}
     with closing(Consumer(settings)) as consumer:
-        return topics, groups, consumer.get_watermark_offsets(TopicPartition(OTHERS_TOPIC, 0), timeout=10)
+        return topics, groups, consumer.get_watermark_offsets(TopicPartition(OTHERS_TOPIC, 0), timeout=60)
 
 
 def end(up, number=signal.SIGINT):
     """Signal it, and return its exit code."""
     up.process.send_signal(number)
-    return up.process.wait(60)
+    return up.process.wait(300)
 
 
 def survivors():

@@ -10,13 +10,14 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from chaos.cluster.addresses import joined
 from chaos.cluster.system import System
 from chaos.common import clock
-from chaos.common.history import History
-from chaos.engine.processes import Subject
+from chaos.common.events import ProcessSaid
+from chaos.common.history import History, of_type
+from chaos.engine.processes import ManagedProcess
 from pipelines.base import Endpoints, Topics
 from pipelines.command.pipeline import CommandPipeline
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 COPIER = (
     *("{java}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "{kafka_tools}"),
@@ -35,7 +36,7 @@ class Play:
     history: History
     topics: Topics
     filled: int = 0
-    subjects: list[Subject] = field(default_factory=list)
+    subjects: list[ManagedProcess] = field(default_factory=list)
 
     @property
     def endpoints(self):
@@ -54,7 +55,7 @@ class Play:
     def start(self, pipeline, name="pipeline"):
         """Start one and wait until it says that it has."""
         command = pipeline.command(self.endpoints, self.topics, self.folder)
-        subject = Subject(self.system.runtime, self.history, name, command, self.folder)
+        subject = ManagedProcess(self.system.runtime, self.history, name, command, self.folder)
         self.subjects.append(subject)
         subject.wait_for("started")
         return subject
@@ -64,7 +65,7 @@ class Play:
         end = {number: len(range(number, self.filled, 3)) for number in range(3)}
         clock.wait_until(
             lambda: self.positions(pipeline) == end,
-            within_s=40,
+            within_s=300,
             reason="the end of the source",
             seen=lambda: self.positions(pipeline),
         )
@@ -77,7 +78,9 @@ class Play:
         """What a process said so far."""
         for subject in self.subjects:
             subject.listen()
-        return [one.value for one in self.history.events() if (one.process, one.f) == (name, event)]
+        return [
+            said.content for _, said in of_type(self.history.events(), ProcessSaid) if (said.who, said.event) == (name, event)
+        ]
 
     def open(self):
         """Offsets in open transactions."""
@@ -139,7 +142,7 @@ def test_a_transaction_that_fails_is_done_again_and_seen_by_no_committed_reader(
     pipeline.prepare(play.endpoints, play.topics)
     play.start(pipeline)
     owners = {0: [0, 1], 1: [2]}  # as `transactional_ids` says
-    clock.wait_until(lambda: play.owners() == owners, within_s=20, reason="both to have theirs", seen=play.owners)
+    clock.wait_until(lambda: play.owners() == owners, within_s=300, reason="both to have theirs", seen=play.owners)
     play.fill(1500)
     play.wait_for_end(pipeline)
 
@@ -159,7 +162,7 @@ def test_positions_are_committed_with_the_rows_and_not_beside_them(play):
     with slow(play, latency_ms=1500):
         play.fill(30)
         play.wait_for_end(pipeline)
-        clock.wait_until(lambda: not play.open(), within_s=0.3, reason="the last marker", seen=play.open)
+        clock.wait_until(lambda: not play.open(), within_s=1.2, reason="the last marker", seen=play.open)
 
     assert play.sink() == squares(30)
 
@@ -172,7 +175,7 @@ def test_a_crash_shows_which_of_the_two_comes_first(play, delivery):
     first = play.start(pipeline)
     with slow(play, latency_ms=400):
         play.fill(900)
-        clock.wait_until(lambda: play.said("committed"), within_s=20, reason="a first batch")
+        clock.wait_until(lambda: play.said("committed"), within_s=300, reason="a first batch")
         first.process.kill()
     play.start(pipeline, "heir")
     play.wait_for_end(pipeline)
@@ -194,11 +197,11 @@ def test_the_younger_of_two_with_the_same_transactional_id_wins(play):
     play.wait_for_end(pipeline)
     play.start(pipeline, "younger")
     clock.wait_until(
-        lambda: sorted(play.said("assigned", "elder")[-1]["partitions"]) != [0, 1, 2], within_s=20, reason="a share"
+        lambda: sorted(play.said("assigned", "elder")[-1]["partitions"]) != [0, 1, 2], within_s=300, reason="a share"
     )
     play.fill(600)
 
-    clock.wait_until(lambda: not elder.process.alive(), within_s=20, reason="the elder to end")
+    clock.wait_until(lambda: not elder.process.alive(), within_s=300, reason="the elder to end")
     play.wait_for_end(pipeline)
 
     assert [one["worker"] for one in play.said("fenced", "elder")] == [0]
@@ -236,7 +239,7 @@ def test_kafkas_own_copier_is_a_pipeline_as_it_is(play):
 
     supervisor = play.start(pipeline)
     play.wait_for_end(pipeline)
-    clock.wait_until(lambda: len(play.said("ended")) == 3, within_s=20, reason="all three to end")
+    clock.wait_until(lambda: len(play.said("ended")) == 3, within_s=300, reason="all three to end")
 
     assert play.sink() == {number: [(one, one) for one in range(number, 600, 3)] for number in range(3)}
     assert [one["code"] for one in play.said("ended")] == [0, 0, 0]

@@ -1,4 +1,4 @@
-"""Processes in containers: they live and die as on the machine; nothing of them is left in Docker, whatever ended the run."""
+"""Processes in containers live and die as on the machine; nothing of them is left in Docker, whatever ended the run."""
 
 import os
 import signal
@@ -39,10 +39,10 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 print("up", flush=True)
 HTTPServer(("", 8080), BaseHTTPRequestHandler).serve_forever()
 """
-HARNESS = """
+OWNER = """
 import sys
 from pathlib import Path
-from chaos.runtime import containers
+from chaos.runtime.docker import runtime as containers
 from chaos.runtime.base import ProcessSpec
 folder = Path(sys.argv[1])
 runtime = containers.open_runtime(folder / "sessions", folder, print)
@@ -51,12 +51,12 @@ print(runtime.session.id, flush=True)
 sys.stdin.read()
 """
 
-pytestmark = [pytest.mark.integration, pytest.mark.containers, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.integration, pytest.mark.containers, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(autouse=True)
 def _swept():
-    """What an earlier crash has left would be removed in the middle of a test."""
+    """Otherwise what an earlier crash has left would be removed in the middle of a test."""
     with connected() as client:
         cleanup.leftovers(client)
 
@@ -80,7 +80,7 @@ def server(runtime, tmp_path):
 
 
 def test_a_process_that_is_killed_leaves_its_machine_behind(server):
-    """Its port is refused by a kernel that lives, and it serves at the same address when it is started again."""
+    """The kernel refuses connections to its port, and it serves at the same address when it is started again."""
     address = server.spec.hosts[0], 8080
     pid = server.pid
     assert psutil.Process(pid).name().startswith("python")
@@ -97,18 +97,18 @@ def test_a_process_that_is_killed_leaves_its_machine_behind(server):
 
 
 def test_a_process_is_stopped_by_sigstop_and_goes_on(server):
-    """Docker calls a stopped process a running one; all its family is meant."""
-    family = server.pause_tree()
-    clock.wait_until(server.paused, within_s=2, reason="the process to stop")
+    """Docker calls a stopped process a running one; its whole process tree is stopped."""
+    tree = server.pause_tree()
+    clock.wait_until(server.paused, within_s=300, reason="the process to stop")
 
-    assert family == {"server": server.pid}
+    assert tree == {"server": server.pid}
     assert (server.alive(), server.frozen()) == (True, False)
     server.resume_tree()
-    clock.wait_until(lambda: not server.paused(), within_s=2, reason="the process to go on")
+    clock.wait_until(lambda: not server.paused(), within_s=300, reason="the process to go on")
 
 
 def test_a_frozen_process_is_paused_and_can_be_removed(server):
-    """The session must end whatever state a fault has left."""
+    """A session must be able to end in any state that a fault has left."""
     server.freeze()
     server.freeze()
 
@@ -120,14 +120,14 @@ def test_a_frozen_process_is_paused_and_can_be_removed(server):
 
 
 def test_a_process_that_is_asked_to_end_says_how_it_ended(runtime, tmp_path):
-    """Its own exit code, when it handles SIGTERM; 127 when there is no such program."""
+    """Its own exit code if it handles SIGTERM; 127 if there is no such program."""
     handles = "import signal, sys; signal.signal(15, lambda *_: sys.exit(7)); print('up', flush=True); signal.pause()"
     polite = runtime.start(ProcessSpec("polite", (sys.executable, "-c", handles), tmp_path, tmp_path / "polite.log"))
-    clock.wait_until(lambda: "up" in polite.spec.log.read_text(), within_s=20, reason="it to be up")
+    clock.wait_until(lambda: "up" in polite.spec.log.read_text(), within_s=300, reason="it to be up")
     missing = runtime.start(ProcessSpec("missing", ("no-such-program",), tmp_path, tmp_path / "missing.log"))
 
     polite.stop()
-    clock.wait_until(lambda: not missing.alive(), within_s=10, reason="it to end")
+    clock.wait_until(lambda: not missing.alive(), within_s=300, reason="it to end")
 
     assert polite.exit_code() == 7
     assert missing.exit_code() == 127
@@ -135,7 +135,7 @@ def test_a_process_that_is_asked_to_end_says_how_it_ended(runtime, tmp_path):
 
 
 def test_a_disconnected_machine_is_silent_and_comes_back_with_its_address(server):
-    """No answer, no refusal; the process has not noticed."""
+    """There is no answer and no refusal; the process does not notice."""
     host = server.spec.hosts[0]
     server.disconnect()
     server.disconnect()
@@ -149,7 +149,7 @@ def test_a_disconnected_machine_is_silent_and_comes_back_with_its_address(server
 
 
 def test_two_processes_of_one_address_share_a_machine(runtime, tmp_path):
-    """A zombie and its successor: when the first is gone the second still has its address."""
+    """A zombie and its successor: when the first is gone, the second still has its address."""
     host = f"{runtime.net}.0.3"
     first, second = (
         runtime.start(
@@ -179,7 +179,7 @@ def test_toxiproxys_machine_has_all_its_addresses(runtime, tmp_path):
 
 
 def test_what_cannot_be_removed_is_named_at_the_end(tmp_path):
-    """Somebody else's container on our network keeps it: the run fails, and says so."""
+    """A foreign container on the run's network keeps the network: the run fails, and says so."""
     runtime = containers.open_runtime(tmp_path / "sessions", tmp_path / "runs", print)
     with connected() as client:
         network = client.networks.list(filters={"label": f"{cleanup.SESSION}={runtime.session.id}"})[0]
@@ -193,30 +193,28 @@ def test_what_cannot_be_removed_is_named_at_the_end(tmp_path):
 
 
 @pytest.mark.parametrize("warden", ["lives", "dies too"])
-def test_a_harness_that_is_killed_leaves_nothing(tmp_path, warden):
-    """Its warden sweeps at once; without a warden the next run does."""
+def test_a_session_whose_owner_is_killed_leaves_nothing(tmp_path, warden):
+    """Its warden removes everything at once; without a warden the next run does."""
     before = listed()
-    with subprocess.Popen(
-        (sys.executable, "-c", HARNESS, str(tmp_path)), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as harness:
-        session = harness.stdout.readline().decode().strip()
+    with subprocess.Popen((sys.executable, "-c", OWNER, str(tmp_path)), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        session = owner.stdout.readline().decode().strip()
         assert len(listed()) == len(before) + 3, "a network, a machine, a process"
         if warden == "dies too":
-            (its_warden,) = psutil.Process(harness.pid).children()
+            (its_warden,) = psutil.Process(owner.pid).children()
             its_warden.kill()
-        harness.kill()
+        owner.kill()
 
     if warden == "dies too":
         assert len(listed()) == len(before) + 3
         with connected() as client:
             assert len(cleanup.leftovers(client)) == 3
     else:
-        clock.wait_until(lambda: listed() == before, within_s=30, reason=f"the warden of {session} to sweep", seen=listed)
+        clock.wait_until(lambda: listed() == before, within_s=300, reason=f"the warden of {session} to sweep", seen=listed)
     assert listed() == before
 
 
 def test_what_belongs_to_a_session_that_goes_on_is_let_alone(server):
-    """Two runs on one machine."""
+    """Two runs on one machine do not disturb each other."""
     with connected() as client:
         assert cleanup.leftovers(client) == []
     assert server.alive()
@@ -229,7 +227,7 @@ def test_a_run_leaves_docker_as_it_was(tmp_path, number, code):
 
     assert played(tmp_path, number) == code, (tmp_path / "log").read_text(encoding="utf-8")[-3000:]
 
-    clock.wait_until(lambda: listed() == before, within_s=30, reason="Docker to be as before", seen=listed)
+    clock.wait_until(lambda: listed() == before, within_s=300, reason="Docker to be as before", seen=listed)
 
 
 def test_a_red_run_leaves_docker_as_it_was(tmp_path):
@@ -239,7 +237,7 @@ def test_a_red_run_leaves_docker_as_it_was(tmp_path):
 
     assert played(tmp_path, None, scenario=str(scenarios)) == 1
 
-    assert "blackhole_link-1: it did not bite" in (tmp_path / "log").read_text(encoding="utf-8")
+    assert "blackhole_link-1: it had no effect" in (tmp_path / "log").read_text(encoding="utf-8")
     assert listed() == before
 
 
@@ -274,9 +272,9 @@ def played(folder, number, environment=None, scenario=f"scenarios.yaml::test_sce
         )
     try:
         if number is not None:
-            clock.wait_until(partial(injects, folder, process), within_s=200, reason="the fault")
+            clock.wait_until(partial(injects, folder, process), within_s=300, reason="the fault")
             process.send_signal(number)
-        return process.wait(270)
+        return process.wait(300)
     finally:
         process.kill()
         signal.signal(signal.SIGINT, before)
@@ -292,19 +290,19 @@ def injects(folder, process):
 
 
 def listed():
-    """Every container, network and volume there is, ours or not."""
+    """Every container, network and volume in Docker, ours or not."""
     with connected() as client:
         found = (*client.containers.list(all=True, ignore_removed=True), *client.networks.list(), *client.volumes.list())
         return sorted(str(one.id) for one in found)
 
 
 def wait_until_open(host, port=8080):
-    """Return when somebody listens there."""
-    clock.wait_until(partial(is_open, host, port), within_s=20, reason=f"{host}:{port} to be listened on")
+    """Return when something listens there."""
+    clock.wait_until(partial(is_open, host, port), within_s=300, reason=f"{host}:{port} to be listened on")
 
 
 def is_open(host, port):
-    """Whether a connection is accepted; a host that is not there is no open one."""
+    """Whether a connection is accepted."""
     try:
         with socket.create_connection((host, port), timeout=2):
             return True

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.common import clock
-from chaos.report import codec
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
 from tests.integration.conftest import jvm_of
@@ -20,7 +19,7 @@ from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
 CHAOS = str(Path(sys.executable).with_name("chaos"))
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 QUIET = """\
 version: 1
@@ -34,11 +33,11 @@ scenarios:
 
 
 @pytest.fixture(scope="module")
-def over(chaos_harness):
+def over(chaos_session):
     """The directory of a run that was VALID."""
     file = load_text(QUIET, ROOT / "scenarios.yaml")
-    report = chaos_harness.run(file.scenarios[0], SystemSpec(), "pytest, that way", lambda _event: None).report
-    codec.write(report)
+    report = chaos_session.run(file.scenarios[0], SystemSpec(), "pytest, that way", lambda _event: None).report
+    report.write()
     assert report.verdict is Verdict.VALID
     return report.run_dir
 
@@ -56,7 +55,7 @@ def command(run):
 
 def judged(run):
     """Its end: exit code, and what is said."""
-    done = subprocess.run(command(run), capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command(run), capture_output=True, text=True, timeout=600, check=False)
     assert "Traceback" not in done.stderr
     return done.returncode, done.stdout, done.stderr
 
@@ -137,7 +136,7 @@ def test_a_folder_that_cannot_be_written(run):
 def at_work(run):
     """A command whose JVM is at work, and that JVM."""
     with subprocess.Popen(command(run), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        clock.wait_until(lambda: list(run.glob("judge-*/blockmgr-*")), within_s=60, reason="Spark's files")
+        clock.wait_until(lambda: list(run.glob("judge-*/blockmgr-*")), within_s=300, reason="Spark's files")
         yield process, jvm_of(process, run)
 
 
@@ -148,8 +147,8 @@ def test_one_that_is_interrupted(run, number):
     before = files(run)
     with at_work(run) as (process, jvm):
         process.send_signal(number)
-        _, why = process.communicate(timeout=60)
-        jvm.wait(30)
+        _, why = process.communicate(timeout=300)
+        jvm.wait(300)
 
     assert (process.returncode, "Traceback" in why) == (130, False)
     assert files(run) == before
@@ -160,7 +159,7 @@ def test_spark_that_is_killed(run):
     """UNKNOWN, whatever it was doing, and none of its files is left."""
     with at_work(run) as (process, jvm):
         jvm.kill()
-        _, why = process.communicate(timeout=120)
+        _, why = process.communicate(timeout=300)
 
     assert (process.returncode, "Traceback" in why) == (3, False)
     assert list(run.glob("judge-*")) == []

@@ -7,7 +7,7 @@ import pytest
 from chaos.cluster import protocol
 from tests.integration.conftest import declared
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 LINK = "spark->broker-2"
 CUT = {"kind": "cut_link", "link": LINK, "for": "5s"}
@@ -38,15 +38,20 @@ def test_a_cable_stays_pulled_until_nobody_pulls_it(running, other):
 def test_two_toxics_of_one_kind_are_two(running):
     """Each delays by its own time, and goes by itself."""
     address = running.scene.system.addresses.client("spark", 2)
-    slow = {"kind": "delay_link", "link": LINK, "latency": "200ms", "stream": "up", "for": "5s"}
+    slow = {"kind": "delay_link", "link": LINK, "latency": "400ms", "stream": "up", "for": "5s"}
     first, second = injected(running.scene, "first", slow), injected(running.scene, "second", slow)
 
-    both_s = protocol.ping(address)
+    both_s = quickest(address)
     first.heal()
-    one_s = protocol.ping(address)
+    one_s = quickest(address)
     second.heal()
 
-    assert both_s >= 0.4
-    assert 0.2 <= one_s < 0.4
-    assert protocol.ping(address) < 0.2
+    assert both_s >= 0.8
+    assert 0.4 <= one_s < 0.8
+    assert quickest(address) < 0.4
     running.scene.system.wait_until_healthy()
+
+
+def quickest(address):
+    """Of a few pings: a busy machine makes single ones slow."""
+    return min(protocol.ping(address, within_s=60) for _ in range(5))

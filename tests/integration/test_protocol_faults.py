@@ -9,8 +9,8 @@ import pytest
 from chaos.common import clock
 from chaos.common.history import History
 from chaos.engine.held_requests import set_snare
-from chaos.engine.processes import Subject
-from chaos.faults.base import FaultContext
+from chaos.engine.processes import ManagedProcess
+from chaos.faults.base import FaultContext, prove
 from chaos.faults.requests import LateRequest
 from chaos.scenario.model import SystemSpec
 from pipelines.base import Topics
@@ -18,7 +18,7 @@ from pipelines.loader.pipeline import FillSource
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 from tests.integration.conftest import bitten, declared, endpoints
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 FRAMES = {
     "lose a request": {"kind": "lose_request", "when": {"request": "TxnOffsetCommit", "nth": 2}},
@@ -45,24 +45,32 @@ HOLDS = {
         "for": "10s",
     },
 }
+ANSWERS = {
+    "answer EndTxn": {"request": "EndTxn", "error": "CONCURRENT_TRANSACTIONS", "times": 3},
+    "answer AddPartitionsToTxn": {"request": "AddPartitionsToTxn", "error": "CONCURRENT_TRANSACTIONS"},
+    "answer TxnOffsetCommit": {"request": "TxnOffsetCommit", "error": "COORDINATOR_LOAD_IN_PROGRESS"},
+    "answer Produce": {"request": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"},
+    "answer Fetch": {"request": "Fetch", "error": "NOT_LEADER_OR_FOLLOWER"},
+    "answer Heartbeat": {"request": "Heartbeat", "error": "COORDINATOR_NOT_AVAILABLE"},
+}
 PIPELINE = {"zombie": {"kind": "zombie_pipeline", "for": "8s"}}
 
 
 @pytest.fixture(scope="module")
-def application(chaos_harness, tmp_path_factory):
+def application(chaos_session, tmp_path_factory):
     """The application under a steady trickle of records, on one worker."""
-    system, folder = chaos_harness.system(SystemSpec()), tmp_path_factory.mktemp("application")
+    system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("application")
     topics = Topics("datasource-frames", "datasink-frames", 3)
     pipeline = ConsumeTransformProduce(workers=1, batch_records=100, producer_per="process", socket_timeout_ms=2000)
     system.kafka.create([topics.source, topics.sink], 3)
     pipeline.prepare(endpoints(system, "app"), topics)
     with History(folder / "history.jsonl") as history:
-        subject = Subject(
+        subject = ManagedProcess(
             system.runtime, history, "pipeline", pipeline.command(endpoints(system, "app"), topics, folder), folder
         )
         subject.wait_for("started")
         loading = FillSource(100_000, 300.0).command(endpoints(system, "loader"), topics, folder)
-        loader = Subject(system.runtime, history, "loader", loading, folder)
+        loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
         names = {"datasource": topics.source, "datasink": topics.sink}
         ids = pipeline.transactional_ids(topics)
         yield FaultContext(system, names, ids, client="app", group=pipeline.consumer_group(topics), pipeline=lambda: subject)
@@ -78,7 +86,7 @@ def test_a_fault_of_one_request_bites_and_heals(application, name):
     fault = declared(FRAMES[name])
     snare = set_snare(name, fault.when, application, Random(1), late=isinstance(fault, LateRequest), hold_s=20)
     with removed(snare):
-        clock.wait_until(snare.trip, within_s=30, reason=f"{fault.when}")
+        clock.wait_until(snare.trip, within_s=300, reason=f"{fault.when}")
         injection = fault.prepare(replace(application, held=snare), Random(1))
         proof = bitten(injection)
         trip = snare.trip()
@@ -98,11 +106,22 @@ def test_all_requests_of_a_kind_are_held(application, name):
     goes_on(application)
 
 
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_request_is_answered_in_the_brokers_place(application, name):
+    """The client takes the answer for the broker's own: it tries again, and commits."""
+    fault = declared({"kind": "answer_error", "link": "app->*", "for": "20s"} | ANSWERS[name])
+    proof = bitten(fault.prepare(application, Random(1)))
+
+    assert proof.effective, proof.facts
+    assert len(proof.facts["answered"]) == fault.times
+    goes_on(application)
+
+
 def test_a_zombie_is_fenced(application):
     """Its successor has the transactional.id now; the last test of this file, because the zombie ends."""
     injection = declared(PIPELINE["zombie"]).prepare(application, Random(1))
     injection.inject()
-    proof = injection.proof()
+    proof = prove(injection)
     goes_on(application)
     outcome = injection.heal()
     injection.heal()
@@ -114,12 +133,12 @@ def test_a_zombie_is_fenced(application):
 
 def goes_on(scene):
     """The system is healthy, no rule is left, and the application commits."""
-    scene.system.wait_until_healthy(40)
+    scene.system.wait_until_healthy(180)
     assert scene.system.rules.armed() == []
     scene.pipeline().listen()
     clock.wait_until(
         lambda: any(said["event"] == "committed" for said in scene.pipeline().listen()),
-        within_s=40,
+        within_s=300,
         reason="the application to commit again",
     )
 

@@ -12,7 +12,7 @@ from tests.integration.conftest import declared
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 IDLE = """\
 version: 1
@@ -48,12 +48,12 @@ def test_a_fault_on_a_link_that_nobody_uses_did_not_bite(system, fault):
 
 
 @pytest.mark.parametrize("kind", ["blackhole_link", "cut_link"])
-def test_a_scenario_whose_fault_did_not_bite_is_unknown(chaos_harness, kind):
+def test_a_scenario_whose_fault_did_not_bite_is_unknown(chaos_session, kind):
     """All verifiers say VALID, and the run is UNKNOWN, with the reason. That a link was used once is not enough."""
     file = load_text(IDLE.replace("KIND", kind), ROOT / "scenarios.yaml")
 
-    report = chaos_harness.run(file.scenarios[0], SystemSpec(), "", lambda _event: None).report
+    report = chaos_session.run(file.scenarios[0], SystemSpec(), "", lambda _event: None).report
 
     assert {finding.verdict for finding in report.findings} == {Verdict.VALID}
     assert report.verdict is Verdict.UNKNOWN
-    assert report.problems == (f"{kind}-1: it did not bite",)
+    assert report.problems == (f"{kind}-1: it had no effect",)

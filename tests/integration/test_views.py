@@ -6,14 +6,14 @@ from functools import partial
 import pytest
 from confluent_kafka import Producer
 
-from chaos.cluster import batches
-from chaos.cluster.batches import Batch
+from chaos.cluster import protocol
+from chaos.cluster.protocol import Batch
 from chaos.common import clock
 from chaos.judging import landing
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Verdict
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 TOPIC = "views"
 VERIFY = ("atomicity", "stability", "ledger")
@@ -23,7 +23,7 @@ LEDGER = "id,outcome,partition,offset\n0,ok,0,0\n3,ok,0,1\n1,ok,1,0\n6,fail,0,\n
 def transactional(system, name):
     """A producer that has begun a transaction."""
     producer = Producer({"bootstrap.servers": system.kafka.bootstrap, "transactional.id": name, "linger.ms": 50})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     producer.begin_transaction()
     return producer
 
@@ -32,12 +32,12 @@ def send(producer, partition, *ids):
     """Write the squares of ids."""
     for id_ in ids:
         producer.produce(TOPIC, key=str(id_), value=str(id_ * id_), partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def marked(system, hw):
     """Wait for a marker: a transaction has ended for its producer before its partitions know of it."""
-    clock.wait_until(lambda: system.kafka.settled_offsets(TOPIC, 3)[0].hw == hw, within_s=30, reason=f"the marker before {hw}")
+    clock.wait_until(lambda: system.kafka.settled_offsets(TOPIC, 3)[0].hw == hw, within_s=300, reason=f"the marker before {hw}")
 
 
 @contextmanager
@@ -46,26 +46,28 @@ def written(system):
     system.kafka.create([TOPIC], 3)
     committed, aborted, left = (transactional(system, f"views-{number}") for number in range(3))
     send(committed, 0, 0, 3)
-    committed.commit_transaction(30)
+    committed.commit_transaction(120)
     marked(system, 3)
     send(aborted, 0, 6)
-    aborted.abort_transaction(30)
+    aborted.abort_transaction(120)
     marked(system, 5)
     send(Producer({"bootstrap.servers": system.kafka.bootstrap}), 1, 1)
     send(left, 0, 9)
     yield
-    left.abort_transaction(30)
+    left.abort_transaction(120)
     system.kafka.delete([TOPIC])
 
 
-def test_transactions_are_read_from_the_log_and_judged(system, chaos_harness, tmp_path):
+def test_transactions_are_read_from_the_log_and_judged(system, chaos_session, tmp_path):
     """Batches and markers are those that were written, both views are landed, and an open transaction is told as one."""
-    spark = chaos_harness.spark()
+    spark = chaos_session.spark()
     (tmp_path / "ledger.csv").write_text(LEDGER, encoding="utf-8")
     with written(system):
         offsets = system.kafka.settled_offsets(TOPIC, 3)
         found = list(
-            batches.read(system.kafka.bootstrap, TOPIC, {number: (ends.low, ends.hw) for number, ends in offsets.items()})
+            protocol.read_batches(
+                system.kafka.bootstrap, TOPIC, {number: (ends.low, ends.hw) for number, ends in offsets.items()}
+            )
         )
         expected = spark.createDataFrame(
             [(0, 0, "0", True, None)], "id long, partition int, value string, required boolean, position long"
@@ -100,17 +102,16 @@ def test_transactions_are_read_from_the_log_and_judged(system, chaos_harness, tm
     assert {kind: count for kind, count in findings["ledger"].counts.items() if count} == {"absent": 1}
 
 
-def test_a_log_is_read_in_many_requests(system, monkeypatch):
+def test_a_log_is_read_in_many_requests(system):
     """Each begins where the last whole batch ended; what lies below the begin or above the end is cut away."""
-    monkeypatch.setattr(batches, "_MOST_BYTES", 100)
     system.kafka.create([TOPIC], 3)
     producer = Producer({"bootstrap.servers": system.kafka.bootstrap})
     for _ in range(20):
         for id_ in range(10):
             producer.produce(TOPIC, key=str(id_), value="x", partition=1)
-        assert producer.flush(30) == 0
+        assert producer.flush(120) == 0
 
-    found = list(batches.read(system.kafka.bootstrap, TOPIC, {0: (0, 0), 1: (3, 195)}))
+    found = list(protocol.read_batches(system.kafka.bootstrap, TOPIC, {0: (0, 0), 1: (3, 195)}, most_bytes=100))
     system.kafka.delete([TOPIC])
 
     assert [offset for batch in found for offset in range(batch.first_offset, batch.last_offset + 1)] == list(range(3, 195))

@@ -8,16 +8,16 @@ from chaos.faults.base import FaultContext
 from chaos.scenario.model import KafkaSpec, SystemSpec
 from tests.integration.conftest import bitten, declared
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 TOPIC = "wide"
 WIDE = SystemSpec(kafka=KafkaSpec(brokers=5))
 
 
 @pytest.fixture(scope="module")
-def scene(chaos_harness):
+def scene(chaos_session):
     """Five brokers, with a topic of theirs."""
-    system = chaos_harness.system(WIDE)
+    system = chaos_session.system(WIDE)
     system.kafka.create([TOPIC], 3)
     yield FaultContext(system, {"datasink": TOPIC})
     system.wait_until_healthy()
@@ -28,19 +28,19 @@ def proved(scene, fault):
     """Inject a fault, and heal it twice; what it aimed at, and what proves it."""
     injection = declared(fault).prepare(scene, Random(1))
     proof = bitten(injection)
-    scene.system.wait_until_healthy(60)
+    scene.system.wait_until_healthy(180)
     return injection.target, proof
 
 
-def test_the_auditor_outlives_a_system_that_is_rebuilt(chaos_harness):
+def test_the_auditor_outlives_a_system_that_is_rebuilt(chaos_session):
     """Another system is declared: the one that runs is ended, and the auditor's JVM is not a part of it."""
-    narrow, spark = chaos_harness.system(SystemSpec()), chaos_harness.spark()
+    narrow, spark = chaos_session.system(SystemSpec()), chaos_session.spark()
 
-    wide = chaos_harness.system(WIDE)
+    wide = chaos_session.system(WIDE)
 
     assert (len(narrow.kafka.numbers), len(wide.kafka.numbers)) == (3, 5)
-    assert chaos_harness.system(WIDE) is wide
-    assert chaos_harness.spark() is spark
+    assert chaos_session.system(WIDE) is wide
+    assert chaos_session.spark() is spark
     assert spark.range(3).count() == 3
 
 

@@ -1,7 +1,7 @@
 """Logs to plant anomalies in.
 
 A clean log holds the squares of 0, 1, 2, … as a transactional pipeline leaves them: a marker after every fourth record of a
-partition takes an offset that nobody reads, and only partition 0 begins at offset 0. With three partitions and 24 records::
+partition takes an offset that no reader sees, and only partition 0 begins at offset 0. With three partitions and 24 records::
 
     partition 0   id      0   3   6   9   -  12  15  18  21   -
                   offset  0   1   2   3   4   5   6   7   8   9   end 10

@@ -78,7 +78,7 @@ def test_first_and_last_of_an_aborted_block_and_beside_markers(judge: Judge) -> 
     assert [(one.partition, one.offset) for one in finding.examples] == [(0, 10), (0, 12), (0, 14), (2, 210), (2, 211)]
 
 
-def test_aborted_rows_that_nobody_sees(judge: Judge) -> None:
+def test_aborted_rows_that_no_reader_sees(judge: Judge) -> None:
     """As it should be; they are counted."""
     log = clean().with_aborted(0, 3, 6, 24).with_aborted(1, 25)
 
@@ -131,7 +131,7 @@ def test_an_open_row_that_is_read(judge: Judge) -> None:
 
 
 def test_committed_rows_behind_an_open_transaction_are_not_decided(judge: Judge) -> None:
-    """What was written above the last stable offset is open, whoever wrote it."""
+    """What was written above the last stable offset is open, whichever producer wrote it."""
     log = fixed(clean()).without(16, 19, 22)
     log = replace(log, bounds={**log.bounds, 1: replace(log.bounds[1], lso=106)})
 
@@ -297,7 +297,7 @@ def test_a_zombie_s_open_transaction_that_its_successor_commits(judge: Judge) ->
 
 
 def test_a_zombie_that_has_written_before(judge: Judge) -> None:
-    """Its own epoch is the highest before its second row, and fences nobody."""
+    """Its own epoch is the highest before its second row, and fences no other writer."""
     finding = judge("atomicity", wrote("4 4 6 6C"))
 
     told = "1 from here by producer 7 epoch 4: its transaction has epoch 6 too"
@@ -365,7 +365,7 @@ def test_what_a_zombie_wrote_is_open(judge: Judge, written: str) -> None:
     assert (finding.verdict, finding.count, finding.counts["hanging"]) == (Verdict.UNKNOWN, 0, 1)
 
 
-def test_epochs_of_others_fence_nobody(judge: Judge) -> None:
+def test_epochs_of_other_producers_do_not_fence(judge: Judge) -> None:
     """Another producer's, and those of rows that have none."""
     log = wrote("5 5C 4 4C 5 5C")
     other = tuple(batch._replace(producer_id=8) if batch.producer_epoch == 4 else batch for batch in log.all_batches())

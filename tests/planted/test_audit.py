@@ -1,4 +1,4 @@
-"""Folders of Parquet that somebody landed, audited without a cluster."""
+"""Folders of Parquet that others landed, audited without a cluster."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import KafkaError
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.audit import audit
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
+from chaos.audit.judge import judge
 from chaos.audit.logs import AuditUsageError, Fixed, Topics
 from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds, Verdict
@@ -32,8 +32,8 @@ def audited(spark, tmp_path):
         land(spark, tmp_path / "source", source)
         land(spark, tmp_path / "sink", sink, columns)
         logs = audit_logs.landed(spark, str(tmp_path))
-        findings, records = audit.judge(logs, identity(logs, audit_identity.model(model)), limits)
-        assert records == len(source) + len(sink) or "isolation" in columns
+        findings = judge(logs, identity(logs, audit_identity.model(model)), limits)
+        assert logs.records == len(source) + len(sink) or "isolation" in columns
         return {finding.verifier: finding for finding in findings}
 
     return ask
@@ -50,7 +50,7 @@ def counts(findings):
 
 
 def by(rows, name):
-    """The same logs with keys that are no numbers."""
+    """The same logs with keys that are not numbers."""
     return [(partition, offset, f"{name}{key}", value) for partition, offset, key, value in rows]
 
 
@@ -64,7 +64,7 @@ def test_a_clean_sink(audited):
 
 @pytest.mark.parametrize(("identity", "name"), [(audit_identity.dense, ""), (audit_identity.by_key, "user-")])
 def test_every_anomaly_by_either_identity(audited, identity, name):
-    """Lost, double, late, wrong and phantom; what is lost is so though nobody named a group."""
+    """Lost, double, late, wrong and phantom; what is missing is lost, because no group is named."""
     sink = [row for row in SINK if row[2] != "9"]
     sink = [(*row[:3], "x") if row[2] == "16" else row for row in sink]
     sink += [(0, 40, "12", "144"), (1, 41, "99991", "9998200081")]
@@ -83,7 +83,7 @@ def test_every_anomaly_by_either_identity(audited, identity, name):
 
 
 def test_the_order_of_any_keys_is_that_of_the_source(audited):
-    """Not that of their names; and keys that the source does not have disorder nobody else."""
+    """Not that of their names; and keys that the source does not have do not disorder any others."""
     sink = [*by(SINK, "k"), (0, 5, "stray", "1"), (0, 6, "alone", "1")]
     rows = [
         (partition, 2 * offset if key.startswith("k") else 2 * offset + 1, key, value) for partition, offset, key, value in sink
@@ -99,7 +99,7 @@ def test_the_order_of_any_keys_is_that_of_the_source(audited):
 @pytest.mark.parametrize(
     ("identity", "key", "message"),
     [
-        (audit_identity.dense, "0x1", "keys are no ids, the first at partition 0 offset 99: '0x1'"),
+        (audit_identity.dense, "0x1", "keys are not ids, the first at partition 0 offset 99: '0x1'"),
         (audit_identity.by_key, None, "records have no key, or not the header, the first at partition 0 offset 99: None"),
     ],
 )
@@ -113,7 +113,7 @@ def test_records_that_nothing_identifies(audited, identity, key, message, limits
 
 @pytest.mark.parametrize("name", ["source", "sink"])
 def test_a_log_that_was_landed_twice(audited, name):
-    """It is no log."""
+    """A log has one record at an offset."""
     logs = {"source": SOURCE, "sink": SINK}
     logs[name] = logs[name] * 2
 
@@ -128,9 +128,10 @@ def test_an_open_transaction_in_the_source(spark, tmp_path):
     land(spark, tmp_path / "source", SOURCE)
     land(spark, tmp_path / "sink", SINK)
     logs = audit_logs.landed(spark, str(tmp_path))
-    logs = replace(logs, source_ends={**logs.source_ends, 1: Bounds(0, 20, 25)}, positions={0: 20, 1: 20, 2: 20})
+    source = {**logs.fixed.source, 1: Bounds(0, 20, 25)}
+    logs = replace(logs, fixed=replace(logs.fixed, source=source, positions={0: 20, 1: 20, 2: 20}))
 
-    findings, _ = audit.judge(logs, audit_identity.dense(logs, audit_identity.model("square")), LIMITS)
+    findings = judge(logs, audit_identity.dense(logs, audit_identity.model("square")), LIMITS)
 
     note = "in the source, an open transaction hides the end of partition 1 (read to offset 20 of 25)"
     doubted = dict.fromkeys(("gaps", "values", "offsets"), (Verdict.UNKNOWN, note))
@@ -140,14 +141,15 @@ def test_an_open_transaction_in_the_source(spark, tmp_path):
 
 
 @pytest.fixture
-def doubted(spark, tmp_path):
+def limited(spark, tmp_path):
     """Land two logs, change what is known of them, and audit them: verdict, count and note of every verifier."""
 
-    def ask(source=SOURCE, sink=SINK, **known):
-        land(spark, tmp_path / "source", source)
-        land(spark, tmp_path / "sink", sink)
-        logs = replace(audit_logs.landed(spark, str(tmp_path)), **known)
-        findings, _ = audit.judge(logs, audit_identity.dense(logs, audit_identity.model("square")), LIMITS)
+    def ask(source_rows=SOURCE, sink_rows=SINK, **known):
+        land(spark, tmp_path / "source", source_rows)
+        land(spark, tmp_path / "sink", sink_rows)
+        logs = audit_logs.landed(spark, str(tmp_path))
+        logs = replace(logs, fixed=replace(logs.fixed, **known))
+        findings = judge(logs, audit_identity.dense(logs, audit_identity.model("square")), LIMITS)
         return {one.verifier: (one.verdict, one.count, one.note) for one in findings}
 
     return ask
@@ -163,50 +165,50 @@ def since(rows, partition, low):
     return [row for row in rows if row[0] != partition or row[1] >= low]
 
 
-def test_a_source_whose_begin_has_expired(doubted):
-    """What was answered before it is no phantom for certain; a wrong value is wrong still, and a whole source has no excuse."""
+def test_a_source_whose_begin_has_expired(limited):
+    """An answer to what was before it may be right; a wrong value is wrong all the same, and a whole source is no excuse."""
     note = "the source begins at offset 5 of partition 1: what was answered before that is called phantom"
     source, ends = since(SOURCE, 1, 5), whole(p1=5)
 
-    assert doubted(source, source_ends=ends) == VALID | {"values": (Verdict.UNKNOWN, 5, note)}
+    assert limited(source, source=ends) == VALID | {"values": (Verdict.UNKNOWN, 5, note)}
     wrong = [(*row[:3], "x") if row[2] == "30" else row for row in SINK]
-    assert doubted(source, wrong, source_ends=ends)["values"] == (Verdict.INVALID, 6, note)
-    assert doubted(source, source_ends=whole())["values"] == (Verdict.INVALID, 5, "")
+    assert limited(source, wrong, source=ends)["values"] == (Verdict.INVALID, 6, note)
+    assert limited(source, source=whole())["values"] == (Verdict.INVALID, 5, "")
 
 
-def test_a_sink_whose_begin_has_expired(doubted):
-    """What was written before it is neither lost nor behind for certain; what is ahead of the position is so still."""
+def test_a_sink_whose_begin_has_expired(limited):
+    """What was written before it may be neither lost nor behind; what is ahead of the position is so all the same."""
     why = "the sink begins at offset 4 of partition 0 (and above 0 in 1 more): what was written before that is called"
     ends, done = whole(p0=4, p2=1), {0: 20, 1: 20, 2: 20}
     sink = since(since(SINK, 0, 4), 2, 1)
     lost, behind = (Verdict.UNKNOWN, 5, f"{why} lost"), (Verdict.UNKNOWN, 5, f"{why} behind")
 
-    found = doubted(sink=sink, sink_ends=ends, positions=done)
-    ahead = doubted(sink=sink, sink_ends=ends, positions=done | {1: 19})
-    certain = doubted(sink=sink, sink_ends=whole(), positions=done)
+    found = limited(sink_rows=sink, sink=ends, positions=done)
+    ahead = limited(sink_rows=sink, sink=ends, positions=done | {1: 19})
+    certain = limited(sink_rows=sink, sink=whole(), positions=done)
 
     assert found == VALID | {"gaps": lost, "offsets": behind}
     assert (ahead["gaps"], ahead["offsets"]) == (lost, (Verdict.INVALID, 6, behind[2]))
     assert (certain["gaps"], certain["offsets"]) == ((Verdict.INVALID, 5, ""),) * 2
 
 
-def test_logs_that_begin_above_0_and_agree(doubted):
-    """Nothing is called wrong, so there is nothing to doubt."""
-    found = doubted(since(SOURCE, 1, 5), since(SINK, 1, 5), source_ends=whole(p1=5), sink_ends=whole(p1=5))
+def test_logs_that_begin_above_0_and_agree(limited):
+    """Nothing is called wrong, so no limitation matters."""
+    found = limited(since(SOURCE, 1, 5), since(SINK, 1, 5), source=whole(p1=5), sink=whole(p1=5))
 
     assert found == VALID
 
 
-def test_positions_that_moved_while_the_ends_were_asked_for(doubted):
-    """What was committed between is ahead of the first ones; what is behind them is so still."""
+def test_positions_that_moved_while_the_ends_were_asked_for(limited):
+    """What was committed meanwhile is ahead of the first ones; what is behind them is so all the same."""
     note = "the pipeline is at work: its positions moved while the ends were asked for, what it wrote meanwhile is called ahead"
     first = {0: 20, 1: 18, 2: 20}
 
-    assert doubted(positions=first, moved=True) == VALID | {"offsets": (Verdict.UNKNOWN, 2, note)}
+    assert limited(positions=first, moved=True) == VALID | {"offsets": (Verdict.UNKNOWN, 2, note)}
     lost = [row for row in SINK if row[2] != "9"]
-    assert doubted(sink=lost, positions=first, moved=True)["offsets"] == (Verdict.INVALID, 3, note)
-    assert doubted(positions=first)["offsets"] == (Verdict.INVALID, 2, "")
-    assert doubted(positions=dict.fromkeys(range(3), 20), moved=True) == VALID | {"offsets": (Verdict.VALID, 0, "")}
+    assert limited(sink_rows=lost, positions=first, moved=True)["offsets"] == (Verdict.INVALID, 3, note)
+    assert limited(positions=first)["offsets"] == (Verdict.INVALID, 2, "")
+    assert limited(positions=dict.fromkeys(range(3), 20), moved=True) == VALID | {"offsets": (Verdict.VALID, 0, "")}
 
 
 class AtWork:
@@ -272,16 +274,17 @@ def test_what_was_fixed_is_known_of_the_logs(spark, tmp_path):
 
     logs = audit_logs.landed(spark, str(tmp_path), fixed)
 
-    assert Fixed(logs.source_ends, logs.sink_ends, logs.positions, logs.moved) == fixed
+    assert logs.fixed == fixed
 
 
 def test_a_position_between_two_records_of_one_id(spark, tmp_path):
     """The first demands the row, so it is not written ahead of the position."""
     land(spark, tmp_path / "source", [*SOURCE, (0, 20, "3", "3")])
     land(spark, tmp_path / "sink", SINK)
-    logs = replace(audit_logs.landed(spark, str(tmp_path)), positions={0: 20, 1: 20, 2: 20})
+    logs = audit_logs.landed(spark, str(tmp_path))
+    logs = replace(logs, fixed=replace(logs.fixed, positions={0: 20, 1: 20, 2: 20}))
 
-    findings, _ = audit.judge(logs, audit_identity.dense(logs, audit_identity.model("square")), LIMITS)
+    findings = judge(logs, audit_identity.dense(logs, audit_identity.model("square")), LIMITS)
 
     assert {one.verifier: (one.verdict, one.count) for one in findings} == dict.fromkeys(
         ("duplicates", "gaps", "ordering", "values", "offsets"), (Verdict.VALID, 0)
@@ -339,7 +342,7 @@ def test_many_rows_that_the_uncommitted_view_lacks(audited):
 
 
 def test_a_model_of_ones_own(audited, tmp_path, monkeypatch):
-    """A function from a column to a column, in a module beside whoever calls."""
+    """A function from a column to a column, in a module of the working directory."""
     (tmp_path / "doubling.py").write_text("def doubled(value):\n    return value.cast('int') * 2\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
@@ -376,5 +379,5 @@ def test_other_columns(audited, columns, message):
 
 def test_no_such_folder(spark, tmp_path):
     """Named as it was looked for."""
-    with pytest.raises(AuditUsageError, match=r"source is no Parquet folder \(PATH_NOT_FOUND\)"):
+    with pytest.raises(AuditUsageError, match=r"source is not a Parquet folder \(PATH_NOT_FOUND\)"):
         audit_logs.landed(spark, str(tmp_path / "nowhere"))

@@ -82,7 +82,7 @@ def test_the_same_value_twice_is_no_duplicate(judge: Judge) -> None:
     assert finding == Finding("duplicates", "sink", Verdict.VALID, 0, 24, {"duplicate": 0})
 
 
-def test_keys_that_are_no_ids_are_nobodys_copies(judge: Judge) -> None:
+def test_keys_that_are_not_ids_are_not_copies(judge: Judge) -> None:
     """Two records without a key have no identity that could be there twice."""
     log = clean().changed(3, key=None).changed(6, key=None).changed(9, key="x").changed(12, key="x")
 
@@ -107,7 +107,7 @@ def test_a_batch_written_again_in_the_only_partition(judge: Judge) -> None:
 
 
 def test_copies_without_timestamps(judge: Judge) -> None:
-    """Equal only in that nobody knows them: no producer retry; neighbours still tell of a replay."""
+    """Timestamps that are both unknown are not equal ones: not a producer retry; neighbours still show a replay."""
     log = rewritten(clean(), 500, id3=10, id15=11, id18=12)
     timeless = replace(log, observed=tuple(row._replace(timestamp_ms=None) for row in log.observed))
 

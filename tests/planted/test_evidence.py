@@ -202,11 +202,13 @@ def test_damaged_bounds(spark: SparkSession, tmp_path: Path, text: str) -> None:
 
 
 def test_rows_missing_beside_the_bounds(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
-    """The bounds say it is complete, but somebody took the rows away."""
+    """The bounds say it is complete, but the rows were taken away."""
     (tmp_path / "sink").mkdir()
     (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, "files"), encoding="utf-8")
 
-    with pytest.raises(EvidenceError, match=r"sink/expected is no Parquet folder \(PATH_NOT_FOUND\): run the scenario again"):
+    with pytest.raises(
+        EvidenceError, match=r"sink/expected is not a Parquet folder \(PATH_NOT_FOUND\): run the scenario again"
+    ):
         evidence.load(spark, tmp_path, "sink")
 
 
@@ -216,7 +218,7 @@ def test_rows_that_are_no_parquet(spark: SparkSession, landed: Path, tmp_path: P
     (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, "files"), encoding="utf-8")
     (tmp_path / "sink" / "expected" / "part-0.parquet").write_bytes(b"PAR1 cut")
 
-    with pytest.raises(EvidenceError, match=r"sink/expected is no Parquet folder \(FAILED_READ_FILE\..+\): run"):
+    with pytest.raises(EvidenceError, match=r"sink/expected is not a Parquet folder \(FAILED_READ_FILE\..+\): run"):
         evidence.load(spark, tmp_path, "sink")
 
 
@@ -227,7 +229,7 @@ def test_a_folder_that_spark_takes_for_a_scheme(
     copytree(landed / "sink", tmp_path / "day:" / "sink")
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(EvidenceError, match=r"day:/sink/expected is no Parquet folder \([A-Za-z0-9]+Error\): run"):
+    with pytest.raises(EvidenceError, match=r"day:/sink/expected is not a Parquet folder \([A-Za-z0-9]+Error\): run"):
         evidence.load(spark, Path("day:"), "sink")
 
 
@@ -262,7 +264,7 @@ def test_an_expected_column_is_missing(spark: SparkSession, tmp_path: Path, colu
 
 
 def test_a_column_of_another_type(spark: SparkSession, tmp_path: Path) -> None:
-    """Keys as Kafka gives them are bytes: they are to be cast by whoever lands them."""
+    """Keys as Kafka gives them are bytes: they must be cast before they are landed."""
     planted = clean().evidence(spark)
     raw = planted.observed.withColumn("key", planted.observed.key.cast("binary"))
 

@@ -32,7 +32,7 @@ def test_more_than_can_be_shown(judge: Judge) -> None:
 
 
 def test_an_empty_log(judge: Judge) -> None:
-    """Nothing was observed, but something was demanded: all of it is lost, which is no vacuous run."""
+    """Nothing was observed, but something was demanded: all of it is lost, and the run is not vacuous."""
     finding = judge("gaps", clean().without(*range(24)))
 
     assert (finding.verdict, finding.count, finding.checked, finding.note) == (Verdict.INVALID, 24, 24, "")

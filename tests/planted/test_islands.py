@@ -1,6 +1,6 @@
-"""Islands say what the verifiers say, to the letter: of every planted log, and of random ones.
+"""Islands find what the verifiers find, to the letter: in every planted log, and in random ones.
 
-The tests of the four verifiers are imported, and asked again here of islands.
+The tests of the four verifiers are imported and run again here, with islands in their place.
 """
 
 from collections.abc import Iterator
@@ -246,7 +246,7 @@ def test_a_block_that_lacks_a_record_and_has_another_twice(spark: SparkSession) 
     assert [finding.count for finding in found] == [1, 1, 0, 0]
 
 
-def test_where_no_id_is_demanded_twice_nobody_looks_for_the_first(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_id_is_demanded_twice_no_first_is_looked_for(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would cost a shuffle."""
     monkeypatch.delattr(islands, "demanded")
 

@@ -82,7 +82,7 @@ def test_what_need_not_be_there_is_not_behind(judge: Judge) -> None:
 
 
 def test_without_any_position_nothing_can_be_said(judge: Judge) -> None:
-    """A pipeline whose positions nobody knows is not one that stands at its begin."""
+    """A pipeline whose positions are not known is not one that stands at its begin."""
     finding = judge("offsets", clean().with_positions({}))
 
     note = "not in the evidence: a committed position of the pipeline"

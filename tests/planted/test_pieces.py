@@ -17,7 +17,7 @@ from verifiers.ordering import Ordering
 from verifiers.single_scan import groups, islands, pieces
 from verifiers.single_scan.groups import Limits
 
-FOOLED = replace(BY_OFFSET, block_bits=4, few_rows=0)  # groups by offset are made, and most of them are no islands
+FOOLED = replace(BY_OFFSET, block_bits=4, few_rows=0)  # groups by offset are made, and most of them are not islands
 
 
 @pytest.fixture

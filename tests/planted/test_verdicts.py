@@ -53,7 +53,7 @@ def test_nothing_at_all_proves_nothing(judge: Judge, name: str) -> None:
 
 @pytest.mark.parametrize("name", VERIFIERS)
 def test_a_log_without_partitions_proves_nothing(judge: Judge, name: str) -> None:
-    """Nobody wrote, and nobody knows where."""
+    """Nothing was written, and there is nowhere that it could be."""
     finding = judge(name, Log((), (), {}, {}, lines=()))
 
     assert (finding.verdict, finding.count, finding.checked) == (Verdict.UNKNOWN, 0, 0)
@@ -62,7 +62,7 @@ def test_a_log_without_partitions_proves_nothing(judge: Judge, name: str) -> Non
 @pytest.mark.parametrize("name", VIEWED)
 @pytest.mark.parametrize("view", ["uncommitted", "again", "batches", "ledger"])
 def test_a_view_that_was_not_landed(spark: SparkSession, name: str, view: str) -> None:
-    """Whoever needs it says so and proves nothing; the others do not care."""
+    """A verifier that needs it says so and proves nothing; the others are not affected."""
     verifier = VERIFIERS[name]
 
     finding = verifier.check(clean().evidence(spark, verifier.views - {view}))

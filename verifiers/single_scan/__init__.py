@@ -1,1 +1,1 @@
-"""The verifiers of `chaos audit`: every question answered in one scan of the log."""
+"""Duplicates, gaps, ordering and values of a large log in one scan of it, as `chaos audit` asks for them."""

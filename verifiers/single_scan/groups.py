@@ -47,15 +47,15 @@ _PROBE = 1024
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How fine a second look is, and what may be held in the driver's memory.
+    """The size of blocks, and how much may be held in the driver's memory.
 
     Attributes:
         block_bits: a block has 2 to the power of this many numbers.
-        least_run: records to a group, at least, among the first rows; below it, offsets are left out of account.
+        least_run: mean records in a group of the first rows, at least; below it, groups are made without offsets.
         most_groups: of one log, some 200 bytes each while they are collected.
-        most_rows: that are held at once, some 50 bytes each.
-        most_ids: that are ticked off, a byte each.
-        few_rows: so many are read again without asking whether they are most of the log.
+        most_rows: held at once, some 50 bytes each.
+        most_ids: ticked off, a byte each.
+        few_rows: so many are read again even if they are most of the log.
     """
 
     block_bits: int = 10
@@ -129,7 +129,7 @@ def summarize_expected(evidence: Evidence, limits: Limits) -> Groups | None:
 
 
 def decoded(observed: DataFrame) -> DataFrame:
-    """As `findings.decoded`, but at the speed of a scan: no regular expression is matched."""
+    """The same as `findings.decoded`, at the speed of a scan: without a regular expression."""
     return observed.withColumn("id", F.expr("try_cast(key AS BIGINT)")).withColumn("id", F.expr(_ID))
 
 

@@ -1,4 +1,4 @@
-"""Islands: duplicates, gaps, ordering and values of a large log at once, in one scan that shuffles no rows.
+"""Islands: duplicates, gaps, ordering and values of a large log at once, in one scan that does not shuffle rows.
 
 An island is a run of records whose numbers rise by one with their offsets. Between two transaction markers a sound pipeline
 writes nothing else, so 10^8 records are some 10^5 islands, and what holds of the islands holds of the records::
@@ -9,19 +9,19 @@ writes nothing else, so 10^8 records are some 10^5 islands, and what holds of th
 
 1. A hash aggregation puts each record into the group of its partition, its *line* ``id mod P``, its *block* of 1024 *numbers*
    ``id div P``, and the difference of number and offset (`groups`). A group with as many records as there are numbers
-   from its first to its last is an island: no two records of a partition share an offset. Expected rows are grouped too.
+   from its first to its last is an island, since no two records of a partition share an offset. Expected rows are grouped too.
 2. A block is *sound* when as many records are there as are expected and their fingerprints agree: exclusive or and sum of a
    hash of partition, id and value. Then none is missing, double, wrong or elsewhere; that two unlike blocks agree by chance
    has a probability of 2^-64 at most. As islands that do not overlap hold no number twice, no id is expected twice either.
-3. The rows of all other blocks are read again, and the verifiers judge those as if the log held nothing else. What is said of
-   a record hangs on records of the same id alone, so what was left out changes nothing but ``checked``.
+3. The rows of all other blocks are read again, and the verifiers judge those as if the log held nothing else. What they say of
+   a record depends only on records of the same id, so what was left out changes nothing but ``checked``.
 4. Order is judged by islands alone: taken in the order of their offsets, one that begins below the highest number before it in
-   its line is late up to that number (`runs`). Rows of groups that are no islands are read again and cut into runs.
+   its line is late up to that number (`runs`). Rows of groups that are not islands are read again and cut into runs.
 
-A log without runs, as when a partition holds every third number in turn, has a group for each record. Its first rows tell, or
-at the latest the number of groups, before they are held. Then blocks are compared without offsets, and order is judged piece by
-piece (`pieces`). Where more than half of the records would be read again, the verifiers are asked directly.
-Each way gives the same findings, to the letter.
+A log without runs, as when a partition holds every third number in turn, has a group for each record. Its first rows show this,
+or at the latest the number of groups, before they are collected. Then blocks are compared without offsets, and order is judged
+piece by piece (`pieces`). Where more than half of the records would be read again, the verifiers are asked directly.
+Each way gives the same findings, to the letter. Why scenarios are judged otherwise: docs/adr/0007.
 """
 
 from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ def check(evidence: Evidence, limits: Limits = _DEFAULT, *, unique: bool = True)
 
     Args:
         unique: False where an id may be expected more than once; its first row by (partition, position) is then taken for the
-            one that demands it. Every row has a position, and no two of a partition the same.
+            one that demands it. Every row must have a position then, and no two of a partition the same.
     """
     expected, observed = summarize(evidence, limits)
     return judge(evidence, expected, observed, limits, unique=unique)
@@ -79,7 +79,7 @@ def judge(
         return _directly(whole)
     partitions = max(1, len(evidence.bounds))
     doubtful, order = _doubtful(expected, observed, partitions), None
-    if observed.by_offset and _are_most(doubtful, observed, partitions, limits):  # its first rows had runs, the others have not
+    if observed.by_offset and _are_most(doubtful, observed, partitions, limits):  # only its first rows had runs
         observed = observed.without_offsets()
         doubtful = _doubtful(expected, observed, partitions)
     if not observed.by_offset and not _are_most(doubtful, observed, partitions, limits):
@@ -127,7 +127,7 @@ def _sound(evidence: Evidence, proved: int, observed: Groups, order: Order | Non
 
 
 def _doubtful(expected: Groups, observed: Groups, partitions: int) -> Longs:
-    """The blocks that are not proved sound, or that hold groups which are no islands; ascending."""
+    """The blocks that are not proved sound, or that hold groups which are not islands; ascending."""
     found, wanted = observed.ids(partitions), expected.ids(partitions)
     unlike = _unlike(_by_block(expected, partitions), _by_block(observed, partitions))
     broken = found[~observed.solid() | _overlapping(observed, found)] if observed.by_offset else found[:0]
@@ -152,7 +152,7 @@ def _by_block(side: Groups, partitions: int) -> Longs:
 
 
 def _unlike(expected: Longs, observed: Longs) -> Longs:
-    """Blocks that one side has and the other has not, or has otherwise."""
+    """Blocks that only one side has, or that the sides have with different contents."""
     both, here, there = np.intersect1d(expected[:, 0], observed[:, 0], assume_unique=True, return_indices=True)
     same = (expected[here] == observed[there]).all(axis=1)
     return np.setdiff1d(np.concatenate((expected[:, 0], observed[:, 0])), both[same])
@@ -217,7 +217,7 @@ def _span(side: Groups, evidence: Evidence, blocks: Longs, place: str) -> str:
 
 
 def _ordering(evidence: Evidence, narrow: Evidence, observed: Groups, order: Order | None, limits: Limits) -> Finding:
-    """As the pieces told, or by islands and, where groups are none, by the rows of their blocks."""
+    """Judged by pieces, if it was; or else by islands and, for groups that are not islands, by the rows of their blocks."""
     found = runs_of(narrow, observed, limits)
     if found is not None:
         late, checked = runs.late(found), int(observed["records"][observed["line"] != UNDECODABLE].sum())
@@ -230,7 +230,7 @@ def runs_of(evidence: Evidence, observed: Groups | None, limits: Limits = _DEFAU
     """The log as runs; None where there are too many.
 
     Args:
-        evidence: the log, or of it the blocks at least that hold groups which are no islands.
+        evidence: the log, or or at least those of its blocks that hold groups which are not islands.
         observed: the groups of the whole log.
     """
     if observed is None or not observed.by_offset:
@@ -255,10 +255,10 @@ def cut(rows: DataFrame, partitions: int) -> Runs:
 
 
 def _inversions(sides: Sequence[Evidence], late: Sequence[Late]) -> Sequence[Row]:
-    """As `verifiers.ordering` reads them from the log; the time of a record is looked up.
+    """Late records as `verifiers.ordering` reads them from the log: their timestamps are looked up.
 
     Args:
-        sides: where, one after the other: what is held already, then the log.
+        sides: where to look, one after the other: what is held already, then the log.
     """
     partitions = max(1, len(sides[0].bounds))
     times: dict[tuple[int, int], int | None] = {}

@@ -1,9 +1,8 @@
-"""Pieces: the order of a log without runs, read by offset into the driver's memory, a piece at a time.
+"""Pieces: the order of a log without runs, read by offset into the driver's memory, a piece at a time (why: `islands`).
 
-What they are for: `islands`. A record is late where its number is below the highest before it in its partition and
-line. So of all pieces before one, only the highest number of each line has to be known, and nothing is sorted but what is in
-memory. On the way each id is ticked off, for blocks without offsets do not tell whether an id that is expected twice is there
-twice.
+A record is late where its number is below the highest before it in its partition and line. So of all pieces before one, only
+the highest number of each line has to be known, and nothing is sorted but what is in memory. Each id is ticked off on the way,
+because blocks without offsets cannot tell an id that is expected twice from one that is there twice.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Runs: consecutive records of one line, and what they tell of order. What they are for: `islands`.
+"""Runs: consecutive records of one line, and what they tell about order (what they are for: `islands`).
 
 The numbers and the offsets of a run rise by one together, so no other run of its partition lies between them. Its records are
 late as far as their numbers are below the highest before it in its line.
@@ -27,7 +27,7 @@ class Runs:
         return len(self.first)
 
     def merge(self, other: "Runs") -> "Runs":
-        """Both; a run that was cut in two tells the same as a whole one."""
+        """The runs of both; a run that was cut in two says the same as a whole one."""
         return Runs(*(np.concatenate((getattr(self, name), getattr(other, name))) for name in Runs.__slots__))
 
     def joined(self) -> "Runs":
@@ -102,10 +102,10 @@ def of_rows(partition: Longs, offset: Longs, line: Longs, number: Longs) -> Runs
 
 
 def repeated(runs: Runs) -> tuple[int, Runs]:
-    """How many records are there that were there already, of all runs of a log; and the runs in which they are, by number.
+    """How many records repeat a number that is there already, of all runs of a log; and the runs that hold them, by number.
 
-    Those of a number that is in several runs are all but one of its records, whichever that is: the runs are taken by number,
-    and of two that begin with the same one, the one that lies further in the log is the second.
+    All records of a number but one are repetitions, and which one is not does not matter: the runs are taken by number, and of
+    two that begin with the same number the one further in the log is the repetition.
     """
     runs = runs.taken(np.lexsort((runs.offset, runs.partition, runs.first, runs.line)))
     highest = _highest_before(runs, starts(runs.line))

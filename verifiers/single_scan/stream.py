@@ -1,12 +1,12 @@
 """The early audit: a log that still grows, judged part by part, while it is written.
 
-A duplicate and an inversion are final once they are seen: what comes later adds to them and takes nothing away. A record that
-is missing may still come, so gaps are left to the audit of the whole log, which stays the authority; so are values, for which
-the source would have to be read at the same pace.
+A duplicate and an inversion are final once they are seen: later records can only add to them. A record that is missing may
+still come, so gaps are left to the judging of the whole log, which decides; so are values, for which the source would have to
+be read at the same pace.
 
-What is kept of a part are its runs (`runs`): some five numbers for each transaction and partition. They are merged
-and lose nothing, so it does not matter where the log was cut: after the last part the counts are those of `duplicates` and
-`ordering` for the whole.
+What is kept of a part are its runs (`runs`): some five numbers for each transaction and partition. Merging them loses nothing,
+so it does not matter where the log was cut: after the last part the counts are those of `duplicates` and `ordering` for the
+whole.
 """
 
 import numpy as np
@@ -22,14 +22,13 @@ _DEFAULT = Limits()
 
 
 class TooScatteredError(ValueError):
-    """The log has so many runs that they cannot be held; it can be audited as a whole only."""
+    """The log has so many runs that they cannot be held in memory; it can only be judged as a whole."""
 
 
 class Stream:
-    """What was seen of one log so far."""
+    """One log, as far as it was read."""
 
     def __init__(self, subject: str, partitions: int, limits: Limits = _DEFAULT) -> None:
-        """Nothing was seen yet."""
         self._subject = subject
         self._partitions = partitions
         self._limits = limits
@@ -43,7 +42,7 @@ class Stream:
                 before ended; of all parts, each has the bounds of all partitions.
 
         Raises:
-            TooScatteredError: what was seen of this part is forgotten.
+            TooScatteredError: there are too many runs; this part is forgotten.
         """
         found = self._runs.merge(self._cut(part)).joined()
         if len(found) > self._limits.most_groups:

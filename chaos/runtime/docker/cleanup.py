@@ -1,19 +1,26 @@
-"""Nothing is left in Docker: everything that we make carries our labels, and is found by them whoever it was that made it.
+"""Nothing is left in Docker: everything that a session makes there carries its labels, and is found and removed by them.
 
 chaos.session   id of the session (`chaos.common.warden`)
-chaos.owner     pid and start time of the harness: what belongs to one that is gone is swept by the next one
+chaos.owner     pid and start time of the process that opened it: what belonged to one that is gone, the next session removes
+
+As a program this module is the warden of a session in containers: when the session's owner has ended, its containers and
+networks are removed as well as its processes.
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from docker.errors import APIError
 
+from chaos.common import warden
+from chaos.common.errors import RuntimeUnavailableError
 from chaos.common.warden import Identity, identify
-from chaos.runtime.docker.engine import asking
+from chaos.runtime.docker.engine import asking, connected
 
 SESSION = "chaos.session"
 OWNER = "chaos.owner"
@@ -21,21 +28,21 @@ _AT_ONCE = 6
 
 
 def labels(session: str) -> dict[str, str]:
-    """What everything of a session carries."""
+    """The labels of everything that a session makes."""
     owner = identify(os.getpid(), "owner")
     return {SESSION: session, OWNER: f"{owner.pid}:{owner.started}"}
 
 
 def belongings(client: Any, session: str = "") -> list[str]:
-    """What is there of a session, or of any; in words."""
+    """``kind name`` of everything that a session has in Docker; of all sessions by default."""
     return [f"{kind} {_name(thing)}" for kind, thing in _found(client, session)]
 
 
 def sweep(client: Any, session: str) -> list[str]:
-    """Remove everything of a session: containers first, all at once, then what they used.
+    """Remove everything of a session: containers first, several at once, then what they used.
 
     Returns:
-        What was there, in words. What could not be removed is found by `belongings` still.
+        What `belongings` found before. What could not be removed is still found by it.
     """
     found = list(_found(client, session))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -47,7 +54,7 @@ def sweep(client: Any, session: str) -> list[str]:
 
 
 def leftovers(client: Any) -> list[str]:
-    """Remove what sessions left behind whose owner is gone; one that lives, of whatever user, is let alone."""
+    """Remove what sessions left behind whose owner is gone; a session whose owner lives, whatever its user, is left alone."""
     owned = {_labels(thing)[SESSION]: _labels(thing).get(OWNER, "") for _, thing in _found(client, "")}
     return [name for session, owner in owned.items() if not _lives(owner) for name in sweep(client, session)]
 
@@ -59,7 +66,7 @@ def _lives(owner: str) -> bool:
 
 def _found(client: Any, session: str) -> Iterator[tuple[str, Any]]:
     wanted = {"label": f"{SESSION}={session}" if session else SESSION}
-    with asking("list what is ours"):
+    with asking("list what carries our labels"):
         yield from (("container", one) for one in client.containers.list(all=True, filters=wanted, ignore_removed=True))
         yield from (("network", one) for one in client.networks.list(filters=wanted))
         yield from (("volume", one) for one in client.volumes.list(filters=wanted))
@@ -70,7 +77,7 @@ def _remove_container(container: Any) -> None:
 
 
 def _tolerated(remove: Callable[[], None]) -> None:
-    """What is gone already, or is used by somebody else, is no error here: whoever looks for leaks tells what is left."""
+    """Something that is gone already, or in use elsewhere, is not an error here: `belongings` names what is left."""
     try:
         remove()
     except APIError as error:
@@ -86,3 +93,19 @@ def _labels(thing: Any) -> dict[str, str]:
 
 def _name(thing: Any) -> str:
     return str(thing.name)
+
+
+def main() -> None:
+    """Wait for the owner to end, then sweep; if Docker does not answer now, the next session removes what is left."""
+    path = Path(sys.argv[1])
+    sys.stdin.buffer.read()
+    try:
+        with connected() as client:
+            sweep(client, path.stem)
+    except RuntimeUnavailableError as error:
+        sys.stderr.write(f"chaos: {error}\n")
+    warden.sweep(path)
+
+
+if __name__ == "__main__":
+    main()

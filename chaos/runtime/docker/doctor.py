@@ -1,6 +1,6 @@
-"""What Docker must have before a run: each check says what is there, or what is wrong and the one line that mends it.
+"""What Docker needs before a run: each check returns what it found, or raises what is wrong and the command that mends it.
 
-Without a daemon (`daemon`) the others (`CHECKS`) have nothing to ask.
+Without a daemon (`daemon`) the other checks (`CHECKS`) cannot run.
 """
 
 import os
@@ -13,8 +13,8 @@ from docker.errors import ContainerError
 
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import cache, preflight
-from chaos.runtime.docker import cleanup, engine, mounts
-from chaos.runtime.docker import network as docker_networks
+from chaos.runtime.docker import cleanup, engine, runtime
+from chaos.runtime.docker import network as docker_network
 from chaos.runtime.docker.engine import asking, connected
 
 _GIB = 1 << 30
@@ -23,14 +23,14 @@ _TRIES = '"$0" -version >/dev/null 2>&1 && "$1" -c "import confluent_kafka, pyar
 
 
 def daemon() -> str:
-    """A daemon that does."""
+    """The daemon answers, and containers can be used with it."""
     with connected() as client:
         version = client.version()
     return f"Docker {version['Version']}, API {version['ApiVersion']}"
 
 
 def memory() -> str:
-    """The daemon's machine has memory enough for the system, all of it."""
+    """The daemon's machine has enough memory for the whole system."""
     with connected() as client:
         total_gib = client.info()["MemTotal"] / _GIB
     if total_gib < preflight.MEMORY_GIB:
@@ -41,35 +41,34 @@ def memory() -> str:
 
 
 def disk() -> str:
-    """There is room where Docker keeps containers."""
+    """There is room where Docker keeps its containers."""
     with connected() as client:
         root = Path(client.info()["DockerRootDir"])
     if not root.exists():
         raise RuntimeUnavailableError(
-            f"Docker keeps its containers in {root}, which is not on this machine; let DOCKER_HOST lead to its own daemon"
+            f"Docker keeps its containers in {root}, which is not on this machine; set DOCKER_HOST to this machine's daemon"
         )
     preflight.check_disk(root)
     return f"{shutil.disk_usage(root).free / _GIB:.0f} GiB in {root}"
 
 
 def network() -> str:
-    """A network is free for the addresses of a run; no port of this machine is needed."""
-    net = next(docker_networks.free_now(), None)
+    """Addresses are free for the network of a run; no port of this machine is needed."""
+    net = next(docker_network.free_now(), None)
     if net is None:
-        raise RuntimeUnavailableError("all networks that a run could use have routes already; docker network prune")
+        raise RuntimeUnavailableError("every network that a run could use has a route already; docker network prune")
     return f"{net}.0.0/16 is free"
 
 
 def image() -> str:
-    """The image is there."""
     with connected() as client:
         return engine.check_image(client)
 
 
 def container() -> str:
-    """What is mounted runs in a container of that image: this machine's Java and Python, and `ip`."""
+    """This machine's Java and Python, which are mounted, run in a container of the image, and so does `ip`."""
     java = preflight.find_java()
-    shared = mounts.read_only(java, cache.folder())
+    shared = runtime.read_only(java, cache.folder())
     with connected() as client, asking("start a container"):
         name = engine.check_image(client)
         try:
@@ -91,13 +90,13 @@ def container() -> str:
 
 
 def reaper() -> str:
-    """Who removes what a killed run leaves behind."""
+    """What removes the containers that a killed run leaves behind."""
     with connected() as client:
         return engine.choose_reaper(client)
 
 
 def leftovers() -> str:
-    """What carries our label now: of a run that goes on, or of one that the next run sweeps."""
+    """What carries our labels now: it belongs to a run that goes on, or is removed by the next run."""
     with connected() as client:
         left = cleanup.belongings(client)
     return f"{len(left)}: {', '.join(left[:_SHOWN])}, …" if left else "none"

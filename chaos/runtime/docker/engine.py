@@ -1,4 +1,4 @@
-"""The Docker daemon: how it is found, what it must be able to do, and what it says when it cannot."""
+"""The Docker daemon: how it is found, what it must support, and how its errors are reported."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ from testcontainers.core.config import testcontainers_config
 from chaos.common.errors import RuntimeUnavailableError
 
 IMAGE = "kafka-spark-chaos:1"  # raise the number with containers/Dockerfile
-API = (1, 41)  # Docker 20.10
+API = (1, 41)  # of Docker 20.10
 _SOCKET = "unix:///var/run/docker.sock"
 _ASK_WITHIN_S = 60
 _ROOTLESS = "name=rootless"
@@ -29,7 +29,7 @@ def connect() -> Any:
         RuntimeUnavailableError: there is none, it is too old, or its networks cannot be reached from here.
     """
     if sys.platform != "linux":
-        raise RuntimeUnavailableError(f"containers are reached at their own addresses, which {sys.platform} cannot; use Linux")
+        raise RuntimeUnavailableError(f"containers cannot be reached at their own addresses on {sys.platform}; use Linux")
     try:
         _knock(os.environ.get("DOCKER_HOST") or _SOCKET)
         client = docker.from_env(timeout=_ASK_WITHIN_S)
@@ -44,10 +44,10 @@ def connect() -> Any:
 
 
 def _knock(url: str) -> None:
-    """A refused connection, closed: Docker's own library leaves it open.
+    """Connect to the socket once, and close it: Docker's library leaves a connection open that is refused.
 
     Raises:
-        OSError: nobody listens, or we may not.
+        OSError: nothing listens there, or this user may not connect.
     """
     path = url.removeprefix("unix://")
     if path != url:
@@ -60,10 +60,10 @@ def _knock(url: str) -> None:
 
 
 def check_engine(version: dict[str, Any], info: dict[str, Any]) -> None:
-    """What the daemon says of itself must do.
+    """Check what the daemon reports about itself.
 
     Raises:
-        RuntimeUnavailableError: it does not.
+        RuntimeUnavailableError: containers cannot be used with it.
     """
     api = tuple(int(part) for part in version["ApiVersion"].split("."))
     if api < API:
@@ -72,7 +72,10 @@ def check_engine(version: dict[str, Any], info: dict[str, Any]) -> None:
         )
     if info.get("OSType") != "linux":
         raise RuntimeUnavailableError(f"Docker runs {info.get('OSType')} containers; switch it to Linux containers")
-    for option, why in ((_ROOTLESS, "its networks are not reachable from this machine"), (_REMAPPED, "its users are not ours")):
+    for option, why in (
+        (_ROOTLESS, "its networks are not reachable from this machine"),
+        (_REMAPPED, "users in it are not this machine's"),
+    ):
         if any(entry.startswith(option) for entry in info.get("SecurityOptions") or ()):
             raise RuntimeUnavailableError(
                 f"Docker runs with {option.removeprefix('name=')}: {why}; use a daemon without it (DOCKER_HOST)"
@@ -80,30 +83,26 @@ def check_engine(version: dict[str, Any], info: dict[str, Any]) -> None:
 
 
 def image_name() -> str:
-    """The image that every container is made of: ``CHAOS_IMAGE``, or ours."""
+    """The image of every container: ``CHAOS_IMAGE``, or the one that `make image` builds."""
     return os.environ.get("CHAOS_IMAGE", IMAGE)
 
 
 def check_image(client: Any) -> str:
-    """The image must be there; nothing is pulled in the middle of a run.
-
-    Returns:
-        Its name.
+    """The name of the image, which must exist: nothing is pulled in the middle of a run.
 
     Raises:
-        RuntimeUnavailableError: it is not.
+        RuntimeUnavailableError: it does not exist on this machine.
     """
     name = image_name()
     if not has_image(client, name):
         raise RuntimeUnavailableError(
-            f"the image {name} is not there; build it: make image "
+            f"the image {name} does not exist here; build it: make image "
             "(on a public base image, CHAOS_BASE_IMAGE, where a registry can be reached; with debootstrap where none can)"
         )
     return name
 
 
 def has_image(client: Any, name: str) -> bool:
-    """Whether an image is on this machine."""
     with asking(f"look for the image {name}"):
         try:
             client.images.get(name)
@@ -113,28 +112,30 @@ def has_image(client: Any, name: str) -> bool:
 
 
 def choose_reaper(client: Any) -> str:
-    """Testcontainers' own reaper, Ryuk, where its image is there; our own sweep by label always.
+    """Use Testcontainers' reaper, Ryuk, if its image is on this machine, and our own sweep by label always.
 
     Returns:
-        Which, in words.
+        What is used, for people.
     """
     ryuk = testcontainers_config.hub_image_name_prefix + testcontainers_config.ryuk_image
     testcontainers_config.ryuk_disabled = testcontainers_config.ryuk_disabled or not has_image(client, ryuk)
     if testcontainers_config.ryuk_disabled:
-        return f"own sweep by label; docker pull {ryuk} adds Testcontainers' reaper"
-    return f"Ryuk ({ryuk}) and own sweep by label"
+        return f"sweep by label; docker pull {ryuk} adds Testcontainers' reaper"
+    return f"Ryuk ({ryuk}) and sweep by label"
 
 
 @contextmanager
 def connected() -> Iterator[Any]:
-    """A client for a while."""
     with closing(connect()) as client:
         yield client
 
 
 @contextmanager
-def asking(what: str) -> Iterator[None]:
-    """Turn what Docker raises into an error of ours.
+def asking(action: str) -> Iterator[None]:
+    """Turn what Docker's library raises into an error of ours.
+
+    Args:
+        action: completes the sentence "Docker could not …".
 
     Raises:
         RuntimeUnavailableError: Docker could not do it.
@@ -142,4 +143,4 @@ def asking(what: str) -> Iterator[None]:
     try:
         yield
     except (DockerException, requests.RequestException) as error:
-        raise RuntimeUnavailableError(f"Docker could not {what}: {error}") from error
+        raise RuntimeUnavailableError(f"Docker could not {action}: {error}") from error

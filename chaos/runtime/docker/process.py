@@ -1,11 +1,17 @@
 """One process of the system in a container of its own.
 
-Docker is asked for what it has a word for: start, kill, stop, freeze, limits, the exit code. SIGSTOP and SIGCONT go to the
-processes themselves, which this machine sees by pid: to Docker a stopped process is a running container.
+Docker is asked for everything that it offers: start, kill, stop, freeze, limits, the exit code. SIGSTOP and SIGCONT go to the
+processes themselves, which this machine sees by pid: for Docker a stopped process is a running container.
+
+A small disk is a file system of its own for one folder of a process, with a limited room. The folder is copied there before the
+process starts, and back when it has ended, unless SIGKILL ended it: what the process wrote last, full disk or not, is what it
+finds when it is started on its own disk again. The disk is in memory (tmpfs): a real ``No space left on device``, without
+privileges that this user may not have.
 """
 
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +19,48 @@ import psutil
 from docker.errors import APIError
 
 from chaos.common import clock, process_trees
-from chaos.common.process_trees import Family
-from chaos.runtime.base import ProcessSpec
-from chaos.runtime.docker.disk import Disk, used_bytes
+from chaos.runtime.base import ProcessSpec, VisibleProcess
 from chaos.runtime.docker.engine import asking
-from chaos.runtime.docker.machine import Machine
+from chaos.runtime.docker.network import Machine
 
-_STARTS_WITHIN_S = 20.0
-_ENDS_WITHIN_S = 20.0
+REAL = "/real-disk"
+_PAGE = 4096
+_STARTS_WITHIN_S = 60.0
+_ENDS_WITHIN_S = 60.0
 _SIGNALS = {134: -6, 137: -9, 139: -11}  # what the init process makes of SIGABRT, SIGKILL and SIGSEGV; no JVM ends so by itself
+# The process is a child of this shell and does not replace it: the shell has to copy afterwards. SIGTERM is handed on to it.
+_SCRIPT = """
+real=$1 small=$2; shift 2
+cp --archive --sparse=always "$real/." "$small/" || exit 1
+trap 'kill -TERM "$child"' TERM
+"$@" &
+child=$!
+wait "$child"; code=$?
+while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+find "$real" -mindepth 1 -delete && cp --archive --sparse=always "$small/." "$real/" || exit 1
+exit "$code"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A folder that is put on a file system of its own, and the size of that."""
+
+    folder: Path
+    size_bytes: int
+
 
 StartOn = Callable[[ProcessSpec, Disk], "ContainerProcess"]
 
 
-class ContainerProcess:
-    """A process, its container, and the machine that it runs on (none for one that nobody connects to)."""
+class ContainerProcess(VisibleProcess):
+    """A process, its container, and the machine that it runs on (None if no other process connects to it)."""
 
-    def __init__(self, spec: ProcessSpec, container: Any, machine: Machine | None, start_on: "StartOn") -> None:
+    def __init__(self, spec: ProcessSpec, container: Any, machine: Machine | None, start_on: StartOn) -> None:
         """Take over a container that was started.
 
         Args:
-            start_on: starts another like it on a small disk.
+            start_on: starts another process like it on a small disk.
         """
         self.spec = spec
         self.container = container
@@ -43,11 +70,10 @@ class ContainerProcess:
 
     @property
     def pid(self) -> int:
-        """Of the last start, as this machine counts; 0 when it had ended before anybody looked."""
+        """The pid of its last start, as this machine counts; 0 if it ended before it could be seen."""
         return self._pid
 
     def alive(self) -> bool:
-        """Whether it runs, or is paused."""
         return bool(self._state()["Running"])
 
     def paused(self) -> bool:
@@ -55,123 +81,88 @@ class ContainerProcess:
         if self.frozen():
             return True
         with contextlib.suppress(psutil.NoSuchProcess):
-            return bool(psutil.Process(self._pid).status() == psutil.STATUS_STOPPED)
+            return bool(self._process().status() == psutil.STATUS_STOPPED)
         return False
 
     def exit_code(self) -> int | None:
-        """Negative for a signal; None while it lives."""
         state = self._state()
         code = int(state["ExitCode"])
         return None if state["Running"] else _SIGNALS.get(code, code)
 
     def start(self) -> None:
-        """Start it again if it is gone."""
         if not self.alive():
             with asking(f"start {self.spec.name}"):
                 self.container.start()
             self._pid = self._find_pid()
 
     def kill(self) -> None:
-        """SIGKILL, and wait until it is gone; everything that it started goes with it."""
+        """Send SIGKILL, and wait until it is gone; everything that it started goes with it."""
         with asking(f"kill {self.spec.name}"):
-            with contextlib.suppress(APIError):  # it had ended: the wait says so at once
+            with contextlib.suppress(APIError):  # it had ended already: the wait returns at once
                 self.container.kill()
             self.container.wait(timeout=_ENDS_WITHIN_S)
 
     def kill_tree(self) -> dict[str, int]:
-        """SIGKILL to it and to everything it started; name -> pid of those that were there."""
-        family = self._family()
+        tree = self._tree()
         self.kill()
-        return process_trees.pids(family)
-
-    def pause_tree(self) -> dict[str, int]:
-        """SIGSTOP to it and to everything it started; name -> pid."""
-        return process_trees.pause(self._family())
-
-    def resume_tree(self) -> None:
-        """SIGCONT to it and to everything it started; nothing to do for what is gone."""
-        process_trees.resume(self._family())
+        return process_trees.pids(tree)
 
     def stop(self, within_s: float = 10) -> None:
-        """SIGTERM, then SIGKILL when it takes too long."""
         self.resume()
         with asking(f"stop {self.spec.name}"):
             self.container.stop(timeout=round(within_s))
 
-    def pause(self) -> None:
-        """SIGSTOP."""
-        psutil.Process(self._pid).suspend()
-
-    def resume(self) -> None:
-        """SIGCONT; nothing to do for a process that is gone."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            psutil.Process(self._pid).resume()
-
-    # what only a container can --------------------------------------------------------------------------------------------
+    # what is possible in a container only ---------------------------------------------------------------------------------
 
     def disconnect(self) -> None:
-        """Take its machine off the network; what else runs on that machine goes with it."""
+        """Take its machine off the network; whatever else runs on that machine goes with it."""
         if self.machine is not None:
             self.machine.disconnect()
 
     def reconnect(self) -> None:
-        """Put it back, with the same address; nothing to do for one that is on the network."""
         if self.machine is not None:
             self.machine.connect()
 
     def freeze(self) -> None:
-        """Take all its processes off the processor (cgroup freezer); nothing to do for one that is frozen."""
         if not self.frozen():
             with asking(f"freeze {self.spec.name}"):
                 self.container.pause()
 
     def thaw(self) -> None:
-        """Let it run on; nothing to do for one that is not frozen."""
         if self.frozen():
             with asking(f"thaw {self.spec.name}"):
                 self.container.unpause()
 
     def frozen(self) -> bool:
-        """Whether the kernel keeps it from running."""
         return bool(self._state()["Paused"])
 
     def limit(self, **limits: int) -> None:
-        """Change its limits, in the words of Docker's ``update`` (``mem_limit``, ``cpu_quota``, …)."""
         with asking(f"limit {self.spec.name} to {limits}"):
             self.container.update(**limits)
 
     def crowd(self) -> None:
-        """Take 64 MB of its memory, or what is left of it: what is in ``/dev/shm`` belongs to the container, to no process."""
+        """Fill ``/dev/shm``: what is in there counts as memory of the container, whichever process wrote it."""
         with asking(f"take memory of {self.spec.name}"), contextlib.suppress(APIError):  # it may be gone before this has ended
             self.container.exec_run(["sh", "-c", "head -c 64M /dev/zero >/dev/shm/crowd"])
 
     def on_small_disk(self, folder: Path, room_bytes: int) -> "ContainerProcess":
-        """Start a second one like it, with this folder on a disk that has so much room left; this one has ended."""
         return self._start_on(self.spec, Disk(folder, used_bytes(folder) + room_bytes))
 
     def killed_by_memory(self) -> bool:
-        """Whether the kernel killed it, in its last life, because it wanted more memory than it may have."""
         return bool(self._state()["OOMKilled"])
 
     def usage(self) -> Mapping[str, Any]:
-        """The counters of its control group, as Docker's ``stats`` call them."""
         with asking(f"read the counters of {self.spec.name}"):
             stats: Mapping[str, Any] = self.container.stats(stream=False, one_shot=True)
         return stats
 
     # ----------------------------------------------------------------------------------------------------------------------
 
-    def _family(self) -> Family:
-        """It and what it started, by name; empty when it is gone."""
-        try:
-            main = psutil.Process(self._pid)
-            family = [main, *main.children(recursive=True)] if self.alive() else []
-        except psutil.NoSuchProcess:
-            return {}
-        return process_trees.named(self.spec.name, family)
+    def _process(self) -> psutil.Process:
+        return psutil.Process(self._pid)
 
     def _find_pid(self) -> int:
-        """The child of the container's init process."""
+        """The pid of the child of the container's init process."""
 
         def found() -> list[int]:
             state = self._state()
@@ -188,3 +179,18 @@ class ContainerProcess:
             self.container.reload()
         state: Mapping[str, Any] = self.container.attrs["State"]
         return state
+
+
+def used_bytes(folder: Path) -> int:
+    """The room that a folder takes on a tmpfs, which counts whole pages."""
+    return sum(_pages(path.stat().st_blocks * 512) for path in (folder, *folder.rglob("*")))
+
+
+def on_disk(spec: ProcessSpec, disk: Disk) -> ProcessSpec:
+    """The same process with its folder copied to the disk and back."""
+    argv = ("sh", "-c", _SCRIPT, "sh", REAL, str(disk.folder), *spec.argv)
+    return replace(spec, name=f"{spec.name}-on-small-disk", argv=argv)
+
+
+def _pages(size_bytes: int) -> int:
+    return -(-size_bytes // _PAGE) * _PAGE

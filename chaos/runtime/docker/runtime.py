@@ -1,16 +1,24 @@
 """The system in containers: the same processes with the same command lines, each in a container on the run's own network.
 
-    pytest ─┐ on the bridge                network chaos-…: 172.31.0.0/16, the plan of addresses as it is
-            ├── machine 172.31.0.1 ◀── toxiproxy          machine: an address that stays (`containers_machine`)
+    pytest ─┐ on the bridge                network chaos-…: 172.31.0.0/16, the plan of addresses unchanged
+            ├── machine 172.31.0.1 ◀── toxiproxy          machine: an address that stays (`network`)
             ├── machine 172.31.1.1 ◀── broker-1           process: a container on it, killed, stopped, started again
             ├── machine 172.31.0.11 ◀─ worker-1 ── executors, Python workers
-            └── loader                                    nobody connects to it: any address
+            └── loader                                    no other process connects to it: any address
 
-Containers are on this machine: their processes are seen from here by pid, and faults of executors find them there as ever.
+Containers run on this machine: their processes are seen from here by pid, and faults of executors find them there as usual.
+
+A container sees the same folders as this machine at the same paths, most of them read-only. So a process has the same command
+line in a container, and runs the same builds of Java, Python and jars: class archives fit, and ``versions.json`` is right. The
+image provides what is below them, such as the C library.
+
+    read-only   the project, its virtual environment and the Python below it, the JDK, the cache of parts, the working directory
+    writable    the folder of runs, and the folders that a process names
 """
 
 import os
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,18 +29,19 @@ from chaos.common.errors import RuntimeUnavailableError
 from chaos.common.warden import SESSION_VARIABLE, Session
 from chaos.install import cache, preflight
 from chaos.runtime.base import ProcessSpec
-from chaos.runtime.docker import cleanup, engine, mounts, network
-from chaos.runtime.docker.disk import REAL, Disk, on_disk
+from chaos.runtime.docker import cleanup, engine, network
 from chaos.runtime.docker.engine import asking
-from chaos.runtime.docker.machine import Machine, switch_on
-from chaos.runtime.docker.process import ContainerProcess
+from chaos.runtime.docker.network import Machine
+from chaos.runtime.docker.process import REAL, ContainerProcess, Disk, on_disk
 
-_WARDEN = "chaos.runtime.docker.warden"
-_INTO_LOG = 'exec "$@" >>"$0" 2>&1'  # Docker's own log is no file of ours
+_INTO_LOG = 'exec "$@" >>"$0" 2>&1'  # Docker's own log is not a file of ours
+_PROJECT = Path(__file__).parents[3]
+_USERS = (Path("/etc/passwd"), Path("/etc/group"))  # a JVM does not start Spark for a user without a name
+_OF_THE_IMAGE = tuple(map(Path, ("/", "/usr", "/etc", "/bin", "/lib", "/opt", "/home", "/tmp", "/var")))  # noqa: S108 - compared
 
 
 class ContainerRuntime:
-    """Starts processes in containers; the session's warden removes them when the harness ends, however it ends.
+    """Starts processes in containers; the session's warden removes them when pytest ends, however it ends.
 
     Attributes:
         net: the first two bytes of all addresses.
@@ -42,44 +51,43 @@ class ContainerRuntime:
         """Open a session and make its network.
 
         Args:
-            client: of the daemon; closed with the session.
-            image: what containers are made of.
+            client: of the Docker daemon; closed with the session.
+            image: the image of every container.
             sessions: the folder of session files.
             runs: the folder that processes may write to.
         """
         self._client = client
         self._image = image
         self._runs = runs
-        self.session = Session(sessions, _WARDEN)
+        self.session = Session(sessions, cleanup.__name__)
         self._labels = cleanup.labels(self.session.id)
         try:
             self._network, self.net = network.create(self.session.id, self._labels)
         except RuntimeUnavailableError:
             self.session.close()
             raise
-        self._shared = mounts.read_only(preflight.find_java(), cache.folder())
+        self._shared = read_only(preflight.find_java(), cache.folder())
         self._machines: dict[str, Machine] = {}
         self._containers: list[DockerContainer] = []
 
     def check_free(self, addresses: Iterable[tuple[str, int]]) -> None:
-        """Nothing to look for: on the run's own network nobody listens but the run."""
+        """Nothing to check: only this run listens on its own network."""
 
     def start(self, spec: ProcessSpec) -> ContainerProcess:
-        """Start one process."""
         return self._start(spec, None)
 
     def _start_on(self, spec: ProcessSpec, disk: Disk) -> ContainerProcess:
         return self._start(on_disk(spec, disk), disk)
 
     def _start(self, spec: ProcessSpec, disk: Disk | None) -> ContainerProcess:
-        writable = mounts.writable(spec, self._runs)
+        written = writable(spec, self._runs)
         machine = self._machine(spec.hosts) if spec.hosts else None
         container = self._new(spec.name)
         container.with_command(["sh", "-c", _INTO_LOG, str(spec.log), *spec.argv])
-        container.with_envs(**{**mounts.environment(), **spec.env, SESSION_VARIABLE: self.session.id})
+        container.with_envs(**{**environment(), **spec.env, SESSION_VARIABLE: self.session.id})
         for path in self._shared:
             container.with_volume_mapping(path, str(path), "ro")
-        for path in writable:
+        for path in written:
             container.with_volume_mapping(path, str(path), "rw")
         if disk is not None:
             container.with_volume_mapping(disk.folder, REAL, "rw")
@@ -102,7 +110,7 @@ class ContainerRuntime:
         """Remove everything of this session.
 
         Raises:
-            RuntimeUnavailableError: something cannot be removed; each is named.
+            RuntimeUnavailableError: something cannot be removed; the message names it.
         """
         with closing(self._client):
             cleanup.sweep(self._client, self.session.id)
@@ -112,34 +120,34 @@ class ContainerRuntime:
         self.session.close()
         if left:
             raise RuntimeUnavailableError(
-                f"left behind in Docker: {', '.join(left)}; see who uses it (docker network inspect), and remove it by hand"
+                f"left behind in Docker: {', '.join(left)}; see what uses it (docker network inspect), and remove it by hand"
             )
 
     def _machine(self, hosts: tuple[str, ...]) -> Machine:
-        """The machine at an address; two processes that live at the same one share it."""
+        """The machine at an address; two processes at the same address share it."""
         if hosts[0] not in self._machines:
             base = self._new(f"at-{hosts[0]}")
-            self._machines[hosts[0]] = switch_on(base, self._client, self._network, hosts, self._labels)
+            self._machines[hosts[0]] = network.switch_on(base, self._client, self._network, hosts, self._labels)
         return self._machines[hosts[0]]
 
     def _network_of(self, machine: Machine | None) -> dict[str, Any]:
         if machine is None:
-            return network.fixed(self._client, self._network, "")
+            return network.at_address(self._client, self._network, "")
         return {"network_mode": f"container:{machine.container.id}"}
 
     def _new(self, name: str) -> DockerContainer:
         """A container that is not started yet."""
         container = DockerContainer(self._image, name=f"chaos-{self.session.id[:8]}-{len(self._containers)}-{name}")
-        container.image = self._image  # built here: no registry's prefix
+        container.image = self._image  # built here: without the prefix of a registry
         self._containers.append(container)
         return container
 
 
 def open_runtime(sessions: Path, runs: Path, echo: Callable[[str], None]) -> ContainerRuntime:
-    """A runtime on a daemon that does, after what earlier crashes had left was removed.
+    """Check the Docker daemon, remove what earlier crashes left behind, and open a session.
 
     Raises:
-        RuntimeUnavailableError: no Docker, or no image.
+        RuntimeUnavailableError: there is no usable Docker, or no image.
     """
     client = engine.connect()
     for name in cleanup.leftovers(client):
@@ -147,3 +155,43 @@ def open_runtime(sessions: Path, runs: Path, echo: Callable[[str], None]) -> Con
     image = engine.check_image(client)
     engine.choose_reaper(client)
     return ContainerRuntime(client, image, sessions, runs)
+
+
+def read_only(java: Path, parts: Path) -> tuple[Path, ...]:
+    """The folders that every process may read.
+
+    Args:
+        java: the binary.
+        parts: the folder of parts (`chaos.install.cache`).
+    """
+    python = (Path(sys.prefix), Path(sys.base_prefix), *map(Path, sys.path))
+    home = java.parent.parent
+    return outermost((_PROJECT, Path.cwd(), parts, home, *_linked_from(home), *python, *_USERS))
+
+
+def writable(spec: ProcessSpec, runs: Path) -> tuple[Path, ...]:
+    """The folders that this process may write to. They and its log are made here: Docker would make missing ones for root."""
+    folders = (runs, spec.cwd, spec.log.parent)
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    spec.log.touch()  # it is read from before the container starts
+    return outermost(folders)
+
+
+def outermost(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The paths that exist, without folders that the image must have of its own, and without what is inside another path."""
+    existing = {path.absolute() for path in paths if path.exists()} - set(_OF_THE_IMAGE)
+    return tuple(sorted(path for path in existing if not existing & set(path.parents)))
+
+
+def environment() -> dict[str, str]:
+    """What a container takes over of this process's environment."""
+    kept = {name: os.environ[name] for name in ("PATH", "TZ", "CHAOS_CACHE") if name in os.environ}
+    return {"HOME": "/tmp", "LANG": "C.UTF-8", **kept}  # noqa: S108 - the container's own
+
+
+def _linked_from(home: Path) -> Iterator[Path]:
+    """The folders outside a JDK that its links lead to: Debian keeps its configuration in ``/etc``."""
+    for path in home.rglob("*"):
+        if path.is_symlink() and (target := path.resolve()).is_file() and home not in target.parents:
+            yield target.parent

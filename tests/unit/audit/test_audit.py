@@ -1,4 +1,4 @@
-"""What `chaos audit` is asked, and how it answers; what it finds is tested with Spark in tests/planted/test_audit.py."""
+"""The options of `chaos audit`, its report and messages; its findings are tested with Spark in tests/planted/test_audit.py."""
 
 import json
 import socket
@@ -8,17 +8,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from chaos.audit import audit, command, logs
+from chaos.audit import command, logs
 from chaos.audit import identity as audit_identity
-from chaos.audit.audit import Audit
-from chaos.audit.command import Options
+from chaos.audit.command import Audit, Request
 from chaos.audit.logs import AuditUsageError, Topics
 from chaos.cli import main
 from chaos.common.errors import InconclusiveError
+from chaos.judging.verdict import EXIT_CODES
 from chaos.report.summary import as_text
 from verifiers.base import Example, Finding, Verdict
 
-LANDED = Options("logs", "", "", "", "", "square", "dense-key", "local[2]", "", Path("report.json"))
+REPORT = Path("report.json")
+LANDED = Request("logs", "", "", "", "", "square", "dense-key", "local[2]", "")
 TOPICS = replace(LANDED, landed="", bootstrap="127.0.0.1:9", source="in", sink="out")
 WRONG = Finding(
     "values",
@@ -33,26 +34,26 @@ RIGHT = Finding("gaps", "sink", Verdict.VALID, count=0, checked=9, counts={"lost
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("asked", "report", "message"),
     [
-        (replace(LANDED, bootstrap="h:1", group="g"), "--landed and --bootstrap, --group: either folders or topics"),
-        (replace(LANDED, landed=""), "missing: --bootstrap, --source, --sink; or --landed for folders"),
-        (replace(TOPICS, sink=""), "missing: --sink"),
-        (replace(LANDED, report=Path("nowhere/report.json")), "its folder is not there"),
+        (replace(LANDED, bootstrap="h:1", group="g"), REPORT, "--landed and --bootstrap, --group: either folders or topics"),
+        (replace(LANDED, landed=""), REPORT, "missing: --bootstrap, --source, --sink; or --landed for folders"),
+        (replace(TOPICS, sink=""), REPORT, "missing: --sink"),
+        (LANDED, Path("nowhere/report.json"), "its folder is not there"),
     ],
 )
-def test_too_much_or_too_little(options, message):
+def test_too_much_or_too_little(asked, report, message):
     """Either folders or topics, and of those all three; and a place for the report."""
     with pytest.raises(AuditUsageError, match=message):
-        command.request(options)
+        command.check(asked, report)
 
 
 def test_what_is_asked_for():
     """A header is read when the topics are landed; without a group none is asked."""
-    asked = command.request(replace(TOPICS, identity="header:trace", landing="s3a://there"))
+    asked = replace(TOPICS, identity="header:trace")
 
-    assert (asked.landed, asked.topics) == (None, Topics("127.0.0.1:9", "in", "out", "", "trace"))
-    assert (asked.landing, asked.master) == ("s3a://there", "local[2]")
+    assert asked.topics == Topics("127.0.0.1:9", "in", "out", "", "trace")
+    assert (TOPICS.topics, LANDED.topics) == (Topics("127.0.0.1:9", "in", "out", "", ""), None)
 
 
 @pytest.mark.parametrize(
@@ -64,23 +65,23 @@ def test_what_is_asked_for():
     ],
 )
 def test_a_model_that_is_not_there(name, message):
-    """Said before anything is started."""
+    """The message comes before anything is started."""
     with pytest.raises(AuditUsageError, match=message):
         audit_identity.model(name)
 
 
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:{port}", "spark://127.0.0.1:1,127.0.0.1:{port}", "local[2]", "yarn"])
 def test_a_master_that_answers(master):
-    """One of several is enough; of others than Spark's own nothing is known."""
+    """One address of several is enough; other masters than Spark's standalone one are not asked."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        audit._reached(master.format(port=server.getsockname()[1]))
+        command._require_master(master.format(port=server.getsockname()[1]))
 
 
 def test_a_master_that_does_not_answer():
-    """Said before Spark is started, and before the logs are looked at."""
-    asked = replace(command.request(LANDED), master="spark://127.0.0.1:1,127.0.0.1:2")
+    """The message comes before Spark is started, and before the logs are looked at."""
+    asked = replace(LANDED, master="spark://127.0.0.1:1,127.0.0.1:2")
 
-    done = audit.run(asked, print)
+    done = command.run(asked, print)
 
     assert done.verdict is Verdict.UNKNOWN
     assert done.problem.startswith("--spark-master spark://127.0.0.1:1,127.0.0.1:2 does not answer within 10 s: is it up")
@@ -88,22 +89,22 @@ def test_a_master_that_does_not_answer():
 
 @pytest.mark.parametrize("master", ["spark://there", "spark://there:", "spark://there:65536", "spark://127.0.0.1:1,there"])
 def test_a_master_without_a_port(master):
-    """What is missing is told."""
+    """The message says what is missing."""
     with pytest.raises(AuditUsageError, match=f"--spark-master {master}: spark://HOST:PORT is needed"):
-        audit.run(replace(command.request(LANDED), master=master), print)
+        command.run(replace(LANDED, master=master), print)
 
 
 def test_a_master_whose_name_cannot_be_one():
-    """Nobody answers there."""
+    """Nothing can answer there."""
     with pytest.raises(InconclusiveError, match=r"spark://a\.\.b:7077 does not answer"):
-        audit._reached("spark://a..b:7077")
+        command._require_master("spark://a..b:7077")
 
 
 @pytest.mark.parametrize("identity", ["value", "header:trace"])
 def test_an_identity_that_cannot_be_had(identity):
     """Headers are not landed, so folders have none."""
     with pytest.raises(AuditUsageError, match=f"--identity {identity.partition(':')[0]}"):
-        audit.run(command.request(replace(LANDED, identity=identity)), lambda _line: None)
+        command.run(replace(LANDED, identity=identity), lambda _line: None)
 
 
 @pytest.mark.parametrize(
@@ -119,12 +120,12 @@ def test_the_worst_finding_decides(findings, problem, verdict, code):
     """And nothing at all is UNKNOWN."""
     done = Audit(findings, 18, 2.0, problem)
 
-    assert (done.verdict, audit.EXIT[done.verdict]) == (verdict, code)
+    assert (done.verdict, EXIT_CODES[done.verdict]) == (verdict, code)
 
 
 def test_the_report(tmp_path):
     """Its fields are those that are documented, and a draft is not left behind."""
-    audit.write(tmp_path / "report.json", Audit((RIGHT, WRONG), 18, 2.0))
+    command.write(tmp_path / "report.json", Audit((RIGHT, WRONG), 18, 2.0))
 
     report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert [path.name for path in tmp_path.iterdir()] == ["report.json"]
@@ -147,23 +148,23 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path):
     (tmp_path / ".report.json.draft").mkdir()
 
     with pytest.raises(IsADirectoryError):
-        audit.write(path, Audit((RIGHT,), 18, 2.0))
+        command.write(path, Audit((RIGHT,), 18, 2.0))
 
     assert path.read_text(encoding="utf-8") == "old"
 
 
 def test_what_people_see():
     """Each finding, its first records, and the speed; or why there is none."""
-    told = as_text(audit.table(Audit((RIGHT, WRONG), 18, 2.0), 100), width=100, colour=False)
+    told = as_text(command.table(Audit((RIGHT, WRONG), 18, 2.0), 100), width=100, colour=False)
 
     assert "values: wrong value: id 7, partition 2 offset 5: value 50, expected 49" in told
     assert told.rstrip().splitlines()[-1] == "INVALID: 18 records in 2.0\xa0s, 9 records/s"
-    failed = as_text(audit.table(Audit(problem="no broker"), 100), width=100, colour=False)
+    failed = as_text(command.table(Audit(problem="no broker"), 100), width=100, colour=False)
     assert failed.strip() == "UNKNOWN: no broker"
 
 
 def test_a_broker_that_does_not_answer(monkeypatch):
-    """The wait is bounded, and it is told which."""
+    """The wait is bounded, and the message names the broker."""
     monkeypatch.setattr(logs, "ASK_S", 0.3)
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
@@ -202,15 +203,15 @@ def test_wrong_usage_leaves_no_report(tmp_path):
 
 
 def test_a_report_in_the_place_of_a_folder(tmp_path):
-    """Told before anything is done."""
+    """The message comes before anything is done."""
     answer = CliRunner().invoke(main.app, ["audit", "--landed", "logs", "--model", "square", "--json", str(tmp_path)])
 
     assert (answer.exit_code, answer.output) == (2, f"chaos audit: --json {tmp_path}: is a folder; a file is needed\n")
 
 
 def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):
-    """What was found is shown all the same, and the exit code is no verdict."""
-    monkeypatch.setattr(audit, "run", lambda _request, _echo: Audit((RIGHT,), 18, 2.0))
+    """What was found is shown all the same, and the exit code is not that of a verdict."""
+    monkeypatch.setattr(command, "run", lambda _request, _echo: Audit((RIGHT,), 18, 2.0))
     report = tmp_path / ("a" * 250)  # the draft beside it is longer than a file's name may be
 
     answer = CliRunner().invoke(main.app, ["audit", "--landed", "logs", "--model", "square", "--json", str(report)])

@@ -1,4 +1,4 @@
-"""What `chaos up` says of itself to other programs."""
+"""What `chaos up` tells other programs about itself."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ PARTS = Parts(Path("java"), Path("spark"), Path("kafka"), (), Path("tools"), Pat
 
 
 def test_its_declaration_is_one_that_can_be_loaded():
-    """Names, not addresses, so that a JVM can be led through a proxy; a hook for everything that hooks can do."""
+    """Names instead of addresses, so that a JVM can be directed to a proxy; a hook for everything that hooks can do."""
     system = of_our_own(Place(None, PARTS, Addresses("127.92"), Path("/runs/x-up")), brokers=3, workers=2, is_outside=True)
 
     found = declaration.load_text(up.declaration(system), Path("external.yaml"))
@@ -25,13 +25,13 @@ def test_its_declaration_is_one_that_can_be_loaded():
 
 
 def test_brokers_can_be_found_from_outside_by_name(tmp_path):
-    """One more listener, on loopback; without `chaos up` there is none, and no port of 127.0.0.1 is taken."""
+    """They have one more listener, on loopback; without `chaos up` they do not, and no port of 127.0.0.1 is taken."""
     plain, open_ = (
         of_our_own(Place(None, PARTS, Addresses("127.92"), tmp_path / name), brokers=3, workers=1, is_outside=name == "open")
         for name in ("plain", "open")
     )
     for system in (plain, open_):
-        for broker in system.kafka._brokers:
+        for broker in system.kafka.brokers.planned:
             broker.write_files()
 
     assert "OUTSIDE" not in (tmp_path / "plain" / "broker-2" / "server.properties").read_text(encoding="utf-8")
@@ -42,7 +42,7 @@ def test_brokers_can_be_found_from_outside_by_name(tmp_path):
 
 
 def test_only_a_broker_that_lives_has_a_pid_file(tmp_path):
-    """A hook that kills by number must not reach a process that took the number of a dead broker."""
+    """A hook that kills by pid must not reach another process that got the pid of a dead broker."""
     brokers = {1: broker(pid=11), 2: broker(pid=22)}
     system = SimpleNamespace(folder=tmp_path, kafka=SimpleNamespace(processes=brokers))
     up.write_pids(system)
@@ -54,5 +54,5 @@ def test_only_a_broker_that_lives_has_a_pid_file(tmp_path):
 
 
 def broker(pid, *, alive=True):
-    """A process as `chaos up` asks it."""
+    """A stand-in for a process."""
     return SimpleNamespace(pid=pid, alive=lambda: alive)

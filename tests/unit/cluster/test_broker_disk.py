@@ -11,7 +11,7 @@ BATCH_BYTES = 61 + 9
 
 
 def batch(base, records):
-    """A record batch v2 as far as its walker reads it: offsets and length are right, the rest is filled up."""
+    """A record batch v2 with the fields that are read, its offsets and its length; the rest is filled up."""
     head = struct.pack(">qiibihi", base, BATCH_BYTES - 12, 0, 2, 0, 0, records - 1)
     return head.ljust(BATCH_BYTES, b"\0")
 
@@ -33,7 +33,7 @@ def recovery_points(data, **points):
 
 
 def test_a_log_ends_after_its_last_whole_batch(tmp_path):
-    """A batch may be torn by the death of the broker: it is none."""
+    """The death of the broker may leave a part of a batch, which does not count."""
     path = segment(tmp_path / "a-b-0", 0, (0, 5), (5, 3))
     path.write_bytes(path.read_bytes() + batch(8, 2)[:40])
 
@@ -49,13 +49,13 @@ def test_an_empty_last_segment_ends_where_it_begins(tmp_path):
 
 
 def test_a_partition_that_is_not_there_has_no_end(tmp_path):
-    """It is no partition of length zero."""
+    """It is not a partition of length zero."""
     with pytest.raises(FileNotFoundError, match="holds nothing of a-0"):
         broker_disk.log_end(tmp_path, "a", 0)
 
 
 def test_what_was_not_flushed_is_thrown_away(tmp_path):
-    """From the recovery point on; offsets and bytes are told."""
+    """From the recovery point on; offsets and bytes are returned."""
     path = segment(tmp_path / "a-0", 0, (0, 5), (5, 3), (8, 2))
     recovery_points(tmp_path, a=5)
 
@@ -65,7 +65,7 @@ def test_what_was_not_flushed_is_thrown_away(tmp_path):
 
 
 def test_a_batch_around_the_recovery_point_goes_as_a_whole(tmp_path):
-    """Half a batch is no batch."""
+    """A batch can only be kept whole."""
     segment(tmp_path / "a-0", 0, (0, 5), (5, 3))
     recovery_points(tmp_path, a=6)
 
@@ -73,7 +73,7 @@ def test_a_batch_around_the_recovery_point_goes_as_a_whole(tmp_path):
 
 
 def test_later_segments_go_with_their_indexes_and_snapshots(tmp_path):
-    """And the indexes of the one that is cut, which the broker builds anew; its own snapshot is older, and stays."""
+    """So do the indexes of the segment that is cut, which the broker builds again; its snapshot is older than it, and stays."""
     first, second = segment(tmp_path / "a-0", 0, (0, 5)), segment(tmp_path / "a-0", 5, (5, 3))
     recovery_points(tmp_path, a=2)
 
@@ -84,7 +84,7 @@ def test_later_segments_go_with_their_indexes_and_snapshots(tmp_path):
 
 
 def test_what_was_flushed_stays(tmp_path):
-    """Nothing of it is told either."""
+    """It is not in the answer either."""
     path = segment(tmp_path / "a-0", 0, (0, 5))
     recovery_points(tmp_path, a=5)
 
@@ -109,7 +109,7 @@ def test_the_log_of_the_quorum_is_left_as_it_is(tmp_path):
 
 
 def test_after_a_power_failure_no_shutdown_was_clean(tmp_path):
-    """With the mark a broker would not look at its logs."""
+    """With the marker file a broker would not check its logs."""
     (tmp_path / ".kafka_cleanshutdown").touch()
     assert broker_disk.was_clean(tmp_path)
 

@@ -1,14 +1,40 @@
-"""What is asked of the brokers while they are broken: an answer that does not come is no answer, not an end of the run."""
+"""What is asked of a cluster while it is broken, and which names are touched there; an admin client plays the cluster."""
 
+from concurrent.futures import Future
+from dataclasses import dataclass
 from itertools import cycle
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
-from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import ListOffsetsResultInfo
 
 from chaos.audit import logs
-from chaos.cluster.cluster import Cluster
-from chaos.cluster.kafka import Kafka
+from chaos.cluster.broker import Brokers
+from chaos.cluster.kafka import Cluster, Kafka, java_hash
+from chaos.common.errors import ForeignNameError, RuntimeUnavailableError
+
+FOREIGN = ["orders", "chaos-a", "chaos-a-", "", "Chaos-a-x", "x-chaos-a-", "__consumer_offsets"]
+BROKERS = {1: ("kafka-1", 9092), 4: ("kafka-4", 9092)}
+
+
+@dataclass(frozen=True)
+class Played(Cluster):
+    """A cluster for which an admin client of the test answers."""
+
+    admin: Any = None
+
+    def client(self, *_arguments):
+        return self.admin
+
+    def answers(self, number):
+        return number != 4
+
+
+def kafka(admin, brokers=BROKERS, prefix="chaos-a-", started=None):
+    """With two replicas of a topic."""
+    return Kafka(Played(brokers, prefix, 2, admin=admin), started or Brokers(None))
 
 
 class Late:
@@ -19,7 +45,7 @@ class Late:
 
 
 class Invalid:
-    """What librdkafka 2.16 answers for a partition whose leader is frozen; it calls this no error."""
+    """What librdkafka 2.16 answers for a partition whose leader is frozen; it does not call this an error."""
 
     def result(self, _within_s):
         return ListOffsetsResultInfo(-1001, -1, -1)
@@ -43,28 +69,171 @@ class Admin:
 
 
 def test_a_sum_is_of_all_partitions_or_of_none():
-    """A leader that does not answer would put the output back by all that it holds, and what comes next would be growth."""
-    kafka = Kafka(None, Cluster({}))
-    kafka._admin = Admin(Given(), Invalid())
+    """Without the leader that does not answer the output would seem to shrink, and then to grow again."""
+    asked = kafka(Admin(Given(), Invalid(), Given(), Given(), Given(), Given()))
 
     with pytest.raises(KafkaException, match="_TIMED_OUT"):
-        kafka.end("topic", 3, IsolationLevel.READ_COMMITTED)
+        asked.end("topic", 3, IsolationLevel.READ_COMMITTED)
 
-    kafka._admin = Admin(Given())
-    assert kafka.end("topic", 3, IsolationLevel.READ_COMMITTED) == 3000
+    assert asked.end("topic", 3, IsolationLevel.READ_COMMITTED) == 3000
 
 
 def test_offsets_that_are_late_are_asked_for_again():
-    """Samplers and drains know `KafkaException`; a TimeoutError of a future would end the run."""
-    kafka = Kafka(None, Cluster({}))
-    kafka._admin = Admin(Late())
-
+    """Samplers and drains expect `KafkaException`; a TimeoutError of a future would end the run."""
     with pytest.raises(KafkaException, match="_TIMED_OUT"):
-        kafka.end("topic", 3, IsolationLevel.READ_COMMITTED)
+        kafka(Admin(Late())).end("topic", 3, IsolationLevel.READ_COMMITTED)
 
 
 @pytest.mark.parametrize("answer", [Late(), Invalid()])
 def test_an_audit_has_all_bounds_or_none(answer):
-    """Rows below an end that is none would be called lost."""
+    """With an end that was never given, the rows below it would be called lost."""
     with pytest.raises(KafkaException, match="_TIMED_OUT"):
         logs._bounds(Admin(Given(), answer), "topic", range(3))
+
+
+class Untouchable:
+    """An admin client that must not be asked anything."""
+
+    def __getattr__(self, name):
+        raise AssertionError(name)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_nothing_is_made_or_removed_without_the_prefix(name):
+    """Topics and groups: the cluster is not even asked, and one foreign name among ours is enough to stop."""
+    asked = kafka(Untouchable())
+    for touch in (lambda: asked.create([name], 3), lambda: asked.delete(["chaos-a-1", name]), lambda: asked.delete_group(name)):
+        with pytest.raises(ForeignNameError, match="does not begin with 'chaos-a-'"):
+            touch()
+
+
+def test_what_has_the_prefix_reaches_the_cluster():
+    """Names of ours pass; on a cluster of our own every name is ours."""
+    with pytest.raises(AssertionError, match="delete_topics"):
+        kafka(Untouchable()).delete(["chaos-a-datasource"])
+    assert Cluster({}, "chaos-a-").mine(["chaos-a-x"]) == ["chaos-a-x"]
+    assert Cluster({}).mine(["anything"]) == ["anything"]
+
+
+class Answering:
+    """An admin client whose cluster answers with one error."""
+
+    def __init__(self, code):
+        self.code = code
+
+    def delete_topics(self, names, **_options):
+        return {name: self._refused() for name in names}
+
+    create_topics = delete_topics
+
+    def _refused(self):
+        refused = Future()
+        refused.set_exception(KafkaException(KafkaError(self.code)))
+        return refused
+
+
+def test_deleting_a_topic_that_is_gone_is_no_error_but_a_refusal_is():
+    """Topics are removed twice when a run ends badly."""
+    topics = ["chaos-a-1"]
+
+    kafka(Answering(KafkaError.UNKNOWN_TOPIC_OR_PART)).delete(topics)
+
+    with pytest.raises(KafkaException):
+        kafka(Answering(KafkaError.TOPIC_AUTHORIZATION_FAILED)).delete(topics)
+    with pytest.raises(KafkaException):
+        kafka(Answering(KafkaError.INVALID_REPLICATION_FACTOR)).create(topics, 1)
+
+
+class Creating:
+    """An admin client that notes which topics it would create."""
+
+    def __init__(self):
+        self.created = {}
+
+    def create_topics(self, topics, *, validate_only, **_options):
+        self.created = {topic.topic: (topic.replica_assignment, validate_only) for topic in topics}
+        return {}
+
+
+def test_the_leaders_of_a_new_topic_are_not_left_to_chance():
+    """Partition by partition the next broker leads; a mere question does not wait for replicas."""
+    admin = Creating()
+
+    kafka(admin).create(["chaos-a-1"], 3, validate_only=True)
+
+    assert admin.created == {"chaos-a-1": ([[1, 4], [4, 1], [1, 4]], True)}
+
+
+def test_the_health_of_what_others_own_is_not_our_business():
+    """A foreign topic may be under-replicated for years."""
+    cluster = Cluster(BROKERS, "chaos-a-", 2)
+
+    assert [name for name in ("orders", "chaos-a-datasink", "__transaction_state") if cluster.watched(name)] == [
+        "chaos-a-datasink",
+        "__transaction_state",
+    ]
+
+
+class Described:
+    """An admin client with the metadata of topics: name -> partitions of (leader, replicas, in sync)."""
+
+    def __init__(self, **topics):
+        self._topics = {
+            name.replace("_", "-"): SimpleNamespace(
+                partitions={
+                    number: SimpleNamespace(leader=leader, replicas=replicas, isrs=isrs)
+                    for number, (leader, replicas, isrs) in enumerate(partitions)
+                }
+            )
+            for name, partitions in topics.items()
+        }
+
+    def list_topics(self, *_topic, **_options):
+        return SimpleNamespace(topics=self._topics, brokers={1: None})
+
+
+def test_a_partition_that_lacks_a_leader_or_a_replica_is_unhealthy():
+    """Of our topics; a broker that does not answer is reported first, for it is the cause."""
+    admin = Described(
+        chaos_a_x=[(1, [1, 4], [1, 4]), (1, [1, 4], [1]), (-1, [1, 4], [1, 4])],
+        orders=[(-1, [1, 4], [])],
+    )
+
+    assert kafka(admin, {1: ("kafka-1", 9092)}).unhealthy() == [
+        "chaos-a-x-1 has 1 of 2 replicas in sync",
+        "chaos-a-x-2 has 2 of 2 replicas in sync",
+    ]
+    assert kafka(admin).unhealthy() == ["broker-4 does not answer"]
+
+
+def test_who_leads_and_who_follows():
+    """From the metadata; a partition without a leader, or that does not exist, has none."""
+    asked = kafka(Described(chaos_a_x=[(4, [4, 1], [1, 4]), (-1, [1, 4], [])]))
+
+    assert (asked.leader("chaos-a-x", 0), asked.followers("chaos-a-x", 0)) == (4, [1])
+    assert (asked.replicas("chaos-a-x", 0), asked.in_sync("chaos-a-x", 0)) == ([4, 1], [1, 4])
+    with pytest.raises(LookupError, match="chaos-a-x-1 has no leader now"):
+        asked.leader("chaos-a-x", 1)
+    with pytest.raises(LookupError, match="there is no partition chaos-a-x-7"):
+        asked.replicas("chaos-a-x", 7)
+    with pytest.raises(LookupError, match="this pipeline has no consumer group"):
+        asked.group_partition("")
+
+
+def test_a_broker_that_ended_is_reported_with_its_log():
+    """At start, which then fails, and later."""
+    brokers = Brokers(None)
+    brokers.processes[4] = SimpleNamespace(alive=lambda: False, exit_code=lambda: 137, spec=SimpleNamespace(log="broker-4.log"))
+
+    with pytest.raises(RuntimeUnavailableError, match=r"broker-4 ended with 137; see broker-4\.log"):
+        kafka(Untouchable(), started=brokers).wait_until_ready()
+    assert kafka(Untouchable(), started=brokers).unhealthy() == ["broker-4 does not run"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), ("a", 97), ("app-0", 93027204), ("polygenelubricants", 0), ("chaos-warm-up", 1403884950)],
+)
+def test_a_transactional_id_is_hashed_as_java_hashes_it(text, expected):
+    """Known values of String.hashCode, its sign bit cleared; the fourth is Integer.MIN_VALUE."""
+    assert java_hash(text) == expected

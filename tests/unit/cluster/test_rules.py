@@ -1,15 +1,15 @@
-"""The rule book: what is sent to the toxic, and what is read of it."""
+"""Request rules: what is sent to the toxic, and what is read of it."""
 
 import json
 import re
 from dataclasses import fields
 from pathlib import Path
 
-from chaos.cluster.rules import Rule, RuleBook, Trip
+from chaos.cluster.rules import ANSWERABLE, Rule, RuleBook, Trip
 
-TOXIC = Path(__file__).parents[3] / "toxiproxy"
+TOXIC = Path(__file__).parents[3] / "toxiproxy" / "kafka"
 PROXIES = {"app->broker-1": ["app-1"], "broker-1->broker-2": ["internal-1-2", "controller-1-2"]}
-TRIPPED = {
+STOPPED = {
     "link": "app->broker-1",
     "api": "EndTxn",
     "version": 5,
@@ -17,7 +17,7 @@ TRIPPED = {
     "client_id": "a",
     "transactional_id": "",
 }
-TIMES = {"tripped_ns": 1, "released_ns": 0, "client_gone_ns": 0, "answered_ns": 0, "outcome": "held", "error_code": None}
+TIMES = {"released_ns": 0, "client_gone_ns": 0, "answered_ns": 0, "outcome": "held", "error_code": None}
 
 
 class FakeToxiproxy:
@@ -26,12 +26,12 @@ class FakeToxiproxy:
     def __init__(self):
         self.changes = []
         self.rules = {}
-        self.trips = []
+        self.interceptions = []
         self.of_proxy = {}
 
     def read(self, proxy, _toxic):
         counters = self.of_proxy.get(proxy, {"counts": {}, "unparsed": {"connections": 0}})
-        return {"rules": self.rules, "trips": self.trips, **counters}
+        return {"rules": self.rules, "interceptions": self.interceptions, **counters}
 
     def change(self, proxy, toxic, attributes):
         assert (proxy, toxic) == ("app-1", "kafka_upstream")
@@ -39,27 +39,27 @@ class FakeToxiproxy:
 
 
 def book():
-    """A rule book, and the server behind it."""
+    """The rules, and the server behind them."""
     toxiproxy = FakeToxiproxy()
     return RuleBook(toxiproxy, PROXIES), toxiproxy
 
 
 def test_two_rules_of_one_name_are_told_apart():
-    """The book keeps the trips of rules that are gone: those of the last run must not trigger the faults of this one."""
+    """The server keeps the interceptions of rules that are gone; those of the last run must not trigger faults of this one."""
     rules, toxiproxy = book()
 
     first = rules.arm("lost", Rule("EndTxn", "request", ("app->broker-1",)))
-    toxiproxy.trips = [{"rule": first, "n": 1, **TRIPPED, **TIMES}]
+    toxiproxy.interceptions = [{"rule": first, "n": 1, "intercepted_ns": 1, **STOPPED, **TIMES}]
     second = rules.arm("lost", Rule("EndTxn", "request", ("app->broker-1",)))
 
     assert first != second
-    assert ([one.api for one in rules.trips(first)], rules.trips(second)) == (["EndTxn"], [])
+    assert ([(one.api, one.tripped_ns) for one in rules.trips(first)], rules.trips(second)) == ([("EndTxn", 1)], [])
 
 
 def test_a_rule_is_sent_as_the_toxic_reads_it():
     """One that it does not know would be refused in the middle of a run."""
-    known = set(re.findall(r'^\t\t"(\w+)": &', (TOXIC / "kafka_rules.go").read_text(encoding="utf-8"), re.MULTILINE))
-    known |= set(re.findall(r'"(\w+)": &spec\.', (TOXIC / "kafka_rules.go").read_text(encoding="utf-8")))
+    known = set(re.findall(r'^\t\t"(\w+)": &', (TOXIC / "rule.go").read_text(encoding="utf-8"), re.MULTILINE))
+    known |= set(re.findall(r'"(\w+)": &spec\.', (TOXIC / "rule.go").read_text(encoding="utf-8")))
     rules, toxiproxy = book()
 
     own = rules.arm("lost", Rule("EndTxn", "response", ("app->broker-1",), nth=20, transactional_id="app-*"))
@@ -70,11 +70,44 @@ def test_a_rule_is_sent_as_the_toxic_reads_it():
     assert (sent["times"], sent["action"], sent["transactional_id"]) == (1, "hold", "app-*")
 
 
-def test_a_trip_is_read_as_the_toxic_writes_it():
-    """Field by field; a name that is not there would be an error in the middle of a run."""
-    written = set(re.findall(r'json:"(\w+)"', (TOXIC / "kafka_book.go").read_text(encoding="utf-8")))
+def test_an_error_code_is_sent_for_an_answer_only():
+    """The toxic refuses a code with other actions, and an answer without one; null is no code."""
+    rules, toxiproxy = book()
 
-    assert {field.name for field in fields(Trip)} <= written
+    held = rules.arm("held", Rule("EndTxn", "request", ("app->broker-1",)))
+    answered = rules.arm("answered", Rule("EndTxn", "request", ("app->broker-1",), "answer", times=3, error_code=51))
+
+    assert toxiproxy.changes[0][held]["error_code"] is None
+    sent = toxiproxy.changes[1][answered]
+    assert (sent["action"], sent["times"], sent["error_code"]) == ("answer", 3, 51)
+
+
+def test_the_toxic_answers_the_requests_that_are_named():
+    """A rule for another one would be refused in the middle of a run."""
+    names = dict(re.findall(r'^\t(\d+): +\{"(\w+)",', (TOXIC / "apis.go").read_text(encoding="utf-8"), re.MULTILINE))
+    numbers = dict(re.findall(r"^\t(\w+) += (\d+)$", (TOXIC / "apis.go").read_text(encoding="utf-8"), re.MULTILINE))
+    answered = re.findall(r"^\t(\w+): +answer\w+,$", (TOXIC / "answer.go").read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert [names[numbers[constant]] for constant in answered] == list(ANSWERABLE)
+
+
+def test_an_answered_request_is_read():
+    """Its code is the one that the rule gave, not one of the broker's."""
+    rules, toxiproxy = book()
+    own = rules.arm("answered", Rule("EndTxn", "request", ("app->broker-1",), "answer", error_code=51))
+    shown = {"rule": own, "intercepted_ns": 1, **STOPPED, **TIMES, "answered_ns": 2, "outcome": "answered", "error_code": 51}
+    toxiproxy.interceptions = [shown]
+
+    (found,) = rules.trips(own)
+
+    assert (found.outcome, found.error_code, found.answered_ns) == ("answered", 51, 2)
+
+
+def test_an_interception_is_read_as_the_toxic_writes_it():
+    """Field by field; a name that is not there would be an error in the middle of a run."""
+    written = set(re.findall(r'json:"(\w+)"', (TOXIC / "request_rules.go").read_text(encoding="utf-8")))
+
+    assert {field.name for field in fields(Trip)} - {"tripped_ns"} | {"intercepted_ns"} <= written
 
 
 def test_release_and_disarm_are_patches_of_one_rule():
@@ -88,7 +121,7 @@ def test_release_and_disarm_are_patches_of_one_rule():
     assert toxiproxy.changes == [{"lost#1": {"release": "close"}}, {"lost#1": None, "other#2": None}]
 
 
-def test_clear_removes_whatever_is_armed():
+def test_clear_removes_all_rules_that_are_armed():
     """Also what a run before this one left behind."""
     rules, toxiproxy = book()
     toxiproxy.rules = {"old#3": {}}
@@ -125,6 +158,6 @@ def test_requests_are_counted_since_the_run_began():
 
 def test_ids_that_are_not_there_are_not_shown():
     """A Fetch has no transactional id."""
-    facts = Trip(**TRIPPED, **TIMES).facts
+    facts = Trip(tripped_ns=1, **STOPPED, **TIMES).facts
 
     assert facts == {"link": "app->broker-1", "api": "EndTxn", "version": 5, "correlation_id": 9, "client_id": "a"}

@@ -1,16 +1,15 @@
-"""The early audit: it reads on where it ended, tells what is new, and is put off by nothing but too many runs."""
+"""The early audit: it reads on where it ended, reports what is new, and only too many runs make it give up."""
 
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from chaos.cluster.kafka import Offsets
 from chaos.common import clock
 from chaos.common.history import History
 from chaos.engine import early_audit
 from chaos.engine.early_audit import EarlyAudit
-from verifiers.base import Example, Finding, Verdict
+from verifiers.base import Bounds, Example, Finding, Verdict
 from verifiers.single_scan.stream import TooScatteredError
 
 
@@ -27,7 +26,7 @@ class FakeKafka:
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, Exception):
             raise answer
-        return {home: Offsets(*ends) for home, ends in enumerate(answer)}
+        return {home: Bounds(*ends) for home, ends in enumerate(answer)}
 
 
 class FakeStream:
@@ -55,18 +54,15 @@ def duplicates(count):
 def heard(tmp_path, monkeypatch):
     """Runs an early audit until its stream has been given all its parts; returns the history's events."""
     monkeypatch.setattr(early_audit, "_EVERY_S", 0.001)
-    monkeypatch.setattr(early_audit.landing, "reader", lambda *_: None)
-    monkeypatch.setattr(
-        early_audit.landing, "part", lambda _reading, topic, bounds, isolation: (topic, spans(bounds), isolation)
-    )
+    monkeypatch.setattr(early_audit.landing, "part", lambda _spark, topic, bounds: (topic.name, spans(bounds), topic.isolation))
 
     def hear(kafka, stream, isolation="read_committed"):
         with History(tmp_path / "history.jsonl") as history:
             audit = EarlyAudit(lambda: None, kafka, history, "sink-1", partitions=2, isolation=isolation)
             audit._stream = stream
             with audit:
-                clock.wait_until(lambda: not stream._found, within_s=5, reason="all parts to be looked at")
-            return [(event.f, event.value) for event in history.events() if event.process == "auditor"]
+                clock.wait_until(lambda: not stream._found, within_s=120, reason="all parts to be looked at")
+            return [(event.value.f, event.value.to_json()) for event in history.events()]
 
     return hear
 
@@ -98,7 +94,7 @@ def test_a_reader_of_uncommitted_rows_reads_them_all(heard):
 
 
 def test_an_alarm_is_told_when_a_count_has_grown(heard):
-    """Once for each count, with the first record and its places; what is not INVALID is not told."""
+    """Once for each count, with the first record and its places; a finding that is not INVALID is not an alarm."""
     kafka = FakeKafka(*[[(0, end, end), (0, 0, 0)] for end in range(1, 5)])
 
     said = heard(kafka, FakeStream(0, 2, 2, 3))
@@ -122,7 +118,7 @@ def test_a_part_that_cannot_be_read_is_read_with_the_next(heard):
 
 
 def test_a_log_without_runs_is_left_to_the_audit_at_the_end(heard):
-    """And that is told."""
+    """The history says so."""
     said = heard(FakeKafka([(0, 1, 1), (0, 0, 0)]), FakeStream(TooScatteredError("too many runs")))
 
     assert said == [("blind", {"error": "too many runs"})]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from chaos.common.errors import InconclusiveError
+from chaos.common.events import PhaseBegan, PhaseEnded
 from chaos.common.history import History
 from chaos.engine.rejudge import rejudge
 from chaos.install import artifacts
@@ -29,8 +30,8 @@ def run(tmp_path, monkeypatch):
     (tmp_path / "scenario.json").write_text(SCENARIO.model_dump_json(by_alias=True), encoding="utf-8")
     (tmp_path / "schedule.json").write_text(json.dumps(to_json(plan(SCENARIO, 1))), encoding="utf-8")
     with History(tmp_path / "history.jsonl") as history:
-        history.record("runner", "invoke", "phase", phase="set_up")
-        history.record("runner", "ok", "phase", phase="set_up")
+        history.record(PhaseBegan(phase="set_up"))
+        history.record(PhaseEnded(phase="set_up"))
     return tmp_path
 
 
@@ -46,7 +47,7 @@ def test_a_folder_that_is_no_run_directory(run, name):
     """The file that is missing is named."""
     (run / name).unlink()
 
-    assert refused(run) == f"{run} is no run directory: {name} is missing"
+    assert refused(run) == f"{run} is not a run directory: {name} is missing"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +68,10 @@ def test_a_file_that_is_damaged(run, name, old, new, why):
 
     said = refused(run)
 
-    assert said.startswith(f"{run / name} is damaged, or of another version (")
-    assert said.endswith("): run the scenario again")
+    assert said.startswith(f"{run / name} is damaged, or was written by another version of chaos (")
+    assert said.endswith(
+        "; its run directory has format unknown, this version of chaos writes format 2): run the scenario again"
+    )
     assert why in said
     assert "\n" not in said
 
@@ -77,7 +80,9 @@ def test_a_list_in_place_of_a_schedule(run):
     """JSON, and still none of ours."""
     (run / "schedule.json").write_text("[]", encoding="utf-8")
 
-    assert refused(run).startswith(f"{run / 'schedule.json'} is damaged, or of another version (TypeError: ")
+    assert refused(run).startswith(
+        f"{run / 'schedule.json'} is damaged, or was written by another version of chaos (TypeError: "
+    )
 
 
 def test_a_folder_in_place_of_a_file(run):
@@ -94,3 +99,21 @@ def test_a_damaged_history(run):
     (run / "history.jsonl").write_text(f"?\n{text}", encoding="utf-8")
 
     assert refused(run).startswith(f"{run / 'history.jsonl'}:1 is damaged (")
+
+
+@pytest.mark.parametrize(("report", "told"), [({"replay": "pytest"}, "1"), ({"replay": "pytest", "version": 2}, "2")])
+def test_the_version_that_wrote_a_damaged_file_is_named(run, report, told):
+    """As its report says; reports without a version have format 1."""
+    (run / "report.json").write_text(json.dumps(report), encoding="utf-8")
+    (run / "schedule.json").write_text("{}", encoding="utf-8")
+
+    assert f"its run directory has format {told}, this version of chaos writes format 2" in refused(run)
+
+
+def test_a_run_of_a_newer_version_is_refused(run):
+    """Its report would be overwritten by one that says less."""
+    (run / "report.json").write_text('{"replay": "pytest", "version": 3}', encoding="utf-8")
+
+    assert refused(run) == (
+        f"{run} has format 3, and this version of chaos knows formats up to 2: judge it with the version that wrote it"
+    )

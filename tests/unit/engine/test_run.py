@@ -1,48 +1,61 @@
-"""What a run asks of itself before it is judged."""
-
-from types import SimpleNamespace
+"""How a phase is written down, and which failures a run goes on after."""
 
 import pytest
 
-from chaos.common.errors import DeadlineError, InconclusiveError
-from chaos.engine import run as runner
-from chaos.engine.run import Run
+from chaos.common.errors import DeadlineError, InconclusiveError, InjectionError
+from chaos.common.events import PhaseBegan, PhaseFailed
+from chaos.common.history import History, load
+from chaos.engine import run
 
 
-def a_run(*, sent=None, positions=()):
-    """As much of a run as is asked: what its loader said, and the pipeline's positions, one answer after the other."""
-    answers = iter(positions)
-    said = None if sent is None else SimpleNamespace(value={"records": sent})
-    loader = SimpleNamespace(process=SimpleNamespace(exit_code=lambda: 1))
-    run = SimpleNamespace(_history=SimpleNamespace(latest=lambda *_: said), _total=100, _subjects=[loader], _pipeline=object())
-    run._positions = lambda: next(answers)
-    run._names = lambda: ["sink"]
-    run._system = SimpleNamespace(kafka=SimpleNamespace(settled_offsets=lambda topic, _: f"ends of {topic}"))
-    return run
+@pytest.fixture
+def history(tmp_path):
+    with History(tmp_path / "history.jsonl") as opened:
+        yield opened
 
 
-@pytest.mark.parametrize(("sent", "told"), [(None, "some"), (40, "40")])
-def test_a_loader_that_ended_early(sent, told):
-    """The pipeline had less to do than was asked."""
-    with pytest.raises(InconclusiveError, match=f"the loader ended with 1 after {told} of 100 records"):
-        Run._all_loaded(a_run(sent=sent))
+def recorded(history):
+    return [(event.value.type, event.value.to_json().get("error", "")) for event in history.events()]
 
 
-def test_a_loader_that_handed_in_all():
-    """Nothing to say."""
-    Run._all_loaded(a_run(sent=100))
+def test_a_phase_is_recorded_when_it_begins_and_when_it_ends(history):
+    with run._phase(history, "observe"):
+        assert recorded(history) == [("invoke", "")]
+
+    assert recorded(history) == [("invoke", ""), ("ok", "")]
 
 
-def test_ends_and_positions_are_of_one_moment():
-    """What was committed while the ends were asked for may be above them: they are asked for again."""
-    run = a_run(positions=[{0: 1}, {0: 2}, {0: 2}, {0: 2}])
+@pytest.mark.parametrize("error", [DeadlineError("late"), InconclusiveError("nothing")])
+def test_a_run_goes_on_after_a_phase_that_proved_nothing(history, error):
+    """What can still be observed is observed; the history has the reason."""
+    with run._tolerated(history, "drain"):
+        raise error
 
-    assert Run._settled(run) == ({"sink": "ends of sink"}, {0: 2})
+    assert recorded(history)[-1] == ("fail", f"{type(error).__name__}: {error}")
 
 
-def test_a_pipeline_that_never_rests(monkeypatch):
-    """It cannot be observed, and that is said."""
-    monkeypatch.setattr(runner, "_SETTLES_WITHIN_S", 0.2)
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), InjectionError("not healed"), ZeroDivisionError("a defect")])
+def test_a_run_ends_with_every_other_error(history, error):
+    """It is recorded first."""
+    with pytest.raises(type(error)), run._tolerated(history, "drain"):
+        raise error
 
-    with pytest.raises(DeadlineError, match="the pipeline's position to rest"):
-        Run._settled(a_run(positions=[{0: number} for number in range(1000)]))
+    assert recorded(history)[-1] == ("fail", f"{type(error).__name__}: {error}")
+
+
+def test_an_interrupt_at_the_very_beginning_of_a_phase_is_recorded(tmp_path):
+    """The phase is on disk, and is seen by others, a little before its first step: a signal may come in between."""
+
+    def interrupt(event):
+        if isinstance(event.value, PhaseBegan):
+            raise KeyboardInterrupt("SIGTERM")
+
+    path = tmp_path / "history.jsonl"
+    with History(path, interrupt) as history, pytest.raises(KeyboardInterrupt), run._phase(history, "observe"):
+        pytest.fail("the phase began")
+
+    began, ended = load(path)
+    assert (began.value, ended.value) == (
+        PhaseBegan(phase="observe"),
+        PhaseFailed(phase="observe", error="KeyboardInterrupt: SIGTERM"),
+    )

@@ -4,8 +4,9 @@ from threading import Event as Flag
 
 import pytest
 
-from chaos.common import clock
+from chaos.common import clock, events
 from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.events import ProgressSampled
 from chaos.common.history import History
 from chaos.engine import triggers
 from chaos.engine.triggers import Watch
@@ -21,21 +22,21 @@ def watch(tmp_path):
 
 def test_progress_counts_what_a_reader_can_see(watch):
     """40 % of 1000 is 400 committed records, not 400 written ones."""
-    watch.history.record("sampler", "info", "progress", written=1000, committed=399, total=1000)
+    watch.history.record(ProgressSampled(written=1000, committed=399, total=1000))
     with pytest.raises(DeadlineError, match=r"the trigger: 40 % of the workload to be committed; last seen: 399 of 1000"):
         triggers.wait_for(Progress(progress="40%"), watch)
 
-    watch.history.record("sampler", "info", "progress", written=1000, committed=400, total=1000)
+    watch.history.record(ProgressSampled(written=1000, committed=400, total=1000))
     assert triggers.wait_for(Progress(progress="40%"), watch) == {"committed": 400, "of": 1000}
 
 
 def test_after_counts_from_the_moment_when_output_flows(watch):
-    """A start that took long does not eat the time of the scenario."""
+    """A slow start does not take time away from the scenario."""
     assert triggers.wait_for(After(after="0s"), watch)["elapsed_s"] >= 0
 
 
 def test_a_run_that_ends_ends_the_wait(watch):
-    """Nobody waits ten seconds for a moment that cannot come any more."""
+    """A moment that cannot come any more is not waited for."""
     watch.stop.set()
 
     for when in (After(after="10s"), Progress(progress="40%")):
@@ -44,13 +45,13 @@ def test_a_run_that_ends_ends_the_wait(watch):
 
 
 def nemesis(watch, type_, f, fault="cut"):
-    """One line of the nemesis."""
-    watch.history.record("nemesis", type_, f, fault=fault)
+    """Records one event of the nemesis."""
+    watch.history.record(events.read("nemesis", type_, f, {"fault": fault, "effective": True}))
 
 
 @pytest.mark.parametrize(("once", "f"), [("proved", "prove"), ("injected", "inject")])
 def test_a_moment_after_a_fault_comes_when_that_one_was_proved(watch, once, f):
-    """Begun is not proved, and neither is another fault."""
+    """Neither its beginning nor another fault is enough."""
     when = AfterFault(fault="cut", once=once)
     nemesis(watch, "invoke", f)
     nemesis(watch, "ok", f, fault="other")
@@ -63,7 +64,7 @@ def test_a_moment_after_a_fault_comes_when_that_one_was_proved(watch, once, f):
 
 
 def test_some_time_can_pass_after_the_other_fault(watch):
-    """Counted from its proof."""
+    """The time is counted from its proof."""
     nemesis(watch, "ok", "prove")
     began_s = clock.monotonic_s()
 
@@ -74,7 +75,7 @@ def test_some_time_can_pass_after_the_other_fault(watch):
 
 @pytest.mark.parametrize("f", ["trigger", "inject", "prove"])
 def test_a_moment_after_a_fault_that_failed_is_not_waited_for(watch, f):
-    """It will never be proved: the deadline would be sat out for nothing."""
+    """It will never be proved, so waiting for the deadline would be useless."""
     nemesis(watch, "fail", f)
 
     with pytest.raises(InconclusiveError, match="cut failed before the trigger came: cut to be proved"):
@@ -82,7 +83,7 @@ def test_a_moment_after_a_fault_that_failed_is_not_waited_for(watch, f):
 
 
 def test_a_moment_that_came_before_its_fault_failed_has_come(watch):
-    """A heal that fails later takes nothing back."""
+    """A heal that fails later does not change that."""
     nemesis(watch, "ok", "prove")
     nemesis(watch, "fail", "heal")
 
@@ -93,13 +94,13 @@ def test_a_moment_that_came_before_its_fault_failed_has_come(watch):
 def test_all_is_through_when_everything_is_committed_and_nothing_has_moved_for_a_while(
     watch, monkeypatch, committed, quiet_s, over
 ):
-    """The last commit may still have requests behind it."""
+    """More requests may follow the last commit."""
     monkeypatch.setattr(triggers, "_QUIET_S", quiet_s)
-    watch.history.record("sampler", "info", "progress", written=1000, committed=committed, total=1000)
+    watch.history.record(ProgressSampled(written=1000, committed=committed, total=1000))
 
     assert triggers.all_through(watch) == ("all of the workload had passed" if over else "")
 
 
 def test_nothing_is_through_before_the_first_sample(watch):
-    """A run that just began is not over."""
+    """A run that has just begun is not over."""
     assert triggers.all_through(watch) == ""

@@ -1,4 +1,4 @@
-"""The declaration of a system that is already there: what is right, and every mistake with its place."""
+"""The declaration of a system that is already there: its defaults, and every mistake with its place."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "external" / "external.yaml"
 
 
 def read(*lines: str) -> External:
-    """The least declaration, with these lines added from line 4 on."""
+    """The smallest declaration, with these lines added from line 4 on."""
     return load_text(LEAST + "".join(f"{line}\n" for line in lines), Path("external.yaml"))
 
 
 def errors(text: str) -> list[str]:
-    """The lines of the error that a text is answered with."""
+    """The lines of the error that a text causes."""
     with pytest.raises(ScenarioError) as caught:
         load_text(text, Path("external.yaml"))
     return str(caught.value).splitlines()
@@ -42,7 +42,7 @@ def test_the_example_is_right_and_its_paths_begin_at_its_folder() -> None:
 
 
 def test_options_are_texts_whatever_yaml_makes_of_them() -> None:
-    """Clients know `true` and `4` as texts only."""
+    """Clients take `true` and `4` only as texts."""
     assert read("librdkafka: {a: true, b: 4, c: v4}").librdkafka == {"a": "true", "b": "4", "c": "v4"}
 
 
@@ -58,20 +58,20 @@ def test_every_kind_of_master_is_known(master: str) -> None:
     ("line", "error"),
     [
         ("spak: {}", "4:1: 'spak' is not known here (did you mean spark?)"),
-        ("spark: {master: mesos}", "4:17: 'mesos' is no Spark master; write spark://HOST:PORT, local[4], yarn or k8s://…"),
+        ("spark: {master: mesos}", "4:17: 'mesos' is not a Spark master; write spark://HOST:PORT, local[4], yarn or k8s://…"),
         ("tls: {certificate: a.pem}", "4:6: a certificate goes with its key: write both, or neither"),
         ("tls: {cert: a.pem}", "4:7: 'cert' is not known here"),
         ("sasl: {username: a}", "4:7: 'password_env' is missing"),
-        ("java: {bootstrap.servers: a}", "4:7: 'bootstrap.servers' is not for you to set here"),
+        ("java: {bootstrap.servers: a}", "4:7: 'bootstrap.servers' cannot be set here"),
         ("hooks: {kill: 'a {brokr}'}", "4:15: {brokr} is not known here (did you mean broker?); there are {broker}, {id}"),
-        ("hooks: {kill: 'a \"b'}", "4:15: 'a \"b' is no command: no closing quotation"),
-        ("hooks: {start: a}", "4:8: start goes with kill: nothing would ever be started"),
-        ("hooks: {pause: a}", "4:8: pause goes with resume: whoever is frozen must wake up again"),
+        ("hooks: {kill: 'a \"b'}", "4:15: 'a \"b' is not a command: no closing quotation"),
+        ("hooks: {start: a}", "4:8: start goes with kill: without it, nothing would ever be started"),
+        ("hooks: {pause: a}", "4:8: pause goes with resume: a broker that is paused must be resumed again"),
         ("replication: 0", "4:14: 0 is too small; the least is 1"),
     ],
 )
-def test_a_mistake_is_told_with_its_place(line: str, error: str) -> None:
-    """Line and column, what is wrong, and what may have been meant."""
+def test_a_mistake_is_reported_with_its_place(line: str, error: str) -> None:
+    """With line and column, what is wrong, and what may have been meant."""
     assert errors(f"{LEAST}{line}\n")[0].startswith(f"external.yaml:{error}")
 
 
@@ -79,14 +79,14 @@ def test_a_mistake_is_told_with_its_place(line: str, error: str) -> None:
     ("text", "error"),
     [
         ("", "1:1: there is no system here; begin with `version: 1`, `bootstrap:` and `prefix:`"),
-        (LEAST.replace("kafka-1:9092", "kafka-1"), "2:13: 'kafka-1' is no address; write HOST:PORT"),
-        (LEAST.replace("kafka-1:9092", "kafka-1:90920"), "2:13: 'kafka-1:90920' is no address"),
-        (LEAST.replace("chaos-a-", "chaos"), "3:9: 'chaos' is no prefix"),
+        (LEAST.replace("kafka-1:9092", "kafka-1"), "2:13: 'kafka-1' is not an address; write HOST:PORT"),
+        (LEAST.replace("kafka-1:9092", "kafka-1:90920"), "2:13: 'kafka-1:90920' is not an address"),
+        (LEAST.replace("chaos-a-", "chaos"), "3:9: 'chaos' is not a prefix"),
         (LEAST.replace("chaos-a-", '""'), "3:9: this text must not be empty"),
-        (LEAST.replace("chaos-a-", "__c-"), "3:9: '__c-' is no prefix"),
+        (LEAST.replace("chaos-a-", "__c-"), "3:9: '__c-' is not a prefix"),
         (LEAST.replace("version: 1", "version: 2"), "1:10: 2 is not known here; write 1"),
     ],
 )
 def test_a_prefix_that_guards_nothing_is_refused(text: str, error: str) -> None:
-    """An empty prefix, or one that somebody's topic may begin with by chance, would let us remove it."""
+    """With an empty prefix, or one that a foreign topic may have by chance, we could remove that topic."""
     assert errors(text)[0].startswith(f"external.yaml:{error}")

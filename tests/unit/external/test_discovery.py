@@ -1,16 +1,13 @@
-"""A system that is already there, without one: what is refused, what a JVM is told, how clients are let in."""
+"""What needs no real cluster of a system that is already there: its checks, its hosts file, and how clients log in."""
 
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
 from chaos.cluster.addresses import Addresses
-from chaos.cluster.cluster import Cluster
-from chaos.cluster.guard import Guard
-from chaos.cluster.kafka import Kafka
-from chaos.common.errors import ForeignNameError, RuntimeUnavailableError
+from chaos.cluster.broker import Brokers
+from chaos.cluster.kafka import Cluster, Kafka
+from chaos.common.errors import RuntimeUnavailableError
 from chaos.external import declaration as declared
 from chaos.external import discovery, security
 from chaos.external.spark import ExternalSpark
@@ -19,79 +16,10 @@ from pipelines.loader.pipeline import FillSource
 
 LEAST = "version: 1\nbootstrap: [kafka-1:9092]\nprefix: chaos-a-\n"
 CLUSTER = Cluster({1: ("kafka-1", 9092), 4: ("kafka-4", 9092)}, "chaos-a-", 2)
-FOREIGN = ["orders", "chaos-a", "chaos-a-", "", "Chaos-a-x", "x-chaos-a-", "__consumer_offsets"]
-
-
-class Untouchable:
-    """An admin client that nobody may ask anything."""
-
-    def __getattr__(self, name):
-        raise AssertionError(name)
-
-
-@pytest.fixture
-def kafka():
-    """A cluster that others use."""
-    found = Kafka(None, CLUSTER)
-    found._admin = Untouchable()
-    return found
-
-
-@pytest.mark.parametrize("name", FOREIGN)
-def test_nothing_is_made_or_removed_without_the_prefix(kafka, name):
-    """Topics and groups: the cluster is not even asked, and one foreign name spoils all."""
-    for touch in (lambda: kafka.create([name], 3), lambda: kafka.delete(["chaos-a-1", name]), lambda: kafka.delete_group(name)):
-        with pytest.raises(ForeignNameError, match="does not begin with 'chaos-a-'"):
-            touch()
-
-
-def test_what_has_the_prefix_reaches_the_cluster(kafka):
-    """The guard opens for names of ours."""
-    with pytest.raises(AssertionError, match="delete_topics"):
-        kafka.delete(["chaos-a-datasource"])
-    assert Guard("chaos-a-").mine(["chaos-a-x"]) == ["chaos-a-x"]
-    assert Guard("").mine(["anything"]) == ["anything"]
-
-
-class Answering:
-    """An admin client whose cluster answers with one error."""
-
-    def __init__(self, code):
-        self.code = code
-
-    def delete_topics(self, names, **_options):
-        return {name: self._refused() for name in names}
-
-    create_topics = delete_topics
-
-    def _refused(self):
-        refused = Future()
-        refused.set_exception(KafkaException(KafkaError(self.code)))
-        return refused
-
-
-def test_what_is_gone_already_is_removed_and_what_is_refused_is_told():
-    """Topics are removed twice when a run ends badly; a cluster that refuses is an error."""
-    guard, topics = Guard("chaos-a-"), ["chaos-a-1"]
-
-    guard.delete(Answering(KafkaError.UNKNOWN_TOPIC_OR_PART), topics)
-
-    with pytest.raises(KafkaException):
-        guard.delete(Answering(KafkaError.TOPIC_AUTHORIZATION_FAILED), topics)
-    with pytest.raises(KafkaException):
-        guard.create(Answering(KafkaError.INVALID_REPLICATION_FACTOR), topics, [[1]])
-
-
-def test_the_health_of_what_others_own_is_not_our_business():
-    """Somebody's topic may be under-replicated for years."""
-    assert [name for name in ("orders", "chaos-a-datasink", "__transaction_state") if CLUSTER.watched(name)] == [
-        "chaos-a-datasink",
-        "__transaction_state",
-    ]
 
 
 def test_a_jvm_finds_brokers_at_our_proxies_and_everything_else_where_it_was():
-    """The file replaces all name resolution: what is not in it does not resolve."""
+    """The file replaces all name resolution: a name that is not in it does not resolve."""
     text = discovery.hosts_file(
         CLUSTER,
         Addresses("127.93"),
@@ -112,11 +40,11 @@ def test_brokers_of_one_name_share_an_address():
     """They differ by their ports; a proxy listens on the broker's own port."""
     cluster = Cluster({1: ("localhost", 20001), 2: ("localhost", 20002)})
 
-    assert discovery.led(cluster, Addresses("127.93")) == {"localhost": "127.93.10.1"}
+    assert discovery.proxy_hosts(cluster, Addresses("127.93")) == {"localhost": "127.93.10.1"}
 
 
-def test_an_address_is_no_name():
-    """Nobody looks it up, so it cannot lead elsewhere."""
+def test_an_address_is_not_in_the_hosts_file():
+    """It is not looked up, so it cannot lead to a proxy."""
     assert discovery.hosts_file(Cluster({1: ("10.0.0.1", 9092)}), Addresses(), {}, "") == ""
 
 
@@ -132,8 +60,8 @@ def secured(tmp_path, monkeypatch):
     return declared.load(path)
 
 
-def test_both_kinds_of_clients_are_let_in(secured):
-    """The same login and the same files, in the words of each."""
+def test_both_kinds_of_clients_log_in(secured):
+    """With the same login and the same files, in the options of each."""
     native, java = security.librdkafka(secured), security.java(secured)
 
     assert native["security.protocol"] == java["security.protocol"] == "SASL_SSL"
@@ -145,7 +73,7 @@ def test_both_kinds_of_clients_are_let_in(secured):
 
 
 def test_a_password_is_not_shown(secured):
-    """Pytest prints the arguments of every function that an error passed through."""
+    """Although pytest prints the arguments of every function that an error passed through."""
     cluster = Cluster({}, options=security.librdkafka(secured), java=security.java(secured))
     endpoints = Endpoints("a:1", "a:1", options=cluster.options, java=cluster.java)
     command = FillSource(1, 1.0).command(endpoints, Topics("a", "b", 3), Path("run"))
@@ -154,28 +82,28 @@ def test_a_password_is_not_shown(secured):
     assert "sasl.password: …" in repr(cluster)
 
 
-def test_a_consumer_makes_no_topic_by_asking_for_it():
-    """One that was just removed would be there again, where brokers make topics by themselves."""
+def test_a_consumer_does_not_create_a_topic_by_asking_for_it():
+    """Where brokers create topics by themselves, a topic that was just removed would be there again."""
     assert security.java(declared.load_text(LEAST, Path("e"))) == {"allow.auto.create.topics": "false"}
 
 
-def test_a_password_or_a_file_that_is_not_there_is_said_at_once(secured, monkeypatch):
-    """Not by a client that retries for ever."""
+def test_a_missing_password_or_file_is_reported_at_once(secured, monkeypatch):
+    """A client would retry for ever."""
     monkeypatch.delenv("SECRET")
     with pytest.raises(RuntimeUnavailableError, match="the variable SECRET is not set"):
         security.librdkafka(secured)
-    with pytest.raises(RuntimeUnavailableError, match=r"ca\.pem is no file; check tls: in the external file"):
+    with pytest.raises(RuntimeUnavailableError, match=r"ca\.pem is not a file; check tls: in the external file"):
         security.java(declared.load_text(f"{LEAST}tls: {{ca: ca.pem}}\n", Path("e")))
 
 
-def test_too_few_brokers_are_said_before_anybody_is_asked():
+def test_too_few_brokers_are_reported_before_the_cluster_is_asked():
     """With their addresses, and what to write instead."""
     with pytest.raises(RuntimeUnavailableError, match=r"the cluster has 2: kafka-1:9092, kafka-4:9092; write replication: 2"):
-        discovery.check(CLUSTER, declared.load_text(LEAST, Path("e")))
+        discovery.check(Kafka(CLUSTER, Brokers(None)), declared.load_text(LEAST, Path("e")))
 
 
-def test_a_master_that_is_not_there_is_said_at_once():
-    """Those that only Spark knows are left to it."""
+def test_a_master_that_cannot_be_reached_is_reported_at_once():
+    """Masters that only Spark can find are left to Spark."""
     with pytest.raises(RuntimeUnavailableError, match=r"Spark's master spark://127\.93\.9\.9:7 cannot be reached"):
         ExternalSpark("spark://127.93.9.9:7", "127.0.0.1").check()
     for master in ("yarn", "k8s://https://127.93.9.9:7", "local[2]"):

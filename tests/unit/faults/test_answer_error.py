@@ -5,7 +5,8 @@ from random import Random
 
 import pytest
 
-from chaos.faults.answer_error import ERRORS, AnswerError
+from chaos.cluster.protocol import ERROR_CODES
+from chaos.faults.answer_error import AnswerError
 from chaos.faults.base import prove
 from tests.unit.faults.wire import FakeRules, scene, trip
 from tests.unit.scenario.declared import HEAD, errors_in_fault, errors_of
@@ -119,5 +120,9 @@ def test_a_pipeline_without_transactions_sends_none_of_their_requests():
 
 def test_the_names_are_kafkas():
     """Also where the library that holds the table has an older name."""
-    assert (ERRORS["NOT_LEADER_OR_FOLLOWER"], ERRORS["COORDINATOR_LOAD_IN_PROGRESS"]) == (6, 14)
-    assert (ERRORS["PRODUCER_FENCED"], ERRORS["INVALID_TXN_STATE"], ERRORS["UNKNOWN_SERVER_ERROR"]) == (90, 48, -1)
+    assert (ERROR_CODES["NOT_LEADER_OR_FOLLOWER"], ERROR_CODES["COORDINATOR_LOAD_IN_PROGRESS"]) == (6, 14)
+    assert (ERROR_CODES["PRODUCER_FENCED"], ERROR_CODES["INVALID_TXN_STATE"], ERROR_CODES["UNKNOWN_SERVER_ERROR"]) == (
+        90,
+        48,
+        -1,
+    )

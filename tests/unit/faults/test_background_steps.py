@@ -16,14 +16,14 @@ def test_a_steps_that_is_through_says_so():
 
     steps.begin()
 
-    assert steps.missing(5) == {}
+    assert steps.missing(120) == {}
     assert steps.done()
     assert done == ["step"]
 
 
 def test_a_steps_that_is_healed_ends_early():
     """A heal does not wait for the rounds that are left."""
-    steps = BackgroundSteps(lambda stop: stop.wait(90))
+    steps = BackgroundSteps(lambda stop: stop.wait(600))
     steps.begin()
     assert steps.missing(0.05) == {"problem": "the steps of this fault were not done after 0.05 s"}
 
@@ -38,7 +38,7 @@ def test_what_a_step_waited_for_in_vain_is_a_fact_of_its_proof():
     steps = BackgroundSteps(raising(DeadlineError("nobody took over")))
     steps.begin()
 
-    assert steps.missing(5) == {"problem": "nobody took over"}
+    assert steps.missing(120) == {"problem": "nobody took over"}
     steps.end()
 
 
@@ -48,7 +48,7 @@ def test_any_other_error_of_a_step_is_raised():
     steps.begin()
 
     with pytest.raises(InjectionError, match="refused"):
-        steps.missing(5)
+        steps.missing(120)
     with pytest.raises(InjectionError, match="refused"):
         steps.done()
     steps.end()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaos.cluster.probe import Transfer
+from chaos.cluster.protocol import Transfer
 from chaos.cluster.toxiproxy import ProxySpec
 from chaos.faults.link_toxics import Trial, compared, ends_within, is_reset, slower_by
 

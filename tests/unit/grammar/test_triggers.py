@@ -14,7 +14,7 @@ from chaos.scenario.load import load_text
 from chaos.scenario.plan import describe, from_json, plan, to_json
 from tests.unit.scenario.declared import HEAD, errors_in, errors_in_fault, errors_of, read
 
-TOXIC = Path(__file__).parents[3] / "toxiproxy" / "kafka_apis.go"
+TOXIC = Path(__file__).parents[3] / "toxiproxy" / "kafka" / "apis.go"
 KNOWN = f"there are: {', '.join(sorted(triggers.NAMES))}"
 HELD = "receiver and sender are known only once the request is held, so they cannot say where to hold it"
 CLIENTS = "name a link of a client, e.g. pipeline->*"

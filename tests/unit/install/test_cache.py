@@ -28,7 +28,7 @@ def test_other_ingredients_have_another_digest() -> None:
 
 
 def test_a_part_is_made_once(tmp_path: Path) -> None:
-    """What is there is never made again."""
+    """A part that exists is never made again."""
     made: list[Path] = []
     for _ in range(2):
         cache.make(tmp_path / "part", made.append)
@@ -50,7 +50,7 @@ def test_a_part_that_could_not_be_made_is_not_there(tmp_path: Path) -> None:
 
 
 def test_what_an_earlier_process_left_half_made_is_ignored_and_removed(tmp_path: Path) -> None:
-    """A process that was killed while it made a part leaves a folder that nobody trusts, whatever part it was for."""
+    """A process that was killed while it made a part leaves a folder that is never used, whatever part it was for."""
     for left in ("part.half", "other.half"):
         (tmp_path / left).mkdir()
         (tmp_path / left / "old").touch()
@@ -78,18 +78,18 @@ cache.make(Path(sys.argv[1]) / "part", make)
     "end", ["os.kill(os.getpid(), signal.SIGKILL)", "os.kill(os.getpid(), signal.SIGTERM)", "raise OSError", "pass"]
 )
 def test_what_is_started_for_a_part_ends_with_its_making(tmp_path: Path, end: str) -> None:
-    """A broker that is left over would keep its port, and no part would be made with one again."""
+    """A broker that is left over would keep its port, and the next attempt to make the part would fail."""
     script = STARTS.replace("{end}", end)
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False)
     pid = int(done.stdout)
 
-    clock.wait_until(lambda: gone(pid), within_s=15, reason="what was started to end")
+    clock.wait_until(lambda: gone(pid), within_s=120, reason="what was started to end")
 
     assert (tmp_path / "part").exists() == (end == "pass")
 
 
 def test_what_an_earlier_process_left_running_is_ended(tmp_path: Path) -> None:
-    """Its warden was killed with it."""
+    """The warden of that process was killed as well."""
     with subprocess.Popen(
         [sys.executable, "-c", STARTS.replace("{end}", "signal.pause()"), str(tmp_path)], stdout=PIPE
     ) as first:
@@ -102,12 +102,12 @@ def test_what_an_earlier_process_left_running_is_ended(tmp_path: Path) -> None:
 
     cache.make(tmp_path / "part", lambda _half: None)
 
-    clock.wait_until(lambda: gone(left.pid), within_s=10, reason="what was left to end")
+    clock.wait_until(lambda: gone(left.pid), within_s=120, reason="what was left to end")
     assert list((tmp_path / "sessions").iterdir()) == []
 
 
 def gone(pid: int) -> bool:
-    """Also where nobody asks for its exit code."""
+    """Whether a process has ended; a zombie, whose exit code was not collected, has ended too."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -115,27 +115,31 @@ def gone(pid: int) -> bool:
 
 
 def test_two_processes_take_turns(tmp_path: Path) -> None:
-    """While one fills the cache another waits until it is done, and says so."""
+    """While one fills the cache, another says that it waits, and goes on when the first is done."""
     code = (
-        "import sys; from pathlib import Path; from chaos.common import clock; from chaos.install import cache\n"
+        "import sys; from pathlib import Path; from chaos.install import cache\n"
         "with cache.locked(Path(sys.argv[1]), print):\n"
-        "    print('in', flush=True); sys.stdin.read(1); clock.pause(0.3); Path(sys.argv[1], 'done').touch()"
+        "    print('in', flush=True); sys.stdin.read(1); Path(sys.argv[1], 'done').touch()"
     )
     said: list[str] = []
     with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdin is not None
         assert first.stdout is not None
         assert first.stdout.readline() == b"in\n"
-        first.stdin.close()
+        end_first = first.stdin.close
 
-        with cache.locked(tmp_path, said.append):
+        def echo(line: str) -> None:
+            said.append(line)
+            end_first()
+
+        with cache.locked(tmp_path, echo):
             assert (tmp_path / "done").exists()
 
     assert said == [f"another process is filling {tmp_path}; waiting for it …"]
 
 
 def test_the_lock_ends_with_the_process_that_holds_it(tmp_path: Path) -> None:
-    """A process that was killed while it filled the cache blocks nobody."""
+    """A process that was killed while it filled the cache does not block others."""
     code = (
         "import os, sys; from pathlib import Path; from chaos.install import cache\n"
         "with cache.locked(Path(sys.argv[1]), print): os._exit(9)"
@@ -150,7 +154,7 @@ def test_the_lock_ends_with_the_process_that_holds_it(tmp_path: Path) -> None:
 
 
 def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path) -> None:
-    """The way out is named."""
+    """The message names the variable to set."""
     (tmp_path / "file").touch()
 
     with (

@@ -5,9 +5,8 @@ from shutil import copytree, rmtree
 
 import pytest
 
-from chaos.install import class_archive_build, class_archives
-from chaos.install.class_archive_build import Ingredients
-from chaos.install.class_archives import QUICK
+from chaos.install import class_archives
+from chaos.install.class_archives import QUICK, Ingredients
 
 
 @pytest.fixture
@@ -24,12 +23,12 @@ def ingredients(tmp_path: Path) -> Ingredients:
 
 
 def test_without_an_archive_a_jvm_is_still_made_quick() -> None:
-    """No archive is no error anywhere."""
+    """A missing archive is not an error anywhere."""
     assert class_archives.options(None) == QUICK
 
 
-def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) -> None:
-    """`auto` instead of `on`, and no log line that a test of some output would stumble over."""
+def test_an_archive_that_does_not_fit_is_ignored_silently(tmp_path: Path) -> None:
+    """`auto` instead of `on`, and no log line that would end up in the output of a program."""
     options = class_archives.options(tmp_path / "some.jsa")
 
     assert options[: len(QUICK)] == QUICK
@@ -37,7 +36,7 @@ def test_an_archive_that_does_not_fit_is_passed_over_in_silence(tmp_path: Path) 
 
 
 def test_the_brokers_class_path_has_one_order(ingredients: Ingredients) -> None:
-    """An archive fits a class path jar by jar, so a wildcard, whose order nobody promises, will not do."""
+    """An archive fits a class path jar by jar, so a wildcard, whose order is not defined, would not do."""
     jars = ingredients.kafka_jars
 
     assert ingredients.class_paths()[class_archives.KAFKA] == f"{jars}/a.jar:{jars}/b.jar"
@@ -74,14 +73,14 @@ def test_an_archive_depends_on_jdk_and_jars(ingredients: Ingredients) -> None:
     assert ingredients.described() == described[-1]
 
 
-def test_what_cannot_be_made_is_said_and_done_without(ingredients: Ingredients, tmp_path: Path) -> None:
+def test_an_archive_that_cannot_be_made_is_reported_and_not_needed(ingredients: Ingredients, tmp_path: Path) -> None:
     """Class archives are a matter of speed: a Java that cannot make them stops nothing."""
     ingredients.java.write_text("#!/bin/sh\necho no room; exit 3\n", encoding="utf-8")
     ingredients.java.chmod(0o755)
     folder, said = tmp_path / "archives", []
     folder.mkdir()
 
-    class_archive_build.make(ingredients, folder, said.append)
+    class_archives.make(ingredients, folder, said.append)
 
     (line,) = said
     assert "every start will take longer" in line
@@ -90,24 +89,24 @@ def test_what_cannot_be_made_is_said_and_done_without(ingredients: Ingredients, 
     assert class_archives.found(folder, class_archives.KAFKA) is None
 
 
-def test_archives_of_a_spark_that_is_gone_are_thrown_away(ingredients: Ingredients, tmp_path: Path) -> None:
-    """An environment that was removed leaves 250 MB; of one that is there, and of earlier versions, they are kept."""
+def test_archives_of_a_spark_that_is_gone_are_removed(ingredients: Ingredients, tmp_path: Path) -> None:
+    """An environment that was removed leaves 250 MB; archives of one that exists, and of earlier versions, are kept."""
     ingredients.java.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
     ingredients.java.chmod(0o755)
     cache, gone = tmp_path / "cache", copytree(ingredients.spark_home, tmp_path / "gone")
     for name, home in (("gone", gone), ("here", ingredients.spark_home)):
         (cache / name).mkdir(parents=True)
-        class_archive_build.make(replace(ingredients, spark_home=home), cache / name, lambda _line: None)
+        class_archives.make(replace(ingredients, spark_home=home), cache / name, lambda _line: None)
     (cache / "earlier").mkdir()
     (cache / "gone" / class_archives.SPARK).touch()
     rmtree(gone)
 
-    class_archive_build.throw_away_useless(cache)
+    class_archives.remove_useless(cache)
 
     assert sorted(one.name for one in cache.iterdir()) == ["earlier", "here"]
 
 
-def test_an_archive_that_a_jvm_crashes_on_is_thrown_away(ingredients: Ingredients, tmp_path: Path) -> None:
+def test_an_archive_that_a_jvm_crashes_on_is_removed(ingredients: Ingredients, tmp_path: Path) -> None:
     """Whatever was written, each archive is tried on a JVM before it is kept."""
     ingredients.java.write_text("#!/bin/sh\nexit 134\n", encoding="utf-8")
     ingredients.java.chmod(0o755)
@@ -115,7 +114,7 @@ def test_an_archive_that_a_jvm_crashes_on_is_thrown_away(ingredients: Ingredient
     folder.mkdir()
     (folder / class_archives.SPARK).touch()
 
-    class_archive_build.make(ingredients, folder, said.append)
+    class_archives.make(ingredients, folder, said.append)
 
-    assert said[-1] == "class archive spark.jsa is thrown away: a JVM ended with 134 on it"
+    assert said[-1] == "class archive spark.jsa was removed: a JVM that used it ended with 134"
     assert class_archives.found(folder, class_archives.SPARK) is None

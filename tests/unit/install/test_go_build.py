@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -6,15 +7,23 @@ from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import go_build
 
 
-def test_tests_are_no_ingredient_of_the_server() -> None:
-    """A change to a Go test builds nothing anew; a change to the code or to go.sum does."""
-    names = {path.name for path in go_build.sources()}
+def test_tests_are_not_part_of_the_server() -> None:
+    """A change to a Go test does not rebuild the server; a change to the code of any package or to go.sum does."""
+    names = {str(path.relative_to(go_build.SOURCES)) for path in go_build.sources()}
 
-    assert {"main.go", "meter.go", "go.mod", "go.sum"} <= names
+    assert {"main.go", "delay.go", "kafka/toxic.go", "kafka/meter.go", "go.mod", "go.sum"} <= names
     assert not any(name.endswith("_test.go") for name in names)
 
 
-def test_missing_sources_are_said(tmp_path: Path) -> None:
+def test_every_package_that_the_server_imports_is_among_its_sources() -> None:
+    """Otherwise a change to it would go on using the old server from the cache."""
+    packages = {str(path.parent.relative_to(go_build.SOURCES)) for path in go_build.sources()}
+    code = "\n".join(path.read_text(encoding="utf-8") for path in go_build.sources())
+
+    assert set(re.findall(r'"kafka-spark-chaos/toxiproxy/([\w/]+)"', code)) == packages - {"."}
+
+
+def test_missing_sources_are_reported(tmp_path: Path) -> None:
     """Only a clone has them, and the message says so."""
     with pytest.raises(RuntimeUnavailableError, match=r"are not in .*; install the project from a clone: pip install -e \."):
         go_build.sources(tmp_path)

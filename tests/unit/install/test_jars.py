@@ -15,7 +15,7 @@ WANTED = (Jar("org.example", "thing", "1.0", hashlib.sha256(b"right").hexdigest(
 
 
 def ivy(folder: Path, script: str) -> Ivy:
-    """A stand-in for Ivy, because the real one never fails in order (it is used in `tests/integration/test_parts.py`).
+    """A stand-in for Ivy, because the real one does not fail on demand (it is used in `tests/integration/test_parts.py`).
 
     Args:
         script: shell; `$target` is where the jar belongs, `$attempt` counts from 1.
@@ -36,7 +36,7 @@ def attempts(folder: Path) -> int:
 
 
 def fetch(tmp_path: Path, script: str) -> tuple[Path, list[str]]:
-    """What is in the folder afterwards, and what was said."""
+    """The folder afterwards, and the lines that were reported."""
     place, said = tmp_path / "place", []
     place.mkdir()
     jars.fetch(WANTED, place, ivy(tmp_path, script), said.append)
@@ -59,7 +59,7 @@ def test_a_lock_has_sections_comments_and_classifiers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["g:a 1.0 " + SHA, f"g:a:1.0:c:d  {SHA}", "g:a:1.0  " + "a" * 63, "g:a:1.0"])
 def test_a_wrong_line_is_named_with_its_number(tmp_path: Path, line: str) -> None:
-    """Who edits the lock by hand is told where the mistake is."""
+    """A mistake made while editing the lock by hand is reported with its place."""
     path = lock(tmp_path, f"[one]\ng:a:1.0  {SHA}\n{line}\n")
 
     with pytest.raises(RuntimeUnavailableError, match=r"parts\.lock:3: "):
@@ -67,7 +67,7 @@ def test_a_wrong_line_is_named_with_its_number(tmp_path: Path, line: str) -> Non
 
 
 def test_a_jar_above_all_sections_is_a_mistake(tmp_path: Path) -> None:
-    """It would belong to nothing and silently be left out."""
+    """It would belong to no section, and silently be left out."""
     with pytest.raises(RuntimeUnavailableError, match=r"parts\.lock:1: .* below a \[section\]"):
         jars.read_lock(lock(tmp_path, f"g:a:1.0  {SHA}\n[one]\n"))
 
@@ -94,12 +94,12 @@ def test_kafkas_programs_are_of_the_brokers_version_and_bring_nothing_that_broke
 
 
 def test_our_own_lock_names_no_host() -> None:
-    """Where jars come from is Ivy's business, or a mirror's."""
+    """Where jars come from is decided by Ivy's settings or by CHAOS_MAVEN_MIRROR."""
     assert "//" not in jars.LOCK.read_text(encoding="utf-8")
 
 
 def parsed(text: str) -> Element:
-    """Our own text, so nothing in it is hostile."""
+    """Parse XML that we wrote ourselves, so nothing in it is hostile."""
     return fromstring(text)  # noqa: S314 - see above
 
 
@@ -150,19 +150,19 @@ def test_what_came_right_is_kept_and_nothing_else(tmp_path: Path) -> None:
     assert (said, attempts(tmp_path)) == ([], 1)
 
 
-def test_a_wrong_jar_is_thrown_away_said_and_fetched_once_more(tmp_path: Path) -> None:
+def test_a_wrong_jar_is_removed_reported_and_fetched_once_more(tmp_path: Path) -> None:
     """The line names the jar, the hash that was expected and the one that was found."""
     script = '[ $attempt = 1 ] && printf wrong > "$target"; [ -e "$target" ] || printf right > "$target"'
     place, said = fetch(tmp_path, script)
 
     assert (place / WANTED[0].file).read_bytes() == b"right"
     (line,) = said
-    for part in ("thrown away", "org.example:thing:1.0", WANTED[0].sha256, hashlib.sha256(b"wrong").hexdigest()):
+    for part in ("removed", "org.example:thing:1.0", WANTED[0].sha256, hashlib.sha256(b"wrong").hexdigest()):
         assert part in line
 
 
 def test_a_jar_that_is_wrong_twice_is_an_error(tmp_path: Path) -> None:
-    """There is no third attempt: somebody has changed what is published, or the lock is wrong."""
+    """There is no third attempt: what is published has changed, or the lock is wrong."""
     with pytest.raises(RuntimeUnavailableError, match=r"org\.example:thing:1\.0 is not what parts\.lock says"):
         fetch(tmp_path, 'printf wrong > "$target"')
 
@@ -178,7 +178,7 @@ def test_a_download_that_broke_off_is_tried_once_more(tmp_path: Path) -> None:
 
 
 def test_without_a_network_there_is_one_line_and_no_second_attempt(tmp_path: Path) -> None:
-    """It says what is missing and the three ways out."""
+    """It says what is missing, and the three things to do about it."""
     with pytest.raises(jars.UnreachableError) as caught:
         fetch(tmp_path, "echo java.net.UnknownHostException: somewhere")
 
@@ -189,6 +189,6 @@ def test_without_a_network_there_is_one_line_and_no_second_attempt(tmp_path: Pat
 
 
 def test_what_ivy_complains_about_is_passed_on(tmp_path: Path) -> None:
-    """A version that does not exist is told from a network that does not."""
+    """So a version that does not exist can be told from a network that does not answer."""
     with pytest.raises(RuntimeUnavailableError, match="WARN: unresolved dependency"):
         fetch(tmp_path, "echo chatter; echo 'WARN: unresolved dependency'")

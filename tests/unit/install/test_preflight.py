@@ -9,7 +9,7 @@ from chaos.install import preflight
 
 
 def jdk(folder: Path, *, release: str | None = None, says: str = "") -> Path:
-    """A JDK's outside: bin/java that says something, and perhaps a file `release`."""
+    """A stand-in for a JDK: bin/java that prints something, and perhaps a file `release`."""
     java = folder / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\necho '{says}' >&2\n", encoding="utf-8")
@@ -30,13 +30,13 @@ def jdk(folder: Path, *, release: str | None = None, says: str = "") -> Path:
     ],
 )
 def test_a_version_is_read_wherever_java_writes_it(text: str, version: str, major: int) -> None:
-    """The file `release`, `java -version` of all ages, and nonsense."""
+    """The file `release`, `java -version` of old and new versions, and nonsense."""
     assert preflight.parse_java_version(text) == version
     assert preflight.major(version) == major
 
 
 def test_the_release_file_saves_a_start_of_the_jvm(tmp_path: Path) -> None:
-    """What the file says is believed, what Java itself would say is not asked."""
+    """The file is enough; Java itself is not started."""
     java = jdk(tmp_path, release='JAVA_VERSION="21.0.1"', says='version "17"')
 
     assert preflight.java_version(java) == "21.0.1"
@@ -48,7 +48,7 @@ def test_a_java_without_a_release_file_is_asked(tmp_path: Path) -> None:
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who sets JAVA_HOME means it."""
+    """JAVA_HOME is an explicit choice."""
     home, path = jdk(tmp_path / "home", says='version "17.0.1"'), jdk(tmp_path / "path", says='version "21"')
     monkeypatch.setenv("PATH", f"{path.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
@@ -76,7 +76,7 @@ def test_no_java_at_all_is_said_with_a_command_that_mends_it(tmp_path: Path, mon
 
 
 def test_a_java_that_is_too_old_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its path and its version are said, because there are often several."""
+    """The message has its path and its version, because a machine often has several."""
     java = jdk(tmp_path, release='JAVA_VERSION="11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
@@ -92,7 +92,7 @@ def test_other_platforms_are_refused(platform: str) -> None:
 
 
 def test_too_little_memory_is_said_in_numbers() -> None:
-    """Both what is free and what is needed."""
+    """The message has what is free and what is needed."""
     with pytest.raises(RuntimeUnavailableError, match=r"[\d.]+ GiB of memory are free, 1e\+06 GiB are needed; close something"):
         preflight.check_memory(1e6)
 
@@ -104,7 +104,7 @@ def test_too_little_disk_is_said_for_a_folder_that_is_not_there_yet(tmp_path: Pa
 
 
 def test_a_machine_that_has_everything_passes(tmp_path: Path) -> None:
-    """No check complains about nothing."""
+    """No check fails when nothing is wrong."""
     preflight.check_machine(tmp_path, tmp_path / "runs", memory_gib=0, disk_gib=0, platform="linux")
 
 
@@ -119,7 +119,7 @@ def test_each_lack_of_the_machine_is_found(tmp_path: Path, lack: dict[str, float
 
 @pytest.mark.parametrize("listens_on", ["127.78.9.8", "0.0.0.0"])  # noqa: S104 - a listener elsewhere is the case
 def test_an_address_that_is_taken_is_said_with_its_holder(listens_on: str) -> None:
-    """Who listens there, or on all addresses, is named with its pid, and the way out with it."""
+    """The message names the process that listens there, or on all addresses, with its pid, and what to do about it."""
     with socket.socket() as taken:
         taken.bind((listens_on, 0))
         taken.listen()
@@ -145,7 +145,7 @@ def test_free_addresses_pass() -> None:
 
 
 def test_a_connection_that_was_just_closed_takes_no_address() -> None:
-    """The system can be started again at once: what lingers in TIME_WAIT is no listener."""
+    """The system can be started again at once: what lingers in TIME_WAIT is not a listener."""
     with socket.create_server(("127.78.9.6", 0)) as listener:
         address = listener.getsockname()
         with socket.create_connection(address):
@@ -156,5 +156,5 @@ def test_a_connection_that_was_just_closed_takes_no_address() -> None:
 
 def test_an_address_of_another_machine_is_refused() -> None:
     """The operating system's own reason is passed on."""
-    with pytest.raises(RuntimeUnavailableError, match=r"192\.0\.2\.1:9 cannot be listened on: Cannot assign"):
+    with pytest.raises(RuntimeUnavailableError, match=r"nothing can listen on 192\.0\.2\.1:9: Cannot assign"):
         preflight.check_addresses([("192.0.2.1", 9)])

@@ -1,14 +1,13 @@
-"""Which verifier is asked of which log, and which views are landed for it."""
+"""Which verifier is asked of which log, and how findings are kept."""
 
+import json
 from types import SimpleNamespace
-from typing import get_args
 
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging import landing
-from chaos.judging.judge import _applies, judge
-from chaos.scenario.model import VerifierName
+from chaos.judging.judge import FindingsFile, _applies, judge, load_findings
+from verifiers.base import Example, Finding, Verdict
 
 
 @pytest.mark.parametrize(
@@ -22,7 +21,7 @@ from chaos.scenario.model import VerifierName
     ],
 )
 def test_a_verifier_is_asked_of_its_own_logs(name, subjects, asked):
-    """One that has no log of its own in this run is asked all the same: it says UNKNOWN, and is not silently left out."""
+    """A verifier that judges none of the logs of this run is asked all the same: it says UNKNOWN and is not just left out."""
     assert [subject for subject in subjects if _applies(name, subject, subjects)] == asked
 
 
@@ -30,39 +29,43 @@ def test_a_run_that_was_never_landed(tmp_path):
     """There is nothing to judge."""
     scenario = SimpleNamespace(verify=("duplicates", "progress"))
 
-    with pytest.raises(InconclusiveError, match="there is no evidence: the run did not come that far"):
+    with pytest.raises(InconclusiveError, match="there is no evidence to judge: the run ended before its topics were read"):
         judge(None, scenario, tmp_path)
 
 
 def test_a_source_that_was_lost(tmp_path):
-    """What was wrong with it would not be said, and the sink alone might be VALID."""
+    """What was wrong with it would go unseen, and the sink alone might be VALID."""
     (tmp_path / "evidence" / "sink").mkdir(parents=True)
 
-    with pytest.raises(InconclusiveError, match="evidence/source was there and was lost: run the scenario again"):
+    with pytest.raises(
+        InconclusiveError, match="evidence/source is missing, though the evidence of the sink is there: run the scenario again"
+    ):
         judge(None, SimpleNamespace(verify=("duplicates",)), tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("verify", "subject", "views"),
-    [
-        (("duplicates", "gaps", "ordering", "values", "offsets"), "sink", set()),
-        (("atomicity",), "sink", {"uncommitted", "batches"}),
-        (("gaps", "stability"), "source", {"again"}),
-        (("ledger",), "source", {"ledger"}),
-        (("ledger",), "sink", set()),
-        (get_args(VerifierName), "source", {"again", "batches", "ledger", "uncommitted"}),
-    ],
-)
-def test_only_what_a_verifier_needs_is_landed(verify, subject, views):
-    """An ordinary scenario reads each topic once."""
-    assert landing.needed(verify, subject) == views
+FINDINGS = [
+    Finding("duplicates", "sink", Verdict.INVALID, 1, 9, {"duplicate": 1}, (Example("duplicate", 0, 12, 9, None, "also at 3"),))
+]
 
 
-@pytest.mark.parametrize(("records", "compiled"), [(16_000, ("false", "NO_CODEGEN")), (1_800_000, ("true", "FALLBACK"))])
-def test_queries_are_compiled_where_that_pays(records, compiled):
-    """A soak has a hundred times the records of a scenario."""
-    conf = {}
+def test_findings_of_an_earlier_version_are_read(tmp_path):
+    """Format 1 is a list; the present one says its version."""
+    new = FindingsFile(findings=FINDINGS).model_dump_json()
+    (tmp_path / "findings.json").write_text(json.dumps(json.loads(new)["findings"]), encoding="utf-8")
+    old = load_findings(tmp_path)
+    (tmp_path / "findings.json").write_text(new, encoding="utf-8")
 
-    landing.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
+    assert list(old) == list(load_findings(tmp_path)) == FINDINGS
 
-    assert (conf["spark.sql.codegen.wholeStage"], conf["spark.sql.codegen.factoryMode"]) == compiled
+
+def test_findings_of_a_newer_version_are_refused(tmp_path):
+    """They may say something that this version cannot read."""
+    (tmp_path / "findings.json").write_text('{"version": 3, "findings": []}', encoding="utf-8")
+
+    with pytest.raises(ValueError, match="version"):
+        load_findings(tmp_path)
+
+
+def test_a_run_that_found_nothing_yet(tmp_path):
+    """It did not come as far as phase 7."""
+    assert load_findings(tmp_path) == ()

@@ -1,10 +1,11 @@
-"""Progress, from histories made by hand: how long a fault cost, what is too long, and what tells nothing."""
+"""Progress, judged from made-up histories: how much time a fault cost, how much is too much, and what proves nothing."""
 
 import pytest
 
+from chaos.common.events import FaultInjected, ProgressSampled
 from chaos.common.history import Event
 from chaos.judging import progress
-from chaos.judging.recovery import longest_blocked_s, longest_standstill_s, recoveries
+from chaos.judging.progress import longest_blocked_s, longest_standstill_s, recoveries
 from verifiers.base import Verdict
 
 TOTAL = 100
@@ -18,15 +19,15 @@ def history(*lines):
 def _event(index, second, what, value, high=None):
     if what == "sample":
         end = {"committed": value, "total": TOTAL, "written": TOTAL, "end": value, "high": value if high is None else high}
-        return Event(index, 1000 * second, float(second), "sampler", "info", "progress", end)
-    return Event(index, 1000 * second, float(second), "nemesis", "ok", "inject", {"fault": value})
+        return Event(index, 1000 * second, float(second), ProgressSampled(**end))
+    return Event(index, 1000 * second, float(second), FaultInjected(fault=value))
 
 
 STEADY = ((0, "sample", 0), (1, "sample", 10), (2, "sample", 20))
 
 
 def test_a_recovery_ends_with_the_longest_standstill():
-    """Rows that were on their way when the fault came are no recovery."""
+    """Records that were already on their way when the fault came do not show a recovery."""
     events = history(*STEADY, (3, "inject", "kill"), (4, "sample", 22), (11, "sample", 30), (12, "sample", 40))
 
     (recovery,) = recoveries(events)
@@ -35,7 +36,7 @@ def test_a_recovery_ends_with_the_longest_standstill():
 
 
 def test_each_fault_pays_for_what_began_before_the_next_one():
-    """The second one's standstill is its own."""
+    """A standstill that began after the second fault is not counted for the first."""
     events = history(
         *STEADY, (3, "inject", "a"), (6, "sample", 30), (10, "inject", "b"), (11, "sample", 40), (30, "sample", 50)
     )
@@ -75,16 +76,18 @@ def test_a_recovery_may_take_as_long_as_declared(slo_s, verdict):
 
     assert finding.verdict is verdict
     assert finding.counts == {"slow recovery": int(verdict is Verdict.INVALID), "no recovery": 0}
-    assert [example.detail for example in finding.examples] == (["kill: 8.0 s, 7.9 s are allowed"] if finding.count else [])
+    assert [example.detail for example in finding.examples] == (
+        ["kill: recovery took 8.0 s, 7.9 s are allowed"] if finding.count else []
+    )
 
 
-def test_an_output_that_never_grows_again_is_no_recovery():
+def test_an_output_that_never_grows_again_has_not_recovered():
     """Unless there was nothing left to come."""
     halted = progress.check(history(*STEADY, (3, "inject", "kill")), 60, TOTAL, "sink")
     through = progress.check(history(*STEADY, (3, "sample", TOTAL), (4, "inject", "kill")), 60, TOTAL, "sink")
 
     assert (halted.verdict, halted.counts["no recovery"]) == (Verdict.INVALID, 1)
-    assert halted.examples[0].detail == "kill: the output never grew again after 20 of 100"
+    assert halted.examples[0].detail == "kill: the output never grew again after 20 of 100 records"
     assert through.verdict is Verdict.VALID
 
 
@@ -105,7 +108,7 @@ def test_a_run_that_was_not_under_way_tells_nothing(lines, why):
 
 
 def test_a_blocked_last_stable_offset_is_a_standstill_below_records():
-    """Records are there, and no read_committed reader gets them; a standstill with nothing above it blocks nobody."""
+    """Records are there, and no read_committed reader gets them; a standstill with nothing above it blocks no reader."""
     events = history(
         (0, "sample", 10),
         (1, "sample", 20),

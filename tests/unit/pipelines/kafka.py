@@ -1,4 +1,4 @@
-"""Stand-ins for a broker's clients: they write down what is asked of them, in order, and answer as they were told."""
+"""Stand-ins for Kafka's clients: they record their calls in order, and answer as they were told."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Report:
 
 @dataclass
 class Outbox:
-    """A producer of the loader: it answers a record when polled, unless it is to be silent."""
+    """A producer for the loader: it answers a record when polled, unless it is silent."""
 
     answer: Callable[[bytes], KafkaError | None] = lambda _key: None
     silent: bool = False
@@ -53,7 +53,7 @@ class Outbox:
 
 @dataclass
 class Broker:
-    """Both clients of the sink. `position` is what the group answers, `calls` what was asked of it."""
+    """Both clients of the sink. `position` is the group's answer, `calls` are recorded."""
 
     position: int = 0
     fails_at: str = ""

@@ -1,4 +1,4 @@
-"""The plugin: scenarios are collected, selected and refused as pytest's own tests are. No system is started here."""
+"""The plugin collects, selects and refuses scenarios as pytest does its own tests. No system is started here."""
 
 import os
 import subprocess
@@ -30,13 +30,13 @@ def run_pytest(tmp_path):
         (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -m 'not chaos' -p no:cacheprovider\n", encoding="utf-8")
         environment = {**os.environ, "CHAOS_CACHE": str(tmp_path / "cache"), "JAVA_HOME": str(tmp_path / "no-jdk")}
         command = (sys.executable, "-m", "pytest", *arguments)
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False)
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False)
 
     return run
 
 
 def test_plain_pytest_runs_no_scenario(run_pytest):
-    """Whoever types `pytest` must not find brokers dying."""
+    """A plain `pytest` must not kill brokers."""
     answer = run_pytest(GOOD)
 
     assert answer.returncode == 5
@@ -44,7 +44,7 @@ def test_plain_pytest_runs_no_scenario(run_pytest):
 
 
 def test_every_scenario_is_a_test_of_its_name_with_its_tags_as_marks(run_pytest):
-    """The names are stable: Allure's history hangs on them."""
+    """The names are stable, because Allure's history depends on them."""
     everything = run_pytest(GOOD, "-m", "chaos", "--collect-only", "-q")
     smoke = run_pytest(GOOD, "-m", "chaos and smoke", "--collect-only", "-q", "--strict-markers")
 
@@ -54,7 +54,7 @@ def test_every_scenario_is_a_test_of_its_name_with_its_tags_as_marks(run_pytest)
 
 
 def test_a_scenario_can_be_repeated(run_pytest):
-    """Each time under a name of its own; tags select all of them."""
+    """Each repetition has a name of its own, and tags select all of them."""
     answer = run_pytest(GOOD, "-m", "chaos and smoke", "--collect-only", "-q", "--chaos-repeat", "3")
 
     assert answer.stdout.split()[:3] == [f"scenarios.yaml::test_scenario[first#{number}]" for number in (1, 2, 3)]
@@ -77,7 +77,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.mark.parametrize(("minutes", "limit"), [((), 390), (("--chaos-minutes", "30"), 3000)])
 def test_a_long_workload_has_the_time_it_takes(run_pytest, tmp_path, minutes, limit):
-    """Whatever the limit of ordinary tests is; that of the others stays what it is."""
+    """The limit grows with the workload, whatever the limit of ordinary tests is."""
     (tmp_path / "conftest.py").write_text(SHOWS_LIMITS, encoding="utf-8")
     answer = run_pytest(GOOD + SOAK, "-m", "chaos", "--collect-only", "-q", "-s", "-o", "timeout=20", *minutes)
 
@@ -90,7 +90,7 @@ def test_a_long_workload_has_the_time_it_takes(run_pytest, tmp_path, minutes, li
     [("--chaos-minutes", "0"), ("--chaos-minutes", "nan"), ("--chaos-repeat", "-1"), ("--chaos-repeat", "many")],
 )
 def test_a_run_of_nothing_is_refused(run_pytest, option, value):
-    """Nothing would be tried, and nothing would be red."""
+    """It would test nothing, and be green."""
     answer = run_pytest(GOOD, "-m", "chaos", f"{option}={value}")
 
     assert answer.returncode == 4
@@ -99,7 +99,7 @@ def test_a_run_of_nothing_is_refused(run_pytest, option, value):
 
 
 def test_wrong_yaml_ends_with_2_and_every_error_at_once(run_pytest):
-    """Nothing is started, and nothing has to be mended twice."""
+    """Nothing is started, and the user sees everything that is wrong in one go."""
     answer = run_pytest(BAD, "-m", "chaos")
 
     assert answer.returncode == 2
@@ -110,7 +110,7 @@ def test_wrong_yaml_ends_with_2_and_every_error_at_once(run_pytest):
 
 
 def test_a_machine_without_a_jdk_is_broken_not_skipped(run_pytest):
-    """One line says what is missing and how to mend it; nothing is green."""
+    """One line says what is missing and what to do; nothing is green."""
     answer = run_pytest(GOOD, "-m", "chaos")
 
     assert answer.returncode == 1
@@ -119,14 +119,14 @@ def test_a_machine_without_a_jdk_is_broken_not_skipped(run_pytest):
 
 
 def test_the_command_line_says_what_is_wrong_in_one_message(tmp_path):
-    """`chaos plan` of a wrong file: the errors and exit code 2, no traceback."""
+    """`chaos plan` of a wrong file prints the errors without a traceback, and ends with 2."""
     (tmp_path / "scenarios.yaml").write_text(BAD, encoding="utf-8")
     answer = subprocess.run(
         (str(Path(sys.executable).with_name("chaos")), "plan"),
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=280,
         check=False,
     )
 

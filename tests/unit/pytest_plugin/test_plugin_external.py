@@ -1,4 +1,4 @@
-"""`--chaos-runtime external`: what is missing, wrong or impossible is said before anything is started."""
+"""`--chaos-runtime external`: what is missing, wrong or impossible is reported before anything is started."""
 
 import os
 import subprocess
@@ -32,13 +32,13 @@ def run_pytest(tmp_path):
         (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -m 'not chaos' -p no:cacheprovider\n", encoding="utf-8")
         command = (sys.executable, "-m", "pytest", "--chaos-runtime", "external", *arguments)
         environment = {**os.environ, "CHAOS_CACHE": str(tmp_path / "cache")}
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False)
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False)
 
     return run
 
 
 def test_a_system_must_be_declared(run_pytest):
-    """And one that is declared must be meant."""
+    """The runtime alone does not say where the system is."""
     answer = run_pytest(EXTERNAL, "-m", "chaos")
 
     assert answer.returncode == 4
@@ -46,7 +46,7 @@ def test_a_system_must_be_declared(run_pytest):
 
 
 def test_a_wrong_declaration_is_told_with_its_place(run_pytest):
-    """As a wrong scenarios file is."""
+    """The message has file, line and column, as for a wrong scenarios file."""
     answer = run_pytest(EXTERNAL.replace("prefix", "prefx"), "-m", "chaos", "--chaos-external", "external.yaml")
 
     assert answer.returncode == 4
@@ -54,7 +54,7 @@ def test_a_wrong_declaration_is_told_with_its_place(run_pytest):
 
 
 def test_what_was_selected_and_cannot_be_done_is_refused(run_pytest):
-    """Never skipped: nothing is run, and the reason stands beside its place."""
+    """It is never skipped: nothing runs, and the message has the reason and the place."""
     answer = run_pytest(EXTERNAL, "-m", "chaos", "--chaos-external", "external.yaml")
 
     assert answer.returncode == 4
@@ -63,7 +63,7 @@ def test_what_was_selected_and_cannot_be_done_is_refused(run_pytest):
 
 
 def test_what_was_not_selected_does_not_matter(run_pytest):
-    """One file serves every runtime."""
+    """One scenarios file serves every runtime."""
     answer = run_pytest(EXTERNAL, "-m", "chaos and smoke", "--chaos-external", "external.yaml", "--collect-only", "-q")
 
     assert answer.returncode == 0

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from chaos.common.history import Event, EventType
+from chaos.common import events
+from chaos.common.history import Event
 from chaos.report.model import FaultRecord, PhaseRecord, Report
 from verifiers.base import Example, Finding, Verdict
 
@@ -31,13 +32,25 @@ class Fabricated:
         """All of them, one after the other; ``drain="…"`` gives that phase an error."""
         starts = [sum(list(PHASES.values())[:place]) for place in range(len(PHASES))]
         rows = zip(starts, PHASES.items(), strict=True)
-        return tuple(PhaseRecord(name, self.at(start), took, errors.get(name, "")) for start, (name, took) in rows)
+        return tuple(
+            PhaseRecord(name=name, start_ms=self.at(start), duration_s=took, error=errors.get(name, ""))
+            for start, (name, took) in rows
+        )
 
     def fault(self, **changes: Any) -> FaultRecord:
         """A broker killed at 5 s and healed, in the phase heal, at 12 s."""
         triggered, injected, proved, healed = (self.at(second) for second in (4.8, 5, 5.6, 12))
-        fault = FaultRecord(FAULT, "kill_broker", TARGET, triggered, injected, proved, healed, bit=True, proof=PROOF)
-        return replace(fault, **changes)
+        return FaultRecord(
+            name=FAULT,
+            kind="kill_broker",
+            target=TARGET,
+            triggered_ms=triggered,
+            injected_ms=injected,
+            proved_ms=proved,
+            healed_ms=healed,
+            effective=True,
+            proof=PROOF,
+        ).model_copy(update=changes)
 
     def example(self, number: int = 0, **changes: Any) -> Example:
         """One record written twice, 1.2 s after the broker was killed."""
@@ -73,20 +86,20 @@ class Fabricated:
             run_dir=self.folder,
             replay='pytest "scenarios.yaml::test_scenario[leader-killed-mid-batch]" --chaos-seed 7',
         )
-        return replace(report, **changes)
+        return report.model_copy(update=changes)
 
     def valid(self, **changes: Any) -> Report:
         """The same run, and nothing is wrong."""
         findings = (self.finding("duplicates"), self.finding("gaps"))
-        return replace(self.report(verdict=Verdict.VALID, findings=findings), **changes)
+        return self.report(**{"verdict": Verdict.VALID, "findings": findings, **changes})
 
     def control(self, **changes: Any) -> Report:
         """A negative control that was caught."""
-        return replace(self.report(verdict=Verdict.VALID, expect={"duplicates": Verdict.INVALID}), **changes)
+        return self.report(**{"verdict": Verdict.VALID, "expect": {"duplicates": Verdict.INVALID}, **changes})
 
-    def event(self, index: int, second: float, who: str, type_: EventType, f: str, **value: Any) -> Event:
+    def event(self, index: int, second: float, who: str, type_: str, f: str, **value: Any) -> Event:
         """One line of its history."""
-        return Event(index, self.at(second), second, who, type_, f, value)
+        return Event(index, self.at(second), second, events.read(who, type_, f, value))
 
     def events(self) -> tuple[Event, ...]:
         """Its history."""
@@ -101,7 +114,7 @@ class Fabricated:
             (4.9, "invoke", "inject", {"kind": "kill_broker", "draw": 1729}),
             (5.0, "ok", "inject", {"target": TARGET, "hold_s": 5.0}),
             (5.1, "invoke", "prove", {}),
-            (5.6, "ok", "prove", {"bit": True, "proof": PROOF}),
+            (5.6, "ok", "prove", {"effective": True, "proof": PROOF}),
             (11.2, "invoke", "heal", {}),
             (12.0, "ok", "heal", {"target": TARGET}),
         ]

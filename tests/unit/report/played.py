@@ -1,6 +1,5 @@
 """Played by a pytest of its own: every folder here is a run that was recorded; it is shown, and ends as its report says."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,8 @@ import pytest
 from chaos.common.errors import InconclusiveError, ViolationError
 from chaos.common.history import load
 from chaos.report import allure
-from chaos.report.codec import from_json
 from chaos.report.failure_text import explain
+from chaos.report.model import Report
 from verifiers.base import Verdict
 
 ERRORS = {Verdict.INVALID: ViolationError, Verdict.UNKNOWN: InconclusiveError}
@@ -20,7 +19,7 @@ ERRORS = {Verdict.INVALID: ViolationError, Verdict.UNKNOWN: InconclusiveError}
 def test_scenario(scenario: str) -> None:
     """Show the run of that name, then end as it did."""
     folder = Path(__file__).parent / scenario
-    report = from_json(json.loads((folder / "report.json").read_text(encoding="utf-8")))
+    report = Report.model_validate_json((folder / "report.json").read_text(encoding="utf-8"))
     allure.render(report, tuple(load(folder / "history.jsonl")), sorted(folder.glob("logs/*.log")))
     if scenario == "interrupted":
         raise KeyboardInterrupt

@@ -1,147 +1,104 @@
-"""The verdict: what verifiers said, after `expect`; and at least UNKNOWN when the run proved nothing."""
+"""The report is put together from the history, the findings and the verdict."""
 
 from pathlib import Path
 
 import pytest
 
+from chaos.common.events import read
 from chaos.common.history import Event
 from chaos.report.build import build
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from verifiers.base import Finding, Verdict
 
-SCENARIO = {
-    "name": "one",
-    "title": "One",
-    "pipeline": {"kind": "spark_square"},
-    "faults": [{"kind": "kill_broker", "target": "any", "when": {"progress": "40%"}}],
-    "verify": ["duplicates", "gaps"],
-}
 FAULT = "kill_broker-1"
-
-
-def events(*lines):
-    """Events, one second apart, from (process, type, f, value)."""
-    return [Event(index, 1000 * index, float(index), *line[:3], line[3]) for index, line in enumerate(lines)]
+FINDINGS = [
+    Finding("gaps", "source", Verdict.VALID, 0, 100),
+    Finding("gaps", "sink", Verdict.INVALID, 2, 100, {"lost": 2}),
+    Finding("gaps", "sink", Verdict.VALID, 0, 100),
+]
 
 
 def nemesis(type_, f, **value):
-    """An event of the one fault."""
     return "nemesis", type_, f, {"fault": FAULT, **value}
+
+
+def sample(committed):
+    return "sampler", "info", "progress", {"written": 100, "committed": committed, "total": 100}
 
 
 GOOD = (
     ("runner", "invoke", "phase", {"phase": "inject"}),
     nemesis("ok", "trigger", seen={}),
     nemesis("ok", "inject", target="broker-2 (any)", hold_s=3.0),
-    nemesis("ok", "prove", bit=True, proof={"refused": ["broker-2"]}),
-    ("sampler", "info", "progress", {"committed": 10}),
-    ("sampler", "info", "progress", {"committed": 10}),
-    ("sampler", "info", "progress", {"committed": 11}),
-    ("sampler", "info", "progress", {"committed": 12}),
-    nemesis("ok", "heal", target="broker-2 (any)"),
+    nemesis("ok", "prove", effective=True, proof={"refused": ["broker-2"]}),
+    sample(10),
+    sample(10),
+    sample(11),
+    sample(12),
+    nemesis("ok", "heal", target="broker-2 (any)", restarted=1),
     ("runner", "ok", "phase", {"phase": "inject"}),
 )
 
 
-def findings(**verdicts):
-    """Findings on source and sink; ``sink_duplicates=Verdict.INVALID``; all others VALID."""
-    return [
-        Finding(name, subject, verdicts.get(f"{subject}_{name}", Verdict.VALID), 0, 100)
-        for subject in ("source", "sink")
-        for name in ("duplicates", "gaps")
-    ]
-
-
-def report(lines=GOOD, found=None, **changes):
-    """The report of a run with this history and these findings."""
-    scenario = Scenario.model_validate(SCENARIO | changes)
-    return build(
-        scenario, plan(scenario, 7), events(*lines), findings() if found is None else found, Path("runs/x"), "pytest …"
+def report(lines=GOOD):
+    """The report of a run with this history, one event each second."""
+    scenario = Scenario.model_validate(
+        {
+            "name": "one",
+            "title": "One",
+            "pipeline": {"kind": "spark_square"},
+            "faults": [{"kind": "kill_broker", "target": "any", "when": {"progress": "40%"}}],
+            "verify": ["gaps"],
+            "expect": {"gaps": {"lost": 2}},
+            "matrix": {"request": "EndTxn"},
+        }
     )
+    events = [Event(index, 1000 * index, float(index), read(*line)) for index, line in enumerate(lines)]
+    return build(scenario, plan(scenario, 7), events, FINDINGS, Path("runs/x"), "pytest …")
 
 
-def test_all_valid_and_proved_is_valid():
-    """The one way to be green."""
+def test_a_fault_is_told_from_its_trigger_to_its_heal():
+    """With its proof, and what its heal reported."""
+    (fault,) = report().faults
+
+    assert (fault.name, fault.kind, fault.target) == (FAULT, "kill_broker", "broker-2 (any)")
+    assert (fault.triggered_ms, fault.injected_ms, fault.proved_ms, fault.healed_ms) == (1000, 2000, 3000, 8000)
+    assert (fault.effective, fault.proof, fault.problem) == (True, {"refused": ["broker-2"]}, "")
+    assert fault.aftermath == {"restarted": 1}
+
+
+def test_a_fault_that_never_came_is_told_too():
+    """With the reason, and without times."""
+    (fault,) = report((GOOD[0], nemesis("fail", "trigger", error="waited"), GOOD[-1])).faults
+
+    assert (fault.triggered_ms, fault.injected_ms, fault.effective) == (None, None, False)
+    assert fault.problem == "its trigger never came: waited"
+
+
+@pytest.mark.parametrize(
+    ("end", "duration_s", "error"),
+    [
+        (("runner", "ok", "phase", {"phase": "drain"}), 1.0, ""),
+        (("runner", "fail", "phase", {"phase": "drain", "error": "late"}), 1.0, "late"),
+        (sample(12), 0.0, "the run was ended during this phase"),
+    ],
+)
+def test_a_phase_has_its_time_and_its_error(end, duration_s, error):
+    """Also one in which the run was ended."""
+    inject, drain = report((*GOOD, ("runner", "invoke", "phase", {"phase": "drain"}), end)).phases
+
+    assert (inject.name, inject.start_ms, inject.duration_s, inject.error) == ("inject", 0, 9.0, "")
+    assert (drain.name, drain.start_ms, drain.duration_s, drain.error) == ("drain", 10_000, duration_s, error)
+
+
+def test_what_verifiers_said_is_kept_beside_the_verdict():
+    """The worst of what each said, before `expect`; and what the scenario says of its findings and its place in a matrix."""
     outcome = report()
 
-    assert outcome.verdict is Verdict.VALID
-    assert outcome.problems == ()
-    assert outcome.faults[0].target == "broker-2 (any)"
-    assert outcome.faults[0].bit
-
-
-@pytest.mark.parametrize("subject", ["source", "sink"])
-def test_any_violation_is_invalid(subject):
-    """A duplicate in the source is as much a broken guarantee as one in the sink."""
-    assert report(found=findings(**{f"{subject}_duplicates": Verdict.INVALID})).verdict is Verdict.INVALID
-
-
-@pytest.mark.parametrize(
-    ("lines", "problem"),
-    [
-        (GOOD[:1], "the run ended before it was injected"),
-        (
-            (*GOOD[:1], nemesis("fail", "trigger", error="DeadlineError: waited")),
-            "its trigger never came: DeadlineError: waited",
-        ),
-        ((*GOOD[:2], nemesis("fail", "inject", error="no such link")), "it was not injected: no such link"),
-        ((*GOOD[:3], nemesis("ok", "prove", bit=False, proof={})), "it did not bite"),
-        ((*GOOD[:3], nemesis("fail", "prove", error="refused")), "its proof could not be had: refused"),
-        ((*GOOD[:4], nemesis("fail", "heal", error="will not start")), "it was not healed: will not start"),
-    ],
-)
-def test_a_fault_that_proves_nothing_makes_the_run_unknown(lines, problem):
-    """Whatever the verifiers say: without the fault they said nothing about it."""
-    outcome = report((*lines, GOOD[-1]))
-
-    assert outcome.verdict is Verdict.UNKNOWN
-    assert outcome.problems == (f"{FAULT}: {problem}",)
-
-
-def test_a_violation_stays_invalid_whatever_else_went_wrong():
-    """A duplicate is a duplicate in a crippled run too."""
-    assert report(GOOD[:1], findings(sink_gaps=Verdict.INVALID)).verdict is Verdict.INVALID
-
-
-def test_a_phase_that_failed_is_a_problem():
-    """A drain that never ended is not green because nothing was found before it."""
-    outcome = report(
-        (
-            *GOOD,
-            ("runner", "invoke", "phase", {"phase": "drain"}),
-            ("runner", "fail", "phase", {"phase": "drain", "error": "late"}),
-        )
-    )
-
-    assert outcome.verdict is Verdict.UNKNOWN
-    assert outcome.problems == ("drain: late",)
-
-
-def test_a_run_without_findings_is_unknown():
-    """Nothing was asked, so nothing was proved."""
-    assert report(found=[]).verdict is Verdict.UNKNOWN
-
-
-def test_a_control_that_is_caught_is_valid():
-    """Expected INVALID and came back INVALID, at the pipeline's output."""
-    control = {"expect": {"duplicates": "invalid"}}
-
-    assert report(found=findings(sink_duplicates=Verdict.INVALID), **control).verdict is Verdict.VALID
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "expected"),
-    [
-        ({}, Verdict.INVALID),
-        ({"sink_duplicates": Verdict.UNKNOWN}, Verdict.UNKNOWN),
-        ({"sink_duplicates": Verdict.INVALID, "sink_gaps": Verdict.INVALID}, Verdict.INVALID),
-        ({"sink_duplicates": Verdict.INVALID, "source_duplicates": Verdict.INVALID}, Verdict.INVALID),
-    ],
-)
-def test_a_control_must_be_caught_for_its_anomaly_and_no_other(verdicts, expected):
-    """Not caught, caught elsewhere, or caught for more than it was made for: not green."""
-    assert report(found=findings(**verdicts), expect={"duplicates": "invalid"}).verdict is expected
+    assert outcome.judged == {"gaps": Verdict.INVALID}
+    assert (outcome.expect, outcome.exactly) == ({"gaps": Verdict.INVALID}, {"gaps": {"lost": 2}})
+    assert outcome.matrix == {"request": "EndTxn"}
 
 
 def test_recovery_is_counted_from_the_injection_to_the_end_of_the_longest_standstill():
@@ -151,184 +108,7 @@ def test_recovery_is_counted_from_the_injection_to_the_end_of_the_longest_stands
 
 def test_the_first_alarm_of_the_early_audit_is_the_one_that_counts():
     """Whatever followed; without one there is none."""
-    alarm = ("auditor", "info", "alarm", {"verifier": "duplicates", "count": 2})
+    alarm = ("auditor", "info", "alarm", {"verifier": "duplicates", "count": 2, "checked": 9, "example": {}})
 
     assert report().alarmed_s is None
     assert report((*GOOD, alarm, alarm)).alarmed_s == 10.0
-
-
-SWEEP = {
-    "faults": [{"name": FAULT, "kind": "lose_request", "when": {"request": "EndTxn"}}],
-    "expect": "not_sent",
-    "matrix": {"request": "EndTxn"},
-}
-PHASES = GOOD[0], GOOD[-1]
-LATE = nemesis("fail", "trigger", error="InconclusiveError: all of the workload had passed")
-NOT_SENT = "it was expected that this request is never sent, and "
-
-
-def missed(**value):
-    """What passed instead of the frame."""
-    links = {"request": "EndTxn", "links": ["app->broker-1"]}
-    return nemesis("info", "missed", **links, **{"sent": 0, "unparsed": 0, **value})
-
-
-def test_a_request_that_is_never_sent_as_predicted_is_valid():
-    """The cell cannot happen for this client; it is told apart from one that did not trip."""
-    outcome = report((*PHASES, missed(), LATE), **SWEEP)
-
-    assert (outcome.verdict, outcome.not_sent, outcome.problems) == (Verdict.VALID, True, ())
-    assert outcome.matrix == {"request": "EndTxn"}
-
-
-def test_without_the_prediction_it_is_unknown():
-    """A fault that never came proves nothing, whatever the reason."""
-    outcome = report((*PHASES, missed(), LATE), **SWEEP | {"expect": "valid"})
-
-    assert (outcome.verdict, outcome.not_sent) == (Verdict.UNKNOWN, False)
-    assert "its trigger never came" in outcome.problems[0]
-
-
-@pytest.mark.parametrize(
-    ("lines", "why"),
-    [
-        ((missed(sent=3), LATE), "it was sent"),
-        ((missed(unparsed=1), LATE), "nobody knows: there is traffic on its links that is not Kafka's protocol"),
-        ((LATE,), "nobody knows: no trigger waited for it to the end"),
-        ((), "nobody knows: no trigger waited for it to the end"),
-        ((nemesis("ok", "trigger", api="EndTxn", link="app->broker-1"), *GOOD[2:4], GOOD[8]), "it was sent"),
-    ],
-)
-def test_a_request_that_was_sent_or_may_have_been_disappoints_the_prediction(lines, why):
-    """Too few to trip, hidden from the toxic, not waited for, or injected after all."""
-    outcome = report((*PHASES, *lines), **SWEEP)
-
-    assert (outcome.verdict, outcome.not_sent) == (Verdict.UNKNOWN, False)
-    assert NOT_SENT + why in outcome.problems
-
-
-def test_a_prediction_that_a_request_is_not_sent_excuses_no_other_fault():
-    """One that waits for the fault that never came is excused with it, one that came and did not bite is not."""
-    other = {"name": "other", "kind": "kill_broker", "target": "any"}
-    did_not_bite = [
-        ("nemesis", "ok", f, {"fault": "other", **value})
-        for f, value in {"trigger": {}, "inject": {"target": "broker-1"}, "prove": {"bit": False}, "heal": {}}.items()
-    ]
-    waits = ("nemesis", "fail", "trigger", {"fault": "other", "error": f"{FAULT} failed"})
-
-    def both(when, *lines):
-        return report((*PHASES, missed(), LATE, *lines), **SWEEP | {"faults": [*SWEEP["faults"], other | {"when": when}]})
-
-    assert both({"fault": FAULT}, waits).verdict is Verdict.VALID
-    assert both({"progress": "40%"}, *did_not_bite).problems == ("other: it did not bite",)
-    late = ("nemesis", "fail", "trigger", {"fault": "other", "error": "DeadlineError: waited"})
-    assert both({"progress": "40%"}, late).problems == ("other: its trigger never came: DeadlineError: waited",)
-
-
-def test_a_prediction_that_a_request_is_not_sent_excuses_no_record():
-    """The pipeline must be well without the fault too."""
-    lines = (*PHASES, missed(), LATE)
-
-    assert report(lines, findings(sink_gaps=Verdict.INVALID), **SWEEP).verdict is Verdict.INVALID
-    assert report((*lines, ("runner", "fail", "phase", {"phase": "drain", "error": "late"})), **SWEEP).problems == (
-        "drain: late",
-    )
-
-
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ({"duplicate": 1, "other": 0}, Verdict.VALID),
-        ({"duplicate": 2}, Verdict.INVALID),
-        ({"duplicate": 1, "other": 1}, Verdict.INVALID),
-        ({"other": 1}, Verdict.INVALID),
-    ],
-)
-def test_an_exact_control_must_be_caught_with_that_anomaly_and_that_count(counts, expected):
-    """Deterministic faults leave the same record each time; two of them are another story than one."""
-    found = findings()
-    found[2] = Finding("duplicates", "sink", Verdict.INVALID, sum(counts.values()), 100, counts)
-
-    assert report(found=found, expect={"duplicates": {"duplicate": 1}}).verdict is expected
-
-
-def test_an_exact_control_that_finds_nothing_is_invalid():
-    """Not caught is not caught, however exactly it was predicted."""
-    assert report(expect={"duplicates": {"duplicate": 1}}).verdict is Verdict.INVALID
-
-
-def test_a_fault_that_was_spared_is_no_fault_of_the_run():
-    """Its turn came when all was through; but a run in which no fault was in force proved nothing."""
-    soak = {"random": {"every": "1s", "pick": [{"fault": {"kind": "kill_broker", "target": "any"}}]}}
-    drawn = [step.name for step in plan(Scenario.model_validate(SCENARIO | soak), 7).steps[1:]]
-    spared = [("nemesis", "info", "spared", {"fault": name}) for name in drawn]
-
-    assert drawn
-    outcome = report((*GOOD, *spared), **soak)
-    assert (outcome.verdict, [fault.name for fault in outcome.faults]) == (Verdict.VALID, [FAULT])
-    assert report((*PHASES, *spared), faults=[], **soak).problems == ("not one of the faults by chance was in force",)
-
-
-def test_a_fault_for_which_the_output_did_not_go_on_is_a_problem():
-    """The run stood still before it."""
-    (fault,) = report((*PHASES, nemesis("ok", "trigger"), nemesis("fail", "resume", error="waited 60 s"))).faults
-
-    assert fault.problem == "it was not injected: waited 60 s"
-
-
-def late(before, *after, total=12):
-    """A good run, of which so much was committed, at these ends, before the fault and after it."""
-    samples = [
-        ("sampler", "info", "progress", {"committed": min(end, total), "total": total, "end": end}) for end in (before, *after)
-    ]
-    return (*GOOD[:2], samples[0], *GOOD[2:4], *samples[1:], *GOOD[8:])
-
-
-def test_a_fault_that_came_when_all_was_done_is_a_problem():
-    """It was in force, and there was nothing left that could go wrong."""
-    outcome = report(late(16, 16))
-
-    assert outcome.verdict is Verdict.UNKNOWN
-    assert outcome.problems == (f"{FAULT}: all of the workload was through before it: the output never grew again",)
-
-
-@pytest.mark.parametrize(("before", "after"), [(11, 16), (11, 11), (14, 16)])
-def test_a_fault_in_a_run_under_way(before, after):
-    """Also when markers made it look like all, or when the output stopped for good: that is for others to tell."""
-    assert report(late(before, after)).problems == ()
-
-
-@pytest.mark.parametrize(
-    ("phase", "problems"), [("observe", ("observe: the run was ended in the middle of it",)), ("judge", ())]
-)
-def test_a_phase_that_was_ended_in_the_middle(phase, problems):
-    """SIGKILL writes no event; judging alone can be done again."""
-    assert report((*GOOD, ("runner", "invoke", "phase", {"phase": phase}))).problems == problems
-
-
-@pytest.mark.parametrize(("pipeline", "problems"), [("spark_square", ("nothing was said of the sink",)), ("fill_source", ())])
-def test_a_run_whose_sink_was_not_landed(pipeline, problems):
-    """What is said of the source says nothing of the pipeline."""
-    outcome = report(found=findings()[:2], pipeline={"kind": pipeline})
-
-    assert (outcome.problems, outcome.verdict) == (problems, Verdict.UNKNOWN if problems else Verdict.VALID)
-
-
-@pytest.mark.parametrize(("idle", "verdict"), [(1, Verdict.VALID), (2, Verdict.UNKNOWN)])
-def test_a_fault_by_chance_may_fall_on_what_nobody_uses(idle, verdict):
-    """One in ten; a declared one must bite, and most must show what a pipeline bears."""
-    soak = {"random": {"every": "2s", "pick": [{"fault": {"kind": "kill_broker", "target": "any"}}]}}
-    scenario = Scenario.model_validate(SCENARIO | soak | {"faults": [], "workload": {"records": 40000, "rate": "1000/s"}})
-    drawn = [step.name for step in plan(scenario, 7).steps][:10]
-    spared = [("nemesis", "info", "spared", {"fault": step.name}) for step in plan(scenario, 7).steps[10:]]
-    lives = [
-        ("nemesis", "ok", f, {"fault": name, "bit": place >= idle, "proof": {}})
-        for place, name in enumerate(drawn)
-        for f in ("trigger", "inject", "prove", "heal")
-    ]
-
-    outcome = build(scenario, plan(scenario, 7), events(*PHASES, *spared, *lives), findings(), Path("runs/x"), "pytest …")
-
-    assert len(drawn) == 10
-    assert outcome.verdict is verdict
-    assert outcome.problems == (() if verdict is Verdict.VALID else tuple(f"{name}: it did not bite" for name in drawn[:2]))

@@ -1,7 +1,6 @@
 import pytest
 
 from chaos.report.failure_text import during, explain
-from chaos.report.formatting import outcome
 from chaos.report.model import Report
 from tests.unit.report.conftest import Fabricated
 from verifiers import VERIFIERS
@@ -14,7 +13,7 @@ def explained(report: Report) -> list[str]:
 
 
 def test_an_invalid_run_names_the_record_and_the_fault_it_fell_into(run: Fabricated) -> None:
-    """Whoever reads it can go to the log at once: which record, where, when, and what was broken then."""
+    """The reader can go to the log at once: which record, where, when, and which fault was in force then."""
     lines = explained(run.report())
 
     assert lines[0] == "INVALID: duplicates 1 204 · gaps 0"
@@ -33,8 +32,9 @@ def test_a_run_that_was_too_slow_counts_faults_and_no_records(run: Fabricated) -
     lines = explained(run.report(findings=(slow,), expect={"progress": Verdict.VALID}))
 
     assert (
-        "Broken: progress in sink, after 2 faults; it grew 2 214 times (demanded: the pipeline goes on after a fault)" in lines
-    )
+        "Broken: progress in sink, too slow, or none, after 2 of the faults; the output grew 2 214 times"
+        " (demanded: the pipeline goes on after a fault)"
+    ) in lines
 
 
 def test_it_ends_with_where_to_look_and_how_to_repeat(run: Fabricated) -> None:
@@ -59,9 +59,9 @@ def test_faults_are_told_with_their_proof(run: Fabricated) -> None:
 def test_an_unknown_run_says_why(run: Fabricated) -> None:
     """What was not proved, the verifier's own reason, the fault that missed and every problem."""
     gaps = run.finding("gaps", Verdict.UNKNOWN, checked=0, note="no record was compared")
-    missed = run.fault(bit=False, proved_ms=None, proof={"refused": []}, problem="it did not bite")
+    missed = run.fault(effective=False, proved_ms=None, proof={"refused": []}, problem="it had no effect")
     report = run.report(
-        verdict=Verdict.UNKNOWN, findings=(gaps,), faults=(missed,), problems=("kill_broker-1: it did not bite",)
+        verdict=Verdict.UNKNOWN, findings=(gaps,), faults=(missed,), problems=("kill_broker-1: it had no effect",)
     )
 
     lines = explained(report)
@@ -69,19 +69,19 @@ def test_an_unknown_run_says_why(run: Fabricated) -> None:
     assert lines[0] == "UNKNOWN: gaps ?"
     assert "Not proved: gaps in sink (demanded: no record is missing)" in lines
     assert "  no record was compared" in lines
-    assert any("healed after 7.0 s; did not bite: refused" in line for line in lines)
-    assert lines[lines.index("Problems:") + 1] == "  kill_broker-1: it did not bite"
+    assert any("healed after 7.0 s; had no effect: refused none" in line for line in lines)
+    assert lines[lines.index("Problems:") + 1] == "  kill_broker-1: it had no effect"
 
 
 def test_a_run_that_judged_nothing_says_so(run: Fabricated) -> None:
-    """A dead pipeline leaves no finding, and the text must not look like a clean bill."""
+    """A dead pipeline leaves no finding, and the text must not look as if all were well."""
     report = run.report(verdict=Verdict.UNKNOWN, findings=(), faults=(), phases=(), problems=("set_up: broken",))
 
     assert explained(report)[0] == "UNKNOWN: nothing was judged"
 
 
 def test_a_control_that_came_back_valid_is_blamed_on_fault_or_verifier(run: Fabricated) -> None:
-    """Nobody may read it as good news."""
+    """It must not be read as good news."""
     report = run.control(verdict=Verdict.INVALID, findings=(run.finding("duplicates"),))
 
     lines = explained(report)
@@ -91,23 +91,23 @@ def test_a_control_that_came_back_valid_is_blamed_on_fault_or_verifier(run: Fabr
 
 
 def test_a_control_whose_fault_never_came_is_not_called_blind(run: Fabricated) -> None:
-    """It was not tried: that is UNKNOWN, and no news about the verifier."""
+    """It was not tried: that is UNKNOWN, and says nothing about the verifier."""
     report = run.control(
-        verdict=Verdict.UNKNOWN, findings=(run.finding("duplicates"),), problems=("kill_broker-1: it did not bite",)
+        verdict=Verdict.UNKNOWN, findings=(run.finding("duplicates"),), problems=("kill_broker-1: it had no effect",)
     )
 
     lines = explained(report)
 
-    assert outcome(report, report.findings[0]) is Verdict.UNKNOWN
+    assert report.expectations.outcome(report.findings[0]) is Verdict.UNKNOWN
     assert any(line.startswith("Not tried: duplicates in sink, 0 of 30 000 records") for line in lines)
     assert not [line for line in lines if "blind" in line]
 
 
 def test_an_anomaly_is_invalid_whatever_else_went_wrong(run: Fabricated) -> None:
     """A duplicate in the log is a duplicate, also when a fault was missed."""
-    report = run.report(problems=("kill_broker-1: it did not bite",))
+    report = run.report(problems=("kill_broker-1: it had no effect",))
 
-    assert outcome(report, run.duplicates()) is Verdict.INVALID
+    assert report.expectations.outcome(run.duplicates()) is Verdict.INVALID
 
 
 def test_a_control_that_found_something_else_is_not_called_blind(run: Fabricated) -> None:
@@ -125,7 +125,7 @@ def test_a_control_that_found_something_else_is_not_called_blind(run: Fabricated
 
 
 def test_an_exact_control_that_found_nothing_is_not_caught(run: Fabricated) -> None:
-    """That one is blind indeed."""
+    """This control really is blind."""
     finding = run.finding("gaps", counts={"lost": 0, "pending": 0})
     report = run.control(
         verdict=Verdict.INVALID, findings=(finding,), expect={"gaps": Verdict.INVALID}, exactly={"gaps": {"lost": 2}}
@@ -179,7 +179,7 @@ def test_a_moment_is_placed_against_the_faults(run: Fabricated, second: float, t
 
 
 def test_overlapping_faults_are_all_named(run: Fabricated) -> None:
-    """Which of them did it is for the reader to say."""
+    """It is for the reader to say which of them did it."""
     faults = (run.fault(), run.fault(name="cut-2", target="spark->broker-1", injected_ms=run.at(6), healed_ms=None))
 
     text = during(run.report(faults=faults), run.at(6.2)).replace("\u00a0", " ")
@@ -188,7 +188,7 @@ def test_overlapping_faults_are_all_named(run: Fabricated) -> None:
 
 
 def test_what_was_in_force_since_the_copy_before_is_named(run: Fabricated) -> None:
-    """What killed the first task may be over when its batch is written again; what ended before the first copy is not it."""
+    """The fault that killed a task may be over when its batch is written again; one that ended before the first is innocent."""
     before = run.fault(name="cut-1", injected_ms=run.at(1), healed_ms=run.at(2))
     faults = (before, run.fault(name="die-2", injected_ms=run.at(5), healed_ms=run.at(6)))
     report = run.report(faults=faults)

@@ -25,12 +25,12 @@ def test_a_moment_is_in_utc_with_milliseconds(run: Fabricated) -> None:
 
 
 def test_a_control_is_fulfilled_by_an_anomaly_in_the_output_alone(run: Fabricated) -> None:
-    """A duplicate in the source is no success of a control that predicts one in the sink."""
+    """A duplicate in the source does not fulfil a control that predicts one in the sink."""
     sink, source = run.duplicates(), run.duplicates(subject="source")
     report = run.control(findings=(source, sink))
 
-    assert formatting.outcome(report, sink) is Verdict.VALID
-    assert formatting.outcome(report, source) is Verdict.INVALID
+    assert report.expectations.outcome(sink) is Verdict.VALID
+    assert report.expectations.outcome(source) is Verdict.INVALID
     assert [plain(text) for text in formatting.phrases(report)] == [
         "duplicates in source 1 204",
         "duplicates 1 204: INVALID as expected",
@@ -51,7 +51,7 @@ def test_an_exact_control_says_what_was_predicted(run: Fabricated, counts: dict[
     finding = run.duplicates(count=sum(counts.values()), counts=counts)
     report = run.control(findings=(finding,), exactly={"duplicates": {"duplicate": 1}})
 
-    assert formatting.outcome(report, finding) is verdict
+    assert report.expectations.outcome(finding) is verdict
     assert plain(formatting.phrase(report, finding)) == text
 
 
@@ -60,7 +60,7 @@ def test_an_exact_control_that_finds_nothing_is_not_fulfilled(run: Fabricated) -
     finding = run.finding("duplicates", counts={"duplicate": 0})
     report = run.control(findings=(finding,), exactly={"duplicates": {"duplicate": 1000}})
 
-    assert formatting.outcome(report, finding) is Verdict.INVALID
+    assert report.expectations.outcome(finding) is Verdict.INVALID
     assert plain(formatting.phrase(report, finding)) == "duplicates 0: duplicate 1 000 expected"
 
 
@@ -69,7 +69,7 @@ def test_what_a_verifier_counts_beside_its_anomalies_is_not_predicted(run: Fabri
     finding = run.duplicates(count=1, counts={"duplicate": 1, "aborted": 500})
     report = run.control(findings=(finding,), exactly={"duplicates": {"duplicate": 1}})
 
-    assert formatting.outcome(report, finding) is Verdict.VALID
+    assert report.expectations.outcome(finding) is Verdict.VALID
 
 
 def test_exact_counts_are_predicted_for_the_output_alone(run: Fabricated) -> None:
@@ -77,7 +77,7 @@ def test_exact_counts_are_predicted_for_the_output_alone(run: Fabricated) -> Non
     source, sink = run.duplicates(subject="source", count=1, counts={"duplicate": 1}), run.duplicates(counts={"duplicate": 1})
     report = run.control(findings=(source, sink), exactly={"duplicates": {"duplicate": 1}})
 
-    assert (formatting.outcome(report, source), formatting.outcome(report, sink)) == (Verdict.INVALID, Verdict.VALID)
+    assert (report.expectations.outcome(source), report.expectations.outcome(sink)) == (Verdict.INVALID, Verdict.VALID)
 
 
 def test_unknown_is_never_as_expected(run: Fabricated) -> None:
@@ -85,12 +85,12 @@ def test_unknown_is_never_as_expected(run: Fabricated) -> None:
     finding = run.duplicates(verdict=Verdict.UNKNOWN, count=0, checked=0)
     report = run.control(findings=(finding,))
 
-    assert formatting.outcome(report, finding) is Verdict.UNKNOWN
+    assert report.expectations.outcome(finding) is Verdict.UNKNOWN
     assert [plain(text) for text in formatting.phrases(report)] == ["duplicates ?"]
 
 
 def test_a_source_that_is_well_is_not_mentioned(run: Fabricated) -> None:
-    """Eight numbers where four say all are harder to read."""
+    """Eight numbers are harder to read than the four that matter."""
     report = run.valid(findings=(run.finding("gaps", subject="source"), run.finding("gaps")))
 
     assert [plain(text) for text in formatting.phrases(report)] == ["gaps 0"]

@@ -1,6 +1,7 @@
 import pytest
 from rich.console import RenderableType
 
+from chaos.report import summary
 from chaos.report.summary import as_text, costs, summary_table
 from tests.unit.report.conftest import Fabricated
 from verifiers.base import Verdict
@@ -36,14 +37,14 @@ def test_a_caught_control_is_green_and_says_invalid_as_expected(run: Fabricated,
 def test_what_is_not_valid_can_be_repeated_from_the_clipboard(run: Fabricated) -> None:
     """The replay line is longer than the terminal is wide and must stay one line all the same."""
     bad = run.report(
-        verdict=Verdict.UNKNOWN, problems=("kill_broker-1: it did not bite",), replay=f"pytest {'x' * 120} --chaos-seed 7"
+        verdict=Verdict.UNKNOWN, problems=("kill_broker-1: it had no effect",), replay=f"pytest {'x' * 120} --chaos-seed 7"
     )
 
     lines = printed(summary_table([run.valid(), bad], 100), 100).splitlines()
 
     assert f"  replay: {bad.replay}" in lines
     assert f"  run:    {bad.run_dir}" in lines
-    assert "  kill_broker-1: it did not bite" in lines
+    assert "  kill_broker-1: it had no effect" in lines
     assert sum("replay:" in line for line in lines) == 1
 
 
@@ -69,3 +70,70 @@ def test_fixed_cost_is_what_does_not_depend_on_the_workload(run: Fabricated) -> 
 def test_a_session_without_runs_has_costs_too() -> None:
     """The system may not have come up at all."""
     assert printed(costs([], ups_s=[], total_s=2.0)).strip() == "whole set 2.0 s"
+
+
+AXES = ("step", "fault", "pipeline")
+
+
+def case(run: Fabricated, *words: str, **changes):
+    """A report of one case, VALID unless the changes say otherwise."""
+    return run.report(**{"verdict": Verdict.VALID, "matrix": dict(zip(AXES, words, strict=True)), **changes})
+
+
+def shown(reports, width=120):
+    """The tables as lines without colours."""
+    text = as_text(*summary.coverage_tables(reports, width), width=width, colour=False)
+    return [" ".join(line.replace("\u00a0", " ").split()) for line in text.splitlines() if line.strip()]
+
+
+def test_pipelines_go_across_and_the_other_axes_down(run: Fabricated) -> None:
+    """As a reader asks: this step under this fault, in each pipeline."""
+    reports = [
+        case(run, "EndTxn", "lost", "app", recovery_s=1.2),
+        case(run, "EndTxn", "lost", "spark", verdict=Verdict.UNKNOWN, recovery_s=None),
+        case(run, "Produce", "late", "app", verdict=Verdict.INVALID, recovery_s=0.4),
+    ]
+
+    lines = shown(reports)
+
+    assert lines[0] == "step fault app spark"
+    assert "EndTxn lost VALID 1.2 s UNKNOWN" in lines
+    assert "Produce late INVALID 0.4 s" in lines
+    assert lines[-1] == "1 VALID, 1 UNKNOWN, 1 INVALID"
+
+
+def test_a_case_that_cannot_happen_is_no_case_that_did_not_trip(run: Fabricated) -> None:
+    """A request that this client never sends, as the scenario predicts and the toxic counted."""
+    reports = [
+        case(run, "AddOffsetsToTxn", "lost", "copier", not_sent=True, recovery_s=None),
+        case(run, "AddOffsetsToTxn", "lost", "app", verdict=Verdict.UNKNOWN, not_sent=False, recovery_s=None),
+    ]
+
+    assert "AddOffsetsToTxn lost not sent UNKNOWN" in shown(reports)
+    assert [cell["verdict"] for cell in summary.coverage_json(reports)] == ["NOT SENT", "UNKNOWN"]
+
+
+def test_json_has_an_object_for_each_case(run: Fabricated) -> None:
+    """Coordinates, scenario, verdict, recovery; for a machine that compares nights."""
+    (cell,) = summary.coverage_json([case(run, "EndTxn", "lost", "app", recovery_s=1.2), run.report()])
+
+    assert cell == {
+        "step": "EndTxn",
+        "fault": "lost",
+        "pipeline": "app",
+        "scenario": "leader-killed-mid-batch",
+        "verdict": "VALID",
+        "recovery_s": 1.2,
+    }
+
+
+def test_there_is_no_table_without_a_matrix(run: Fabricated) -> None:
+    """Ordinary scenarios have their row in the summary."""
+    assert summary.coverage_tables([run.report()], 120) == []
+
+
+def test_matrices_with_other_axes_have_tables_of_their_own(run: Fabricated) -> None:
+    """Their cells have nothing to do with each other."""
+    other = run.report(verdict=Verdict.VALID, matrix={"delivery": "exactly_once", "fault": "kill"})
+
+    assert len(summary.coverage_tables([case(run, "EndTxn", "lost", "app"), other], 120)) == 2

@@ -3,6 +3,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from chaos.common.events import PhaseBegan, ProgressSampled
 from chaos.common.history import History, load
 from chaos.report.terminal import Live, Progress, told
 from tests.unit.report.conftest import Fabricated
@@ -81,11 +82,11 @@ def test_failures_are_told_with_their_error(run: Fabricated) -> None:
     """In one line, however long the error."""
     phase = run.event(0, 1, "runner", "fail", "phase", phase="drain", error="DeadlineError: waited\n60 s")
     fault = run.event(0, 1, "nemesis", "fail", "inject", fault="cut-1", error="InjectionError: no")
-    missed = run.event(0, 1, "nemesis", "ok", "prove", fault="cut-1", bit=False, proof={"bytes": 0})
+    missed = run.event(0, 1, "nemesis", "ok", "prove", fault="cut-1", effective=False, proof={"bytes": 0})
 
     assert told(phase) == "drain failed: DeadlineError: waited 60 s"
     assert told(fault) == "cut-1: inject failed: InjectionError: no"
-    assert told(missed) == "cut-1: did not bite: bytes 0"
+    assert told(missed) == "cut-1: had no effect: bytes 0"
 
 
 def test_a_hundred_faults_do_not_hide_what_happens(run: Fabricated) -> None:
@@ -99,7 +100,7 @@ def test_a_hundred_faults_do_not_hide_what_happens(run: Fabricated) -> None:
 
     lines = out.getvalue().splitlines()
     assert sum("waits for" in line for line in lines) == sum("trigger failed" in line for line in lines) == 10
-    assert sum("and others" in line for line in lines) == 2
+    assert sum("… and more" in line for line in lines) == 2
     assert lines[-1].endswith("round-99: in force on broker-1")
 
 
@@ -118,8 +119,8 @@ def test_it_listens_to_a_history_and_writes_nothing_to_it(tmp_path: Path) -> Non
     """The history calls it; showing a run must not change its record."""
     out = StringIO()
     with Live("name", Console(file=out, width=120)) as live, History(tmp_path / "history.jsonl", live) as history:
-        history.record("runner", "invoke", "phase", phase="steady")
-        history.record("sampler", "info", "progress", written=5, committed=3, total=9)
+        history.record(PhaseBegan(phase="steady"))
+        history.record(ProgressSampled(written=5, committed=3, total=9))
 
     assert "steady" in out.getvalue()
     assert len(list(load(tmp_path / "history.jsonl"))) == 2

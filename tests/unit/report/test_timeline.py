@@ -56,7 +56,7 @@ def test_the_records_over_time_are_those_of_the_history(run: Fabricated) -> None
 
 def test_a_fault_that_was_never_injected_has_a_lane_and_no_bar(run: Fabricated) -> None:
     """That it is missing must be seen."""
-    never = run.fault(injected_ms=None, healed_ms=None, proved_ms=None, bit=False, problem="its trigger never came")
+    never = run.fault(injected_ms=None, healed_ms=None, proved_ms=None, effective=False, problem="its trigger never came")
     texts, bars = drawn(run, run.report(faults=(never,)))
 
     assert {"kill_broker-1", "its trigger never came"} <= set(texts)
@@ -64,7 +64,7 @@ def test_a_fault_that_was_never_injected_has_a_lane_and_no_bar(run: Fabricated) 
 
 
 def test_nothing_at_all_can_be_drawn(run: Fabricated) -> None:
-    """A run that died in set_up has a picture too; a dollar sign in its title is no formula."""
+    """A run that died in set_up has a picture too; a dollar sign in its title does not begin a formula."""
     report = run.valid(title="cost $x^{ of $", phases=(), faults=(), findings=())
 
     assert draw(report, (), run.folder)[1].stat().st_size > 1000

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.base import Endpoints, Topics
-from pipelines.command.pipeline import CommandPipeline
-from pipelines.command.placeholders import substituted
+from pipelines.command.pipeline import CommandPipeline, substituted
 
 TOPICS = Topics("datasource-7", "datasink-7", 3)
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
@@ -21,7 +20,7 @@ def copies(*run: str, **options: object) -> list[list[str]]:
 
 
 def test_every_placeholder_is_replaced() -> None:
-    """Each by what its name says, also in the middle of a word."""
+    """Also in the middle of a word."""
     words = ("{java}", "-cp={kafka_tools}", "{bootstrap}", "{source}:{sink}", "{folder}/x", "{suffix}")
 
     assert copies(*words, java="/jdk/java", kafka_tools="/a/*:/b/*") == [
@@ -35,8 +34,8 @@ def test_a_command_with_a_partition_runs_once_for_each() -> None:
     assert copies("copy", "all") == [["copy", "all"]]
 
 
-def test_a_value_is_not_looked_at_again() -> None:
-    """A folder may be called as it likes."""
+def test_placeholders_in_a_value_are_not_replaced() -> None:
+    """The name of a folder may contain braces."""
     assert substituted("{a}", {"a": "{b}", "b": "wrong"}) == "{b}"
 
 
@@ -49,17 +48,17 @@ def test_other_braces_stay() -> None:
 
 @pytest.mark.parametrize("where", ["run", "group", "ids"])
 def test_an_unknown_placeholder_is_named(where: str) -> None:
-    """When it is declared, with those that there are."""
+    """When it is declared, with the known ones."""
     declared = {"run": ("copy",), "group": "g", "ids": ("i",)}
     declared[where] = "g-{sinkk}" if where == "group" else ("{sinkk}",)
 
-    with pytest.raises(ValueError, match=r"\{sinkk\} in '.*' is no placeholder; there are \{bootstrap\}, .*\{partition\}"):
+    with pytest.raises(ValueError, match=r"\{sinkk\} in '.*' is not a placeholder; there are \{bootstrap\}, .*\{partition\}"):
         CommandPipeline(**declared)
 
 
-def test_a_group_is_no_partitions_own() -> None:
-    """Its position is asked for all partitions at once."""
-    with pytest.raises(ValueError, match=r"group must not hold \{partition\}"):
+def test_a_group_is_not_that_of_one_partition() -> None:
+    """It is asked for the positions in all partitions at once."""
+    with pytest.raises(ValueError, match=r"group must not contain \{partition\}"):
         CommandPipeline(("copy",), "g-{partition}")
 
 
@@ -73,12 +72,14 @@ def test_a_group_is_no_partitions_own() -> None:
     ],
 )
 def test_transactional_ids_are_by_partition(ids: tuple[str, ...], found: tuple[str, ...]) -> None:
-    """One that is given alone stands for all."""
+    """A single id stands for all partitions."""
     assert CommandPipeline(("copy",), "g", ids=ids).transactional_ids(TOPICS) == found
 
 
-@pytest.mark.parametrize(("options", "words"), [({"run": ()}, "must name a command"), ({"model": "cube"}, "'cube' is none of")])
-def test_what_cannot_be_meant_is_refused(options: dict[str, object], words: str) -> None:
-    """Where it is declared."""
+@pytest.mark.parametrize(
+    ("options", "words"), [({"run": ()}, "must be a command"), ({"model": "cube"}, "identity, square, not 'cube'")]
+)
+def test_impossible_values_are_refused(options: dict[str, object], words: str) -> None:
+    """Where they are declared."""
     with pytest.raises(ValueError, match=words):
         CommandPipeline(**({"run": ("copy",), "group": "g"} | options))

@@ -13,7 +13,7 @@ TOPICS = Topics("source", "sink", 3)
 
 @pytest.mark.parametrize("idempotence", [True, False])
 def test_the_process_understands_its_command(monkeypatch: pytest.MonkeyPatch, idempotence: bool) -> None:  # noqa: FBT001
-    """What the description asks for is what the process does, idempotence most of all."""
+    """Every declared value reaches the process, idempotence above all."""
     command = FillSource(20_000, 2500.5, idempotence).command(ENDPOINTS, TOPICS, Path("/run"))
 
     assert command.argv[:3] == (sys.executable, "-m", "pipelines.loader.pipeline")

@@ -83,7 +83,7 @@ def test_the_ledger_has_a_line_for_every_id_with_its_offset() -> None:
 
 
 def test_an_error_has_no_offset() -> None:
-    """Where a refused record would have been is nobody's knowledge."""
+    """A refused record is not in the log."""
     refused = {b"0": KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), b"1": KafkaError(KafkaError._MSG_TIMED_OUT)}
 
     _, ledger = load(Outbox(answer=refused.get), records=3)
@@ -92,7 +92,7 @@ def test_an_error_has_no_offset() -> None:
 
 
 def test_a_record_the_broker_already_had_is_ok_without_an_offset() -> None:
-    """A duplicate that idempotence caught is acknowledged with offset -1, which is no offset."""
+    """A duplicate that idempotence caught is acknowledged with offset -1, which is not an offset."""
     ledger = StringIO()
     filling = Loader(Outbox(), "source", 2, ledger)
 
@@ -116,7 +116,7 @@ def test_a_full_queue_delays_a_record_and_does_not_drop_it() -> None:
 
 
 def test_the_ledger_is_flushed_while_the_loader_runs(tmp_path: Path) -> None:
-    """A loader that is killed must leave behind what it knew."""
+    """A loader that is killed must leave its knowledge behind."""
     path = tmp_path / "ledger.csv"
     seen: list[str] = []
     with path.open("w", encoding="utf-8") as ledger:
@@ -142,7 +142,7 @@ def test_it_sends_no_faster_than_the_rate(clock: Callable[[float], None]) -> Non
 
 
 def test_a_stop_ends_the_sending_and_keeps_the_ledger_whole(clock: Callable[[float], None]) -> None:
-    """Ids that were never sent are not in it: nobody can know anything about them."""
+    """Ids that were never sent are not in it: there is nothing to say about them."""
     outbox = Outbox()
     filling = Loader(outbox, "source", 2, ledger := StringIO())
     polls: list[int] = []

@@ -54,7 +54,7 @@ def after(turns: int) -> Iterator[bool]:
 
 
 def test_it_says_where_its_application_is_and_stops_its_query_when_told(queries: Queries) -> None:
-    """Whoever breaks executors needs the application; a query left running would write after its end was announced."""
+    """Faults of executors need the application; a query left running would write after its end was announced."""
     _run(SPARK, ARGUMENTS, after(3).__next__)
 
     assert queries.said == [{"event": "started", "app_id": "app-1", "ui": "http://127.0.0.9:4040"}]

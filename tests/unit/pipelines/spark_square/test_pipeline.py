@@ -25,7 +25,7 @@ def options(argv: tuple[str, ...]) -> dict[str, str]:
 
 
 def test_the_driver_is_started_with_what_it_needs_to_know() -> None:
-    """Data goes through this client's own links; the audit listener is none of the driver's business."""
+    """Data goes through this client's own links; the driver does not use the audit listener."""
     command = SparkSquare("at_least_once", batch_records=500, home=Path("/copy")).command(ENDPOINTS, TOPICS, Path("/run"))
 
     assert command.argv[:3] == (sys.executable, "-m", "pipelines.spark_square.driver")
@@ -70,7 +70,7 @@ def test_the_package_itself_is_what_runs_by_default() -> None:
 
 
 def test_a_transactional_id_stands_at_the_index_of_its_partition() -> None:
-    """A fault that aims at the coordinator of a partition counts on it."""
+    """A fault that is aimed at the coordinator of a partition relies on it."""
     ids = SparkSquare("exactly_once").transactional_ids(TOPICS)
 
     assert ids == tuple(f"datasink-7-square-datasource-7-{partition}" for partition in range(3))
@@ -83,6 +83,6 @@ def test_the_stock_sink_has_no_transactional_ids() -> None:
 
 def test_at_least_once_needs_no_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its progress is in the checkpoint: no group is asked or seeded."""
-    monkeypatch.setattr("pipelines.spark_square.pipeline.Consumer", None)
+    monkeypatch.setattr("pipelines.kafka.Consumer", None)
 
     SparkSquare("at_least_once").prepare(ENDPOINTS, TOPICS)

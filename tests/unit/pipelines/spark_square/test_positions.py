@@ -31,7 +31,7 @@ def commit(checkpoint: Path, batch: int) -> None:
 
 
 def test_the_newest_committed_batch_counts(checkpoint: Path) -> None:
-    """A batch that is planned and not committed may be written in part, so it is no progress; 10 comes after 9."""
+    """A batch that is planned and not committed may be written in part, so it does not count as progress; 10 comes after 9."""
     for batch, end in ((9, 90), (10, 100), (11, 110)):
         plan(checkpoint, batch, f'{{"source":{{"1":{end},"0":{end + 1}}}}}')
     for batch in (9, 10):
@@ -41,7 +41,7 @@ def test_the_newest_committed_batch_counts(checkpoint: Path) -> None:
 
 
 def test_nothing_is_committed_before_the_first_batch(tmp_path: Path) -> None:
-    """A checkpoint that is not there yet is no error."""
+    """A checkpoint that does not exist yet is not an error."""
     assert checkpointed(tmp_path / "checkpoint", "source") == {}
 
 
@@ -67,7 +67,7 @@ def test_a_torn_plan_counts_as_absent(checkpoint: Path, torn: str) -> None:
 
 
 def test_a_commit_without_its_plan_counts_as_absent(checkpoint: Path) -> None:
-    """Without the plan nobody knows how far the batch went."""
+    """Without the plan it is not known how far the batch went."""
     plan(checkpoint, 3, '{"source":{"0":30}}')
     for batch in (3, 4):
         commit(checkpoint, batch)
@@ -101,7 +101,7 @@ def test_exactly_once_asks_the_group_through_the_audit_listener(monkeypatch: pyt
         def close(self) -> None:
             asked.append({"closed": True})
 
-    monkeypatch.setattr("pipelines.spark_square.pipeline.Consumer", Group)
+    monkeypatch.setattr("pipelines.kafka.Consumer", Group)
 
     assert SparkSquare("exactly_once").positions(ENDPOINTS, TOPICS, tmp_path) == {0: 7, 2: 0}
     settings, closed = asked

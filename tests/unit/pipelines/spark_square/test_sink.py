@@ -70,7 +70,7 @@ def test_a_task_that_skips_everything_moves_no_position(broker: Broker) -> None:
     assert answer == [{"part": 1, "attempt": 0, "skipped": 2, "sent": 0}]
 
 
-def test_an_empty_task_fences_nobody(broker: Broker) -> None:
+def test_an_empty_task_does_not_fence_another(broker: Broker) -> None:
     """A task without rows knows no partition, so it must not touch Kafka at all."""
     assert written(batch()) == []
     assert broker.calls == []

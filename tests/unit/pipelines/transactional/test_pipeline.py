@@ -13,7 +13,7 @@ ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 
 
 def test_the_process_is_told_all_options_and_nothing_of_the_audit_listener() -> None:
-    """What the process makes of its one argument is the pipeline that was declared."""
+    """The process makes the declared pipeline of its one argument."""
     pipeline = ConsumeTransformProduce("at_least_once", workers=2, batch_records=9, seed=4)
 
     argv = pipeline.command(ENDPOINTS, TOPICS, Path("/run")).argv
@@ -45,9 +45,12 @@ def test_without_transactions_there_is_no_coordinator_to_aim_at(delivery: str) -
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"delivery": "exactly_twice"}, "'exactly_twice' is none of exactly_once, at_least_once, at_most_once"),
-        ({"producer_per": "day"}, "'day' is none of unanswered, process"),
-        ({"auto_offset_reset": "none"}, "'none' is none of error, earliest, latest"),
+        (
+            {"delivery": "exactly_twice"},
+            "must be one of exactly_once, at_least_once, at_most_once, not 'exactly_twice'",
+        ),
+        ({"producer_per": "day"}, "producer_per must be one of unanswered, process, not 'day'"),
+        ({"auto_offset_reset": "none"}, "auto_offset_reset must be one of error, earliest, latest, not 'none'"),
         ({"workers": 0}, "workers must be 1 to 9, not 0"),
         ({"workers": 10}, "workers must be 1 to 9, not 10"),
         ({"batch_records": 0}, "batch_records must be 1 or more, not 0"),
@@ -55,12 +58,12 @@ def test_without_transactions_there_is_no_coordinator_to_aim_at(delivery: str) -
         ({"transaction_failure_probability": 0.1, "delivery": "at_least_once"}, "at_least_once has no transactions"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options: dict[str, object], words: str) -> None:
-    """Where it is declared, not in a process that dies."""
+def test_impossible_values_are_refused(options: dict[str, object], words: str) -> None:
+    """Where they are declared, not in a process that dies of them."""
     with pytest.raises(ValueError, match=words):
         ConsumeTransformProduce(**options)
 
 
 def test_all_options_are_plain_values() -> None:
-    """They travel as JSON."""
+    """They are passed on as JSON."""
     assert json.loads(json.dumps(asdict(ConsumeTransformProduce()))) == asdict(ConsumeTransformProduce())

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from pipelines import patience
-from pipelines.throttled_events import Voice
+from pipelines import kafka
+from pipelines.messages import ThrottledEvents
 from pipelines.transactional import transactions as ctp_transactions
 from pipelines.transactional.delivery import Batch, BrokenError, FencedError, Place
 from pipelines.transactional.pipeline import ConsumeTransformProduce
@@ -22,7 +22,7 @@ FATAL = KafkaError(KafkaError.INVALID_TXN_STATE, "state", fatal=True)
 
 @dataclass
 class Broker:
-    """Answers each call as it is told, and takes its time for it; writes down what was called of which producer."""
+    """Answers each call as it is told, after a time on a clock of its own, and records which producer was called."""
 
     errors: dict[str, list[KafkaError]] = field(default_factory=dict)
     takes_s: dict[str, float] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Producer:
             broker.calls.append(f"{name}-{self.number}")
             broker.words[name] = words
             if name in broker.hangs:
-                broker.hangs[name].wait(30)
+                broker.hangs[name].wait(300)
             broker.now_s += broker.takes_s.get(name, 0.001)
             if broker.errors.get(name):
                 raise KafkaException(broker.errors[name].pop(0))
@@ -63,7 +63,7 @@ class Producer:
 
 @pytest.fixture
 def broker(monkeypatch):
-    """Stands in for a broker, whose answers cannot be had at will."""
+    """A stand-in for a broker, which does not fail on demand."""
     stand_in = Broker()
     monkeypatch.setattr(ctp_transactions, "Producer", stand_in.producer)
     monkeypatch.setattr(ctp_transactions, "monotonic_s", lambda: stand_in.now_s)
@@ -71,15 +71,15 @@ def broker(monkeypatch):
 
 
 def deliver(broker, stopped=lambda: False, **options):
-    """One batch by a fresh worker; what came of it."""
+    """Deliver one batch by a fresh worker; returns the result."""
     chosen = ConsumeTransformProduce(retry_backoff_ms=250, **options)
-    transactions = Transactions(0, chosen, Place("link", "source", "sink"), Voice(), stopped)
+    transactions = Transactions(0, chosen, Place("link", "source", "sink"), ThrottledEvents(), stopped)
     transactions.prepare()
     return transactions.deliver(BATCH, broker)
 
 
 def test_rows_and_positions_are_one_transaction(broker):
-    """And the group can refuse it: the member's generation is in it."""
+    """The group can refuse it, because the member's generation is in it."""
     assert deliver(broker) == ""
 
     order = "begin_transaction produce flush send_offsets_to_transaction commit_transaction"
@@ -91,7 +91,7 @@ def test_rows_and_positions_are_one_transaction(broker):
 @pytest.mark.parametrize("call", ["commit_transaction", "send_offsets_to_transaction"])
 @pytest.mark.parametrize(("takes_s", "producers"), [(0.198, 1), (0.2, 2)])
 def test_what_took_as_long_as_a_retry_costs_the_producer_its_epoch(broker, call, takes_s, producers):
-    """250 ms less a fifth: the second request may still be under way. It is committed all the same."""
+    """250 ms less a fifth: a second request may still be under way. The transaction is committed nevertheless."""
     broker.takes_s[call] = takes_s
 
     assert deliver(broker) == ""
@@ -100,7 +100,7 @@ def test_what_took_as_long_as_a_retry_costs_the_producer_its_epoch(broker, call,
 
 
 def test_rows_may_come_late(broker):
-    """Their sequence numbers tell them from new ones."""
+    """Their sequence numbers distinguish them from new ones."""
     broker.takes_s["flush"] = 3.0
 
     deliver(broker)
@@ -108,8 +108,8 @@ def test_rows_may_come_late(broker):
     assert broker.producers == 1
 
 
-def test_one_producer_for_ever_resumes_what_timed_out(broker):
-    """As librdkafka asks for; which leaves the late request its epoch."""
+def test_one_producer_per_process_resumes_what_timed_out(broker):
+    """As librdkafka demands; so the epoch of the late request stays valid."""
     broker.errors["commit_transaction"] = [TIMED_OUT, TIMED_OUT]
     broker.takes_s["commit_transaction"] = 6.0
 
@@ -119,7 +119,7 @@ def test_one_producer_for_ever_resumes_what_timed_out(broker):
 
 
 def test_a_commit_with_no_answer_is_settled_by_the_next_producer(broker):
-    """Its outcome is open, so the batch is read again from wherever the group is then."""
+    """Its outcome is open, so the batch is read again from the position that the group has then."""
     broker.errors["commit_transaction"] = [TIMED_OUT]
 
     assert deliver(broker).startswith("its outcome was open: ")
@@ -128,10 +128,10 @@ def test_a_commit_with_no_answer_is_settled_by_the_next_producer(broker):
 
 
 def test_a_producer_that_hangs_is_left_to_itself(broker, monkeypatch):
-    """The library may not come back from it for minutes; the next producer fences the one that hangs."""
+    """The library may not return for minutes; the next producer fences the one that hangs."""
     never = Event()
     monkeypatch.setattr(broker, "hangs", {"send_offsets_to_transaction": never})
-    monkeypatch.setattr(patience, "_GRACE_S", -5.95)
+    monkeypatch.setattr(kafka, "_GRACE_S", -5.95)
 
     failed = deliver(broker)
     never.set()
@@ -142,7 +142,7 @@ def test_a_producer_that_hangs_is_left_to_itself(broker, monkeypatch):
 
 
 def test_an_abortable_error_is_aborted_with_the_same_producer(broker):
-    """Say, the group gave the partitions to somebody else."""
+    """For example, if the group gave the partitions to another member."""
     broker.errors["send_offsets_to_transaction"] = [ABORTABLE]
 
     assert "generation" in deliver(broker)
@@ -150,7 +150,7 @@ def test_an_abortable_error_is_aborted_with_the_same_producer(broker):
 
 
 def test_an_abort_that_took_long_costs_the_epoch_too(broker):
-    """An EndTxn is an EndTxn: a late abort rolls the next transaction back."""
+    """An abort is an EndTxn as well: a late one rolls the next transaction back."""
     broker.errors["send_offsets_to_transaction"] = [ABORTABLE]
     broker.takes_s["abort_transaction"] = 1.0
 
@@ -160,7 +160,7 @@ def test_an_abort_that_took_long_costs_the_epoch_too(broker):
 
 
 def test_a_fatal_error_needs_a_new_producer(broker):
-    """An instance never recovers from one."""
+    """A client instance never recovers from one."""
     broker.errors["commit_transaction"] = [FATAL]
 
     assert deliver(broker, producer_per="process").startswith("its outcome was open: ")
@@ -168,8 +168,8 @@ def test_a_fatal_error_needs_a_new_producer(broker):
 
 
 @pytest.mark.parametrize("call", ["begin_transaction", "flush", "commit_transaction"])
-def test_who_is_fenced_does_not_fence_back(broker, call):
-    """A new producer would take the epoch from its heir."""
+def test_a_worker_that_is_fenced_does_not_fence_back(broker, call):
+    """A new producer would take the epoch away from its successor."""
     broker.errors[call] = [FENCED]
 
     with pytest.raises(FencedError):
@@ -179,7 +179,7 @@ def test_who_is_fenced_does_not_fence_back(broker, call):
 
 
 def test_after_produce_only_the_next_call_tells_that_it_was_fenced(broker):
-    """Its produce says that there was a fatal error, and not which."""
+    """The error of `produce` says only that there was a fatal error."""
     broker.errors["produce"] = [AFTER_FATAL]
     broker.errors["abort_transaction"] = [FENCED]
 
@@ -190,7 +190,7 @@ def test_after_produce_only_the_next_call_tells_that_it_was_fenced(broker):
 
 
 def test_it_gives_up_after_many_producers(broker):
-    """A transactional.id that is never to be had is an error for people."""
+    """If no producer can be initialised, people have to know."""
     broker.errors["init_transactions"] = [TIMED_OUT] * 100
 
     with pytest.raises(BrokenError, match="10 new producers in a row"):

@@ -10,7 +10,7 @@ from pipelines.transactional.worker import begins, member, transformed
 
 @dataclass
 class Record:
-    """What a consumer returns."""
+    """A stand-in for what a consumer returns."""
 
     at: tuple[int, int]
     of_key: bytes | None
@@ -30,7 +30,7 @@ class Record:
 
 
 def test_a_row_goes_to_the_partition_its_record_came_from():
-    """With its key, squared; what is read again is what is not before the ends. Big numbers stay exact."""
+    """With its key, squared; the ends are the positions to read on from. Big numbers stay exact."""
     big = 10**18 + 1
 
     batch = transformed([Record((0, 7), b"3", b"3"), Record((2, 0), b"b", str(big).encode()), Record((0, 9), None, b"-4")])
@@ -40,14 +40,14 @@ def test_a_row_goes_to_the_partition_its_record_came_from():
 
 
 @pytest.mark.parametrize("value", [None, b"", b"1.5", b"\xff"])
-def test_a_value_that_is_no_integer_ends_the_worker_with_its_place(value):
-    """To pass it over in silence would be a loss."""
-    with pytest.raises(BrokenError, match="at offset 7 of partition 1 is no integer"):
+def test_a_value_that_is_not_an_integer_ends_the_worker_with_its_place(value):
+    """To skip it silently would be a loss."""
+    with pytest.raises(BrokenError, match="at offset 7 of partition 1 is not an integer"):
         transformed([Record((1, 7), b"k", value)])
 
 
-def test_a_member_reads_committed_rows_and_begins_at_no_guess():
-    """And its name decides its partitions."""
+def test_a_member_reads_committed_rows_and_does_not_guess_where_to_begin():
+    """Its name decides which partitions it gets."""
     settings = member(1, ConsumeTransformProduce(), Place("link", "datasource-7", "datasink-7"))
 
     assert (settings["isolation.level"], settings["enable.auto.commit"]) == ("read_committed", False)
@@ -58,7 +58,7 @@ def test_a_member_reads_committed_rows_and_begins_at_no_guess():
 
 @pytest.mark.parametrize(("reset", "begin"), [("earliest", OFFSET_BEGINNING), ("latest", OFFSET_END)])
 def test_what_is_read_again_begins_where_it_was_committed(reset, begin):
-    """Or where a worker begins that finds no position."""
+    """Or where `auto.offset.reset` says, if there is no position."""
     asked = [TopicPartition("datasource-7", partition) for partition in (0, 2)]
 
     assert begins(asked, {0: 11, 2: 0}, reset) == {0: 11, 2: 0}

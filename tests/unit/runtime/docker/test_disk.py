@@ -1,4 +1,4 @@
-"""A folder that is copied to another disk before a process starts, and back when it has ended: the script as `sh` runs it."""
+"""A folder is copied to another disk before a process starts, and back when it has ended: the script as `sh` runs it."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ import pytest
 
 from chaos.common import clock
 from chaos.runtime.base import ProcessSpec
-from chaos.runtime.docker.disk import REAL, Disk, on_disk, used_bytes
+from chaos.runtime.docker.process import REAL, Disk, on_disk, used_bytes
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def disks(tmp_path):
 
 
 def moved(disks, command):
-    """The process that a container would start, with the real disk where it is here."""
+    """The command that a container would start, with the real disk at its path on this machine."""
     real, small = disks
     spec = on_disk(ProcessSpec("broker-1", ("sh", "-c", command), small, small / "log"), Disk(small, 1))
     assert spec.name == "broker-1-on-small-disk"
@@ -30,7 +30,7 @@ def moved(disks, command):
 
 
 def test_a_process_finds_its_files_and_what_it_wrote_is_kept(disks):
-    """Its exit code too; files that it removed are gone from the real disk as well."""
+    """Its exit code is kept too; files that it removed are gone from the real disk as well."""
     real, small = disks
 
     done = subprocess.run(
@@ -42,16 +42,16 @@ def test_a_process_finds_its_files_and_what_it_wrote_is_kept(disks):
 
 
 def test_a_process_that_is_asked_to_end_ends_first(disks):
-    """The copy is made of what it wrote at its end."""
+    """What it wrote at its end is copied too."""
     real, small = disks
     command = f"trap 'echo bye >{small}/last; exit 143' TERM; touch {small}/ready; while :; do read -r _ <{small}/never; done"
     os.mkfifo(small / "never")
     process = subprocess.Popen(moved(disks, command))
-    clock.wait_until((small / "ready").exists, within_s=5, reason="the process to be ready")
+    clock.wait_until((small / "ready").exists, within_s=120, reason="the process to be ready")
     (small / "never").unlink()
 
     process.send_signal(signal.SIGTERM)
-    code = process.wait(5)
+    code = process.wait(120)
 
     assert (real / "last").read_text() == "bye\n", code
     assert code == 143

@@ -1,4 +1,4 @@
-"""What is decided about Docker without asking it: networks that are free, daemons that do, folders that are shared."""
+"""What is decided about Docker without asking it: free networks, usable daemons, shared folders."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ import pytest
 
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.runtime.base import ProcessSpec
-from chaos.runtime.docker import engine, mounts, network
+from chaos.runtime.docker import engine, network, runtime
 
 HEAD = "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT"
 DEFAULT = "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0"
@@ -17,8 +17,8 @@ VERSION = {"ApiVersion": "1.41"}
 INFO = {"OSType": "linux", "SecurityOptions": ["name=seccomp,profile=default"]}
 
 
-def test_a_network_that_nothing_leads_to_is_free():
-    """The default route leads everywhere, and says nothing."""
+def test_a_network_without_a_route_is_free():
+    """The default route leads everywhere, so it does not count."""
     assert next(network.free([HEAD, DEFAULT])) == "172.31"
 
 
@@ -28,13 +28,13 @@ def test_networks_with_a_route_are_passed_over():
 
 
 def test_when_all_networks_have_routes_none_is_free():
-    """10.0.0.0/8 and 172.16.0.0/12, as in many a company."""
+    """10.0.0.0/8 and 172.16.0.0/12, as in many companies."""
     everything = ["vpn\t0000000A\t0\t0\t0\t0\t0\t000000FF\t0\t0\t0", "vpn\t000010AC\t0\t0\t0\t0\t0\t0000F0FF\t0\t0\t0"]
 
     assert list(network.free([HEAD, *everything])) == []
 
 
-def test_a_daemon_that_does_is_let_pass():
+def test_a_usable_daemon_passes():
     """API 1.41 is that of Docker 20.10, which Debian 12 has."""
     engine.check_engine(VERSION, INFO)
     engine.check_engine({"ApiVersion": "1.100"}, INFO)
@@ -46,11 +46,11 @@ def test_a_daemon_that_does_is_let_pass():
         ({"ApiVersion": "1.39"}, INFO, r"API is 1\.39, 1\.41 .* is needed; upgrade Docker"),
         (VERSION, INFO | {"OSType": "windows"}, "switch it to Linux containers"),
         (VERSION, INFO | {"SecurityOptions": ["name=rootless"]}, "rootless: its networks are not reachable"),
-        (VERSION, INFO | {"SecurityOptions": ["name=userns"]}, "userns: its users are not ours"),
+        (VERSION, INFO | {"SecurityOptions": ["name=userns"]}, "userns: users in it are not this machine's"),
     ],
 )
-def test_a_daemon_that_does_not_do_is_refused_with_what_mends_it(version, info, message):
-    """Before a container is made."""
+def test_an_unusable_daemon_is_refused_with_what_mends_it(version, info, message):
+    """Before any container is made."""
     with pytest.raises(RuntimeUnavailableError, match=message):
         engine.check_engine(version, info)
 
@@ -67,12 +67,12 @@ def test_an_image_that_is_not_there_is_named_with_what_builds_it(monkeypatch):
     """Nothing is pulled in the middle of a run."""
     monkeypatch.setenv("CHAOS_IMAGE", "mine:3")
 
-    with pytest.raises(RuntimeUnavailableError, match=r"the image mine:3 is not there.*make image.*CHAOS_BASE_IMAGE"):
+    with pytest.raises(RuntimeUnavailableError, match=r"the image mine:3 does not exist here.*make image.*CHAOS_BASE_IMAGE"):
         engine.check_image(client_without_images())
 
 
 def test_what_docker_refuses_is_an_error_of_ours():
-    """A run reports it, and ends."""
+    """A run reports it and ends."""
     with (
         pytest.raises(RuntimeUnavailableError, match="Docker could not start broker-1: no room"),
         engine.asking("start broker-1"),
@@ -81,12 +81,12 @@ def test_what_docker_refuses_is_an_error_of_ours():
 
 
 def test_folders_are_shared_once_and_never_those_that_an_image_has_of_its_own(tmp_path):
-    """``/usr`` of this machine in the place of the image's would take its libraries away."""
+    """``/usr`` of this machine in place of the image's would take the image's libraries away."""
     inner = tmp_path / "inner"
     inner.mkdir()
-    system = [mounts.Path(name) for name in ("/", "/usr", "/etc")]
+    system = [runtime.Path(name) for name in ("/", "/usr", "/etc")]
 
-    assert mounts.outermost([inner, tmp_path, tmp_path, tmp_path / "missing", *system]) == (tmp_path,)
+    assert runtime.outermost([inner, tmp_path, tmp_path, tmp_path / "missing", *system]) == (tmp_path,)
 
 
 def test_where_the_links_of_a_jdk_lead_is_shared_too(tmp_path):
@@ -99,7 +99,7 @@ def test_where_the_links_of_a_jdk_lead_is_shared_too(tmp_path):
     (home / "bin" / "java").touch()
     (home / "bin" / "jre").symlink_to(home / "bin" / "java")
 
-    shared = mounts.read_only(home / "bin" / "java", tmp_path / "cache")
+    shared = runtime.read_only(home / "bin" / "java", tmp_path / "cache")
 
     assert {home, etc} <= set(shared)
     assert home / "bin" not in shared
@@ -109,7 +109,7 @@ def test_folders_that_a_process_writes_to_are_made(tmp_path):
     """Docker would make them for root; and the log is there before the process is."""
     spec = ProcessSpec("loader", ("true",), tmp_path / "runs" / "one", tmp_path / "logs" / "loader.log")
 
-    assert mounts.writable(spec, tmp_path / "runs") == (tmp_path / "logs", tmp_path / "runs")
+    assert runtime.writable(spec, tmp_path / "runs") == (tmp_path / "logs", tmp_path / "runs")
     assert spec.cwd.is_dir()
     assert spec.log.read_bytes() == b""
 

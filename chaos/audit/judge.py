@@ -1,0 +1,168 @@
+"""Is the sink what the source demands? The findings of an audit, with the keys of its logs and with what it cannot tell.
+
+The model says the value of each record from that of its source record, and a record stays in its partition. What is judged is
+what scenarios are judged by (`verifiers.single_scan`); without a consumer group all of the source counts as processed,
+so whatever is missing is lost.
+
+An audit cannot always tell what is wrong from what it could not see:
+
+    open transaction   in the source it hides records that may demand more: `gaps`, `values` and `offsets` are UNKNOWN at best
+    retention          what was answered before the source's begin is `phantom`; what was written before the sink's begin is
+                       `lost`, and `behind`
+    a live pipeline    its positions moved while the ends were asked for: what it wrote meanwhile is `ahead`
+
+The verifiers cannot tell rows of the last two from wrong ones. A finding that counts nothing else is UNKNOWN; anything else it
+counts is wrong for certain, and it stays INVALID. Folders have neither a begin nor an open transaction: there is no such doubt.
+
+Easily confused with these: an open transaction in the sink. The verifiers know of it themselves (`verifiers.findings`).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from pyspark.sql import DataFrame, Row
+
+from chaos.audit.identity import Asked, require_identified
+from chaos.audit.logs import AuditUsageError, Ends, Logs
+from verifiers import VERIFIERS
+from verifiers.base import Evidence, Example, Finding, Verdict
+from verifiers.findings import first, kinds, open_transaction, rule
+from verifiers.single_scan import islands
+from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits
+
+_DEMANDING = frozenset({"gaps", "offsets", "values"})
+_NAMES_OTHERS = frozenset({"duplicate", "inversion"})  # the detail of a wrong value has what others wrote in it
+_DEFAULT = Limits()
+_IDS = re.compile(r"\bid \d+(?: and \d+)?")
+_MOVED = "the pipeline is at work: its positions moved while the ends were asked for, what it wrote meanwhile is called ahead"
+
+
+def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding, ...]:
+    """All findings.
+
+    Raises:
+        AuditUsageError: a log was landed more than once.
+        InconclusiveError: the source's keys do not identify its records.
+    """
+    evidence = asked.evidence
+    expected, observed = islands.summarize(evidence, limits)
+    for side, name in ((expected, "source"), (observed, "sink")):
+        if side is not None and side.placed:
+            _landed_once(side, name)
+    if expected is None or UNDECODABLE in expected["line"]:
+        require_identified(asked)
+    found = islands.judge(evidence, expected, observed, limits, unique=asked.unique)
+    if logs.fixed.positions is not None:
+        once = evidence if asked.unique else replace(evidence, expected=islands.demanded(evidence.expected))
+        found = (*found, VERIFIERS["offsets"].check(once))
+    if logs.uncommitted is not None:
+        found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
+    return _with_keys([limited(one, logs) for one in found], asked)
+
+
+def _landed_once(log: Groups, name: str) -> None:
+    for partition in np.unique(log["partition"]):
+        here = log["partition"] == partition
+        first, last, delta, records = (log[column][here] for column in ("first", "last", "delta", "records"))
+        found, offsets = records.sum(), (last - delta).max() - (first - delta).min() + 1
+        if found > offsets:
+            what = f"{name}: partition {partition} has {found} records at {offsets} offsets"
+            raise AuditUsageError(f"{what}: it was landed more than once; land each topic once, into an empty folder")
+
+
+# the uncommitted view ------------------------------------------------------------------------------------------------------
+
+
+def _in_uncommitted_view(evidence: Evidence, sink: DataFrame, uncommitted: DataFrame) -> Finding:
+    """Every committed row is in the uncommitted view as well; what is only there was aborted, or is open.
+
+    Args:
+        sink: the committed view as it was landed: the evidence may have an id in place of the key.
+    """
+    place, row = ["partition", "offset"], "struct(key, value)"
+    both = sink.selectExpr(*place, "timestamp_ms", f"{row} AS read").join(
+        uncommitted.selectExpr(*place, f"{row} AS there"), place, "full"
+    )
+    rows = both.selectExpr(
+        "*", "CASE WHEN read IS NULL THEN 'aborted' WHEN read <=> there THEN 'same' ELSE 'split view' END AS kind"
+    )
+    found = kinds(rows)
+    split, hidden = found.get("split view", 0), found.get("aborted", 0)
+    checked = sum(found.values())
+    verdict, note = rule(evidence, split, checked)
+    examples = tuple(_split(one) for one in first(rows.where("kind = 'split view'"), split))
+    return Finding("atomicity", "sink", verdict, split, checked, {"split view": split, "aborted": hidden}, examples, note)
+
+
+def _split(row: Row) -> Example:
+    """Without an id: what the views disagree about may be the key."""
+    read, there = row["read"], row["there"]
+    shown = f"key {there['key']!r}, value {there['value']!r}" if there is not None else "nothing"
+    detail = f"key {read['key']!r}, value {read['value']!r}; the uncommitted view shows {shown} here"
+    return Example("split view", row["partition"], row["offset"], None, row["timestamp_ms"], detail)
+
+
+# what cannot be told -------------------------------------------------------------------------------------------------------
+
+
+def limited(finding: Finding, logs: Logs) -> Finding:
+    """The finding, with the limitations that concern it in its note; the one place where INVALID can become UNKNOWN."""
+    hidden = open_transaction(logs.fixed.source) if finding.verifier in _DEMANDING else ""
+    excuses = {kind: why for kind, why in _excuses(finding.verifier, logs).items() if why and finding.counts.get(kind)}
+    certain = finding.count - sum(finding.counts[kind] for kind in excuses)
+    verdict = finding.verdict if certain else min(finding.verdict, Verdict.UNKNOWN)
+    if hidden or excuses:
+        verdict = max(verdict, Verdict.UNKNOWN)
+    notes = (finding.note, f"in the source, {hidden}" if hidden else "", *excuses.values())
+    return replace(finding, verdict=verdict, note="; ".join(filter(None, notes)))
+
+
+def _excuses(verifier: str, logs: Logs) -> Mapping[str, str]:
+    """Anomaly -> why what is counted as such may be right; an empty text where there is no reason to think so."""
+    source, sink = logs.fixed.source, logs.fixed.sink
+    if verifier == "values":
+        return {"phantom": _expired("source", source, "what was answered before that is called phantom")}
+    if verifier == "gaps":
+        return {"lost": _expired("sink", sink, "what was written before that is called lost")}
+    if verifier == "offsets":
+        behind = _expired("sink", sink, "what was written before that is called behind")
+        return {"behind": behind, "ahead": _MOVED if logs.fixed.moved else ""}
+    return {}
+
+
+def _expired(log: str, ends: Ends, what: str) -> str:
+    """Where a log begins above 0: the first partition, and how many more."""
+    begins = [(number, one.low) for number, one in sorted(ends.items()) if one.low > 0]
+    if not begins:
+        return ""
+    (number, low), *others = begins
+    more = f" (and above 0 in {len(others)} more)" if others else ""
+    return f"the {log} begins at offset {low} of partition {number}{more}: {what}"
+
+
+# keys ----------------------------------------------------------------------------------------------------------------------
+
+
+def _with_keys(findings: Sequence[Finding], asked: Asked) -> tuple[Finding, ...]:
+    """The findings with the keys of the logs in place of ids that were made here, also in details that name other records."""
+    if asked.keys is None:
+        return tuple(findings)
+    examples = [one for finding in findings for one in finding.examples]
+    told = {int(id_) for one in examples for text in _IDS.findall(_naming_others(one)) for id_ in re.findall(r"\d+", text)}
+    keys = asked.keys(frozenset(told | {one.id for one in examples if one.id is not None}))
+    return tuple(replace(finding, examples=tuple(_with_key(one, keys) for one in finding.examples)) for finding in findings)
+
+
+def _naming_others(one: Example) -> str:
+    """The detail, if it names other records."""
+    return one.detail if one.anomaly in _NAMES_OTHERS else ""
+
+
+def _with_key(one: Example, keys: Mapping[int, str]) -> Example:
+    def key(match: re.Match[str]) -> str:
+        return re.sub(r"\d+", lambda id_: keys.get(int(id_[0]), id_[0]), match[0].replace("id ", "key "))
+
+    detail = _IDS.sub(key, one.detail) if _naming_others(one) else one.detail
+    return replace(one, id=None if one.id is None else keys.get(one.id), detail=detail)  # type: ignore[arg-type]

@@ -1,0 +1,333 @@
+"""What can be recorded in the history of a run: one type for each event.
+
+On disk an event says which ``process`` did ``f``, and its ``type`` (Jepsen's words): invoke for what was begun, ok for what
+came true, fail for what did not, info for what is just known. Its ``value`` holds the fields of the event's type below; a key
+in brackets is not always there, and … stands for keys that are not fixed.
+
+    process    type    f         event              value
+    runner     invoke  phase     PhaseBegan         phase
+    runner     ok      phase     PhaseEnded         phase
+    runner     fail    phase     PhaseFailed        phase, error
+    runner     fail    run       RunFailed          error
+    nemesis    invoke  a step    FaultStepBegan     fault, [when], [kind], [draw]
+    nemesis    fail    a step    FaultFailed        fault, error
+    nemesis    ok      approach  FaultApproached    fault
+    nemesis    ok      trigger   FaultTriggered     fault, …: what was seen
+    nemesis    ok      resume    OutputResumed      fault, committed
+    nemesis    ok      inject    FaultInjected      fault, [target], [hold_s], [after_trip_ms]
+    nemesis    ok      prove     FaultProved        fault, effective, [proof]
+    nemesis    ok      heal      FaultHealed        fault, [target], …: what came of the fault
+    nemesis    ok      release   RequestReleased    fault, [outcome]
+    nemesis    info    spared    FaultSpared        fault
+    nemesis    info    missed    RequestMissed      fault, request, links, sent, unparsed
+    sampler    info    progress  ProgressSampled    written, committed, total, [end], [high]
+    sampler    info    silent    LeaderSilent       error
+    auditor    info    alarm     EarlyAlarm         verifier, count, checked, example
+    auditor    info    unread    EarlyPartUnread    error
+    auditor    info    blind     EarlyAuditEnded    error
+
+The steps of a fault are approach, trigger, resume, inject, prove, heal and release. What a managed process (the loader, the
+pipeline) says is a `ProcessSaid`, an info event whose ``f`` and value are the process's own. Anything else was recorded by a
+newer version and is kept as an `UnknownEvent`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, get_args
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+
+EventType = Literal["invoke", "ok", "fail", "info"]
+FaultStep = Literal["approach", "trigger", "resume", "inject", "prove", "heal", "release"]
+
+
+class EventValue(BaseModel):
+    """What one event says. Keys without a field of their own are kept as ``details``."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    PLACE: ClassVar[tuple[str, EventType, str]]
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Process, type and f."""
+        return self.PLACE
+
+    @property
+    def process(self) -> str:
+        return self.place[0]
+
+    @property
+    def type(self) -> str:
+        return self.place[1]
+
+    @property
+    def f(self) -> str:
+        return self.place[2]
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        return self.model_extra or {}
+
+    def to_json(self) -> Mapping[str, Any]:
+        """The value as it is on disk: JSON values, as far as those who recorded it gave such."""
+        return self.model_dump(exclude_unset=True)
+
+
+class PhaseBegan(EventValue):
+    PLACE = "runner", "invoke", "phase"
+    phase: str
+
+
+class PhaseEnded(EventValue):
+    PLACE = "runner", "ok", "phase"
+    phase: str
+
+
+class PhaseFailed(EventValue):
+    PLACE = "runner", "fail", "phase"
+    phase: str
+    error: str = ""
+
+
+class RunFailed(EventValue):
+    """Something has ended the run early, in a phase or between two of them."""
+
+    PLACE = "runner", "fail", "run"
+    error: str
+
+
+class FaultEvent(EventValue):
+    """Something that the nemesis did with one fault."""
+
+    fault: str
+
+
+class FaultStepBegan(FaultEvent):
+    """A step of a fault was begun.
+
+    Attributes:
+        when: of the step trigger: its moment, in words; kind, draw: of the step inject.
+    """
+
+    PLACE = "nemesis", "invoke", ""
+    step: FaultStep = Field(exclude=True)
+    when: str = ""
+    kind: str = ""
+    draw: int | None = None
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        return *self.PLACE[:2], self.step
+
+
+class FaultFailed(FaultEvent):
+    PLACE = "nemesis", "fail", ""
+    step: FaultStep = Field(exclude=True)
+    error: str = ""
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        return *self.PLACE[:2], self.step
+
+
+class FaultApproached(FaultEvent):
+    """What would be too slow at the moment of injection was done in advance."""
+
+    PLACE = "nemesis", "ok", "approach"
+
+
+class FaultTriggered(FaultEvent):
+    """The moment of a fault has come; a trigger on a request says which one (``api``, ``link``, …)."""
+
+    PLACE = "nemesis", "ok", "trigger"
+
+
+class OutputResumed(FaultEvent):
+    """The output has grown since the fault before this one was healed."""
+
+    PLACE = "nemesis", "ok", "resume"
+    committed: int = 0
+
+
+class FaultInjected(FaultEvent):
+    """A fault is in force.
+
+    Attributes:
+        target: what it hit, resolved.
+        hold_s: how long it is to last.
+        after_trip_ms: how long after the held request was intercepted.
+    """
+
+    PLACE = "nemesis", "ok", "inject"
+    target: str = ""
+    hold_s: float = 0.0
+    after_trip_ms: float | None = None
+
+
+class FaultProved(FaultEvent):
+    """A fault was asked for its proof: whether it took effect ("bit" in histories of earlier versions), and the numbers."""
+
+    PLACE = "nemesis", "ok", "prove"
+    effective: bool = Field(validation_alias=AliasChoices("effective", "bit"))
+    proof: Mapping[str, Any] = {}
+
+
+class FaultHealed(FaultEvent):
+    PLACE = "nemesis", "ok", "heal"
+    target: str = ""
+
+
+class RequestReleased(FaultEvent):
+    """The rule of a trigger on a request was removed; the outcome says what became of the request that it held."""
+
+    PLACE = "nemesis", "ok", "release"
+    outcome: str = ""
+
+
+class FaultSpared(FaultEvent):
+    """The turn of a random fault came when all of the workload was through."""
+
+    PLACE = "nemesis", "info", "spared"
+
+
+class RequestMissed(FaultEvent):
+    """The request that a trigger waited for did not come often enough.
+
+    Attributes:
+        sent: such requests on these links in this run.
+        unparsed: connections of this run on these links that do not speak Kafka's protocol.
+    """
+
+    PLACE = "nemesis", "info", "missed"
+    request: str
+    links: list[str]
+    sent: int
+    unparsed: int
+
+
+class ProgressSampled(EventValue):
+    """How far the run is, by the brokers' own account; recorded whenever it has changed.
+
+    Attributes:
+        written: offsets of the source; committed: of the output, below its last stable offset; neither is more than total.
+        total: records of the workload.
+        end: sum of the output's last stable offsets; high: of its high watermarks. Transaction markers take offsets too.
+    """
+
+    PLACE = "sampler", "info", "progress"
+    written: int
+    committed: int
+    total: int
+    end: int = 0
+    high: int = 0
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, value: Any) -> Any:
+        """Histories of earlier versions have no end, or no high: then it was what a reader could see."""
+        if not isinstance(value, Mapping):
+            return value
+        end = value.get("end", value.get("committed"))
+        return {**value, "end": end, "high": value.get("high", end)}
+
+
+class LeaderSilent(EventValue):
+    """The sampler could not ask a leader; recorded whenever the reason has changed."""
+
+    PLACE = "sampler", "info", "silent"
+    error: str
+
+
+class EarlyAlarm(EventValue):
+    """The early audit has found more anomalies than before; the example is the first record that is wrong."""
+
+    PLACE = "auditor", "info", "alarm"
+    verifier: str
+    count: int
+    checked: int
+    example: Mapping[str, Any]
+
+
+class EarlyPartUnread(EventValue):
+    """The early audit could not read a part; it is tried again with the next one."""
+
+    PLACE = "auditor", "info", "unread"
+    error: str
+
+
+class EarlyAuditEnded(EventValue):
+    """The early audit has given up; the rest is looked at when the run is judged."""
+
+    PLACE = "auditor", "info", "blind"
+    error: str
+
+
+class ProcessSaid(EventValue):
+    """What a managed process said about itself: its own event, with whatever it tells of it."""
+
+    who: str
+    event: str
+    content: Mapping[str, Any]
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        return self.who, "info", self.event
+
+    def to_json(self) -> Mapping[str, Any]:
+        return self.content
+
+
+class UnknownEvent(EventValue):
+    """An event that this version of chaos does not know."""
+
+    seen_at: tuple[str, str, str]
+    content: Mapping[str, Any]
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        return self.seen_at
+
+    def to_json(self) -> Mapping[str, Any]:
+        return self.content
+
+
+TYPES: tuple[type[EventValue], ...] = (
+    PhaseBegan,
+    PhaseEnded,
+    PhaseFailed,
+    RunFailed,
+    FaultStepBegan,
+    FaultFailed,
+    FaultApproached,
+    FaultTriggered,
+    OutputResumed,
+    FaultInjected,
+    FaultProved,
+    FaultHealed,
+    RequestReleased,
+    FaultSpared,
+    RequestMissed,
+    ProgressSampled,
+    LeaderSilent,
+    EarlyAlarm,
+    EarlyPartUnread,
+    EarlyAuditEnded,
+)
+_BY_PLACE: Mapping[tuple[str, str, str], type[EventValue]] = {kind.PLACE: kind for kind in TYPES}
+_PROCESSES = frozenset(kind.PLACE[0] for kind in TYPES)
+
+
+def read(process: str, type_: str, f: str, value: Any) -> EventValue:
+    """The event that a line of a history tells of.
+
+    Raises:
+        ValueError, TypeError: it lacks something that every version wrote.
+    """
+    kind = _BY_PLACE.get((process, type_, f))
+    if kind is not None:
+        return kind.model_validate(value)
+    of_steps = _BY_PLACE.get((process, type_, "")) if f in get_args(FaultStep) else None
+    if of_steps is not None:
+        return of_steps.model_validate({**value, "step": f})
+    if type_ == "info" and process not in _PROCESSES:
+        return ProcessSaid(who=process, event=f, content=value)
+    return UnknownEvent(seen_at=(process, type_, f), content=value)

@@ -1,0 +1,119 @@
+"""The environment of a session: the parts, the runtime and the system, made when they are first needed, and ended for sure.
+
+The system is used again from scenario to scenario as long as it is healthy and is what is declared; otherwise it is rebuilt.
+"""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaos.cluster import addresses
+from chaos.cluster.addresses import Addresses
+from chaos.cluster.system import Place, System, of_our_own
+from chaos.common import clock, warden
+from chaos.common.errors import DeadlineError
+from chaos.external import discovery as external_system
+from chaos.external.declaration import External
+from chaos.install import artifacts, cache, preflight
+from chaos.runtime.base import Runtime
+from chaos.runtime.local import LocalRuntime
+from chaos.scenario.model import SystemSpec
+
+Echo = Callable[[str], None]
+_DRIVERS_GIB = 2.0  # of the pipeline and of the judge; brokers and workers of an external system are elsewhere
+
+
+@dataclass(slots=True)
+class Environment:
+    """The system, and where it runs.
+
+    Attributes:
+        runs: where its folders are made.
+        echo: told what is done, for people.
+        runtime: one of `chaos.scenario.support.RUNTIMES`.
+        external: the system that is already there, when that is to be used.
+        ups_s: seconds that each start of a system took.
+    """
+
+    runs: Path
+    echo: Echo
+    runtime: str = "local"
+    external: External | None = None
+    ups_s: list[float] = field(default_factory=list)
+    _runtime: Runtime | None = None
+    _system: System | None = None
+    _spec: SystemSpec | None = None
+
+    def system(self, spec: SystemSpec) -> System:
+        """A healthy system: the one that runs, if it is what is declared, or a new one.
+
+        Raises:
+            RuntimeUnavailableError: it cannot be had.
+        """
+        if self._system is not None and self._spec != spec and self.external is None:
+            self.echo("another system is declared now, so the one that runs is ended")
+            self.close()
+        self._spec = spec
+        if self._system is not None and not _heals(self._system):
+            self.echo(f"the system is not healthy and is rebuilt: {'; '.join(self._system.unhealthy())}")
+            self.close()
+        if self._system is None:
+            self._system = self._started(spec)
+        return self._system
+
+    def logs(self) -> list[Path]:
+        return sorted(self._system.folder.glob("**/*.log")) if self._system else []
+
+    def close(self) -> None:
+        """End the system and remove its data; its logs stay. The next call of `system` starts a new one."""
+        if self._runtime is not None:
+            self._runtime.close()
+        if self._system is not None:
+            for data in (*self._system.folder.glob("broker-*/"), *self._system.folder.glob("spark/*/")):
+                shutil.rmtree(data, ignore_errors=True)
+        self._runtime = self._system = None
+
+    def _started(self, spec: SystemSpec) -> System:
+        needed_gib = preflight.MEMORY_GIB if self.external is None else _DRIVERS_GIB
+        preflight.check_machine(artifacts.cache_folder(), self.runs, memory_gib=needed_gib)
+        for name in warden.leftovers(session_files()):
+            self.echo(f"ended what an earlier crash had left: {name}")
+        parts = artifacts.ensure(self.echo)
+        self._runtime, plan_of_addresses = self._new_runtime()
+        place = Place(self._runtime, parts, plan_of_addresses, self.runs / f"{stamp()}-system")
+        if self.external is None:
+            system = of_our_own(place, brokers=spec.kafka.brokers, workers=spec.spark.workers)
+        else:
+            system = external_system.found(place, self.external, self.echo)
+        self._system = system  # before it is started, so that `close` removes the data of one that does not come up
+        system.start(self.echo)
+        self.ups_s.append(system.up_s)
+        return system
+
+    def _new_runtime(self) -> tuple[Runtime, Addresses]:
+        """Where processes are started, and where they will listen."""
+        if self.runtime == "containers":
+            from chaos.runtime.docker import runtime as containers  # noqa: PLC0415 - Docker's libraries take half a second, and are needed here only
+
+            runtime = containers.open_runtime(session_files(), self.runs, self.echo)
+            return runtime, Addresses(runtime.net)
+        return LocalRuntime(session_files()), addresses.from_environment()
+
+
+def _heals(system: System) -> bool:
+    try:
+        system.wait_until_healthy()
+    except DeadlineError:
+        return False
+    return True
+
+
+def session_files() -> Path:
+    """The folder of the warden's session files, one for all sessions of this user."""
+    return artifacts.cache_folder() / cache.SESSIONS
+
+
+def stamp() -> str:
+    """The time in UTC, as the names of folders begin with it."""
+    return clock.now_utc().strftime("%Y%m%dT%H%M%SZ")

@@ -1,0 +1,291 @@
+"""The phases of a run, each a function of what it needs. Their order, and which of them may fail, is in `chaos.engine.run`."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from confluent_kafka import IsolationLevel, KafkaException
+from pyspark.sql import SparkSession
+
+from chaos.cluster.kafka import PARTITIONS, Kafka
+from chaos.cluster.system import System
+from chaos.common import clock, files, signals
+from chaos.common.errors import InconclusiveError
+from chaos.common.history import History
+from chaos.engine import triggers
+from chaos.engine.nemesis import Nemesis
+from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of
+from chaos.engine.processes import ManagedProcess, RunProcesses
+from chaos.engine.triggers import Watch
+from chaos.judging import landing, spark_session
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import Schedule, to_json
+from pipelines.base import Pipeline, Topics
+from pipelines.loader.pipeline import LEDGER, FillSource
+from pipelines.spark_square.pipeline import SparkSquare
+from verifiers.base import Bounds
+
+_FLOWS_WITHIN_S = 60.0
+_DRAINS_WITHIN_S = 60.0
+_RECOVERS_WITHIN_S = 60.0
+_SETTLES_WITHIN_S = 30.0
+_TRIGGER_SLACK_S = 60.0
+
+Positions = Callable[[], Mapping[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What a run is made of; all of it is known before the run begins.
+
+    Attributes:
+        folder: the run directory; it exists.
+        pipeline: None when the loader itself is under test.
+        client: the client group of what is under test.
+    """
+
+    scenario: Scenario
+    schedule: Schedule
+    folder: Path
+    topics: Topics
+    loader: FillSource
+    pipeline: Pipeline | None
+    client: str
+
+    @property
+    def topic_names(self) -> list[str]:
+        return [self.topics.source, self.topics.sink] if self.pipeline else [self.topics.source]
+
+    @property
+    def output(self) -> str:
+        """The topic whose growth is the progress of the run."""
+        return self.topics.sink if self.pipeline else self.topics.source
+
+    @property
+    def records(self) -> int:
+        return self.scenario.workload.records
+
+    @property
+    def group(self) -> str:
+        """The pipeline's consumer group; empty when it has none."""
+        return self.pipeline.consumer_group(self.topics) if self.pipeline else ""
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        return self.pipeline.transactional_ids(self.topics) if self.pipeline else ()
+
+    @property
+    def trigger_within_s(self) -> float:
+        """How long a trigger is waited for."""
+        return self.scenario.workload.loading_s + _TRIGGER_SLACK_S
+
+    @property
+    def drains_within_s(self) -> float:
+        """Half an hour of faults leaves more to catch up on than half a minute."""
+        return _DRAINS_WITHIN_S + self.scenario.workload.loading_s / 10
+
+
+def plan_run(
+    scenario: Scenario,
+    schedule: Schedule,
+    system: System,
+    folder: Path,
+    spark_square: Callable[..., Pipeline] = SparkSquare,
+) -> RunPlan:
+    """Name the topics after the run directory, and make the pipeline and the loader that are declared."""
+    prefix = system.kafka.cluster.prefix
+    topics = Topics(f"{prefix}datasource-{folder.name}", f"{prefix}datasink-{folder.name}", PARTITIONS, prefix)
+    pipeline = pipeline_of(scenario.pipeline, system.parts, spark_square)
+    return RunPlan(scenario, schedule, folder, topics, loader_of(scenario), pipeline, client_of(scenario.pipeline))
+
+
+def positions_of(plan: RunPlan, system: System) -> Positions | None:
+    """Asks where the pipeline is in each source partition, by its own account; None when there is no pipeline."""
+    pipeline = plan.pipeline
+    if pipeline is None:
+        return None
+    return lambda: pipeline.positions(endpoints(system, plan.client), plan.topics, plan.folder)
+
+
+# the phases ------------------------------------------------------------------------------------------------------------
+
+
+def set_up(plan: RunPlan, system: System) -> None:
+    files.write_atomically(plan.folder / "scenario.json", plan.scenario.model_dump_json(indent=1, by_alias=True))
+    files.write_atomically(plan.folder / "schedule.json", json.dumps(to_json(plan.schedule), indent=1))
+    files.write_atomically(plan.folder / "versions.json", json.dumps(system.versions(), indent=1))
+    system.wait_until_healthy()
+    system.rules.begin()
+    if plan.pipeline:
+        system.kafka.cluster.mine([*([plan.group] if plan.group else []), *plan.transactional_ids])
+    system.kafka.create(plan.topic_names, PARTITIONS)
+    if plan.pipeline:
+        plan.pipeline.prepare(endpoints(system, plan.client), plan.topics)
+
+
+def steady(plan: RunPlan, system: System, history: History, processes: RunProcesses, nemesis: Nemesis) -> float:
+    """Start the pipeline and the loader, and return the moment when output flows, in monotonic seconds."""
+    if plan.pipeline:
+        command = plan.pipeline.command(endpoints(system, plan.client), plan.topics, plan.folder)
+        processes.start_pipeline(command).wait_for("started")
+        nemesis.approach()
+    processes.start_loader(plan.loader.command(endpoints(system, "loader"), plan.topics, plan.folder))
+    _wait_for_commits(history, processes, 1, within_s=_FLOWS_WITHIN_S, reason="output to flow")
+    return clock.monotonic_s()
+
+
+def inject(plan: RunPlan, watch: Watch, processes: RunProcesses, nemesis: Nemesis) -> None:
+    if not plan.schedule.steps:
+        reason = "the workload to pass through an unbroken pipeline"
+        _wait_for_commits(watch.history, processes, watch.total, within_s=watch.deadline_s, reason=reason)
+    nemesis.run(watch, processes.check)
+
+
+def heal(system: System, nemesis: Nemesis) -> None:
+    with signals.deferred():
+        nemesis.heal_all()
+        system.rules.clear()
+        system.kafka.wait_until_healthy()
+
+
+def recover(history: History, processes: RunProcesses, records: int) -> None:
+    """Wait until output grows again: the pipeline's own time to come back belongs to the fault, not to the drain."""
+    before = triggers.committed(history)
+
+    def grew() -> bool:
+        processes.check()
+        now = triggers.committed(history)
+        return now > before or now >= records or (processes.pipeline is None and _has_ended(processes.loader))
+
+    clock.wait_until(grew, within_s=_RECOVERS_WITHIN_S, reason="output to grow again after the heal")
+
+
+def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses, positions: Positions | None) -> None:
+    """Wait until the loader has ended and nothing is left to do, and end the pipeline.
+
+    Args:
+        positions: asks the pipeline for them; None when there is no pipeline.
+    """
+    loads_within_s = plan.scenario.workload.loading_s + _DRAINS_WITHIN_S
+    clock.wait_until(lambda: _has_ended(processes.loader), within_s=loads_within_s, reason="the loader to end")
+    if processes.loader:
+        processes.loader.listen()
+
+    def left() -> Mapping[str, int]:
+        try:
+            return lag(kafka, plan.topics.source, plan.output, positions)
+        except KafkaException as error:  # a broker that does not answer now is asked again
+            return {f"unknown: {error}": 1}
+
+    def drained() -> bool:
+        processes.check()
+        return not left()
+
+    reason = "the pipeline to reach the end of its source"
+    clock.wait_until(drained, within_s=plan.drains_within_s, reason=reason, seen=left)
+    processes.stop()
+    require_all_loaded(history, processes.loader, plan.records)
+
+
+def observe(
+    plan: RunPlan, kafka: Kafka, spark: Callable[[], SparkSession], processes: RunProcesses, positions: Positions | None
+) -> None:
+    """Land the topics. The source comes first: what the sink must hold is the model of the source as it was landed.
+
+    The processes are stopped also after a drain that failed: a pipeline that went on would be ahead of what is read of it.
+
+    Raises:
+        InconclusiveError: there is no ledger, because the loader never began.
+    """
+    processes.stop()
+    folder, ledger = plan.folder / "evidence", plan.folder / LEDGER
+    if not ledger.exists():
+        raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, because the loader never began; see its log")
+    session = spark()
+    spark_session.suit(session, plan.records)
+    offsets, reached = settled(kafka, plan.topic_names, positions)
+    land = partial(landing.land, session, kafka.bootstrap, verify=plan.scenario.verify, options=kafka.cluster.java)
+    acknowledged = plan.loader.expected(session, plan.folder, PARTITIONS)
+    land(plan.topics.source, offsets[plan.topics.source], acknowledged, "source", folder, ledger=ledger)
+    if plan.pipeline:
+        expected = plan.pipeline.expected(landing.landed(session, folder, "source"))
+        isolation = plan.scenario.isolation
+        land(plan.topics.sink, offsets[plan.topics.sink], expected, "sink", folder, reached, isolation=isolation)
+
+
+# what they ask ---------------------------------------------------------------------------------------------------------
+
+
+def require_all_loaded(history: History, loader: ManagedProcess | None, records: int) -> None:
+    """Refuse a smaller workload than was asked for: the pipeline had an easier life than the scenario declares.
+
+    Raises:
+        InconclusiveError: the loader failed, or was never started.
+    """
+    if loader is None:
+        raise InconclusiveError("the loader was never started, because the pipeline did not start")
+    loaded = history.last_said("loader", "loaded")
+    sent = loaded.content["records"] if loaded else 0
+    if sent < records:
+        code = loader.process.exit_code()
+        raise InconclusiveError(f"the loader ended with {code} after {sent or 'some'} of {records} records; see its log")
+
+
+class Ends(Protocol):
+    """What tells the ends of topics: `chaos.cluster.kafka.Kafka`."""
+
+    def offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
+
+    def settled_offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
+
+
+def lag(kafka: Ends, source: str, output: str, positions: Positions | None) -> dict[str, int]:
+    """What is left to do, in words, with how many records: open transactions, and what the pipeline has not read yet."""
+    source_ends = kafka.offsets(source, PARTITIONS)
+    output_ends = kafka.offsets(output, PARTITIONS)
+    left = {f"open in {output}-{number}": ends.hw - ends.lso for number, ends in output_ends.items()}
+    if positions:
+        reached = positions()
+        left |= {f"behind in {source}-{number}": ends.lso - reached.get(number, 0) for number, ends in source_ends.items()}
+    return {what: count for what, count in left.items() if count > 0}
+
+
+def settled(
+    kafka: Ends, topics: Iterable[str], positions: Positions | None
+) -> tuple[Mapping[str, Mapping[int, Bounds]], Mapping[int, int]]:
+    """Ends of the topics and the pipeline's positions, of one moment: nothing was committed while they were asked for."""
+    ends: Mapping[str, Mapping[int, Bounds]] = {}
+    before: Mapping[int, int] = {}
+
+    def rest() -> bool:
+        nonlocal ends, before
+        before = positions() if positions else {}
+        ends = {topic: kafka.settled_offsets(topic, PARTITIONS) for topic in topics}
+        return positions is None or positions() == before
+
+    clock.wait_until(rest, within_s=_SETTLES_WITHIN_S, reason="the pipeline's position to rest")
+    return ends, before
+
+
+def readable(kafka: Kafka, topic: str) -> int:
+    """The read_committed end of a topic over all partitions; 0 when the brokers do not tell it now."""
+    try:
+        return kafka.end(topic, PARTITIONS, IsolationLevel.READ_COMMITTED)
+    except KafkaException:
+        return 0
+
+
+def _wait_for_commits(history: History, processes: RunProcesses, records: int, *, within_s: float, reason: str) -> None:
+    def committed() -> bool:
+        processes.check()
+        return triggers.committed(history) >= records
+
+    clock.wait_until(committed, within_s=within_s, reason=reason)
+
+
+def _has_ended(loader: ManagedProcess | None) -> bool:
+    """Whether nothing is loaded any more: one that was never started, because the pipeline did not start, counts as ended."""
+    return loader is None or not loader.process.alive()

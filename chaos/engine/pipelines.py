@@ -1,0 +1,103 @@
+"""How a declared pipeline becomes one that can be run, with the loader that fills its source."""
+
+from collections.abc import Callable
+
+from chaos.cluster.addresses import CLIENTS
+from chaos.cluster.system import System
+from chaos.install.artifacts import Parts
+from chaos.scenario.model import Scenario
+from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
+from chaos.scenario.pipelines import ConsumeTransformProducePipeline, FillSourcePipeline, SparkSquarePipeline
+from chaos.scenario.pipelines import Pipeline as DeclaredPipeline
+from pipelines.base import Endpoints, Pipeline
+from pipelines.command.pipeline import CommandPipeline
+from pipelines.loader.pipeline import FillSource
+from pipelines.spark_square.pipeline import SparkSquare
+from pipelines.transactional.pipeline import ConsumeTransformProduce
+
+_CLIENTS = {"spark_square": "spark", "consume_transform_produce": "app", "command": "app", "fill_source": "loader"}
+
+
+def pipeline_of(
+    declared: DeclaredPipeline, parts: Parts, spark_square: Callable[..., Pipeline] = SparkSquare
+) -> Pipeline | None:
+    """The pipeline that a scenario declares; None when the loader itself is under test.
+
+    Args:
+        parts: what a command may name: the Java that runs the system, and Kafka's own programs.
+        spark_square: makes the Spark pipeline; a test of the framework puts a mutant here.
+    """
+    match declared:
+        case SparkSquarePipeline():
+            extra = {"speculation": True} if declared.speculation else {}
+            return spark_square(declared.delivery, declared.batch_records, **extra)
+        case ConsumeTransformProducePipeline():
+            return _application(declared)
+        case DeclaredCommand():
+            return _command(declared, parts)
+        case FillSourcePipeline():
+            return None
+
+
+def loader_of(scenario: Scenario) -> FillSource:
+    records, rate_per_s, declared = scenario.workload.records, scenario.workload.rate_per_s, scenario.pipeline
+    if not isinstance(declared, FillSourcePipeline):
+        return FillSource(records, rate_per_s)
+    return FillSource(
+        records,
+        rate_per_s,
+        idempotence=declared.idempotence,
+        acks=str(declared.acks),
+        batch_records=declared.batch_records,
+        in_flight=declared.in_flight,
+    )
+
+
+def client_of(declared: DeclaredPipeline) -> str:
+    """The client group of what is under test: its connections go over the links of this group."""
+    return _CLIENTS[declared.kind]
+
+
+def endpoints(system: System, client: str) -> Endpoints:
+    """Where the clients of a group find the system."""
+    assert client in CLIENTS  # noqa: S101 - a slip of ours, not of the user
+    kafka, spark = system.kafka, system.spark
+    return Endpoints(
+        kafka=system.bootstrap(client),
+        audit=kafka.bootstrap,
+        spark_master=spark.master,
+        host=spark.driver_host,
+        java_options=spark.java_options,
+        jars=tuple(str(jar) for jar in system.parts.connector_jars),
+        options=kafka.cluster.options,
+        java=kafka.cluster.java,
+        spark_options=spark.options,
+    )
+
+
+def _application(declared: ConsumeTransformProducePipeline) -> ConsumeTransformProduce:
+    return ConsumeTransformProduce(
+        delivery=declared.delivery,
+        workers=declared.workers,
+        batch_records=declared.batch_records,
+        interval_ms=round(1000 * declared.interval_s),
+        transaction_failure_probability=declared.transaction_failure_probability,
+        producer_per=declared.producer_per,
+        auto_offset_reset=declared.auto_offset_reset,
+        socket_timeout_ms=round(1000 * declared.socket_timeout_s),
+        transaction_timeout_ms=round(1000 * declared.transaction_timeout_s),
+        session_timeout_ms=round(1000 * declared.session_timeout_s),
+    )
+
+
+def _command(declared: DeclaredCommand, parts: Parts) -> CommandPipeline:
+    return CommandPipeline(
+        run=declared.run,
+        group=declared.group,
+        model=declared.model,
+        ids=declared.transactional_ids,
+        java=str(parts.java),
+        kafka_tools=parts.tools_class_path,
+        restarts=declared.restarts,
+        repeat=declared.repeat,
+    )

@@ -1,0 +1,239 @@
+"""The verdict of a run, and the only place that decides it.
+
+verdict = the worst of what each finding means for the run, compared with what the scenario expects; at least UNKNOWN when
+anything kept the run from proving something: a phase failed, a fault had no effect, nothing was compared.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from chaos.common.events import (
+    EventValue,
+    FaultEvent,
+    FaultFailed,
+    FaultInjected,
+    FaultProved,
+    FaultSpared,
+    FaultStep,
+    FaultTriggered,
+    PhaseBegan,
+    PhaseEnded,
+    PhaseFailed,
+    ProgressSampled,
+    RequestMissed,
+)
+from chaos.common.history import Event, of_type
+from chaos.grammar.triggers import AfterFault, OnRequest
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import Schedule
+from verifiers.base import Finding, Verdict
+
+EXIT_CODES: Mapping[Verdict, int] = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
+
+_FAILURES: Mapping[FaultStep, str] = {
+    "trigger": "its trigger never came",
+    "resume": "it was not injected",
+    "inject": "it was not injected",
+    "heal": "it was not healed",
+}
+_CAN_BE_REPEATED = "judge"  # needs only what is on disk, so a run that was ended in it can be judged again
+_TOO_LATE = "the whole workload had passed before it, so there was nothing left to break"
+_NO_EFFECT = "it had no effect"
+_NOTHING_JUDGED = "nothing was judged: the run ended before its topics were read"
+_IDLE_AT_MOST = 0.1  # of the random faults: some fall on what nothing uses at that moment (docs/adr/0006)
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """What a scenario expects of the findings of its run.
+
+    Attributes:
+        verdicts: verifier -> verdict at the output; a verifier that is not named must say VALID.
+        exactly: verifier -> anomaly -> count, where the scenario predicts those too.
+        output: the log that these expectations are about; every other log must be VALID.
+        has_problems: whether something kept the run from proving anything.
+    """
+
+    verdicts: Mapping[str, Verdict]
+    exactly: Mapping[str, Mapping[str, int]]
+    output: str
+    has_problems: bool
+
+    def expected(self, finding: Finding) -> Verdict:
+        return self.verdicts.get(finding.verifier, Verdict.VALID) if finding.subject == self.output else Verdict.VALID
+
+    def predicted(self, finding: Finding) -> Mapping[str, int]:
+        """The counts that the scenario predicts; those that were found where it predicts none."""
+        found = {anomaly: count for anomaly, count in finding.counts.items() if count}
+        return self.exactly.get(finding.verifier, found) if finding.subject == self.output else found
+
+    def outcome(self, finding: Finding) -> Verdict:
+        """What a finding means for its run: VALID when it is as expected.
+
+        A control that found nothing shows that fault or verifier is blind only in a run whose faults took effect: a run with
+        problems proved nothing, not about the control either.
+        """
+        if finding.verdict is Verdict.UNKNOWN:
+            return Verdict.UNKNOWN
+        if finding.verdict is self.expected(finding) and _exact(finding, self.predicted(finding)):
+            return Verdict.VALID
+        return Verdict.UNKNOWN if finding.verdict is Verdict.VALID and self.has_problems else Verdict.INVALID
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a run comes to, and why.
+
+    Attributes:
+        problems: every reason for not being VALID that is not a finding.
+        phase_errors: phase -> the error that ended it; only phases that failed.
+        fault_problems: fault -> why it proves nothing, "" when all went well; a fault that was spared is left out.
+        not_sent: the request that a fault waited for was never sent, as the scenario expects.
+    """
+
+    verdict: Verdict
+    expectations: Expectations
+    problems: tuple[str, ...]
+    phase_errors: Mapping[str, str]
+    fault_problems: Mapping[str, str]
+    not_sent: bool
+
+
+def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], findings: Sequence[Finding]) -> Judgement:
+    """Decide a run that is complete or was cut short, from its history and its findings."""
+    stories = _stories(schedule, events)
+    phase_errors = dict(_phase_errors(events))
+    fault_problems = _fault_problems(stories, events)
+    not_sent = scenario.expect == "not_sent" and _never_sent(events)
+    excused = _idle(schedule, fault_problems) | (_not_triggered(schedule, stories) if not_sent else set())
+    problems = [f"{phase}: {error}" for phase, error in phase_errors.items()]
+    problems += [f"{fault}: {problem}" for fault, problem in fault_problems.items() if problem and fault not in excused]
+    if not findings:
+        problems.append(_NOTHING_JUDGED)
+    if scenario.expect == "not_sent" and not not_sent:
+        problems.append(f"the scenario expects that this request is never sent, but {_not_sent_problem(events)}")
+    if scenario.pipeline.kind != "fill_source" and findings and all(finding.subject != "sink" for finding in findings):
+        problems.append("no verifier has judged the sink")
+    if scenario.random and not any(story.is_effective for story in stories.values()):
+        problems.append("none of the random faults had an effect")
+    expectations = Expectations(
+        verdicts={name: Verdict[word.upper()] for name, word in scenario.expected.items()},
+        exactly=scenario.exactly,
+        output=findings[-1].subject if findings else "",
+        has_problems=bool(problems),
+    )
+    floor = Verdict.UNKNOWN if problems else Verdict.VALID
+    verdict = max([floor, *map(expectations.outcome, findings)])
+    return Judgement(verdict, expectations, tuple(problems), phase_errors, fault_problems, not_sent)
+
+
+def _exact(finding: Finding, wanted: Mapping[str, int]) -> bool:
+    """These anomalies this often and no others; what a verifier counts besides (aborted rows, say) is not predicted."""
+    found = {anomaly: count for anomaly, count in finding.counts.items() if count}
+    return all(finding.counts.get(anomaly, 0) == count for anomaly, count in wanted.items()) and (
+        sum(wanted.values()) == finding.count or wanted == found
+    )
+
+
+def _phase_errors(events: Iterable[Event]) -> Iterator[tuple[str, str]]:
+    last: EventValue | None = None
+    for event in events:
+        if isinstance(event.value, PhaseBegan | PhaseEnded | PhaseFailed):
+            last = event.value
+        if isinstance(event.value, PhaseFailed) and event.value.error:
+            yield event.value.phase, event.value.error
+    if isinstance(last, PhaseBegan) and last.phase != _CAN_BE_REPEATED:
+        yield last.phase, "the run was ended during this phase"
+
+
+@dataclass(slots=True)
+class _Story:
+    """What became of one fault: the last event of each kind."""
+
+    triggered: FaultTriggered | None = None
+    injected: Event | None = None
+    proved: FaultProved | None = None
+    failures: dict[FaultStep, str] = field(default_factory=dict)
+
+    @property
+    def is_effective(self) -> bool:
+        return self.proved is not None and self.proved.effective
+
+    def hear(self, event: Event) -> None:
+        match event.value:
+            case FaultTriggered() as value:
+                self.triggered = value
+            case FaultInjected():
+                self.injected = event
+            case FaultProved() as value:
+                self.proved = value
+            case FaultFailed(step=step, error=error):
+                self.failures[step] = error
+            case _:
+                pass
+
+
+def _stories(schedule: Schedule, events: Sequence[Event]) -> dict[str, _Story]:
+    """By fault, in the order of the schedule; a fault that was spared is not part of the run."""
+    spared = {value.fault for _, value in of_type(events, FaultSpared)}
+    stories = {step.name: _Story() for step in schedule.steps if step.name not in spared}
+    for event in events:
+        if isinstance(event.value, FaultEvent) and event.value.fault in stories:
+            stories[event.value.fault].hear(event)
+    return stories
+
+
+def _fault_problems(stories: Mapping[str, _Story], events: Sequence[Event]) -> dict[str, str]:
+    samples = of_type(events, ProgressSampled)
+    return {name: _fault_problem(story, samples) for name, story in stories.items()}
+
+
+def _fault_problem(story: _Story, samples: Sequence[tuple[Event, ProgressSampled]]) -> str:
+    for step, words in _FAILURES.items():
+        if step in story.failures:
+            return f"{words}: {story.failures[step]}"
+    if story.injected is None:
+        return "the run ended before it was injected"
+    if "prove" in story.failures:
+        return f"it could not be checked whether it had an effect: {story.failures['prove']}"
+    return _in_vain(story.injected, samples) if story.is_effective else _NO_EFFECT
+
+
+def _in_vain(injected: Event, samples: Sequence[tuple[Event, ProgressSampled]]) -> str:
+    """A fault that came when there was nothing left to break proves nothing."""
+    before = [sample for event, sample in samples if event.index < injected.index]
+    if not before or before[-1].committed < before[-1].total:
+        return ""
+    most = max(sample.end for sample in before)
+    grew = any(sample.end > most for event, sample in samples if event.index > injected.index)
+    return "" if grew else _TOO_LATE
+
+
+def _idle(schedule: Schedule, fault_problems: Mapping[str, str]) -> set[str]:
+    """Random faults that had nothing to break while they lasted, such as a link that nothing used, if they are few."""
+    by_chance = [step.name for step in schedule.steps if step.by_chance and step.name in fault_problems]
+    idle = {name for name in by_chance if fault_problems[name] == _NO_EFFECT}
+    return idle if len(idle) <= _IDLE_AT_MOST * len(by_chance) else set()
+
+
+def _not_triggered(schedule: Schedule, stories: Mapping[str, _Story]) -> set[str]:
+    """Faults that wait for a request, or for another fault, and whose trigger never came."""
+    waiting = {step.name for step in schedule.steps if isinstance(step.fault.when, OnRequest | AfterFault)}
+    return {name for name, story in stories.items() if name in waiting and story.triggered is None}
+
+
+def _never_sent(events: Sequence[Event]) -> bool:
+    """Whether a trigger waited for a request that was never sent, as the toxic counts them."""
+    missed = [value for _, value in of_type(events, RequestMissed)]
+    return bool(missed) and all(value.sent == 0 and value.unparsed == 0 for value in missed)
+
+
+def _not_sent_problem(events: Sequence[Event]) -> str:
+    """Why a run does not show that a request is never sent."""
+    missed = [value for _, value in of_type(events, RequestMissed)]
+    intercepted = any("api" in value.details for _, value in of_type(events, FaultTriggered))
+    if intercepted or any(value.sent for value in missed):
+        return "it was sent"
+    if any(value.unparsed for value in missed):
+        return "that cannot be told: there is traffic on its links that is not Kafka's protocol"
+    return "that cannot be told: no trigger waited for it until the end of the run"

@@ -1,0 +1,104 @@
+"""One scenario as a pytest item: its test function, the live line, the timeline, the Allure report and `report.json`.
+
+`ScenarioModule` of the plugin puts this module in the place of a scenarios file, so `test_scenario` is the only test in it.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chaos.common.history import load
+from chaos.engine.session import Outcome, Session
+from chaos.report import allure, summary
+from chaos.report.terminal import Live
+from chaos.scenario.load import ScenarioFile
+from chaos.scenario.model import Scenario
+from chaos.scenario.support import RUNTIMES
+
+_WIDTH = 120
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioItem:
+    """What the item of one scenario needs to run it and to report it.
+
+    Attributes:
+        node: id of the test, for the line that repeats it.
+        is_last: of the session: its report carries the table of a matrix.
+    """
+
+    session: Session
+    file: ScenarioFile
+    node: str
+    config: pytest.Config
+    is_last: bool = False
+
+    def run(self, name: str) -> Outcome:
+        """Run one scenario and report it, however it ends."""
+        replay = f'pytest -m chaos "{self.node}" --chaos-seed {self.session.seed}{self._minutes(name)}{self._runtime()}'
+        scenario = lasting(self.file.scenario(name), self.config)
+        with uncaptured(self.config), Live(name) as live:
+            outcome = self.session.run(scenario, self.file.system, replay, live)
+        self._report(outcome)
+        return outcome
+
+    def _minutes(self, name: str) -> str:
+        minutes = self.config.getoption("--chaos-minutes")
+        return f" --chaos-minutes {minutes:g}" if minutes and self.file.scenario(name).random else ""
+
+    def _runtime(self) -> str:
+        """The options that say where the system ran, when that is not this machine."""
+        runtime, file = self.config.getoption("--chaos-runtime"), self.config.getoption("--chaos-external")
+        return ("" if runtime == RUNTIMES[0] else f" --chaos-runtime {runtime}") + (f" --chaos-external {file}" if file else "")
+
+    def _report(self, outcome: Outcome) -> None:
+        report = outcome.report
+        events = tuple(load(report.run_dir / "history.jsonl"))
+        report.write()
+        from chaos.report import timeline  # noqa: PLC0415 - matplotlib takes a second, and is needed here only
+
+        timeline.draw(report, events, report.run_dir)
+        allure.render(report, events, self.session.logs(report.run_dir))
+        tables = summary.coverage_tables(self.session.reports, _WIDTH)
+        if self.is_last and tables:
+            allure.attach_text("coverage", summary.as_text(*tables, width=_WIDTH, colour=False))
+        _write_beside_results(self.config, report.run_dir)
+
+
+def test_scenario(scenario: str, chaos_item: ScenarioItem) -> None:
+    """Break the system as the scenario says, and prove from the logs what came of it."""
+    __tracebackhide__ = True
+    chaos_item.run(scenario).settle()
+
+
+def lasting(scenario: Scenario, config: pytest.Config) -> Scenario:
+    """A scenario with `random` faults lasts as long as ``--chaos-minutes`` says."""
+    minutes = config.getoption("--chaos-minutes")
+    return scenario.lasting(minutes) if scenario.random and minutes else scenario
+
+
+def _write_beside_results(config: pytest.Config, run_dir: Path) -> None:
+    """The files of Allure that allure-pytest does not write: environment, categories, executor."""
+    folder = config.getoption("--alluredir", default=None)
+    results = Path(folder) if folder else None
+    versions = run_dir / "versions.json"
+    environment = json.loads(versions.read_text(encoding="utf-8")) if versions.exists() else {}
+    allure.write_environment(results, environment)
+    allure.write_categories(results)
+    allure.write_executor(results, os.environ)
+
+
+@contextmanager
+def uncaptured(config: pytest.Config) -> Iterator[None]:
+    """What is written in this block is seen at once, because pytest does not capture it."""
+    capture = config.pluginmanager.getplugin("capturemanager")
+    if capture is None:
+        yield
+        return
+    with capture.global_and_fixture_disabled():
+        yield

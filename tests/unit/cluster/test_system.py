@@ -1,0 +1,28 @@
+"""The plan of a whole system: its links and its listeners."""
+
+from chaos.cluster.addresses import Addresses
+from chaos.cluster.links import every_link
+from chaos.cluster.system import listeners
+from chaos.cluster.toxiproxy import Toxiproxy
+
+
+def test_every_ordered_pair_has_a_link_of_its_own():
+    """Three client groups to three brokers, and three brokers among each other, each direction alone."""
+    links = every_link(Addresses(), 3, Toxiproxy(("127.0.0.1", 1)))
+
+    assert len(links) == 3 * 3 + 3 * 3
+    assert {link.name for link in links} >= {
+        "spark->broker-1",
+        "app->broker-2",
+        "loader->broker-3",
+        "broker-1->broker-2",
+        "broker-2->broker-1",
+    }
+
+
+def test_no_two_listeners_share_an_address():
+    """The plan of addresses guarantees it."""
+    planned = listeners(Addresses(), 5)
+
+    assert len(planned) == len(set(planned))
+    assert all(host.startswith("127.77.") for host, _ in planned)

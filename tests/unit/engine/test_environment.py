@@ -1,0 +1,122 @@
+"""The system of a session: used again while it is healthy and is what is declared, rebuilt otherwise, and ended for sure."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from chaos.common.errors import DeadlineError
+from chaos.engine import environment
+from chaos.engine.environment import Environment
+from chaos.scenario.model import KafkaSpec, SystemSpec
+
+WIDE = SystemSpec(kafka=KafkaSpec(brokers=5))
+
+
+@dataclass
+class FakeRuntime:
+    """A runtime that can be closed."""
+
+    is_closed: bool = False
+
+    def close(self):
+        self.is_closed = True
+
+
+@dataclass
+class FakeSystem:
+    """A system of so many brokers that writes a log and some data."""
+
+    folder: Path
+    brokers: int
+    up_s: float = 1.5
+    wrong: list = field(default_factory=list)
+
+    def start(self, _echo):
+        (self.folder / "broker-1" / "data").mkdir(parents=True)
+        (self.folder / "broker-1.log").write_text("started\n", encoding="utf-8")
+        if self.brokers == 0:
+            raise DeadlineError("no broker")
+
+    def unhealthy(self):
+        return self.wrong
+
+    def wait_until_healthy(self):
+        if self.wrong:
+            raise DeadlineError("a healthy system")
+
+
+@pytest.fixture
+def runtimes():
+    return []
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch, runtimes):
+    """An environment whose systems are fakes, and what it has said."""
+
+    def runtime(_sessions):
+        runtimes.append(FakeRuntime())
+        return runtimes[-1]
+
+    names = iter("abcdef")
+    monkeypatch.setattr(environment, "LocalRuntime", runtime)
+    monkeypatch.setattr(environment, "stamp", lambda: next(names))
+    monkeypatch.setattr(environment.preflight, "check_machine", lambda *_, **__: None)
+    monkeypatch.setattr(environment.warden, "leftovers", lambda _sessions: ["broker-7"])
+    monkeypatch.setattr(environment.artifacts, "ensure", lambda _echo: None)
+    monkeypatch.setattr(environment, "of_our_own", lambda place, brokers, workers: FakeSystem(place.folder, brokers))  # noqa: ARG005 - as it is called
+    said = []
+    return Environment(tmp_path, said.append), said
+
+
+def test_a_healthy_system_is_used_again(made, runtimes):
+    """And what an earlier crash had left was told once."""
+    one, said = made
+
+    assert one.system(SystemSpec()) is one.system(SystemSpec())
+    assert len(runtimes) == 1
+    assert one.ups_s == [1.5]
+    assert said == ["ended what an earlier crash had left: broker-7"]
+
+
+def test_another_system_is_built_when_another_one_is_declared(made, runtimes):
+    """The data of the first one are removed, its logs stay."""
+    one, said = made
+    first = one.system(SystemSpec())
+
+    assert one.system(WIDE).brokers == 5
+    assert [runtime.is_closed for runtime in runtimes] == [True, False]
+    assert sorted(path.name for path in first.folder.iterdir()) == ["broker-1.log"]
+    assert "another system is declared now" in said[1]
+
+
+def test_a_system_that_does_not_heal_is_rebuilt(made, runtimes):
+    one, said = made
+    one.system(SystemSpec()).wrong = ["broker-2 is down", "a rule is armed"]
+
+    assert one.system(SystemSpec()).wrong == []
+    assert [runtime.is_closed for runtime in runtimes] == [True, False]
+    assert "the system is not healthy and is rebuilt: broker-2 is down; a rule is armed" in said
+
+
+def test_what_did_not_come_up_is_ended(made, runtimes):
+    """Its processes, and the data it had written."""
+    one, _ = made
+    with pytest.raises(DeadlineError):
+        one.system(SystemSpec.model_construct(kafka=KafkaSpec.model_construct(brokers=0)))
+    (log,) = one.logs()
+
+    one.close()
+
+    assert [runtime.is_closed for runtime in runtimes] == [True]
+    assert [path.name for path in log.parent.iterdir()] == ["broker-1.log"]
+    assert one.logs() == []
+
+
+def test_an_environment_that_was_never_used_can_be_closed(made):
+    one, said = made
+
+    one.close()
+
+    assert said == []

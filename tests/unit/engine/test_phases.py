@@ -1,0 +1,192 @@
+"""What a run asks of itself before it is judged."""
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.events import ProcessSaid, ProgressSampled
+from chaos.common.history import History
+from chaos.engine import phases
+from chaos.engine.phases import RunPlan
+from chaos.engine.processes import RunProcesses
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan
+from pipelines.base import Topics
+from pipelines.loader.pipeline import FillSource
+from verifiers.base import Bounds
+
+
+@dataclass
+class FakeProcess:
+    """A process that has ended."""
+
+    code: int = 1
+
+    def exit_code(self):
+        return self.code
+
+    def alive(self):
+        return False
+
+
+@dataclass
+class FakeManagedProcess:
+    """A pipeline or a loader; what is done to it is written down."""
+
+    process: FakeProcess = field(default_factory=FakeProcess)
+    done: list = field(default_factory=list)
+
+    def must_live(self):
+        self.done.append("check")
+
+    def listen(self):
+        self.done.append("listen")
+
+    def stop(self):
+        self.done.append("stop")
+
+
+@dataclass
+class FakeEnds:
+    """The ends of topics; an exception is raised once."""
+
+    ends: dict
+    failures: list = field(default_factory=list)
+
+    def offsets(self, topic, _partitions):
+        if self.failures:
+            raise self.failures.pop()
+        return self.ends[topic]
+
+    settled_offsets = offsets
+
+
+@pytest.fixture
+def history(tmp_path):
+    with History(tmp_path / "history.jsonl") as opened:
+        yield opened
+
+
+def run_plan(folder, **declared):
+    """A loader under test, with a hundred records."""
+    workload = {"records": 100, "rate": "1000/s"}
+    scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, workload=workload, **declared)
+    return RunPlan(scenario, plan(scenario, 1), folder, Topics("source", "sink", 3), FillSource(100, 1000.0), None, "loader")
+
+
+def run_processes(history, folder, **started):
+    return RunProcesses(SimpleNamespace(), history, folder, **started)
+
+
+@pytest.mark.parametrize(("sent", "told"), [(None, "some"), (40, "40")])
+def test_a_loader_that_ended_early(history, sent, told):
+    """The pipeline had less to do than the scenario declares."""
+    if sent is not None:
+        history.record(ProcessSaid(who="loader", event="loaded", content={"records": sent}))
+
+    with pytest.raises(InconclusiveError, match=f"the loader ended with 1 after {told} of 100 records"):
+        phases.require_all_loaded(history, FakeManagedProcess(), 100)
+
+
+def test_a_loader_that_handed_in_all(history):
+    """There is nothing to object to."""
+    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+
+    phases.require_all_loaded(history, FakeManagedProcess(), 100)
+
+
+def test_ends_and_positions_are_of_one_moment():
+    """What was committed while the ends were asked for may be above them: they are asked for again."""
+    positions = iter([{0: 1}, {0: 2}, {0: 2}, {0: 2}])
+
+    answer = phases.settled(FakeEnds({"sink": "ends of sink"}), ["sink"], lambda: next(positions))
+
+    assert answer == ({"sink": "ends of sink"}, {0: 2})
+
+
+def test_a_pipeline_that_never_rests(monkeypatch):
+    """It cannot be observed, and the error says so."""
+    monkeypatch.setattr(phases, "_SETTLES_WITHIN_S", 0.2)
+    positions = ({0: number} for number in range(1000))
+
+    with pytest.raises(DeadlineError, match="the pipeline's position to rest"):
+        phases.settled(FakeEnds({"sink": {}}), ["sink"], lambda: next(positions))
+
+
+def test_what_is_left_is_unread_records_and_open_transactions():
+    """By partition, and only where something is left."""
+    ends = {
+        "source": {0: Bounds(0, 10, 10), 1: Bounds(0, 10, 12), 2: Bounds(0, 0, 0)},
+        "sink": {0: Bounds(0, 7, 9), 1: Bounds(0, 5, 5), 2: Bounds(0, 0, 0)},
+    }
+
+    assert phases.lag(FakeEnds(ends), "source", "sink", lambda: {0: 10, 1: 8}) == {
+        "open in sink-0": 2,
+        "behind in source-1": 2,
+    }
+
+
+def test_a_loader_alone_leaves_nothing_but_its_open_transactions():
+    """There is no pipeline whose positions could be behind."""
+    assert phases.lag(FakeEnds({"source": {0: Bounds(0, 10, 10)}}), "source", "source", None) == {}
+
+
+def test_a_broker_that_does_not_answer_is_asked_again_in_the_drain(history, tmp_path):
+    """One answer that is missing does not end the drain; the processes are stopped when it is over."""
+    ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}}, [KafkaException(KafkaError(KafkaError._TIMED_OUT))])
+    loader = FakeManagedProcess()
+    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+
+    phases.drain(run_plan(tmp_path), ends, history, run_processes(history, tmp_path, loader=loader), None)
+
+    assert ends.failures == []
+    assert loader.done == ["listen", "stop"]
+
+
+def test_a_drain_without_a_loader_is_over_at_once_and_proves_nothing(history, tmp_path):
+    """The loader is never started when the pipeline does not come up in time."""
+    ends = FakeEnds({"source": {0: Bounds(0, 0, 0)}})
+
+    with pytest.raises(InconclusiveError, match="the loader was never started"):
+        phases.drain(run_plan(tmp_path), ends, history, run_processes(history, tmp_path), None)
+
+
+def test_a_run_whose_loader_never_began_cannot_be_observed(history, tmp_path):
+    """Without a ledger nobody knows what was handed in; what runs is stopped all the same, and no Spark is asked for."""
+    pipeline = FakeManagedProcess()
+    processes = run_processes(history, tmp_path, pipeline=pipeline)
+
+    with pytest.raises(InconclusiveError, match=r"ledger\.csv is missing, because the loader never began"):
+        phases.observe(run_plan(tmp_path), FakeEnds({}), lambda: pytest.fail("asked"), processes, None)
+
+    assert pipeline.done == ["stop"]
+
+
+@pytest.mark.parametrize("committed", [5, 100])
+def test_output_has_recovered_when_it_grew_or_all_of_it_was_there(history, tmp_path, committed):
+    """While a loader is alone and runs, its records are the output."""
+    loading = SimpleNamespace(alive=lambda: history.record(ProgressSampled(written=100, committed=10, total=100)) is not None)
+    history.record(ProgressSampled(written=100, committed=committed, total=100))
+
+    phases.recover(history, run_processes(history, tmp_path, loader=FakeManagedProcess(loading)), 100)
+
+    assert phases.triggers.committed(history) == max(committed, 10)
+
+
+def test_a_loader_that_is_alone_and_has_ended_adds_nothing_more(history, tmp_path):
+    """Some of its records may have been lost: that is for the judge to say."""
+    phases.recover(history, run_processes(history, tmp_path, loader=FakeManagedProcess()), 100)
+
+
+def test_a_pipeline_that_does_not_recover(history, tmp_path, monkeypatch):
+    """It runs, and nothing comes out of it."""
+    monkeypatch.setattr(phases, "_RECOVERS_WITHIN_S", 0.1)
+    pipeline = FakeManagedProcess()
+
+    with pytest.raises(DeadlineError, match="output to grow again after the heal"):
+        phases.recover(history, run_processes(history, tmp_path, pipeline=pipeline, loader=FakeManagedProcess()), 100)
+
+    assert set(pipeline.done) == {"check"}

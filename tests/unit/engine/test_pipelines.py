@@ -1,0 +1,138 @@
+"""What is declared is what is run: every option reaches the pipeline or the loader, in its unit."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pydantic import TypeAdapter
+
+from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of
+from chaos.scenario.model import Scenario
+from chaos.scenario.pipelines import Pipeline
+from pipelines.command.pipeline import CommandPipeline
+from pipelines.loader.pipeline import FillSource
+from pipelines.spark_square.pipeline import SparkSquare
+from pipelines.transactional.pipeline import ConsumeTransformProduce
+
+
+@dataclass(frozen=True)
+class FakeParts:
+    """What a command may name."""
+
+    java: Path = Path("/jdk/bin/java")
+    tools_class_path: str = "/kafka/libs/*"
+
+
+def declared(**options):
+    return TypeAdapter(Pipeline).validate_python(options)
+
+
+def scenario(**pipeline):
+    workload = {"records": 100, "rate": "50/s"}
+    return Scenario(name="fake", title="fake", pipeline=pipeline, workload=workload)
+
+
+@pytest.mark.parametrize(
+    ("options", "made", "client"),
+    [
+        ({"kind": "fill_source"}, None, "loader"),
+        ({"kind": "spark_square"}, SparkSquare("exactly_once", 3000), "spark"),
+        (
+            {"kind": "spark_square", "delivery": "at_least_once", "batch_records": 7, "speculation": True},
+            SparkSquare("at_least_once", 7, speculation=True),
+            "spark",
+        ),
+        (
+            {"kind": "consume_transform_produce", "delivery": "at_most_once"},
+            ConsumeTransformProduce(delivery="at_most_once"),
+            "app",
+        ),
+        (
+            {
+                "kind": "consume_transform_produce",
+                "workers": 2,
+                "batch_records": 7,
+                "interval": "250ms",
+                "transaction_failure_probability": 0.5,
+                "producer_per": "process",
+                "auto_offset_reset": "latest",
+                "socket_timeout": "1s",
+                "transaction_timeout": "2s",
+                "session_timeout": "7s",
+            },
+            ConsumeTransformProduce(
+                workers=2,
+                batch_records=7,
+                interval_ms=250,
+                transaction_failure_probability=0.5,
+                producer_per="process",
+                auto_offset_reset="latest",
+                socket_timeout_ms=1000,
+                transaction_timeout_ms=2000,
+                session_timeout_ms=7000,
+            ),
+            "app",
+        ),
+        (
+            {
+                "kind": "command",
+                "run": ["{java}", "-cp", "{kafka_tools}"],
+                "group": "g-{suffix}",
+                "model": "square",
+                "transactional_ids": ["t-{partition}"],
+                "restarts": 1,
+                "repeat": True,
+            },
+            CommandPipeline(
+                run=("{java}", "-cp", "{kafka_tools}"),
+                group="g-{suffix}",
+                model="square",
+                ids=("t-{partition}",),
+                java="/jdk/bin/java",
+                kafka_tools="/kafka/libs/*",
+                restarts=1,
+                repeat=True,
+            ),
+            "app",
+        ),
+    ],
+)
+def test_a_declared_pipeline_is_made(options, made, client):
+    assert pipeline_of(declared(**options), FakeParts()) == made
+    assert client_of(declared(**options)) == client
+
+
+def test_another_maker_of_the_spark_pipeline_may_be_given():
+    """A test of the framework runs a mutant; it is not asked for an option that is not used."""
+    assert pipeline_of(declared(kind="spark_square"), FakeParts(), lambda *options: options) == ("exactly_once", 3000)
+
+
+def test_the_loader_of_a_pipeline_is_careful():
+    assert loader_of(scenario(kind="spark_square")) == FillSource(100, 50.0)
+
+
+def test_a_loader_under_test_is_as_it_is_declared():
+    options = {"idempotence": False, "acks": 1, "batch_records": 1, "in_flight": 2}
+
+    made = loader_of(scenario(kind="fill_source", **options))
+
+    assert made == FillSource(100, 50.0, idempotence=False, acks="1", batch_records=1, in_flight=2)
+    assert made != replace(made, idempotence=True)
+
+
+def test_clients_find_the_system_at_the_links_of_their_group():
+    """Questions about progress do not go over these links."""
+    cluster = SimpleNamespace(options={"sasl.username": "u"}, java={"sasl.jaas.config": "j"})
+    system = SimpleNamespace(
+        kafka=SimpleNamespace(bootstrap="audit:1", cluster=cluster),
+        spark=SimpleNamespace(master="spark://m:1", driver_host="10.0.0.1", java_options="-Xmx1g", options={"a": "b"}),
+        parts=SimpleNamespace(connector_jars=(Path("/jars/a.jar"),)),
+        bootstrap=lambda client: f"{client}:9092",
+    )
+
+    found = endpoints(system, "app")
+
+    assert (found.kafka, found.audit, found.host) == ("app:9092", "audit:1", "10.0.0.1")
+    assert (found.options, found.java, found.spark_options) == (cluster.options, cluster.java, {"a": "b"})
+    assert found.jars == ("/jars/a.jar",)

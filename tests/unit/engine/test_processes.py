@@ -1,0 +1,133 @@
+"""The processes of a run: what is read of their logs, and what is done to both of them."""
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from chaos.common.errors import InconclusiveError
+from chaos.common.events import ProcessSaid
+from chaos.common.history import History
+from chaos.engine.processes import ManagedProcess, RunProcesses
+from chaos.runtime.base import ProcessSpec
+from pipelines.base import Command
+
+
+@dataclass
+class FakeProcess:
+    """A process that only writes its log."""
+
+    spec: ProcessSpec
+    lives: bool = True
+    done: list = field(default_factory=list)
+
+    def alive(self):
+        return self.lives
+
+    def exit_code(self):
+        return None if self.lives else 1
+
+    def write(self, text):
+        self.spec.log.parent.mkdir(exist_ok=True)
+        with self.spec.log.open("ab") as log:
+            log.write(text)
+
+    def stop(self, within_s):
+        assert within_s > 0
+        self.done.append("stop")
+
+    def kill_tree(self):
+        self.done.append("kill")
+        return {}
+
+
+@dataclass
+class FakeRuntime:
+    """Starts fakes."""
+
+    started: dict = field(default_factory=dict)
+
+    def start(self, spec):
+        process = FakeProcess(spec)
+        process.write(b"")
+        self.started[spec.name] = process
+        return process
+
+
+@pytest.fixture
+def history(tmp_path):
+    with History(tmp_path / "history.jsonl") as opened:
+        yield opened
+
+
+@pytest.fixture
+def pipeline(history, tmp_path):
+    """A pipeline that was started."""
+    return ManagedProcess(FakeRuntime(), history, "pipeline", Command(("true",)), tmp_path)
+
+
+def test_messages_are_copied_to_the_history(pipeline, history):
+    """Each once, and not before its line is complete; every other line only stays in the log."""
+    pipeline.process.write(b'a line of its own\n{"event": "batch", "records": 7}\n{"event": "bat')
+    assert pipeline.listen() == [{"event": "batch", "records": 7}]
+    pipeline.process.write(b'ch", "records": 8}\n')
+    assert pipeline.listen() == [{"event": "batch", "records": 8}]
+
+    assert [event.value for event in history.events()] == [
+        ProcessSaid(who="pipeline", event="batch", content={"records": 7}),
+        ProcessSaid(who="pipeline", event="batch", content={"records": 8}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"event"',
+        b'{"event": "batch", records: 7}',
+        b'{"event": "batch"} and more',
+        b'{"event": "\xff"}',
+        b'{"event": ' + b"9" * 5000 + b"}",
+        b'{"event": ' + b"[" * 100_000,
+    ],
+)
+def test_a_line_that_only_begins_as_a_message_does_is_left_in_the_log(pipeline, history, line):
+    """A user's own program writes what it likes; what comes after that line is read."""
+    pipeline.process.write(line + b'\n{"event": "batch"}\n')
+
+    assert pipeline.listen() == [{"event": "batch"}]
+    assert len(history.events()) == 1
+
+
+def test_both_processes_are_ended(history, tmp_path):
+    """Each that was started, in the order of their start."""
+    runtime = FakeRuntime()
+    processes = RunProcesses(runtime, history, tmp_path)
+    processes.start_pipeline(Command(("true",)))
+    processes.start_loader(Command(("true",)))
+
+    processes.stop()
+    processes.kill()
+
+    assert {name: process.done for name, process in runtime.started.items()} == {
+        "pipeline": ["stop", "kill"],
+        "loader": ["stop", "kill"],
+    }
+
+
+def test_the_pipeline_must_live_and_the_loader_may_end(history, tmp_path):
+    """A loader that has handed in all of its records ends by itself."""
+    runtime = FakeRuntime()
+    processes = RunProcesses(runtime, history, tmp_path)
+    processes.check()
+    processes.start_pipeline(Command(("true",)))
+    processes.start_loader(Command(("true",)))
+    runtime.started["loader"].lives = False
+    processes.check()
+
+    runtime.started["pipeline"].lives = False
+    with pytest.raises(InconclusiveError, match=r"the pipeline ended with 1 in the middle of the run; see .*pipeline\.log"):
+        processes.check()
+
+
+def test_a_run_without_a_pipeline_has_none_to_crash(history, tmp_path):
+    with pytest.raises(LookupError, match="this scenario has no pipeline to crash"):
+        RunProcesses(FakeRuntime(), history, tmp_path).crashable()

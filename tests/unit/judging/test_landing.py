@@ -1,0 +1,137 @@
+"""How topics are read for either judge, and which views are landed; a fake of Spark's reader notes its options."""
+
+from threading import Event
+from types import SimpleNamespace
+from typing import get_args
+
+import pytest
+
+from chaos.audit import logs
+from chaos.audit.logs import Topics
+from chaos.judging import landing
+from chaos.scenario.model import VerifierName
+from verifiers.base import Bounds
+
+ENDS = {0: Bounds(1, 5, 9), 1: Bounds(0, 4, 4)}
+
+
+class Reader:
+    """Takes what a `DataFrameReader` takes."""
+
+    def __init__(self):
+        self.said = {}
+        self.columns = ()
+
+    def format(self, _name):
+        return self
+
+    def option(self, name, value):
+        self.said[name] = value
+        return self
+
+    def options(self, **given):
+        self.said |= given
+        return self
+
+    def load(self):
+        return self
+
+    def selectExpr(self, *columns):  # noqa: N802 - Spark's name
+        self.columns = columns
+        return self
+
+
+@pytest.fixture
+def spark():
+    return SimpleNamespace(read=Reader())
+
+
+@pytest.mark.parametrize(
+    ("isolation", "ends"),
+    [("read_committed", '{"topic": {"0": 5, "1": 4}}'), ("read_uncommitted", '{"topic": {"0": 9, "1": 4}}')],
+)
+def test_a_topic_of_a_run_is_read_up_to_its_fixed_ends(spark, isolation, ends):
+    """To the LSO or, of a reader of uncommitted rows, to the high watermark; with the client options of its cluster."""
+    topic = landing.topic_of_run("host:1", "topic", isolation, {"security.protocol": "SSL"})
+
+    found = landing.read(spark, topic, ENDS).said
+
+    assert (found["startingOffsets"], found["endingOffsets"]) == ('{"topic": {"0": 1, "1": 0}}', ends)
+    assert (found["kafka.isolation.level"], found["kafka.security.protocol"]) == (isolation, "SSL")
+    assert (found["groupIdPrefix"], found["kafka.fetch.max.wait.ms"]) == ("topic-audit", "50")
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_records_that_are_gone_end_the_read_unless_it_is_the_second(spark, fails):
+    found = landing.read(spark, landing.topic_of_run("host:1", "topic", "read_committed", None), ENDS, fail_on_loss=fails).said
+
+    assert found["failOnDataLoss"] == str(fails).lower()
+
+
+def test_an_audit_reads_committed_rows_in_large_fetches(spark):
+    """Under a group name of Spark's own choice: the topics are not ours."""
+    found = logs.read(spark, Topics("host:1", "in", "out"), "in", ENDS).said
+
+    assert found.items() >= landing.LARGE_FETCHES.items()
+    assert (found["kafka.isolation.level"], found["includeHeaders"], "groupIdPrefix" in found) == (
+        "read_committed",
+        "false",
+        False,
+    )
+
+
+def test_a_header_is_landed_as_the_key(spark):
+    """Its name may hold a quotation mark."""
+    read = logs.read(spark, Topics("host:1", "in", "out", header="it's"), "in", ENDS)
+
+    assert read.said["includeHeaders"] == "true"
+    assert read.columns[3] == "CAST(element_at(filter(headers, header -> header.key = 'it\\'s'), 1).value AS STRING) AS key"
+
+
+@pytest.mark.parametrize(
+    ("verify", "subject", "views"),
+    [
+        (("duplicates", "gaps", "ordering", "values", "offsets"), "sink", set()),
+        (("atomicity",), "sink", {"uncommitted", "batches"}),
+        (("gaps", "stability"), "source", {"again"}),
+        (("ledger",), "source", {"ledger"}),
+        (("ledger",), "sink", set()),
+        (get_args(VerifierName), "source", {"again", "batches", "ledger", "uncommitted"}),
+    ],
+)
+def test_only_what_a_verifier_needs_is_landed(verify, subject, views):
+    """An ordinary scenario reads each topic once."""
+    assert landing.needed(verify, subject) == views
+
+
+@pytest.fixture
+def undone(monkeypatch):
+    """What `land_together` removes and cancels."""
+    done = []
+    monkeypatch.setattr(landing, "_remove", lambda _spark, places: done.extend(places))
+    monkeypatch.setattr(landing, "_cancel", lambda _spark: done.append("cancelled"))
+    return done
+
+
+def test_logs_that_are_all_landed_stay(undone):
+    landing.land_together(None, {"source": lambda _place: None, "sink": lambda _place: None})
+
+    assert undone == []
+
+
+def test_a_log_that_cannot_be_landed_ends_the_other(undone, monkeypatch):
+    """Its own error is the one that is raised, and both folders are removed."""
+    cancelled = Event()
+    monkeypatch.setattr(landing, "_cancel", lambda _spark: cancelled.set())
+
+    def fails(_place):
+        raise ValueError("the reason")
+
+    def is_cancelled(_place):
+        assert cancelled.wait(300)
+        raise ValueError("cancelled")
+
+    with pytest.raises(ValueError, match="the reason"):
+        landing.land_together(None, {"source": is_cancelled, "sink": fails})
+
+    assert undone == ["source", "sink"]

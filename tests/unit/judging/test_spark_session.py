@@ -1,0 +1,96 @@
+"""Interrupts and errors in a judge's Spark session; a fake stands in for the session, and its clean-ups fail at will."""
+
+import logging
+import signal
+from types import SimpleNamespace
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import AnalysisException
+
+from chaos.judging import spark_session
+
+
+def start(stop=lambda: None):
+    """A session that takes Ctrl-C for itself, as Spark does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return SimpleNamespace(sparkContext=SimpleNamespace(setLogLevel=lambda _level: None), stop=stop)
+
+
+def fails():
+    """What any call does on a connection that was cut."""
+    raise Py4JNetworkError("Answer from Java side is empty")
+
+
+def cleans_up(error, then):
+    """Work that fails, and whose clean-up fails as well."""
+    with spark_session.held(start):
+        try:
+            raise error
+        finally:
+            raise then
+
+
+def test_ctrl_c_stays_with_the_command():
+    """Spark's own handler asks the JVM, perhaps in the middle of another answer."""
+    before = signal.getsignal(signal.SIGINT)
+
+    with spark_session.held(start):
+        assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_that_a_clean_up_hides_is_an_interrupt():
+    """And not a JVM that has ended, which would be a verdict."""
+    with pytest.raises(KeyboardInterrupt):
+        cleans_up(KeyboardInterrupt(), Py4JNetworkError("Answer from Java side is empty"))
+
+
+@pytest.mark.parametrize(
+    "error", [Py4JError("no"), Py4JNetworkError("no"), AnalysisException("no"), ConnectionResetError("no")]
+)
+def test_an_error_of_spark_stays_what_it_is(error):
+    """It is told by whoever asked, also where another error came before it."""
+    with pytest.raises(type(error)):
+        cleans_up(ValueError(), error)
+
+
+def test_a_session_that_cannot_be_stopped_has_ended():
+    """Its JVM was killed: what it had answered is worth what it was."""
+    with spark_session.held(lambda: start(stop=fails)):
+        pass
+
+
+def test_what_is_raised_is_not_logged_too(capfd):
+    """Py4J logs to the root, and only once is said what is wrong."""
+    root = logging.getLogger()
+    with spark_session.held(start):
+        for error in (KeyboardInterrupt(), Py4JNetworkError("cut"), ConnectionResetError("cut")):
+            root.error("while sending a command", exc_info=error)
+        root.error("another", exc_info=ValueError("a defect"))
+        root.warning("no error")
+
+    said = capfd.readouterr().err
+    assert ("while sending" in said, "a defect" in said, "no error" in said) == (False, True, True)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (Py4JNetworkError("a\nb"), "Spark failed: its JVM has ended (a b): was it killed, or out of memory?"),
+        (ConnectionRefusedError("no"), "Spark failed: its JVM has ended (no): was it killed, or out of memory?"),
+        (Py4JError("a\nb"), "Spark failed: a b"),
+    ],
+)
+def test_how_a_failure_is_told(error, text):
+    """In one line."""
+    assert spark_session.failure(error) == text
+
+
+@pytest.mark.parametrize(("records", "compiled"), [(16_000, ("false", "NO_CODEGEN")), (1_800_000, ("true", "FALLBACK"))])
+def test_queries_are_compiled_where_that_pays(records, compiled):
+    """A soak has a hundred times the records of a scenario."""
+    conf = {}
+
+    spark_session.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
+
+    assert (conf["spark.sql.codegen.wholeStage"], conf["spark.sql.codegen.factoryMode"]) == compiled

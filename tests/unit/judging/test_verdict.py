@@ -1,0 +1,319 @@
+"""The verdict: what verifiers said, after `expect`; and at least UNKNOWN when the run proved nothing."""
+
+import pytest
+
+from chaos.common.events import read
+from chaos.common.history import Event
+from chaos.judging.verdict import decide
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan
+from verifiers.base import Finding, Verdict
+
+SCENARIO = {
+    "name": "one",
+    "title": "One",
+    "pipeline": {"kind": "spark_square"},
+    "faults": [{"kind": "kill_broker", "target": "any", "when": {"progress": "40%"}}],
+    "verify": ["duplicates", "gaps"],
+}
+FAULT = "kill_broker-1"
+
+
+def events(*lines):
+    """Events, one second apart, from (process, type, f, value)."""
+    return [Event(index, 1000 * index, float(index), read(*line)) for index, line in enumerate(lines)]
+
+
+def nemesis(type_, f, **value):
+    """An event of the one fault."""
+    return "nemesis", type_, f, {"fault": FAULT, **value}
+
+
+def sample(committed, total=100, end=None):
+    """How far the run is."""
+    return "sampler", "info", "progress", {"written": total, "committed": committed, "total": total, "end": end or committed}
+
+
+GOOD = (
+    ("runner", "invoke", "phase", {"phase": "inject"}),
+    nemesis("ok", "trigger", seen={}),
+    nemesis("ok", "inject", target="broker-2 (any)", hold_s=3.0),
+    nemesis("ok", "prove", effective=True, proof={"refused": ["broker-2"]}),
+    sample(10),
+    sample(10),
+    sample(11),
+    sample(12),
+    nemesis("ok", "heal", target="broker-2 (any)"),
+    ("runner", "ok", "phase", {"phase": "inject"}),
+)
+
+
+def findings(**verdicts):
+    """Findings on source and sink; ``sink_duplicates=Verdict.INVALID``; all others VALID."""
+    return [
+        Finding(name, subject, verdicts.get(f"{subject}_{name}", Verdict.VALID), 0, 100)
+        for subject in ("source", "sink")
+        for name in ("duplicates", "gaps")
+    ]
+
+
+def judged(lines=GOOD, found=None, **changes):
+    """What a run with this history and these findings comes to."""
+    scenario = Scenario.model_validate(SCENARIO | changes)
+    return decide(scenario, plan(scenario, 7), events(*lines), findings() if found is None else found)
+
+
+def test_all_valid_and_proved_is_valid():
+    """This is the only way to be VALID."""
+    outcome = judged()
+
+    assert outcome.verdict is Verdict.VALID
+    assert outcome.problems == ()
+    assert outcome.fault_problems == {FAULT: ""}
+
+
+@pytest.mark.parametrize("subject", ["source", "sink"])
+def test_any_violation_is_invalid(subject):
+    """A duplicate in the source is as much a broken guarantee as one in the sink."""
+    assert judged(found=findings(**{f"{subject}_duplicates": Verdict.INVALID})).verdict is Verdict.INVALID
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        (GOOD[:1], "the run ended before it was injected"),
+        (
+            (*GOOD[:1], nemesis("fail", "trigger", error="DeadlineError: waited")),
+            "its trigger never came: DeadlineError: waited",
+        ),
+        ((*GOOD[:2], nemesis("fail", "inject", error="no such link")), "it was not injected: no such link"),
+        ((*GOOD[:3], nemesis("ok", "prove", effective=False, proof={})), "it had no effect"),
+        ((*GOOD[:3], nemesis("fail", "prove", error="refused")), "it could not be checked whether it had an effect: refused"),
+        ((*GOOD[:4], nemesis("fail", "heal", error="will not start")), "it was not healed: will not start"),
+    ],
+)
+def test_a_fault_that_proves_nothing_makes_the_run_unknown(lines, problem):
+    """Whatever the verifiers say: without the fault they say nothing about what it does."""
+    outcome = judged((*lines, GOOD[-1]))
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.problems == (f"{FAULT}: {problem}",)
+
+
+def test_a_violation_stays_invalid_whatever_else_went_wrong():
+    """A duplicate is a duplicate in a crippled run too."""
+    assert judged(GOOD[:1], findings(sink_gaps=Verdict.INVALID)).verdict is Verdict.INVALID
+
+
+def test_a_phase_that_failed_is_a_problem():
+    """A drain that never ended is not green because nothing was found before it."""
+    outcome = judged(
+        (
+            *GOOD,
+            ("runner", "invoke", "phase", {"phase": "drain"}),
+            ("runner", "fail", "phase", {"phase": "drain", "error": "late"}),
+        )
+    )
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.problems == ("drain: late",)
+
+
+def test_a_run_without_findings_is_unknown():
+    """Nothing was asked, so nothing was proved."""
+    assert judged(found=[]).verdict is Verdict.UNKNOWN
+
+
+def test_a_control_that_is_caught_is_valid():
+    """Expected INVALID and came back INVALID, at the pipeline's output."""
+    control = {"expect": {"duplicates": "invalid"}}
+
+    assert judged(found=findings(sink_duplicates=Verdict.INVALID), **control).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ({}, Verdict.INVALID),
+        ({"sink_duplicates": Verdict.UNKNOWN}, Verdict.UNKNOWN),
+        ({"sink_duplicates": Verdict.INVALID, "sink_gaps": Verdict.INVALID}, Verdict.INVALID),
+        ({"sink_duplicates": Verdict.INVALID, "source_duplicates": Verdict.INVALID}, Verdict.INVALID),
+    ],
+)
+def test_a_control_must_be_caught_for_its_anomaly_and_no_other(verdicts, expected):
+    """Not caught, caught elsewhere, or caught for more than it was made for: not green."""
+    assert judged(found=findings(**verdicts), expect={"duplicates": "invalid"}).verdict is expected
+
+
+SWEEP = {
+    "faults": [{"name": FAULT, "kind": "lose_request", "when": {"request": "EndTxn"}}],
+    "expect": "not_sent",
+    "matrix": {"request": "EndTxn"},
+}
+PHASES = GOOD[0], GOOD[-1]
+LATE = nemesis("fail", "trigger", error="InconclusiveError: all of the workload had passed")
+NOT_SENT = "the scenario expects that this request is never sent, but "
+
+
+def missed(**value):
+    """What passed instead of the frame."""
+    links = {"request": "EndTxn", "links": ["app->broker-1"]}
+    return nemesis("info", "missed", **links, **{"sent": 0, "unparsed": 0, **value})
+
+
+def test_a_request_that_is_never_sent_as_predicted_is_valid():
+    """The case cannot happen with this client; it is told apart from one whose trigger did not come."""
+    outcome = judged((*PHASES, missed(), LATE), **SWEEP)
+
+    assert (outcome.verdict, outcome.not_sent, outcome.problems) == (Verdict.VALID, True, ())
+
+
+def test_without_the_prediction_it_is_unknown():
+    """A fault that never came proves nothing, whatever the reason."""
+    outcome = judged((*PHASES, missed(), LATE), **SWEEP | {"expect": "valid"})
+
+    assert (outcome.verdict, outcome.not_sent) == (Verdict.UNKNOWN, False)
+    assert "its trigger never came" in outcome.problems[0]
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ((missed(sent=3), LATE), "it was sent"),
+        ((missed(unparsed=1), LATE), "that cannot be told: there is traffic on its links that is not Kafka's protocol"),
+        ((LATE,), "that cannot be told: no trigger waited for it until the end of the run"),
+        ((), "that cannot be told: no trigger waited for it until the end of the run"),
+        ((nemesis("ok", "trigger", api="EndTxn", link="app->broker-1"), *GOOD[2:4], GOOD[8]), "it was sent"),
+    ],
+)
+def test_a_request_that_was_sent_or_may_have_been_disappoints_the_prediction(lines, why):
+    """Too few to trigger, hidden from the toxic, not waited for, or injected after all."""
+    outcome = judged((*PHASES, *lines), **SWEEP)
+
+    assert (outcome.verdict, outcome.not_sent) == (Verdict.UNKNOWN, False)
+    assert NOT_SENT + why in outcome.problems
+
+
+def test_a_prediction_that_a_request_is_not_sent_excuses_no_other_fault():
+    """A fault that waits for the one that never came is excused with it; one that was injected and had no effect is not."""
+    other = {"name": "other", "kind": "kill_broker", "target": "any"}
+    did_not_bite = [
+        ("nemesis", "ok", f, {"fault": "other", **value})
+        for f, value in {"trigger": {}, "inject": {"target": "broker-1"}, "prove": {"effective": False}, "heal": {}}.items()
+    ]
+    waits = ("nemesis", "fail", "trigger", {"fault": "other", "error": f"{FAULT} failed"})
+
+    def both(when, *lines):
+        return judged((*PHASES, missed(), LATE, *lines), **SWEEP | {"faults": [*SWEEP["faults"], other | {"when": when}]})
+
+    assert both({"fault": FAULT}, waits).verdict is Verdict.VALID
+    assert both({"progress": "40%"}, *did_not_bite).problems == ("other: it had no effect",)
+    late = ("nemesis", "fail", "trigger", {"fault": "other", "error": "DeadlineError: waited"})
+    assert both({"progress": "40%"}, late).problems == ("other: its trigger never came: DeadlineError: waited",)
+
+
+def test_a_prediction_that_a_request_is_not_sent_excuses_no_record():
+    """The pipeline must be well without the fault too."""
+    lines = (*PHASES, missed(), LATE)
+
+    assert judged(lines, findings(sink_gaps=Verdict.INVALID), **SWEEP).verdict is Verdict.INVALID
+    assert judged((*lines, ("runner", "fail", "phase", {"phase": "drain", "error": "late"})), **SWEEP).problems == (
+        "drain: late",
+    )
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"duplicate": 1, "other": 0}, Verdict.VALID),
+        ({"duplicate": 2}, Verdict.INVALID),
+        ({"duplicate": 1, "other": 1}, Verdict.INVALID),
+        ({"other": 1}, Verdict.INVALID),
+    ],
+)
+def test_an_exact_control_must_be_caught_with_that_anomaly_and_that_count(counts, expected):
+    """Deterministic faults leave the same anomaly each time; two of them are something else than one."""
+    found = findings()
+    found[2] = Finding("duplicates", "sink", Verdict.INVALID, sum(counts.values()), 100, counts)
+
+    assert judged(found=found, expect={"duplicates": {"duplicate": 1}}).verdict is expected
+
+
+def test_an_exact_control_that_finds_nothing_is_invalid():
+    """Not caught is not caught, however exactly it was predicted."""
+    assert judged(expect={"duplicates": {"duplicate": 1}}).verdict is Verdict.INVALID
+
+
+def test_a_fault_that_was_spared_is_not_part_of_the_run():
+    """Its turn came when all was through; but a run in which no fault was in force proved nothing."""
+    soak = {"random": {"every": "1s", "pick": [{"fault": {"kind": "kill_broker", "target": "any"}}]}}
+    drawn = [step.name for step in plan(Scenario.model_validate(SCENARIO | soak), 7).steps[1:]]
+    spared = [("nemesis", "info", "spared", {"fault": name}) for name in drawn]
+
+    assert drawn
+    outcome = judged((*GOOD, *spared), **soak)
+    assert (outcome.verdict, list(outcome.fault_problems)) == (Verdict.VALID, [FAULT])
+    assert judged((*PHASES, *spared), faults=[], **soak).problems == ("none of the random faults had an effect",)
+
+
+def test_a_fault_for_which_the_output_did_not_go_on_is_a_problem():
+    """The output stood still before the fault."""
+    outcome = judged((*PHASES, nemesis("ok", "trigger"), nemesis("fail", "resume", error="waited 60 s")))
+
+    assert outcome.fault_problems == {FAULT: "it was not injected: waited 60 s"}
+
+
+def late(before, *after, total=12):
+    """A good run, of which so much was committed, at these ends, before the fault and after it."""
+    samples = [sample(min(end, total), total, end) for end in (before, *after)]
+    return (*GOOD[:2], samples[0], *GOOD[2:4], *samples[1:], *GOOD[8:])
+
+
+def test_a_fault_that_came_when_all_was_done_is_a_problem():
+    """It was in force, and there was nothing left that could go wrong."""
+    outcome = judged(late(16, 16))
+
+    assert outcome.verdict is Verdict.UNKNOWN
+    assert outcome.problems == (f"{FAULT}: the whole workload had passed before it, so there was nothing left to break",)
+
+
+@pytest.mark.parametrize(("before", "after"), [(11, 16), (11, 11), (14, 16)])
+def test_a_fault_in_a_run_under_way(before, after):
+    """Also when markers made it look complete, or when the output stopped for good: that is for `progress` to judge."""
+    assert judged(late(before, after)).problems == ()
+
+
+@pytest.mark.parametrize(("phase", "problems"), [("observe", ("observe: the run was ended during this phase",)), ("judge", ())])
+def test_a_phase_that_was_ended_in_the_middle(phase, problems):
+    """SIGKILL writes no event; judging alone can be done again."""
+    assert judged((*GOOD, ("runner", "invoke", "phase", {"phase": phase}))).problems == problems
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "problems"), [("spark_square", ("no verifier has judged the sink",)), ("fill_source", ())]
+)
+def test_a_run_whose_sink_was_not_landed(pipeline, problems):
+    """What is found in the source says nothing about the pipeline."""
+    outcome = judged(found=findings()[:2], pipeline={"kind": pipeline})
+
+    assert (outcome.problems, outcome.verdict) == (problems, Verdict.UNKNOWN if problems else Verdict.VALID)
+
+
+@pytest.mark.parametrize(("idle", "verdict"), [(1, Verdict.VALID), (2, Verdict.UNKNOWN)])
+def test_a_random_fault_may_hit_something_unused(idle, verdict):
+    """One in ten may; the others, and every declared fault, must have an effect."""
+    soak = {"random": {"every": "2s", "pick": [{"fault": {"kind": "kill_broker", "target": "any"}}]}}
+    scenario = Scenario.model_validate(SCENARIO | soak | {"faults": [], "workload": {"records": 40000, "rate": "1000/s"}})
+    drawn = [step.name for step in plan(scenario, 7).steps][:10]
+    spared = [("nemesis", "info", "spared", {"fault": step.name}) for step in plan(scenario, 7).steps[10:]]
+    lives = [
+        ("nemesis", "ok", f, {"fault": name, "effective": place >= idle, "proof": {}})
+        for place, name in enumerate(drawn)
+        for f in ("trigger", "inject", "prove", "heal")
+    ]
+
+    outcome = decide(scenario, plan(scenario, 7), events(*PHASES, *spared, *lives), findings())
+
+    assert len(drawn) == 10
+    assert outcome.verdict is verdict
+    assert outcome.problems == (() if verdict is Verdict.VALID else tuple(f"{name}: it had no effect" for name in drawn[:2]))

@@ -1,0 +1,90 @@
+"""What pipelines share as clients of Kafka: options go through the environment, and a call that hangs is given up."""
+
+from pathlib import Path
+from threading import Event
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from pipelines import kafka
+from pipelines.base import Endpoints, Topics
+from pipelines.command.pipeline import CommandPipeline
+from pipelines.kafka import HungError, call_with_deadline
+from pipelines.loader.pipeline import FillSource
+from pipelines.spark_square.pipeline import SparkSquare
+from pipelines.transactional.pipeline import ConsumeTransformProduce
+
+SECRET = "hunter2"  # noqa: S105 - not a real one
+ENDPOINTS = Endpoints(
+    "a:1", "a:1", options={"sasl.password": SECRET}, java={"sasl.jaas.config": SECRET}, spark_options={"x": SECRET}
+)
+TOPICS = Topics("chaos-a-datasource-7", "chaos-a-datasink-7", 3, "chaos-a-")
+COMMAND = CommandPipeline(("copy", "{source}", "{prefix}"), "{prefix}copier-{suffix}", ids=("{prefix}t-{suffix}-{partition}",))
+PIPELINES = [SparkSquare(), ConsumeTransformProduce(), COMMAND]
+
+
+@pytest.mark.parametrize("pipeline", [*PIPELINES, FillSource(1, 1.0)], ids=lambda pipeline: type(pipeline).__name__)
+def test_a_password_is_only_in_the_environment(pipeline, monkeypatch):
+    """Every user of a machine can read command lines."""
+    command = pipeline.command(ENDPOINTS, TOPICS, Path("run"))
+
+    assert SECRET not in " ".join(command.argv)
+    for name, value in command.env.items():
+        monkeypatch.setenv(name, value)
+    assert kafka.librdkafka_options() == {"sasl.password": SECRET}
+    assert kafka.for_spark(kafka.java_options()) == {"kafka.sasl.jaas.config": SECRET}
+    assert kafka.spark_options() == {"x": SECRET}
+
+
+def test_without_options_nothing_is_handed_on(monkeypatch):
+    """As in a local run."""
+    for name in kafka.option_variables(ENDPOINTS):
+        monkeypatch.delenv(name, raising=False)
+
+    assert kafka.option_variables(Endpoints("a:1", "a:1")) == {}
+    assert kafka.librdkafka_options() == kafka.java_options() == kafka.spark_options() == {}
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: type(pipeline).__name__)
+def test_every_name_begins_with_the_prefix(pipeline):
+    """Groups and transactional ids come into being when they are used, so a check before they are made is not possible."""
+    names = (pipeline.consumer_group(TOPICS), *pipeline.transactional_ids(TOPICS))
+
+    assert len(names) == 4
+    assert all(name.startswith("chaos-a-") for name in names)
+
+
+def test_a_command_is_told_the_prefix():
+    """It is empty on a local cluster: the same scenario runs on both."""
+    assert COMMAND.consumer_group(TOPICS) == "chaos-a-copier-7"
+    assert COMMAND.consumer_group(Topics("datasource-7", "datasink-7", 3)) == "copier-7"
+
+
+def test_a_call_that_comes_back_is_told_its_limit():
+    """It runs in a thread, and its end is waited for."""
+    told = []
+
+    call_with_deadline(7.0, told.append, "call")
+
+    assert told == [7.0]
+
+
+def test_what_the_call_raises_is_raised():
+    """As if there were no thread."""
+
+    def fails(_limit_s):
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    with pytest.raises(KafkaException, match="TIMED_OUT"):
+        call_with_deadline(7.0, fails, "call")
+
+
+def test_a_call_that_does_not_come_back_is_given_up(monkeypatch):
+    """It may come back later, in its own thread."""
+    monkeypatch.setattr(kafka, "_GRACE_S", 0.01)
+    never = Event()
+
+    with pytest.raises(HungError, match=r"send_offsets did not come back within 0.06 s, its limit was 0.05 s"):
+        call_with_deadline(0.05, lambda _limit_s: never.wait(300), "send_offsets")
+
+    never.set()

@@ -1,0 +1,74 @@
+import json
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from chaos.judging.judge import NamedFinding
+from chaos.report.model import Report
+from tests.unit.report.conftest import Fabricated
+from verifiers.base import Verdict
+
+FINDING = TypeAdapter(NamedFinding)
+
+
+def test_a_report_survives_the_way_through_a_file(run: Fabricated) -> None:
+    """What is read back is what the run wrote, field by field and type by type."""
+    report = run.report(
+        problems=("drain: it never ended",),
+        recovery_s=None,
+        faults=(run.fault(healed_ms=None, problem="lost", aftermath={"moved": 3, "to": None}),),
+        exactly={"duplicates": {"duplicate": 1}},
+        matrix={"request": "EndTxn", "fault": "request-lost"},
+        not_sent=True,
+        alarmed_s=4.5,
+    )
+    report.write()
+
+    again = Report.model_validate_json((run.folder / "report.json").read_text(encoding="utf-8"))
+
+    assert again == report
+    assert isinstance(again.findings[0].verdict, Verdict)
+
+
+def test_a_report_of_an_earlier_version_is_read(run: Fabricated) -> None:
+    """Format 1 has no version, no matrices and no early audit, and says ``bit`` of a fault that was effective."""
+    written = json.loads(run.report().model_dump_json())
+    for field in ("version", "exactly", "matrix", "not_sent", "alarmed_s"):
+        del written[field]
+    for fault in written["faults"]:
+        fault["bit"] = fault.pop("effective")
+        del fault["aftermath"]
+
+    assert Report.model_validate(written) == run.report()
+
+
+@pytest.mark.parametrize("change", [{"version": 3}, {"newer": 1}, {"verdict": "FINE"}, {"verdict": 1}])
+def test_a_report_that_says_something_unknown_is_refused(run: Fabricated, change: dict[str, object]) -> None:
+    """A file of a newer version must not be read as something it does not say."""
+    with pytest.raises(ValidationError, match=next(iter(change))):
+        Report.model_validate(json.loads(run.report().model_dump_json()) | change)
+
+
+def test_verdicts_are_written_by_name(run: Fabricated) -> None:
+    """A number would mean something else on the day a verdict is added."""
+    written = json.loads(run.control().model_dump_json())
+
+    assert (written["version"], written["verdict"], written["expect"]) == (2, "VALID", {"duplicates": "INVALID"})
+    assert [finding["verdict"] for finding in written["findings"]] == ["INVALID", "VALID"]
+
+
+def test_a_finding_survives_with_its_examples(run: Fabricated) -> None:
+    """Examples may lack offset, id and time: a lost record has none of them."""
+    lost = run.example(anomaly="lost", offset=None, timestamp_ms=None)
+    finding = run.finding("gaps", Verdict.INVALID, count=1, counts={"lost": 1, "pending": 0}, examples=(lost,), note="why")
+
+    assert FINDING.validate_json(FINDING.dump_json(finding)) == finding
+
+
+@pytest.mark.parametrize("verdict", ["FINE", 2])
+def test_an_unknown_verdict_is_an_error(run: Fabricated, verdict: object) -> None:
+    """A file of another version must not be read as something it does not say."""
+    written = json.loads(FINDING.dump_json(run.finding("gaps")))
+
+    with pytest.raises(ValidationError, match=f"{verdict!r} is not a verdict"):
+        FINDING.validate_python(written | {"verdict": verdict})
