@@ -88,7 +88,7 @@ def test_a_worker_target_gives_its_text_back(text: str) -> None:
 @pytest.mark.parametrize("text", ["worker-0", "worker", "worker(2)", "any", 3])
 def test_a_target_that_is_not_a_worker_is_refused(text: object) -> None:
     """The message says what could have been written."""
-    with pytest.raises(ValueError, match=r"is no worker.*write worker\(any\), worker\(all\) or worker-2"):
+    with pytest.raises(ValueError, match=r"is not a worker.*write worker\(any\), worker\(all\) or worker-2"):
         worker_target(text)
 
 
@@ -142,7 +142,7 @@ ALONE = "{kind: fill_source}"
 @pytest.mark.parametrize(
     ("pipeline", "fault", "error"),
     [
-        (STOCK, "kind: crash_python_worker", "Spark's stock sink runs in the JVM: there is no Python worker"),
+        (STOCK, "kind: crash_python_worker", "Spark's stock sink runs in the JVM, so there is no Python worker"),
         (
             STOCK,
             "kind: crash_before_commit",
@@ -151,19 +151,19 @@ ALONE = "{kind: fill_source}"
         (
             STOCK,
             "kind: delete_group_offsets",
-            "this pipeline keeps its position in no consumer group: there is no group to break",
+            "this pipeline does not keep its position in a consumer group, so there is no group to break",
         ),
-        (APPLICATION, "kind: crash_worker", "this pipeline does not run on Spark: there is no executor to crash"),
-        (APPLICATION, "kind: damage_checkpoint, what: lost", "this pipeline does not run on Spark: it has no checkpoint"),
+        (APPLICATION, "kind: crash_worker", "this pipeline does not run on Spark, so there is no executor to crash"),
+        (APPLICATION, "kind: damage_checkpoint, what: lost", "this pipeline does not run on Spark, so it has no checkpoint"),
         (
             ALONE,
             "kind: hanging_transaction, for: 1s",
-            "there is no pipeline to break: the loader alone is under test, and it keeps the ledger",
+            "there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
         ),
         (
             ALONE,
             "kind: rebalance_storm, for: 1s",
-            "there is no pipeline to break: the loader alone is under test, and it keeps the ledger",
+            "there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
         ),
     ],
 )
