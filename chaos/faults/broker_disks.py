@@ -48,7 +48,9 @@ class PowerlessBrokers(RestartedBrokers):
     def inject(self) -> None:
         for process in self.processes:
             process.kill()
-        self.lost = {f"broker-{broker}": broker_disk.lose_power(self.system.kafka.data(broker)) for broker in self.broker_ids}
+        self.lost = {
+            f"broker-{broker}": broker_disk.lose_power(self.system.kafka.brokers.data(broker)) for broker in self.broker_ids
+        }
 
     def proof(self) -> Proof:
         """They were killed by us, and each has lost something: a broker that had flushed everything proves nothing."""

@@ -62,7 +62,7 @@ class BrokerInjection(Injection):
     @property
     def processes(self) -> list[Process]:
         """In the order of the ids."""
-        return [self.system.kafka.processes[broker] for broker in self.broker_ids]
+        return [self.system.kafka.brokers.processes[broker] for broker in self.broker_ids]
 
     def names_where(self, holds: Callable[[int], bool]) -> list[str]:
         """Names of those brokers whose id fulfils a condition."""
@@ -148,7 +148,7 @@ class TerminatedBrokers(RestartedBrokers):
     def proof(self) -> Proof:
         missing = wait_for_end(self.processes, _ENDS_WITHIN_S)
         exits = exit_codes(self.processes)
-        clean = self.names_where(lambda broker: broker_disk.was_clean(self.system.kafka.data(broker)))
+        clean = self.names_where(lambda broker: broker_disk.was_clean(self.system.kafka.brokers.data(broker)))
         effective = set(exits.values()) == {TERMINATED} and len(clean) == len(self.broker_ids)
         return Proof(effective, {"exit_codes": exits, "clean": clean, **missing})
 
@@ -216,7 +216,7 @@ class RollingRestart(FaultBase):
         return f"rolling_restart by {self.how}, one broker after the other{later}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        broker_ids = list(context.system.kafka.numbers)
+        broker_ids = list(context.system.kafka.broker_ids)
         target = ", ".join(broker_names(broker_ids))
         return RestartedInTurn(target, 0.0, context.system, broker_ids, self.how, self.restart_after_s)
 
@@ -255,7 +255,7 @@ class RestartedInTurn(BrokerInjection):
         for broker in self.broker_ids:
             if stop.is_set():
                 return
-            process = self.system.kafka.processes[broker]
+            process = self.system.kafka.brokers.processes[broker]
             self.turns.append({"broker": f"broker-{broker}", "exit_code": self._end_and_wait(process)})
             self.turns[-1]["in_sync_after_s"] = _bring_back(self.system.kafka, broker, self.restart_after_s, stop)
 
@@ -327,7 +327,7 @@ class ChasedLeader(Injection):
 
     def heal(self) -> None:
         self.background.end()
-        start_again(self.system, self.system.kafka.numbers)
+        start_again(self.system, self.system.kafka.broker_ids)
 
     def _chase(self, stop: Event) -> None:
         while self._taken_over(stop):
@@ -346,7 +346,7 @@ class ChasedLeader(Injection):
         return True
 
     def _kill(self, broker: int) -> None:
-        self.system.kafka.processes[broker].kill()
+        self.system.kafka.brokers.processes[broker].kill()
         self.killed.append(broker)
 
 
@@ -370,7 +370,7 @@ def terminate(process: Process) -> None:
 def start_again(system: System, broker_ids: Iterable[int]) -> None:
     """Start those of these brokers that do not run, and return when all of them serve."""
     for broker in broker_ids:
-        system.kafka.processes[broker].start()
+        system.kafka.brokers.processes[broker].start()
     wait_until_serving(system, broker_ids)
 
 
@@ -385,7 +385,7 @@ def _bring_back(kafka: Kafka, broker: int, after_s: float, stop: Event) -> float
     """Start a broker, and return when all replicas are in sync, or when told to stop; seconds since it was started."""
     clock.pause(after_s, stop)
     began_s = clock.monotonic_s()
-    kafka.processes[broker].start()
+    kafka.brokers.processes[broker].start()
     reason = f"all replicas to be in sync with broker-{broker}"
     wait_unless_stopped(lambda: not kafka.unhealthy(), stop, _IN_SYNC_WITHIN_S, reason)
     return round(clock.monotonic_s() - began_s, 1)

@@ -247,7 +247,7 @@ class LimitDisk(RestartedBrokerFault):
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_brokers(self.target, context, rng)
-        found = contained([context.system.kafka.processes[broker] for broker in broker_ids])
+        found = contained([context.system.kafka.brokers.processes[broker] for broker in broker_ids])
         containers = dict(zip(broker_ids, found, strict=True))
         return CrampedBrokers(target, self.restart_after_s, context.system, containers, self.room_bytes)
 
@@ -274,8 +274,8 @@ class CrampedBrokers(Injection):
         for broker, container in self.containers.items():
             container.stop(_STOPS_WITHIN_S)
             self.logs_from[broker] = container.spec.log.stat().st_size
-            self.cramped[broker] = container.on_small_disk(kafka.data(broker), self.room_bytes)
-            kafka.processes[broker] = self.cramped[broker]
+            self.cramped[broker] = container.on_small_disk(kafka.brokers.data(broker), self.room_bytes)
+            kafka.brokers.processes[broker] = self.cramped[broker]
 
     def proof(self) -> Proof:
         missing = wait_for_end(self.cramped.values(), _FULL_WITHIN_S)
@@ -289,7 +289,7 @@ class CrampedBrokers(Injection):
         for broker, process in self.cramped.items():
             if process.alive():
                 process.stop(_STOPS_WITHIN_S)
-            self.system.kafka.processes[broker] = self.containers[broker]
+            self.system.kafka.brokers.processes[broker] = self.containers[broker]
         start_again(self.system, list(self.containers))
 
     def _logged(self, broker: int) -> bytes:

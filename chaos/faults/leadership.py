@@ -138,7 +138,7 @@ class ReassignPartition(BrokerFault, TimedFault):
         kafka, partition = context.system.kafka, partition_of(self.target, context)
         moved = resolve_brokers(self.target, context, rng)[0][0]
         replicas = kafka.replicas(*partition)
-        spare = [broker for broker in kafka.numbers if broker not in replicas]
+        spare = [broker for broker in kafka.broker_ids if broker not in replicas]
         wanted = [*(replica for replica in replicas if replica != moved), *([rng.choice(spare)] if spare else [])]
         target = f"{partition[0]}-{partition[1]} on broker-{moved} ({self.target})"
         return ReassignedPartition(target, self.for_s, kafka, partition, replicas, wanted, moved)
@@ -173,7 +173,7 @@ class ReassignedPartition(PartitionInjection):
 
     def _has_moved(self) -> bool:
         topic, number = self.partition
-        gone = not (self.kafka.data(self.moved) / f"{topic}-{number}").exists()
+        gone = not (self.kafka.brokers.data(self.moved) / f"{topic}-{number}").exists()
         in_sync = self.kafka.in_sync(topic, number) == sorted(self.wanted)
         return gone and in_sync and self.kafka.leader(topic, number) in self.wanted
 
@@ -264,7 +264,7 @@ class UncleanlyElected(Injection):
         ):
             if not wait_unless_stopped(condition, stop, _WITHIN_S, reason):
                 return
-        kafka.processes[self.leader].kill()
+        kafka.brokers.processes[self.leader].kill()
         self.ends = {broker: self._log_end(broker) for broker in (self.leader, *self.followers)}
         if wait_unless_stopped(self._elects, stop, _WITHIN_S, "an unclean election"):
             self.elected = kafka.leader(*self.partition)
@@ -276,7 +276,7 @@ class UncleanlyElected(Injection):
         return high > max(self._log_end(follower) for follower in self.followers)
 
     def _log_end(self, broker: int) -> int:
-        return broker_disk.log_end(self.system.kafka.data(broker), *self.partition)
+        return broker_disk.log_end(self.system.kafka.brokers.data(broker), *self.partition)
 
     def _elects(self) -> bool:
         """The election is refused until the controller knows that the leader is dead, and once there is a new one."""

@@ -178,7 +178,7 @@ def one_way(lost: Lost, broker: int, loses: str) -> Lost:
 
 def _shaped(fault: PartitionNetwork, context: FaultContext, rng: Random) -> tuple[Lost, str]:
     """What is lost, and the shape in words."""
-    broker_ids = context.system.kafka.numbers
+    broker_ids = context.system.kafka.broker_ids
     clients = sorted({link.source for link in context.system.links if not link.source.startswith("broker-")})
     if fault.shape == "split":
         groups = [[_one(member, context, rng) for member in group] for group in fault.groups]

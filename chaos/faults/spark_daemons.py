@@ -118,7 +118,7 @@ class CrashWorker(DaemonFault):
     target: Workers = WorkerTarget("any")
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        worker_ids = _worker_ids(self.target, list(context.system.spark.numbers), rng)
+        worker_ids = _worker_ids(self.target, list(context.system.spark.worker_ids), rng)
         app = context.spark_app()
         executors = running(context, app)
         lost = [executor for executor in executors if executor.worker in worker_ids]
@@ -171,7 +171,7 @@ class CrashedWorkers(Injection):
 
     def _missed(self) -> bool:
         spark = self.context.system.spark
-        return spark.registered() <= len(spark.numbers) - len(self.worker_ids)
+        return spark.registered() <= len(spark.worker_ids) - len(self.worker_ids)
 
     def _living(self) -> list[int]:
         """Pids of their executors that live."""

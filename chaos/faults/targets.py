@@ -72,7 +72,7 @@ def _candidates(target: BrokerTarget, context: FaultContext) -> list[int]:
         case "follower":
             return kafka.followers(context.topics[target.topic], target.partition)
         case "any" | "all":
-            return list(kafka.numbers)
+            return list(kafka.broker_ids)
         case role:
             return [_holder(role, target.partition, context)]
 
@@ -116,7 +116,7 @@ def _transactional_id(context: FaultContext, partition: int) -> str:
 def _endpoints(endpoint: str | BrokerTarget, context: FaultContext, rng: Random) -> list[str]:
     if isinstance(endpoint, BrokerTarget):
         return broker_names(resolve_brokers(endpoint, context, rng)[0])
-    brokers = broker_names(context.system.kafka.numbers)
+    brokers = broker_names(context.system.kafka.broker_ids)
     match endpoint:
         case "broker-*":
             return brokers

@@ -76,7 +76,7 @@ def context_of(app, *found):
     def executors():
         return seen.pop(0) if len(seen) > 1 else seen[0]
 
-    spark = SimpleNamespace(executors=executors, numbers=(1, 2, 3))
+    spark = SimpleNamespace(executors=executors, worker_ids=(1, 2, 3))
     return FaultContext(SimpleNamespace(spark=spark), {}, spark_app=lambda: app)
 
 

@@ -116,5 +116,5 @@ class FakeHeldRequest:
 
 def context(rules, **changes):
     """Two brokers, all links, and these request rules; `app` is under test."""
-    system = SimpleNamespace(rules=rules, links=links(), kafka=SimpleNamespace(numbers=(1, 2)))
+    system = SimpleNamespace(rules=rules, links=links(), kafka=SimpleNamespace(broker_ids=(1, 2)))
     return FaultContext(system, {}, client="app", **changes)
