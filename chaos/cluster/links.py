@@ -105,14 +105,16 @@ def every_link(addresses: Addresses, brokers: int, toxiproxy: Toxiproxy) -> tupl
 
     A broker also reaches itself through a link, because its own name must resolve; no fault breaks that one.
     """
-    numbers = range(1, brokers + 1)
+    broker_ids = range(1, brokers + 1)
     of_clients = [
-        Link(client, number, (_client_proxy(addresses, client, number),), toxiproxy) for client in CLIENTS for number in numbers
+        Link(client, number, (_client_proxy(addresses, client, number),), toxiproxy)
+        for client in CLIENTS
+        for number in broker_ids
     ]
     of_brokers = [
         Link(f"broker-{source}", target, tuple(_peer_proxies(addresses, source, target)), toxiproxy)
-        for source in numbers
-        for target in numbers
+        for source in broker_ids
+        for target in broker_ids
     ]
     return (*of_clients, *of_brokers)
 

@@ -27,14 +27,14 @@ _GIVES_UP_WITHIN_S = 20.0
 
 def prepare_power_loss(fault: PowerLoss, scene: Scene, rng: Random) -> Injection:
     """Aim a `PowerLoss`."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    return PowerlessBrokers(target, fault.restart_after_s, scene.system, numbers)
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    return PowerlessBrokers(target, fault.restart_after_s, scene.system, broker_ids)
 
 
 def prepare_log_dir_full(fault: LogDirFull, scene: Scene, rng: Random) -> Injection:
     """Aim a `LogDirFull`."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    return FullBrokers(target, fault.restart_after_s, scene.system, numbers)
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    return FullBrokers(target, fault.restart_after_s, scene.system, broker_ids)
 
 
 @dataclass(slots=True)
@@ -48,14 +48,16 @@ class PowerlessBrokers:
     target: str
     hold_s: float
     system: System
-    numbers: list[int]
+    broker_ids: list[int]
     lost: dict[str, dict[str, ThrownAway]] = field(default_factory=dict)
 
     def inject(self) -> None:
         """Kill them, all at once, then throw away what was not flushed."""
         for process in self._processes():
             process.kill()
-        self.lost = {f"broker-{number}": broker_disk.lose_power(self.system.kafka.data(number)) for number in self.numbers}
+        self.lost = {
+            f"broker-{number}": broker_disk.lose_power(self.system.kafka.brokers.data(number)) for number in self.broker_ids
+        }
 
     def proof(self) -> Proof:
         """They died by our signal, and each has lost something: where all was flushed, nothing is shown."""
@@ -66,10 +68,10 @@ class PowerlessBrokers:
 
     def heal(self) -> None:
         """Start those that do not run, and return when they serve."""
-        start_again(self.system, self.numbers)
+        start_again(self.system, self.broker_ids)
 
     def _processes(self) -> list[Process]:
-        return [self.system.kafka.processes[number] for number in self.numbers]
+        return [self.system.kafka.brokers.processes[number] for number in self.broker_ids]
 
 
 @dataclass(slots=True)
@@ -79,7 +81,7 @@ class FullBrokers:
     target: str
     hold_s: float
     system: System
-    numbers: list[int]
+    broker_ids: list[int]
     pids: dict[str, int] = field(default_factory=dict)
 
     def inject(self) -> None:
@@ -100,13 +102,13 @@ class FullBrokers:
         for process in self._processes():
             if process.alive():
                 _let_files_grow(process.pid, grow=True)
-        start_again(self.system, self.numbers)
+        start_again(self.system, self.broker_ids)
 
     def _gave_up(self) -> bool:
         return not any(process.alive() for process in self._processes())
 
     def _processes(self) -> list[Process]:
-        return [self.system.kafka.processes[number] for number in self.numbers]
+        return [self.system.kafka.brokers.processes[number] for number in self.broker_ids]
 
 
 def _let_files_grow(pid: int, *, grow: bool) -> None:

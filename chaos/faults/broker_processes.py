@@ -30,20 +30,20 @@ _ENDS_WITHIN_S = 30.0
 
 def prepare_kill(fault: KillBroker, scene: Scene, rng: Random) -> Injection:
     """Aim a `KillBroker`."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    return KilledBrokers(target, fault.restart_after_s, scene.system, numbers)
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    return KilledBrokers(target, fault.restart_after_s, scene.system, broker_ids)
 
 
 def prepare_pause(fault: PauseBroker, scene: Scene, rng: Random) -> Injection:
     """Aim a `PauseBroker`."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    return PausedBrokers(target, fault.for_s, scene.system, numbers)
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    return PausedBrokers(target, fault.for_s, scene.system, broker_ids)
 
 
 def prepare_terminate(fault: TerminateBroker, scene: Scene, rng: Random) -> Injection:
     """Aim a `TerminateBroker`."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    return TerminatedBrokers(target, fault.restart_after_s, scene.system, numbers)
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    return TerminatedBrokers(target, fault.restart_after_s, scene.system, broker_ids)
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class KilledBrokers:
     target: str
     hold_s: float
     system: System
-    numbers: list[int]
+    broker_ids: list[int]
     pids: dict[str, int] = field(default_factory=dict)
 
     def inject(self) -> None:
@@ -66,16 +66,16 @@ class KilledBrokers:
         """The processes are gone by our signal, and nobody listens where they did."""
         exits = {process.spec.name: process.exit_code() for process in self._processes()}
         gone = not any(psutil.pid_exists(pid) for pid in self.pids.values())
-        refused = [f"broker-{number}" for number in self.numbers if protocol.refused(self.system.kafka.address(number))]
-        bit = gone and len(refused) == len(self.numbers) and set(exits.values()) == {SIGKILLED}
+        refused = [f"broker-{number}" for number in self.broker_ids if protocol.refused(self.system.kafka.address(number))]
+        bit = gone and len(refused) == len(self.broker_ids) and set(exits.values()) == {SIGKILLED}
         return Proof(bit, {"pids": self.pids, "exit_codes": exits, "refused": refused})
 
     def heal(self) -> None:
         """Start those that do not run, and return when they serve."""
-        start_again(self.system, self.numbers)
+        start_again(self.system, self.broker_ids)
 
     def _processes(self) -> list[Process]:
-        return [self.system.kafka.processes[number] for number in self.numbers]
+        return [self.system.kafka.brokers.processes[number] for number in self.broker_ids]
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class TerminatedBrokers:
     target: str
     hold_s: float
     system: System
-    numbers: list[int]
+    broker_ids: list[int]
 
     def inject(self) -> None:
         """Ask them; a controlled shutdown takes a second or two."""
@@ -98,8 +98,8 @@ class TerminatedBrokers:
         with suppress(DeadlineError):  # the exit codes say so
             clock.wait_until(self._ended, within_s=_ENDS_WITHIN_S, reason="the brokers to shut down")
         exits = {process.spec.name: process.exit_code() for process in self._processes()}
-        clean = [f"broker-{number}" for number in self.numbers if broker_disk.was_clean(kafka.data(number))]
-        bit = set(exits.values()) == {TERMINATED} and len(clean) == len(self.numbers)
+        clean = [f"broker-{number}" for number in self.broker_ids if broker_disk.was_clean(kafka.brokers.data(number))]
+        bit = set(exits.values()) == {TERMINATED} and len(clean) == len(self.broker_ids)
         return Proof(bit, {"exit_codes": exits, "clean": clean})
 
     def heal(self) -> None:
@@ -107,13 +107,13 @@ class TerminatedBrokers:
         for process in self._processes():
             if process.alive():
                 process.stop(_ENDS_WITHIN_S)  # one that was asked to end does not stay
-        start_again(self.system, self.numbers)
+        start_again(self.system, self.broker_ids)
 
     def _ended(self) -> bool:
         return not any(process.alive() for process in self._processes())
 
     def _processes(self) -> list[Process]:
-        return [self.system.kafka.processes[number] for number in self.numbers]
+        return [self.system.kafka.brokers.processes[number] for number in self.broker_ids]
 
 
 @dataclass(slots=True)
@@ -123,7 +123,7 @@ class PausedBrokers:
     target: str
     hold_s: float
     system: System
-    numbers: list[int]
+    broker_ids: list[int]
 
     def inject(self) -> None:
         """Freeze them."""
@@ -138,22 +138,22 @@ class PausedBrokers:
             return Proof(bit=False, facts={"paused": [process.spec.name for process in self._processes() if process.paused()]})
         silent = [
             f"broker-{number}"
-            for number in self.numbers
+            for number in self.broker_ids
             if not protocol.answers(self.system.kafka.address(number), within_s=0.5)
         ]
-        return Proof(len(silent) == len(self.numbers), {"paused": silent, "unanswered_s": 0.5})
+        return Proof(len(silent) == len(self.broker_ids), {"paused": silent, "unanswered_s": 0.5})
 
     def heal(self) -> None:
         """Let them run on, and return when they serve."""
         for process in self._processes():
             process.resume()
-        wait_until_serving(self.system, self.numbers)
+        wait_until_serving(self.system, self.broker_ids)
 
     def _all_paused(self) -> bool:
         return all(process.paused() for process in self._processes())
 
     def _processes(self) -> list[Process]:
-        return [self.system.kafka.processes[number] for number in self.numbers]
+        return [self.system.kafka.brokers.processes[number] for number in self.broker_ids]
 
 
 def terminate(process: Process) -> None:
@@ -163,16 +163,16 @@ def terminate(process: Process) -> None:
             psutil.Process(process.pid).terminate()
 
 
-def start_again(system: System, numbers: Iterable[int]) -> None:
+def start_again(system: System, broker_ids: Iterable[int]) -> None:
     """Start those brokers that do not run, and return when all of these serve."""
-    for number in numbers:
-        system.kafka.processes[number].start()
-    wait_until_serving(system, numbers)
+    for number in broker_ids:
+        system.kafka.brokers.processes[number].start()
+    wait_until_serving(system, broker_ids)
 
 
-def wait_until_serving(system: System, numbers: Iterable[int]) -> None:
+def wait_until_serving(system: System, broker_ids: Iterable[int]) -> None:
     """Return when all of these answer."""
-    for number in numbers:
+    for number in broker_ids:
         address = system.kafka.address(number)
         clock.wait_until(
             partial(protocol.answers, address), within_s=_SERVES_WITHIN_S, reason=f"broker-{number} to serve again"

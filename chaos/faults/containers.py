@@ -34,35 +34,35 @@ _THROTTLED_WITHIN_S = 20.0
 
 def prepare_disconnect(fault: Disconnect, scene: Scene, rng: Random) -> Injection:
     """Aim a `Disconnect`."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    return DisconnectedBrokers(target, fault.for_s, scene.system, numbers, contained(scene.system, numbers))
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    return DisconnectedBrokers(target, fault.for_s, scene.system, broker_ids, contained(scene.system, broker_ids))
 
 
 def prepare_freeze(fault: Freeze, scene: Scene, rng: Random) -> Injection:
     """Aim a `Freeze`."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    return FrozenBrokers(target, fault.for_s, scene.system, numbers, contained(scene.system, numbers))
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    return FrozenBrokers(target, fault.for_s, scene.system, broker_ids, contained(scene.system, broker_ids))
 
 
 def prepare_out_of_memory(fault: OutOfMemory, scene: Scene, rng: Random) -> Injection:
     """Aim an `OutOfMemory`."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    return StarvedBrokers(target, fault.restart_after_s, scene.system, numbers, contained(scene.system, numbers))
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    return StarvedBrokers(target, fault.restart_after_s, scene.system, broker_ids, contained(scene.system, broker_ids))
 
 
 def prepare_limit_cpu(fault: LimitCpu, scene: Scene, rng: Random) -> Injection:
     """Aim a `LimitCpu`."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    return ThrottledBrokers(target, fault.for_s, scene.system, numbers, contained(scene.system, numbers), fault.cpus)
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    return ThrottledBrokers(target, fault.for_s, scene.system, broker_ids, contained(scene.system, broker_ids), fault.cpus)
 
 
-def contained(system: System, numbers: list[int]) -> list[Contained]:
+def contained(system: System, broker_ids: list[int]) -> list[Contained]:
     """The brokers' containers.
 
     Raises:
         InjectionError: they have none.
     """
-    processes = [system.kafka.processes[number] for number in numbers]
+    processes = [system.kafka.brokers.processes[number] for number in broker_ids]
     found = [process for process in processes if isinstance(process, Contained)]
     if len(found) < len(processes):
         raise InjectionError("these brokers run in no containers: run the scenario with --chaos-runtime containers")
@@ -76,7 +76,7 @@ class DisconnectedBrokers:
     target: str
     hold_s: float
     system: System
-    numbers: list[int]
+    broker_ids: list[int]
     containers: list[Contained]
 
     def inject(self) -> None:
@@ -87,14 +87,14 @@ class DisconnectedBrokers:
     def proof(self) -> Proof:
         """They run, and whoever wants to connect hears nothing, not even a refusal."""
         alive = [container.spec.name for container in self.containers if container.alive()]
-        lost = [f"broker-{number}" for number in self.numbers if _is_lost(self.system.kafka.address(number))]
-        return Proof(len(alive) == len(lost) == len(self.numbers), {"alive": alive, "unreachable": lost})
+        lost = [f"broker-{number}" for number in self.broker_ids if _is_lost(self.system.kafka.address(number))]
+        return Proof(len(alive) == len(lost) == len(self.broker_ids), {"alive": alive, "unreachable": lost})
 
     def heal(self) -> None:
         """Plug them in, and return when they serve."""
         for container in self.containers:
             container.reconnect()
-        wait_until_serving(self.system, self.numbers)
+        wait_until_serving(self.system, self.broker_ids)
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ class FrozenBrokers:
     target: str
     hold_s: float
     system: System
-    numbers: list[int]
+    broker_ids: list[int]
     containers: list[Contained]
 
     def inject(self) -> None:
@@ -115,17 +115,17 @@ class FrozenBrokers:
     def proof(self) -> Proof:
         """The kernel keeps them from running, and a ping is accepted but never answered."""
         frozen = [container.spec.name for container in self.containers if container.frozen()]
-        addresses = {f"broker-{number}": self.system.kafka.address(number) for number in self.numbers}
+        addresses = {f"broker-{number}": self.system.kafka.address(number) for number in self.broker_ids}
         silent = [name for name, address in addresses.items() if not protocol.answers(address, within_s=_LOST_WITHIN_S)]
         open_ = [name for name, address in addresses.items() if not protocol.refused(address)]
-        bit = len(frozen) == len(silent) == len(open_) == len(self.numbers)
+        bit = len(frozen) == len(silent) == len(open_) == len(self.broker_ids)
         return Proof(bit, {"frozen": frozen, "unanswered": silent, "accepted": open_})
 
     def heal(self) -> None:
         """Let them run on, and return when they serve."""
         for container in self.containers:
             container.thaw()
-        wait_until_serving(self.system, self.numbers)
+        wait_until_serving(self.system, self.broker_ids)
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class StarvedBrokers:
     target: str
     hold_s: float
     system: System
-    numbers: list[int]
+    broker_ids: list[int]
     containers: list[Contained]
     limits: dict[str, int] = field(default_factory=dict)
 
@@ -157,7 +157,7 @@ class StarvedBrokers:
             clock.wait_until(self._ended, within_s=_KILLED_WITHIN_S, reason="the kernel to kill the brokers", every_s=0.05)
         exits = {container.spec.name: container.exit_code() for container in self.containers}
         killed = [container.spec.name for container in self.containers if container.killed_by_memory()]
-        bit = set(exits.values()) == {SIGKILLED} and len(killed) == len(self.numbers)
+        bit = set(exits.values()) == {SIGKILLED} and len(killed) == len(self.broker_ids)
         return Proof(bit, {"exit_codes": exits, "out_of_memory": killed, "limits_bytes": self.limits})
 
     def heal(self) -> None:
@@ -165,7 +165,7 @@ class StarvedBrokers:
         total = psutil.virtual_memory().total
         for container in self.containers:
             container.limit(mem_limit=total, memswap_limit=total)
-        start_again(self.system, self.numbers)
+        start_again(self.system, self.broker_ids)
 
     def _ended(self) -> bool:
         return not any(container.alive() for container in self.containers)
@@ -178,7 +178,7 @@ class ThrottledBrokers:
     target: str
     hold_s: float
     system: System
-    numbers: list[int]
+    broker_ids: list[int]
     containers: list[Contained]
     cpus: float
     before: dict[str, int] = field(default_factory=dict)
@@ -198,13 +198,15 @@ class ThrottledBrokers:
                 reason="the brokers to want more than they get",
             )
         since = self._since()
-        return Proof(len(since) == len(self.numbers) and all(since.values()), {"cpus": self.cpus, "throttled_periods": since})
+        return Proof(
+            len(since) == len(self.broker_ids) and all(since.values()), {"cpus": self.cpus, "throttled_periods": since}
+        )
 
     def heal(self) -> None:
         """Let them have what there is, and return when they serve."""
         for container in self.containers:
             container.limit(cpu_period=_PERIOD_US, cpu_quota=_NO_LIMIT)
-        wait_until_serving(self.system, self.numbers)
+        wait_until_serving(self.system, self.broker_ids)
 
     def _since(self) -> dict[str, int]:
         now = {container.spec.name: _throttled(container)["throttled_periods"] for container in self.containers}

@@ -22,8 +22,8 @@ _NO_SPACE = b"No space left on device"
 
 def prepare(fault: LimitDisk, scene: Scene, rng: Random) -> Injection:
     """Aim a `LimitDisk`."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    containers = dict(zip(numbers, contained(scene.system, numbers), strict=True))
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    containers = dict(zip(broker_ids, contained(scene.system, broker_ids), strict=True))
     return CrampedBrokers(target, fault.restart_after_s, scene.system, containers, fault.room_bytes)
 
 
@@ -51,8 +51,8 @@ class CrampedBrokers:
         for number, container in self.containers.items():
             container.stop(_STOPS_WITHIN_S)
             self.logs_from[number] = container.spec.log.stat().st_size
-            self.cramped[number] = container.on_small_disk(kafka.data(number), self.room_bytes)
-            kafka.processes[number] = self.cramped[number]
+            self.cramped[number] = container.on_small_disk(kafka.brokers.data(number), self.room_bytes)
+            kafka.brokers.processes[number] = self.cramped[number]
 
     def proof(self) -> Proof:
         """Each has ended by itself, and says why: there was no space left."""
@@ -68,7 +68,7 @@ class CrampedBrokers:
         for number, process in self.cramped.items():
             if process.alive():
                 process.stop(_STOPS_WITHIN_S)
-            self.system.kafka.processes[number] = self.containers[number]
+            self.system.kafka.brokers.processes[number] = self.containers[number]
         start_again(self.system, list(self.containers))
 
     def _gave_up(self) -> bool:

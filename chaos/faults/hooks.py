@@ -31,14 +31,14 @@ _HEALED = "healed"
 
 def prepare_kill(fault: KillBroker, scene: Scene, rng: Random) -> Injection:
     """Aim a `KillBroker` at brokers that are not ours."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    return HookedBrokers(target, fault.restart_after_s, scene.system.kafka, _hooks(scene), numbers, ("kill", "start"))
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    return HookedBrokers(target, fault.restart_after_s, scene.system.kafka, _hooks(scene), broker_ids, ("kill", "start"))
 
 
 def prepare_pause(fault: PauseBroker, scene: Scene, rng: Random) -> Injection:
     """Aim a `PauseBroker` at brokers that are not ours."""
-    numbers, target = resolve_brokers(fault.target, scene, rng)
-    return HookedBrokers(target, fault.for_s, scene.system.kafka, _hooks(scene), numbers, ("pause", "resume"))
+    broker_ids, target = resolve_brokers(fault.target, scene, rng)
+    return HookedBrokers(target, fault.for_s, scene.system.kafka, _hooks(scene), broker_ids, ("pause", "resume"))
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class HookedBrokers:
     hold_s: float
     kafka: Kafka
     hooks: BrokerHooks
-    numbers: list[int]
+    broker_ids: list[int]
     kinds: tuple[Kind, Kind]
     ran: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _watches: dict[int, Future[str]] = field(default_factory=dict)
@@ -62,19 +62,19 @@ class HookedBrokers:
 
     def inject(self) -> None:
         """Watch the brokers, and run the hook for each."""
-        pool = ThreadPoolExecutor(max_workers=len(self.numbers), thread_name_prefix="watch")
-        self._watches = {number: pool.submit(self._seen_down, number) for number in self.numbers}
+        pool = ThreadPoolExecutor(max_workers=len(self.broker_ids), thread_name_prefix="watch")
+        self._watches = {number: pool.submit(self._seen_down, number) for number in self.broker_ids}
         pool.shutdown(wait=False)
-        for number in self.numbers:
+        for number in self.broker_ids:
             ran = self.hooks.run(self.kinds[0], number)
             if ran is not None:
                 self.ran[f"broker-{number}"] = ran.facts
 
     def proof(self) -> Proof:
         """Every broker was seen to answer no more, or to be gone from the metadata; what the hook said is told beside it."""
-        found = {f"broker-{number}": self._outcome(number) for number in self.numbers}
+        found = {f"broker-{number}": self._outcome(number) for number in self.broker_ids}
         down = {name: how for name, how in found.items() if how}
-        return Proof(len(down) == len(self.numbers), {"down": down, "hooks": self.ran})
+        return Proof(len(down) == len(self.broker_ids), {"down": down, "hooks": self.ran})
 
     def heal(self) -> Mapping[str, Any]:
         """Bring them back, once, and return when all of them answer.
@@ -83,9 +83,9 @@ class HookedBrokers:
             DeadlineError: a broker does not come back.
         """
         self._stop.set()
-        due, self._undone = [] if self._undone else self.numbers, True
+        due, self._undone = [] if self._undone else self.broker_ids, True
         ran = {number: run for number in due if (run := self.hooks.run(self.kinds[1], number))}
-        for number in self.numbers:
+        for number in self.broker_ids:
             clock.wait_until(
                 partial(self.kafka.cluster.answers, number),
                 within_s=_BACK_WITHIN_S,

@@ -133,7 +133,7 @@ class UncleanlyElected:
         alone = until(lambda: kafka.in_sync(*self.partition) == [self.leader], stop, _WITHIN_S, "the leader to be alone")
         if not alone or not until(self._acknowledges_alone, stop, _WITHIN_S, "the leader to acknowledge something alone"):
             return
-        kafka.processes[self.leader].kill()
+        kafka.brokers.processes[self.leader].kill()
         self.ends = {number: self._end(number) for number in (self.leader, *self.followers)}
         if until(self._elects, stop, _WITHIN_S, "an unclean election"):
             self.elected = kafka.leader(*self.partition)
@@ -145,7 +145,7 @@ class UncleanlyElected:
         return high > max(self._end(follower) for follower in self.followers)
 
     def _end(self, number: int) -> int:
-        return broker_disk.log_end(self.system.kafka.data(number), *self.partition)
+        return broker_disk.log_end(self.system.kafka.brokers.data(number), *self.partition)
 
     def _elects(self) -> bool:
         """Refused until the controller knows that the leader is dead, and once there is a new one."""
@@ -200,8 +200,8 @@ class PreferredLeader:
         return self.kafka.leader(*self.partition) == self.chosen and self.leader in in_sync
 
 
-def _names(numbers: list[int]) -> set[str]:
-    return {f"broker-{number}" for number in numbers}
+def _names(broker_ids: list[int]) -> set[str]:
+    return {f"broker-{number}" for number in broker_ids}
 
 
 CATALOGUE: Mapping[type, Prepare] = {UncleanElection: prepare_unclean, PreferLeader: prepare_preferred}

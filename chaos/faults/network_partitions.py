@@ -46,36 +46,36 @@ def found(lost: Lost, links: Sequence[Link]) -> list[Way]:
 
 def _shaped(fault: PartitionNetwork, scene: Scene, rng: Random) -> tuple[Lost, str]:
     """What is lost, and the shape in words."""
-    numbers = scene.system.kafka.numbers
+    broker_ids = scene.system.kafka.broker_ids
     clients = sorted({link.source for link in scene.system.links if not link.source.startswith("broker-")})
     match fault.shape:
         case "split":
             groups = [[_one(member, scene, rng) for member in group] for group in fault.groups]
-            return split(groups, numbers), " | ".join(_named(group) for group in with_rest(groups, numbers))
+            return split(groups, broker_ids), " | ".join(_named(group) for group in with_rest(groups, broker_ids))
         case "ring":
-            order = rng.sample(numbers, len(numbers))
+            order = rng.sample(broker_ids, len(broker_ids))
             return ring(order), f"ring of {_named(order)}"
         case _:
             hit = _one(fault.target, scene, rng)
     match fault.shape:
         case "bridge":
-            left, right = halves([number for number in numbers if number != hit], rng)
-            return split([left, right, [hit]], numbers, bridges=[hit]), f"{_named(left)} | broker-{hit} | {_named(right)}"
+            left, right = halves([number for number in broker_ids if number != hit], rng)
+            return split([left, right, [hit]], broker_ids, bridges=[hit]), f"{_named(left)} | broker-{hit} | {_named(right)}"
         case "isolate":
-            return isolate(hit, fault.from_, numbers, clients), f"broker-{hit} ({fault.target}) from {fault.from_}"
+            return isolate(hit, fault.from_, broker_ids, clients), f"broker-{hit} ({fault.target}) from {fault.from_}"
         case _:
-            lost = one_way(isolate(hit, fault.from_, numbers, clients), hit, fault.loses)
+            lost = one_way(isolate(hit, fault.from_, broker_ids, clients), hit, fault.loses)
             return lost, f"broker-{hit} ({fault.target}), {fault.loses}, {fault.from_}"
 
 
-def isolate(hit: int, from_: str, numbers: Sequence[int], clients: Sequence[str]) -> Lost:
+def isolate(hit: int, from_: str, broker_ids: Sequence[int], clients: Sequence[str]) -> Lost:
     """One broker, parted from its ``peers``, from ``clients`` or from ``all``."""
-    peers = [number for number in numbers if number != hit and from_ in ("peers", "all")]
+    peers = [number for number in broker_ids if number != hit and from_ in ("peers", "all")]
     both_ways = [pair for peer in peers for pair in _cable(hit, peer)]
     return dict.fromkeys([*both_ways, *((client, hit) for client in clients if from_ in ("clients", "all"))], _BOTH)
 
 
-def split(groups: Sequence[Sequence[int]], numbers: Sequence[int], bridges: Sequence[int] = ()) -> Lost:
+def split(groups: Sequence[Sequence[int]], broker_ids: Sequence[int], bridges: Sequence[int] = ()) -> Lost:
     """No link between two groups; what no group names is one more, and a bridge sees them all.
 
     Raises:
@@ -85,15 +85,15 @@ def split(groups: Sequence[Sequence[int]], numbers: Sequence[int], bridges: Sequ
     twice = sorted({number for number in named if named.count(number) > 1})
     if twice:
         raise InjectionError(f"broker-{twice[0]} is in two groups now: it cannot be parted from itself")
-    home = {number: at for at, group in enumerate(with_rest(groups, numbers)) for number in group}
-    apart = [pair for pair in combinations(numbers, 2) if home[pair[0]] != home[pair[1]] and not set(pair) & set(bridges)]
+    home = {number: at for at, group in enumerate(with_rest(groups, broker_ids)) for number in group}
+    apart = [pair for pair in combinations(broker_ids, 2) if home[pair[0]] != home[pair[1]] and not set(pair) & set(bridges)]
     return dict.fromkeys([way for pair in apart for way in _cable(*pair)], _BOTH)
 
 
-def with_rest(groups: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[list[int]]:
+def with_rest(groups: Sequence[Sequence[int]], broker_ids: Sequence[int]) -> list[list[int]]:
     """The groups, and one of those that no group names."""
     named = {number for group in groups for number in group}
-    rest = [number for number in numbers if number not in named]
+    rest = [number for number in broker_ids if number not in named]
     return [*map(list, groups), *([rest] if rest else [])]
 
 
@@ -108,9 +108,9 @@ def ring(order: Sequence[int]) -> Lost:
     return dict.fromkeys([way for a, b in far for way in _cable(order[a], order[b])], _BOTH)
 
 
-def halves(numbers: Sequence[int], rng: Random) -> tuple[list[int], list[int]]:
+def halves(broker_ids: Sequence[int], rng: Random) -> tuple[list[int], list[int]]:
     """Two halves, drawn; the second is larger by one when they are odd."""
-    drawn = rng.sample(numbers, len(numbers))
+    drawn = rng.sample(broker_ids, len(broker_ids))
     middle = len(drawn) // 2
     return sorted(drawn[:middle]), sorted(drawn[middle:])
 
@@ -132,8 +132,8 @@ def _one(target: BrokerTarget | None, scene: Scene, rng: Random) -> int:
     return resolve_brokers(target, scene, rng)[0][0]
 
 
-def _named(numbers: Sequence[int]) -> str:
-    return ", ".join(f"broker-{number}" for number in numbers)
+def _named(broker_ids: Sequence[int]) -> str:
+    return ", ".join(f"broker-{number}" for number in broker_ids)
 
 
 CATALOGUE: Mapping[type, Prepare] = {PartitionNetwork: prepare_partition}

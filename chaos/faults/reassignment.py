@@ -29,7 +29,7 @@ def prepare_reassignment(fault: ReassignPartition, scene: Scene, rng: Random) ->
     kafka, partition = scene.system.kafka, partition_of(fault.target, scene)
     victim = resolve_brokers(fault.target, scene, rng)[0][0]
     replicas = kafka.replicas(*partition)
-    spare = [number for number in kafka.numbers if number not in replicas]
+    spare = [number for number in kafka.broker_ids if number not in replicas]
     wanted = [*(replica for replica in replicas if replica != victim), *([rng.choice(spare)] if spare else [])]
     target = f"{partition[0]}-{partition[1]} on broker-{victim} ({fault.target})"
     return ReassignedPartition(target, fault.for_s, kafka, partition, replicas, wanted, victim)
@@ -70,7 +70,7 @@ class ReassignedPartition:
 
     def _moved(self) -> bool:
         topic, number = self.partition
-        gone = not (self.kafka.data(self.victim) / f"{topic}-{number}").exists()
+        gone = not (self.kafka.brokers.data(self.victim) / f"{topic}-{number}").exists()
         in_sync = self.kafka.in_sync(topic, number) == sorted(self.wanted)
         return gone and in_sync and self.kafka.leader(topic, number) in self.wanted
 

@@ -27,9 +27,9 @@ _ROUND_S = 90.0
 
 def prepare_rolling(fault: RollingRestart, scene: Scene, _rng: Random) -> Injection:
     """Aim a `RollingRestart`."""
-    numbers = list(scene.system.kafka.numbers)
-    target = ", ".join(f"broker-{number}" for number in numbers)
-    return RollingRestarts(target, 0.0, scene.system, numbers, fault.how, fault.restart_after_s)
+    broker_ids = list(scene.system.kafka.broker_ids)
+    target = ", ".join(f"broker-{number}" for number in broker_ids)
+    return RollingRestarts(target, 0.0, scene.system, broker_ids, fault.how, fault.restart_after_s)
 
 
 def prepare_chase(fault: ChaseLeader, scene: Scene, rng: Random) -> Injection:
@@ -49,7 +49,7 @@ class RollingRestarts:
     target: str
     hold_s: float
     system: System
-    numbers: list[int]
+    broker_ids: list[int]
     how: str
     restart_after_s: float
     rounds: list[dict[str, Any]] = field(default_factory=list)
@@ -60,23 +60,23 @@ class RollingRestarts:
 
     def inject(self) -> None:
         """End the first one, and go on from there."""
-        self._end(self.numbers[0])
+        self._end(self.broker_ids[0])
         self.course.begin()
 
     def proof(self) -> Proof:
         """Each has ended as it was told to, runs again, and all were in sync before the next."""
-        missing = self.course.missing(_ROUND_S * len(self.numbers))
+        missing = self.course.missing(_ROUND_S * len(self.broker_ids))
         wanted = SIGKILLED if self.how == "kill" else TERMINATED
         ended = [turn["exit_code"] for turn in self.rounds]
-        return Proof(not missing and ended == [wanted] * len(self.numbers), {"rounds": self.rounds, **missing})
+        return Proof(not missing and ended == [wanted] * len(self.broker_ids), {"rounds": self.rounds, **missing})
 
     def heal(self) -> None:
         """Go no further; start those that do not run, and return when they serve."""
         self.course.end()
-        start_again(self.system, self.numbers)
+        start_again(self.system, self.broker_ids)
 
     def _roll(self, stop: Event) -> None:
-        for number in self.numbers:
+        for number in self.broker_ids:
             if stop.is_set():
                 return
             self.rounds.append({"broker": f"broker-{number}", "exit_code": self._end_and_wait(number)})
@@ -95,7 +95,7 @@ class RollingRestarts:
         return process.exit_code()
 
     def _process(self, number: int) -> Process:
-        return self.system.kafka.processes[number]
+        return self.system.kafka.brokers.processes[number]
 
 
 @dataclass(slots=True)
@@ -136,7 +136,7 @@ class ChasedLeader:
     def heal(self) -> None:
         """Chase no further; start those that do not run, and return when they serve."""
         self.course.end()
-        start_again(self.system, self.system.kafka.numbers)
+        start_again(self.system, self.system.kafka.broker_ids)
 
     def _chase(self, stop: Event) -> None:
         while self._taken_over(stop):
@@ -152,7 +152,7 @@ class ChasedLeader:
         return True
 
     def _kill(self, number: int) -> None:
-        self.system.kafka.processes[number].kill()
+        self.system.kafka.brokers.processes[number].kill()
         self.killed.append(number)
 
 
@@ -160,13 +160,13 @@ def _back(kafka: Kafka, number: int, after_s: float, stop: Event) -> float:
     """Start it, and return when all replicas are in sync, or when told to stop; seconds since it was started."""
     clock.pause(after_s, stop)
     began_s = clock.monotonic_s()
-    kafka.processes[number].start()
+    kafka.brokers.processes[number].start()
     until(lambda: not kafka.unhealthy(), stop, _IN_SYNC_WITHIN_S, f"all replicas to be in sync with broker-{number}")
     return round(clock.monotonic_s() - began_s, 1)
 
 
-def _names(numbers: list[int]) -> list[str]:
-    return [f"broker-{number}" for number in numbers]
+def _names(broker_ids: list[int]) -> list[str]:
+    return [f"broker-{number}" for number in broker_ids]
 
 
 CATALOGUE: Mapping[type, Prepare] = {RollingRestart: prepare_rolling, ChaseLeader: prepare_chase}

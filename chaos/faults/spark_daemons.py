@@ -25,13 +25,13 @@ _REGISTERED_WITHIN_S = 60.0
 
 def prepare_worker(fault: CrashWorker, scene: Scene, rng: Random) -> Injection:
     """Aim a `CrashWorker`."""
-    numbers = _numbers(fault.target, list(scene.system.spark.numbers), rng)
-    names = ", ".join(f"worker-{number}" for number in numbers)
+    worker_ids = _worker_ids(fault.target, list(scene.system.spark.worker_ids), rng)
+    names = ", ".join(f"worker-{number}" for number in worker_ids)
     app = scene.spark_app()
     all_ = running(scene, app)
-    lost = [executor for executor in all_ if executor.worker in numbers]
+    lost = [executor for executor in all_ if executor.worker in worker_ids]
     target = names if names == str(fault.target) else f"{names} ({fault.target})"
-    return CrashedWorkers(target, fault.restart_after_s, scene, app, numbers, lost, len(all_))
+    return CrashedWorkers(target, fault.restart_after_s, scene, app, worker_ids, lost, len(all_))
 
 
 def prepare_master(fault: CrashMaster, scene: Scene, _rng: Random) -> Injection:
@@ -47,7 +47,7 @@ class CrashedWorkers:
     hold_s: float
     scene: Scene
     app: SparkApp
-    numbers: list[int]
+    worker_ids: list[int]
     lost: list[Executor]
     running_before: int
     pids: dict[str, int] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class CrashedWorkers:
 
     def _missed(self) -> bool:
         spark = self.scene.system.spark
-        return spark.registered() <= len(spark.numbers) - len(self.numbers)
+        return spark.registered() <= len(spark.worker_ids) - len(self.worker_ids)
 
     def _bereft(self) -> dict[str, list[int]]:
         """Pids of the executors of these workers: those that ended, and orphans."""
@@ -98,7 +98,7 @@ class CrashedWorkers:
         return {"ended": ended, "orphans": [one.process.pid for one in self.lost if one.lives()]}
 
     def _workers(self) -> list[Process]:
-        return [self.scene.system.spark.workers[number] for number in self.numbers]
+        return [self.scene.system.spark.workers[number] for number in self.worker_ids]
 
 
 @dataclass(slots=True)
@@ -156,7 +156,7 @@ class CrashedMaster:
         return {"application_known": known, "driver_restarted": self.restarted}
 
 
-def _numbers(target: WorkerTarget, there: list[int], rng: Random) -> list[int]:
+def _worker_ids(target: WorkerTarget, there: list[int], rng: Random) -> list[int]:
     match target.which:
         case "all":
             return there

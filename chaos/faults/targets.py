@@ -60,7 +60,7 @@ def _others(target: BrokerTarget, scene: Scene) -> list[int]:
         case "receiver" | "sender":
             return [_end_of_held(target.role, scene)]
         case _:
-            return list(kafka.numbers)
+            return list(kafka.broker_ids)
 
 
 def _end_of_held(role: str, scene: Scene) -> int:
@@ -106,7 +106,7 @@ def resolve_links(pattern: LinkPattern, scene: Scene, rng: Random) -> tuple[list
 
 
 def _names(endpoint: str | BrokerTarget, scene: Scene, rng: Random) -> list[str]:
-    brokers = [f"broker-{number}" for number in scene.system.kafka.numbers]
+    brokers = [f"broker-{number}" for number in scene.system.kafka.broker_ids]
     if isinstance(endpoint, BrokerTarget):
         return [f"broker-{number}" for number in resolve_brokers(endpoint, scene, rng)[0]]
     if endpoint == "broker-*":

@@ -113,7 +113,7 @@ def bitten(injection):
 def endpoints(system, client):
     """Where a client of this group finds the system."""
     return Endpoints(
-        kafka=joined([system.addresses.client(client, number) for number in system.kafka.numbers]),
+        kafka=joined([system.addresses.client(client, number) for number in system.kafka.broker_ids]),
         audit=system.kafka.bootstrap,
         spark_master=system.spark.master,
         host=system.addresses.driver,

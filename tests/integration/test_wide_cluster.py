@@ -39,7 +39,7 @@ def test_the_auditor_outlives_a_system_that_is_rebuilt(chaos_harness):
 
     wide = chaos_harness.system(WIDE)
 
-    assert (len(narrow.kafka.numbers), len(wide.kafka.numbers)) == (3, 5)
+    assert (len(narrow.kafka.broker_ids), len(wide.kafka.broker_ids)) == (3, 5)
     assert chaos_harness.system(WIDE) is wide
     assert chaos_harness.spark() is spark
     assert spark.range(3).count() == 3

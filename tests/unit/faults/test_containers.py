@@ -13,7 +13,7 @@ from chaos.runtime.local import LocalProcess
 def test_a_local_process_is_not_contained():
     """A file that was only read, not loaded for a runtime, may get as far as this."""
     process = LocalProcess.__new__(LocalProcess)
-    system = SimpleNamespace(kafka=SimpleNamespace(processes={1: process}))
+    system = SimpleNamespace(kafka=SimpleNamespace(brokers=SimpleNamespace(processes={1: process})))
 
     with pytest.raises(InjectionError, match="run in no containers: run the scenario with --chaos-runtime containers"):
         contained(system, [1])
@@ -29,4 +29,4 @@ def test_a_process_in_a_container_is():
 
     known = Known()
     assert isinstance(known, Contained)
-    assert contained(SimpleNamespace(kafka=SimpleNamespace(processes={2: known})), [2]) == [known]
+    assert contained(SimpleNamespace(kafka=SimpleNamespace(brokers=SimpleNamespace(processes={2: known}))), [2]) == [known]

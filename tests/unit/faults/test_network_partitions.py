@@ -22,10 +22,10 @@ def pairs(lost):
     return {f"{source}->broker-{target}" for source, target in lost}
 
 
-def seen(lost, numbers):
+def seen(lost, broker_ids):
     """Broker -> those it sees, itself included; a pair sees each other when neither of its links is lost."""
     apart = {frozenset((int(source.removeprefix("broker-")), target)) for source, target in lost}
-    return {one: {other for other in numbers if frozenset((one, other)) not in apart or one == other} for one in numbers}
+    return {one: {other for other in broker_ids if frozenset((one, other)) not in apart or one == other} for one in broker_ids}
 
 
 def test_a_broker_isolated_from_its_peers_is_seen_by_clients():

@@ -78,7 +78,7 @@ def scene_of(app, *found):
     def executors():
         return seen.pop(0) if len(seen) > 1 else seen[0]
 
-    spark = SimpleNamespace(executors=executors, numbers=(1, 2, 3))
+    spark = SimpleNamespace(executors=executors, worker_ids=(1, 2, 3))
     return Scene(SimpleNamespace(spark=spark), {}, spark_app=lambda: app)
 
 
@@ -165,23 +165,23 @@ def test_executors_are_back_once_the_driver_knows_them(monkeypatch):
     wait_until_back(scene_of(None, [starting]), FakeApp(tasks=[{"0": 0, "1": 0}]), 1)
 
 
-@pytest.mark.parametrize(("target", "numbers"), [("worker-2", [2]), ("worker(all)", [1, 2, 3])])
-def test_a_worker_target_means_workers(target, numbers):
+@pytest.mark.parametrize(("target", "worker_ids"), [("worker-2", [2]), ("worker(all)", [1, 2, 3])])
+def test_a_worker_target_means_workers(target, worker_ids):
     """By number, or all that there are; and the executors that die with them are those of this application."""
     fault = CrashWorker(kind="crash_worker", target=target, when={"after": "0s"})
     found = [executor(0, 1), executor(1, 2)]
     injection = prepare(fault, scene_of(FakeApp(), found), Random(1))
 
-    assert injection.numbers == numbers
-    assert [one.worker for one in injection.lost] == [number for number in numbers if number < 3]
+    assert injection.worker_ids == worker_ids
+    assert [one.worker for one in injection.lost] == [number for number in worker_ids if number < 3]
 
 
 def test_any_worker_is_drawn_by_the_seed():
     """The same seed, the same worker; another one comes in time."""
-    drawn = [spark_daemons._numbers(worker_target("worker(any)"), [1, 2, 3], Random(seed)) for seed in range(20)]
+    drawn = [spark_daemons._worker_ids(worker_target("worker(any)"), [1, 2, 3], Random(seed)) for seed in range(20)]
 
     assert {number for (number,) in drawn} == {1, 2, 3}
-    assert drawn[3] == spark_daemons._numbers(worker_target("worker(any)"), [1, 2, 3], Random(3))
+    assert drawn[3] == spark_daemons._worker_ids(worker_target("worker(any)"), [1, 2, 3], Random(3))
 
 
 @dataclass

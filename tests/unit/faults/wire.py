@@ -24,9 +24,9 @@ class FakeLink:
 
 def links(brokers=2):
     """Of two clients to each broker, and of each broker to each."""
-    numbers = range(1, brokers + 1)
+    broker_ids = range(1, brokers + 1)
     return tuple(
-        FakeLink(source, number) for source in ("app", "loader", *(f"broker-{n}" for n in numbers)) for number in numbers
+        FakeLink(source, number) for source in ("app", "loader", *(f"broker-{n}" for n in broker_ids)) for number in broker_ids
     )
 
 
@@ -117,5 +117,5 @@ class FakeFrame:
 
 def scene(rules, **changes):
     """Two brokers, all links, and this rule book; `app` is under test."""
-    system = SimpleNamespace(rules=rules, links=links(), kafka=SimpleNamespace(numbers=(1, 2)))
+    system = SimpleNamespace(rules=rules, links=links(), kafka=SimpleNamespace(broker_ids=(1, 2)))
     return Scene(system, {}, client="app", **changes)
