@@ -29,7 +29,7 @@ with warnings.catch_warnings():
     # kafka-python loads its schemas with it; Python 3.13 took the deprecation back
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
     from kafka.errors import KafkaError as KafkaPythonError
-    from kafka.errors import for_code
+    from kafka.errors import for_code, kafka_errors
     from kafka.protocol.admin import (
         AlterPartitionReassignmentsRequest,
         DescribeQuorumRequest,
@@ -42,6 +42,11 @@ with warnings.catch_warnings():
     from kafka.record.memory_records import MemoryRecords
 
 BatchHeader: Any = DefaultRecordBatch  # parses the first bytes of a record batch; its records are not looked at
+_RENAMED = {"UNKNOWN_SERVER_ERROR": -1, "NOT_LEADER_OR_FOLLOWER": 6, "INVALID_TOPIC_EXCEPTION": 17}
+ERROR_CODES: Mapping[str, int] = {
+    error.message: code for code, error in kafka_errors.items() if error.message and code > 0
+} | _RENAMED
+"""Kafka's name of an error (https://kafka.apache.org/protocol#protocol_error_codes) -> its code."""
 _CLIENT = "chaos"
 _CORRELATION = 7
 _SIZE_BYTES = 4

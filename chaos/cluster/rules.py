@@ -12,6 +12,19 @@ from typing import Any
 from chaos.cluster.toxiproxy import Toxiproxy
 
 TOXIC = "kafka_upstream"
+ANSWERABLE = (
+    "Produce",
+    "Fetch",
+    "Metadata",
+    "FindCoordinator",
+    "Heartbeat",
+    "InitProducerId",
+    "AddPartitionsToTxn",
+    "EndTxn",
+    "TxnOffsetCommit",
+)
+"""The requests that the toxic can answer. A rule does not count those in which a client would not see an error, and they pass:
+a Produce with acks=0, and a Metadata that names no topics or comes before a broker has answered one on the same link."""
 _SHOWN_AS = {"tripped_ns": "intercepted_ns"}  # attribute of `Trip` -> the toxic's own name of it
 
 
@@ -23,10 +36,12 @@ class Rule:
         api: Kafka's name of the request.
         at: ``request`` or ``response``.
         links: names of links, e.g. ``spark->broker-1``.
-        action: ``hold`` (the frame dies with its connection) or ``late`` (it is delivered although its client has gone).
+        action: ``hold`` (the frame dies with its connection), ``late`` (it is delivered although its client has gone) or
+            ``answer`` (the toxic answers a request in the broker's place, which never sees it).
         nth: the first frame that is stopped, counted from 1; times: how many from there on, 0 for all.
         client_id, transactional_id: globs; empty for any.
         max_hold_ms: a frame that is still held after this time is delivered.
+        error_code: of the answer, as Kafka numbers them; for ``answer`` only, which is for requests of `ANSWERABLE` only.
     """
 
     api: str
@@ -38,7 +53,7 @@ class Rule:
     client_id: str = ""
     transactional_id: str = ""
     max_hold_ms: int = 120_000
-    error_code: int = 0
+    error_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +64,9 @@ class Trip:
         api, version, correlation_id, client_id, transactional_id: as on the wire.
         tripped_ns: when the frame was stopped (the toxic's ``intercepted_ns``).
         released_ns, client_gone_ns, answered_ns: nanoseconds since the epoch, as `tripped_ns`; 0 for what has not happened.
-        outcome: held, delivered, dropped, closed, client gone or max_hold.
-        error_code: of the broker's answer, where it was read.
+        outcome: held, delivered, dropped, closed, client gone, max_hold, answered (by the toxic) or unanswerable (delivered, as
+            the toxic could not read the request).
+        error_code: of the answer, the broker's where it was read, or the toxic's.
     """
 
     link: str

@@ -1,1 +1,1 @@
-"""The words that declarations are made of, and how mistakes in them are told."""
+"""What declarations are made of: units, targets, triggers; and how a mistake in a declaration is reported."""

@@ -1,6 +1,6 @@
-"""What every declared value is: frozen, without unknown keys; and how an error shows a value and suggests a word."""
+"""What all declarations share: the base class of their models, a mistake with its location, and the parts of its message."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
@@ -12,24 +12,26 @@ FaultName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+(-[a-z0-9_]+)*
 Tag = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
 Stream = Literal["up", "down", "both"]
 Location = tuple[str | int, ...]
+Problem = tuple[Location, str]
+"""Where in a declaration, and what is wrong there."""
 
 
 class Declared(BaseModel):
-    """Frozen; unknown keys are errors."""
+    """Frozen; an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
 
 
-_LONGEST = 60
+_LONGEST_SHOWN = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One error.
+    """One error in a file.
 
     Attributes:
-        location: keys and indices that lead to it.
-        at_key: whether the key is wrong, not its value.
+        location: the keys and indices that lead to it.
+        at_key: whether the key itself is wrong, rather than its value.
     """
 
     location: Location
@@ -37,18 +39,23 @@ class Mistake:
     at_key: bool = False
 
 
+def within(place: Location, problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The same problems, with their locations below this one."""
+    return (((*place, *location), message) for location, message in problems)
+
+
 def did_you_mean(word: object, known: Iterable[str]) -> str:
-    """`` (did you mean gaps?)``, whatever the case of letters; nothing when nothing is close."""
+    """`` (did you mean gaps?)``, ignoring case; an empty text when no known word is close."""
     spelled = {one.lower(): one for one in known}
     close = get_close_matches(word.lower(), spelled, n=1) if isinstance(word, str) else []
     return f" (did you mean {spelled[close[0]]}?)" if close else ""
 
 
 def shown(value: Any) -> str:
-    """A value from the file, in one short line."""
+    """A value from the file, in one short line, as an error message shows it."""
     match value:
         case None:
-            return "nothing"
+            return "an empty value"
         case bool():
             return str(value).lower()
         case int() | float():
@@ -62,4 +69,4 @@ def shown(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"

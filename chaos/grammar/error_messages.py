@@ -1,4 +1,4 @@
-"""What pydantic found, told to people who write YAML: the value, what is wrong with it, and the key that was perhaps meant."""
+"""Pydantic's errors, reworded for people who write YAML: the value, what is wrong with it, and what was perhaps meant."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,69 +12,68 @@ from chaos.grammar.base import Location, Mistake, did_you_mean, shown
 
 
 def mistakes(error: ValidationError, root: type[BaseModel]) -> list[Mistake]:
-    """All errors in words; those that only repeat another one are left out.
+    """All errors, without those that only repeat another one.
 
     Args:
         root: the model of the whole file.
     """
-    return [found for detail in error.errors() if (found := _mistake(detail, root))]
+    return [_mistake(detail, root) for detail in error.errors() if not _is_repeated(detail)]
 
 
-def _mistake(detail: ErrorDetails, root: type[BaseModel]) -> Mistake | None:
-    kind, location, value = detail["type"], tuple(detail["loc"]), detail["input"]
-    match kind:
+def _is_repeated(detail: ErrorDetails) -> bool:
+    """Whether another error says what is wrong inside of this value."""
+    kind, value = detail["type"], detail["input"]
+    return (kind == "literal_error" and isinstance(value, Mapping)) or (kind == "too_short" and bool(value))
+
+
+def _mistake(detail: ErrorDetails, root: type[BaseModel]) -> Mistake:
+    location, value = tuple(detail["loc"]), detail["input"]
+    match detail["type"]:
         case "extra_forbidden":
             hint = did_you_mean(location[-1], (key for key in known_keys(location[:-1], root) if key != location[-1]))
             return Mistake(location, f"{str(location[-1])!r} is not known here{hint}", at_key=True)
         case "invalid_key":
-            return Mistake(location, f"{str(location[-1])!r} is no key; keys are words", at_key=True)
-        case "union_tag_invalid" | "union_tag_not_found":
-            return _kind(location, detail)
+            return Mistake(location, f"{str(location[-1])!r} is not a key; keys are words", at_key=True)
+        case "union_tag_invalid":
+            return _unknown_kind(location, value["kind"], _choices(detail["ctx"]["expected_tags"]))
         case "literal_error":
-            return None if isinstance(value, Mapping) else _word(location, detail)
-        case "too_short" if value:
-            return None
+            return _unknown_choice(location, value, _choices(detail["ctx"]["expected"]))
         case _:
-            return Mistake(location, _plain(detail))
+            return Mistake(location, _reworded(detail))
 
 
-def _kind(location: Location, detail: ErrorDetails) -> Mistake:
-    if detail["type"] == "union_tag_not_found":
-        return Mistake(location, "'kind' is missing")
-    found, known = detail["input"]["kind"], _words(detail["ctx"]["expected_tags"])
-    message = f"there is no kind {shown(found)}{did_you_mean(found, known)}; there are: {', '.join(known)}"
+def _unknown_kind(location: Location, kind: object, known: list[str]) -> Mistake:
+    message = f"there is no kind {shown(kind)}{did_you_mean(kind, known)}; there are: {', '.join(known)}"
     return Mistake((*location, "kind"), message)
 
 
-def _word(location: Location, detail: ErrorDetails) -> Mistake:
-    known, value = _words(detail["ctx"]["expected"]), detail["input"]
+def _unknown_choice(location: Location, value: object, known: list[str]) -> Mistake:
+    choices = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+    message = f"{shown(value)} is not known here{did_you_mean(value, known)}; write {choices}"
     at_key = location[-1] == "[key]"
-    message = f"{shown(value)} is not known here{did_you_mean(value, known)}; write {_either(known)}"
     return Mistake(location[:-1] if at_key else location, message, at_key=at_key)
 
 
-def _either(known: list[str]) -> str:
-    return " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
-
-
-def _words(text: str) -> list[str]:
-    """What pydantic lists: ``'up', 'down' or 'both'``, ``'all' or 1``."""
+def _choices(text: str) -> list[str]:
+    """The choices that pydantic lists as ``'up', 'down' or 'both'``, or as ``'all' or 1``."""
     return [word or number for word, number in re.findall(r"'([^']*)'|(\d+)", text)]
 
 
-def _plain(detail: ErrorDetails) -> str:
-    sentence = _SENTENCES.get(detail["type"])
-    return sentence(detail) if sentence else detail["msg"].removeprefix("Value error, ")
+def _reworded(detail: ErrorDetails) -> str:
+    message = _MESSAGES.get(detail["type"])
+    return message(detail) if message else detail["msg"].removeprefix("Value error, ")
 
 
-def _pattern(detail: ErrorDetails) -> str:
-    value, tag = str(detail["input"]), "tags" in detail["loc"]
-    separator = "_" if tag else "-"
+def _bad_name(detail: ErrorDetails) -> str:
+    value, is_tag = str(detail["input"]), "tags" in detail["loc"]
+    separator = "_" if is_tag else "-"
     slug = re.sub(r"[^a-z0-9]+", separator, value.lower()).strip(separator)
-    hint = f" (did you mean {slug}?)" if slug and not (tag and slug[0].isdigit()) else ""
-    if tag:
-        return f"{shown(value)} is no tag{hint}: a lower-case letter, then letters, digits and underscores, as in pytest marks"
-    return f"{shown(value)} is no name{hint}: lower-case letters and digits, with single hyphens between them"
+    hint = f" (did you mean {slug}?)" if slug and not (is_tag and slug[0].isdigit()) else ""
+    if is_tag:
+        form = "a lower-case letter, then letters, digits and underscores, as in pytest marks"
+        return f"{shown(value)} is not a valid tag{hint}; write {form}"
+    form = "lower-case letters and digits, with single hyphens between them"
+    return f"{shown(value)} is not a valid name{hint}; write {form}"
 
 
 def _about_value(text: str) -> Callable[[ErrorDetails], str]:
@@ -85,20 +84,22 @@ def _limit(which: str, text: str) -> Callable[[ErrorDetails], str]:
     return lambda detail: f"{shown(detail['input'])} is {text} {detail['ctx'][which]}"
 
 
-_MAPPING = _about_value("is no mapping; write keys and values, e.g. {kind: …}")
-_WHOLE = _about_value("is no whole number")
-_SENTENCES: Mapping[str, Callable[[ErrorDetails], str]] = {
+_MAPPING = _about_value("is not a mapping; write keys and values, e.g. {kind: …}")
+_STRING = _about_value("is not text; write it in quotes")
+_WHOLE = _about_value("is not a whole number")
+_MESSAGES: Mapping[str, Callable[[ErrorDetails], str]] = {
+    "union_tag_not_found": lambda _: "'kind' is missing",
     "missing": lambda detail: f"{str(detail['loc'][-1])!r} is missing",
     "int_type": _WHOLE,
     "int_from_float": _WHOLE,
     "int_parsing_size": _about_value("is too large"),
     "bool_type": _about_value("is neither true nor false"),
-    "string_type": _about_value("is no text; write it in quotes"),
-    "string_unicode": _about_value("is no text; write it in quotes"),
+    "string_type": _STRING,
+    "string_unicode": _STRING,
     "string_too_short": lambda _: "this text must not be empty",
-    "string_pattern_mismatch": _pattern,
-    "tuple_type": _about_value("is no list; write [ … ]"),
-    "too_short": lambda _: "at least one is wanted here",
+    "string_pattern_mismatch": _bad_name,
+    "tuple_type": _about_value("is not a list; write [ … ]"),
+    "too_short": lambda _: "this must not be empty; write at least one",
     "dict_type": _MAPPING,
     "model_type": _MAPPING,
     "model_attributes_type": _MAPPING,
@@ -107,23 +108,19 @@ _SENTENCES: Mapping[str, Callable[[ErrorDetails], str]] = {
 }
 
 
-def known_keys(location: tuple[str | int, ...], root: type[BaseModel]) -> list[str]:
-    """The keys that may stand at a location, as pydantic gives it (with the tags of discriminated unions in it).
-
-    Args:
-        root: the model of the whole file.
-    """
+def known_keys(location: Location, root: type[BaseModel]) -> list[str]:
+    """The keys that are allowed at a location, as pydantic gives it: with the tags of discriminated unions in it."""
     here: Any = root
     for part in location:
-        here = _below(here, part)
+        here = _one_step_down(here, part)
     return [key for model in _models(here) for key in _fields(model)]
 
 
-def _below(annotation: Any, part: str | int) -> Any:
-    """The type one step further down: of a field, of an element, or of the union's member with this tag."""
-    models = _models(annotation)
+def _one_step_down(annotation: Any, part: str | int) -> Any:
+    """The type of a field, of an element, or of the union's member with this tag."""
     if isinstance(part, int):
         return get_args(_unannotated(annotation))[0]
+    models = _models(annotation)
     for model in models:
         if part in _fields(model):
             return _fields(model)[part]

@@ -1,52 +1,24 @@
-"""What a fault is aimed at, as declared: roles and links, to be resolved when the fault is injected.
+"""What a fault is aimed at, as it is declared: roles and links, which are resolved when the fault is injected.
 
 ==========  ==========================================================================================
 brokers     leader(datasink, 0) · follower(datasource, 2) · transaction_coordinator ·
             transaction_coordinator(1) · group_coordinator · controller · any · all · broker-2 ·
-            receiver · sender (of the request that the trigger holds, or that of the fault which is followed)
-executors   executor(busiest) · executor(any) · executor(all) · executor(2): the one on worker-2
+            receiver · sender (of the request that the trigger holds, or that the followed fault's trigger holds)
+executors   executor(busiest) · executor(any) · executor(all) · executor(2), which is the one on worker-2
 workers     worker(any) · worker(all) · worker-2
 links       spark->leader(datasink, 0) · ``*->broker-2`` · ``broker-*<->controller`` ·
-            ``pipeline->*``: of whatever is under test (``spark``, or ``app`` for other clients)
+            ``pipeline->*``, which are the links of the client under test (``spark``, or ``app`` for other clients)
 ==========  ==========================================================================================
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 from chaos.grammar.base import did_you_mean, shown
-
-TOPICS = ("datasource", "datasink")
-CLIENTS = ("spark", "app", "loader", "pipeline")
-_PLAIN: tuple["Role", ...] = (
-    "transaction_coordinator",
-    "group_coordinator",
-    "controller",
-    "receiver",
-    "sender",
-    "any",
-    "all",
-)
-_ROLES = ("leader", "follower", *_PLAIN)
-_SINGLE = ("leader", "transaction_coordinator", "group_coordinator", "controller", "receiver", "sender", "broker")
-_WORDS = (*CLIENTS, "broker-*", "*")
-_EXECUTORS = ("executor(busiest)", "executor(any)", "executor(all)")
-_PARTITIONS = ("0", "1", "2")
-_CALL = re.compile(r"(?P<role>[a-z_]+)\((?P<arguments>[^()]*)\)")
-_BROKER = re.compile(r"broker-([1-9])")
-BROKERS_HELP = (
-    "a broker is leader(TOPIC, P), follower(TOPIC, P), transaction_coordinator, transaction_coordinator(P), "
-    "group_coordinator, controller, receiver or sender (of the held request), any, all or broker-N"
-)
-_WORKERS = ("worker(any)", "worker(all)", "worker-1")
-_WORKER = re.compile(r"worker-([1-9])")
-_EXECUTOR = re.compile(r"executor\(([1-9])\)")
-_EXECUTORS_HELP = "write executor(busiest), executor(any), executor(all), or executor(2) for the one on worker-2"
-_WORKERS_HELP = "write worker(any), worker(all) or worker-2"
-_LINKS_HELP = "write FROM->TO, e.g. spark->broker-1, *->leader(datasink, 0) or broker-1<->broker-2"
 
 Role = Literal[
     "leader",
@@ -60,17 +32,34 @@ Role = Literal[
     "all",
     "broker",
 ]
+Target = TypeVar("Target")
+TOPICS = ("datasource", "datasink")
+CLIENTS = ("spark", "app", "loader", "pipeline")
+BROKERS_HELP = (
+    "a broker is leader(TOPIC, P), follower(TOPIC, P), transaction_coordinator, transaction_coordinator(P), "
+    "group_coordinator, controller, receiver or sender (of the held request), any, all or broker-N"
+)
+_WITH_TOPIC: tuple[Role, ...] = ("leader", "follower")
+_ALONE: tuple[Role, ...] = tuple(role for role in get_args(Role) if role not in (*_WITH_TOPIC, "broker"))
+_SEVERAL: tuple[Role, ...] = ("follower", "any", "all")  # these may be different brokers at the two ends of a link
+_ENDPOINTS = (*CLIENTS, "broker-*", "*")
+_PARTITIONS = ("0", "1", "2")
+_CALL = re.compile(r"(?P<role>[a-z_]+)\((?P<arguments>[^()]*)\)")
+_BROKER = re.compile(r"broker-([1-9])")
+_EXECUTORS_HELP = "write executor(busiest), executor(any), executor(all), or executor(2) for the one on worker-2"
+_WORKERS_HELP = "write worker(any), worker(all) or worker-2"
+_LINKS_HELP = "write FROM->TO, e.g. spark->broker-1, *->leader(datasink, 0) or broker-1<->broker-2"
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerTarget:
-    """One or more brokers, by what they are.
+    """One or more brokers, named by their role.
 
     Attributes:
-        role: ``broker`` means the one with this number.
-        topic, partition: of a leader or follower; a coordinator has the source partition of its transactional.id,
-            0 when none is declared.
-        number: of ``broker-2``.
+        role: ``broker`` means the broker with this number.
+        topic, partition: of a leader or follower; for a transaction coordinator, the source partition that its transactional.id
+            stands for, which is 0 when none is declared.
+        number: of ``broker-2``; 0 for all other roles.
     """
 
     role: Role
@@ -95,7 +84,7 @@ class ExecutorTarget:
     """One or more executors of the pipeline.
 
     Attributes:
-        number: of the worker, where ``which`` says that it is the executor on a worker.
+        number: of the worker, if ``which`` is ``on``: the executor on that worker.
     """
 
     which: Literal["busiest", "any", "all", "on"]
@@ -110,7 +99,7 @@ class WorkerTarget:
     """One or more of Spark's workers.
 
     Attributes:
-        number: of ``worker-2``, where ``which`` says that it is the one with this number.
+        number: of ``worker-2``, if ``which`` is ``number``.
     """
 
     which: Literal["any", "all", "number"]
@@ -124,8 +113,8 @@ class WorkerTarget:
 class LinkPattern:
     """Links from the left to the right.
 
-    An endpoint is a client, a broker target, ``broker-*``, or ``*``: all there are (on the right, where connections are
-    accepted, these are the brokers). A broker's link to itself is no cable and never meant.
+    An endpoint is a client, a broker target, ``broker-*``, or ``*`` for all endpoints (on the right, where connections are
+    accepted, these are the brokers). The pattern never includes a link of a broker to itself.
     """
 
     left: str | BrokerTarget
@@ -136,70 +125,58 @@ class LinkPattern:
         return f"{self.left}{'<->' if self.both_ways else '->'}{self.right}"
 
 
+_EXECUTORS: Mapping[str, ExecutorTarget] = {
+    str(target): target
+    for target in (
+        *(ExecutorTarget("busiest"), ExecutorTarget("any"), ExecutorTarget("all")),
+        *(ExecutorTarget("on", number) for number in range(1, 10)),
+    )
+}
+_WORKERS: Mapping[str, WorkerTarget] = {
+    str(target): target
+    for target in (*(WorkerTarget("any"), WorkerTarget("all")), *(WorkerTarget("number", number) for number in range(1, 10)))
+}
+
+
 def broker_target(text: Any) -> BrokerTarget:
     """Read a broker target.
 
     Raises:
-        ValueError: it is none; the message says what there is.
+        ValueError: it is not a broker target; the message lists what can be written.
     """
-    return text if isinstance(text, BrokerTarget) else _broker(_text(text, "broker", BROKERS_HELP))
+    return text if isinstance(text, BrokerTarget) else _broker(_stripped(text, "a broker", BROKERS_HELP))
 
 
 def executor_target(text: Any) -> ExecutorTarget:
-    """Read an executor target.
-
-    Raises:
-        ValueError: it is none; the message says what there is.
-    """
-    if isinstance(text, ExecutorTarget):
-        return text
-    text = _text(text, "executor", _EXECUTORS_HELP)
-    if number := _EXECUTOR.fullmatch(text):
-        return ExecutorTarget("on", int(number[1]))
-    match text:
-        case "executor(busiest)":
-            return ExecutorTarget("busiest")
-        case "executor(any)":
-            return ExecutorTarget("any")
-        case "executor(all)":
-            return ExecutorTarget("all")
-        case other:
-            raise ValueError(f"{shown(other)} is no executor{did_you_mean(other, _EXECUTORS)}; {_EXECUTORS_HELP}")
+    """Read an executor target; errors as in `broker_target`."""
+    return text if isinstance(text, ExecutorTarget) else _named(text, "an executor", _EXECUTORS, _EXECUTORS_HELP)
 
 
 def worker_target(text: Any) -> WorkerTarget:
-    """Read a worker target.
+    """Read a worker target; errors as in `broker_target`."""
+    return text if isinstance(text, WorkerTarget) else _named(text, "a worker", _WORKERS, _WORKERS_HELP)
 
-    Raises:
-        ValueError: it is none; the message says what there is.
-    """
-    if isinstance(text, WorkerTarget):
-        return text
-    text = _text(text, "worker", _WORKERS_HELP)
-    if number := _WORKER.fullmatch(text):
-        return WorkerTarget("number", int(number[1]))
-    match text:
-        case "worker(any)":
-            return WorkerTarget("any")
-        case "worker(all)":
-            return WorkerTarget("all")
-        case other:
-            raise ValueError(f"{shown(other)} is no worker{did_you_mean(other, _WORKERS)}; {_WORKERS_HELP}")
+
+def _named(text: Any, wanted: str, targets: Mapping[str, Target], advice: str) -> Target:
+    text = _stripped(text, wanted, advice)
+    if text not in targets:
+        raise ValueError(f"{shown(text)} is not {wanted}{did_you_mean(text, targets)}; {advice}")
+    return targets[text]
 
 
 def link_pattern(text: Any) -> LinkPattern:
     """Read a pattern of links.
 
     Raises:
-        ValueError: it is none, or names a link that cannot be.
+        ValueError: it is not a pattern of links, or names a link that cannot exist.
     """
     if isinstance(text, LinkPattern):
         return text
-    text = _text(text, "link", _LINKS_HELP)
+    text = _stripped(text, "a link", _LINKS_HELP)
     arrow = "<->" if "<->" in text else "->"
     left, found, right = (part.strip() for part in text.partition(arrow))
     if not found or not left or not right:
-        raise ValueError(f"{shown(text)} is no link; {_LINKS_HELP}")
+        raise ValueError(f"{shown(text)} is not a link; {_LINKS_HELP}")
     pattern = LinkPattern(_endpoint(left), _endpoint(right), both_ways=arrow == "<->")
     _must_be_possible(pattern)
     return pattern
@@ -207,65 +184,59 @@ def link_pattern(text: Any) -> LinkPattern:
 
 def _must_be_possible(link: LinkPattern) -> None:
     if link.right in CLIENTS:
-        advice = (
-            ""
-            if link.left in CLIENTS
-            else f": write {link.right}->{link.left}, and choose the direction of the bytes with `stream`"
-        )
-        raise ValueError(f"nobody opens connections to a client{advice}")
+        turned = f": write {link.right}->{link.left}, and choose the direction of the bytes with `stream`"
+        raise ValueError(f"clients accept no connections{'' if link.left in CLIENTS else turned}")
     if link.both_ways and link.left in CLIENTS:
-        raise ValueError(f"nobody opens connections to a client: write {link.left}->{link.right} with `stream: both`")
-    if link.left == link.right and isinstance(link.left, BrokerTarget) and link.left.role in _SINGLE:
+        raise ValueError(f"clients accept no connections: write {link.left}->{link.right} with `stream: both`")
+    if link.left == link.right and isinstance(link.left, BrokerTarget) and link.left.role not in _SEVERAL:
         raise ValueError(f"{link.left} has no link to itself; name two different ends")
 
 
 def _endpoint(text: str) -> str | BrokerTarget:
-    return text if text in _WORDS else _broker(text, _WORDS)
+    return text if text in _ENDPOINTS else _broker(text, _ENDPOINTS)
 
 
 def _broker(text: str, others: tuple[str, ...] = ()) -> BrokerTarget:
-    """Read a broker target where `others` could have been written as well."""
+    """Read a broker target where one of `others` could have been written as well."""
     if number := _BROKER.fullmatch(text):
         return BrokerTarget("broker", number=int(number[1]))
     if "(" in text and not text.endswith(")"):
-        raise ValueError(f'{shown(text)} lacks its `)`; within {{…}} a comma needs quotes: "leader(datasink, 0)"')
+        raise ValueError(f'{shown(text)} is missing its `)`; within {{…}} a comma needs quotes: "leader(datasink, 0)"')
     call = _CALL.fullmatch(text)
     role = call["role"] if call else text
-    if role not in _ROLES:
+    roles = (*_WITH_TOPIC, *_ALONE)
+    if role not in roles:
         instead = f", or one of {', '.join(others)}" if others else ""
-        hint = did_you_mean(role, (*_ROLES, *others, "broker-1"))
-        raise ValueError(f"{shown(text)} is no broker{hint}; {BROKERS_HELP}{instead}")
+        hint = did_you_mean(role, (*roles, *others, "broker-1"))
+        raise ValueError(f"{shown(text)} is not a broker{hint}; {BROKERS_HELP}{instead}")
     arguments = [argument.strip() for argument in call["arguments"].split(",")] if call else []
-    return _with_arguments(role, arguments, text)
+    return _with_arguments(roles[roles.index(role)], arguments, text)
 
 
-def _with_arguments(role: str, arguments: list[str], text: str) -> BrokerTarget:
+def _with_arguments(role: Role, arguments: list[str], text: str) -> BrokerTarget:
     match role, arguments:
         case "leader" | "follower", [topic, partition]:
-            _must_be_topic(topic)
-            return BrokerTarget("leader" if role == "leader" else "follower", topic, _partition(partition))
+            if topic not in TOPICS:
+                known = f"the topics are {' and '.join(TOPICS)}"
+                raise ValueError(f"{shown(topic)} is not a topic{did_you_mean(topic, TOPICS)}; {known}")
+            return BrokerTarget(role, topic, _partition(partition))
         case "transaction_coordinator", [partition]:
-            return BrokerTarget("transaction_coordinator", partition=_partition(partition))
-        case _, [] if role in _PLAIN:
-            return BrokerTarget(_PLAIN[_PLAIN.index(role)])
+            return BrokerTarget(role, partition=_partition(partition))
+        case _, [] if role in _ALONE:
+            return BrokerTarget(role)
         case _:
             raise ValueError(f"{shown(text)} has the wrong arguments; {BROKERS_HELP}")
 
 
-def _must_be_topic(text: str) -> None:
-    if text not in TOPICS:
-        raise ValueError(f"{shown(text)} is no topic{did_you_mean(text, TOPICS)}; the topics are {' and '.join(TOPICS)}")
-
-
 def _partition(text: str) -> int:
     if text not in _PARTITIONS:
-        raise ValueError(f"{shown(text)} is no partition; the partitions are {', '.join(_PARTITIONS)}")
+        raise ValueError(f"{shown(text)} is not a partition; the partitions are {', '.join(_PARTITIONS)}")
     return int(text)
 
 
-def _text(value: Any, wanted: str, advice: str) -> str:
+def _stripped(value: Any, wanted: str, advice: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{shown(value)} is no {wanted}; {advice}")  # noqa: TRY004 - pydantic gathers ValueErrors only
+        raise ValueError(f"{shown(value)} is not {wanted}; {advice}")  # noqa: TRY004 - pydantic gathers ValueErrors only
     return value.strip()
 
 
@@ -275,6 +246,6 @@ def _as_text(*examples: str) -> tuple[PlainSerializer, WithJsonSchema]:
 
 
 Broker = Annotated[BrokerTarget, BeforeValidator(broker_target), *_as_text("leader(datasink, 0)", "transaction_coordinator")]
-Executors = Annotated[ExecutorTarget, BeforeValidator(executor_target), *_as_text(*_EXECUTORS)]
-Workers = Annotated[WorkerTarget, BeforeValidator(worker_target), *_as_text(*_WORKERS)]
+Executors = Annotated[ExecutorTarget, BeforeValidator(executor_target), *_as_text(*list(_EXECUTORS)[:3])]
+Workers = Annotated[WorkerTarget, BeforeValidator(worker_target), *_as_text(*list(_WORKERS)[:3])]
 Links = Annotated[LinkPattern, BeforeValidator(link_pattern), *_as_text("spark->leader(datasink, 0)", "broker-*<->controller")]

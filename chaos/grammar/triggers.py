@@ -1,15 +1,15 @@
 """Triggers: when a fault is injected.
 
 =============================  ==========================================================================================
-{after: 5s}                    after output flows
-{progress: 40%}                of the workload can be read at the pipeline's output
-{request: EndTxn, nth: 20}     the 20th EndTxn since faults may begin is on the wire: held, while the fault is injected
-{fault: cut, after: 2s}        after another fault of the scenario was proved
+{after: 5s}                    five seconds after output began to flow
+{progress: 40%}                when 40 % of the workload can be read at the pipeline's output
+{request: EndTxn, nth: 20}     while the 20th EndTxn is on the wire: it is held while the fault is injected
+{fault: cut, after: 2s}        two seconds after another fault of the scenario was proved
 =============================  ==========================================================================================
 
-Requests have their names from https://kafka.apache.org/protocol.html#protocol_api_keys. Who sends what is taken from the
-``listeners`` of each ``*Request.json`` of Kafka 4.3 and, where both may, from what really passes a client's listener and the
-inter-broker one.
+Requests have the names of https://kafka.apache.org/protocol.html#protocol_api_keys. Whether clients or brokers send a request
+is taken from the ``listeners`` of each ``*Request.json`` of Kafka 4.3; where these name both, from what was seen to pass a
+listener of clients and the inter-broker one.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def api(text: Any) -> str:
     """The name of a request.
 
     Raises:
-        ValueError: there is none of this name; the message lists them.
+        ValueError: there is no request of this name; the message lists all names.
     """
     if isinstance(text, str) and text in NAMES:
         return text
@@ -54,7 +54,7 @@ Api = Annotated[str, BeforeValidator(api), WithJsonSchema({"type": "string", "en
 
 
 class After(Declared):
-    """`after: 5s`, counted from the moment when output flows."""
+    """`after: 5s`, counted from when output began to flow."""
 
     after_s: Seconds = Field(alias="after")
 
@@ -72,12 +72,11 @@ class Progress(Declared):
 
 
 class OnRequest(Declared):
-    """`request: EndTxn, nth: 20, at: request`: that frame is on the wire, and held there while the fault is injected.
+    """`request: EndTxn, nth: 20, at: request`: that frame is on the wire, and is held there while the fault is injected.
 
-    ``nth`` counts, over all links meant, from the moment when faults may begin (output flows). Without ``link`` the links of
-    the pipeline are meant, or those between brokers for what only brokers send. Ids are globs; without one, any will do.
-    ``since`` begins to count when another fault was proved. ``then: lose`` closes the connection instead of letting the frame
-    go on.
+    ``nth`` counts over all matching links, from when output began to flow, or, with ``since``, from when another fault was
+    proved. Without ``link``, the links of the pipeline match, or those between brokers for requests that only brokers send.
+    The two ids are globs; without them any id matches. ``then: lose`` closes the connection instead of delivering the frame.
     """
 
     request: Api
@@ -90,14 +89,14 @@ class OnRequest(Declared):
     then: Literal["deliver", "lose"] = "deliver"
 
     def __str__(self) -> str:
-        what = f"{self.request} {self.nth}" if self.at == "request" else f"the response to {self.request} {self.nth}"
+        frame = f"{self.request} {self.nth}" if self.at == "request" else f"the response to {self.request} {self.nth}"
         of = f" of {self.transactional_id}" if self.transactional_id else ""
         since = f" since {self.since}" if self.since else ""
-        return f"while {what}{of}{since} is on the wire"
+        return f"while {frame}{of}{since} is on the wire"
 
 
 class AfterFault(Declared):
-    """`fault: cut-1`: once another fault of the scenario was proved (or just injected), or some time after that."""
+    """`fault: cut-1`: once another fault of the scenario is proved (or only injected), or some time after that."""
 
     fault: FaultName
     once: Literal["injected", "proved"] = "proved"
@@ -110,7 +109,7 @@ class AfterFault(Declared):
 
 Trigger = After | Progress | OnRequest | AfterFault
 
-_MOMENTS: Mapping[str, type[After | Progress | OnRequest | AfterFault]] = {
+_TRIGGERS: Mapping[str, type[After | Progress | OnRequest | AfterFault]] = {
     "request": OnRequest,
     "fault": AfterFault,
     "progress": Progress,
@@ -120,17 +119,18 @@ _HELP = "write {after: 5s}, {progress: 40%}, {request: EndTxn, nth: 20} or {faul
 
 
 def _one_trigger(value: Any) -> Any:
-    """Tell them apart by their key, so that errors speak of one of them."""
+    """Choose the kind of trigger by its key, so that error messages are about this kind only."""
     if isinstance(value, Trigger):
         return value
     if not isinstance(value, Mapping) or not value:
-        raise ValueError(f"this is no trigger; {_HELP}")
-    found = [key for key in _MOMENTS if key in value]
+        raise ValueError(f"this is not a trigger; {_HELP}")
+    found = [key for key in _TRIGGERS if key in value]
     if not found:
-        raise ValueError(f"there is no trigger {shown(next(iter(value)))}{did_you_mean(next(iter(value)), _MOMENTS)}; {_HELP}")
+        first = next(iter(value))
+        raise ValueError(f"there is no trigger {shown(first)}{did_you_mean(first, _TRIGGERS)}; {_HELP}")
     if len(found) > 1 and found != ["fault", "after"]:
         raise ValueError(f"{' and '.join(found)} are triggers of different kinds; {_HELP}")
-    return _MOMENTS[found[0]].model_validate(value)
+    return _TRIGGERS[found[0]].model_validate(value)
 
 
 When = Annotated[After | Progress | OnRequest | AfterFault, BeforeValidator(_one_trigger)]

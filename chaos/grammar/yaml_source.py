@@ -1,4 +1,4 @@
-"""A YAML text as values that still know where they stood, so that a mistake is told as ``file:line:col: what``."""
+"""YAML read into values that keep their line and column, so that errors are ``file:line:col: message``."""
 
 import re
 import warnings
@@ -22,7 +22,7 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Line and column, from 1."""
+    """Line and column, both counted from 1."""
 
     line: int = 1
     column: int = 1
@@ -32,7 +32,7 @@ class Place:
 
 
 class SyntaxProblem(Exception):  # noqa: N818 - never leaves this package: `load` turns it into a ScenarioError
-    """The text is no YAML."""
+    """The text is not YAML."""
 
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
@@ -40,17 +40,17 @@ class SyntaxProblem(Exception):  # noqa: N818 - never leaves this package: `load
 
 
 class _Constructor(RoundTripConstructor):
-    """What Python cannot hold is an error with a place (`!!int x`, `? {a: b}`); dates stay texts, the grammar has none."""
+    """Reports values and keys that Python cannot hold (`!!int x`, `? {a: b}`) with their place; leaves dates as texts."""
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as overridden
         try:
             return super().construct_object(node, deep)
         except ValueError as error:
-            raise ConstructorError(None, None, f"not readable: {error}", node.start_mark) from error
+            raise ConstructorError(None, None, f"this value cannot be read: {error}", node.start_mark) from error
 
     def check_mapping_key(self, node: Any, key_node: Any, mapping: Any, key: Any, value: Any) -> bool:
         if not isinstance(key_node, ScalarNode):
-            raise ConstructorError(None, None, "a key is a word, no list and no mapping", key_node.start_mark)
+            raise ConstructorError(None, None, "a key must be a word, not a list or a mapping", key_node.start_mark)
         return bool(super().check_mapping_key(node, key_node, mapping, key, value))
 
     def construct_text(self, node: ScalarNode) -> str:
@@ -64,36 +64,35 @@ def parse(text: str) -> Any:
     """Read one YAML document.
 
     Returns:
-        Mappings and lists of ruamel.yaml, which carry their places; None for an empty text.
+        Mappings and lists of ruamel.yaml, which know their places; None for an empty text.
 
     Raises:
-        SyntaxProblem: it is no YAML; only the first mistake is known.
+        SyntaxProblem: it is not YAML; only the first mistake is reported.
     """
     yaml = YAML(typ="rt")
     yaml.Constructor = _Constructor
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", YAMLWarning)  # an anchor may be used again
+            warnings.simplefilter("ignore", YAMLWarning)  # about an anchor that is defined twice, which is allowed here
             return yaml.load(text)
     except MarkedYAMLError as error:
         raise SyntaxProblem(*_explained(error)) from None
     except ReaderError as error:
         before = text[: error.position]
         place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
-        raise SyntaxProblem(
-            place, f"the character U+{ord(text[error.position]):04X} is not allowed in YAML; remove it"
-        ) from None
+        character = f"U+{ord(text[error.position]):04X}"
+        raise SyntaxProblem(place, f"the character {character} is not allowed in YAML; remove it") from None
     except RecursionError:
         raise SyntaxProblem(Place(), "this is nested too deeply") from None
 
 
 def place_of(tree: Any, location: Location, *, at_key: bool = False) -> Place:
-    """Where the deepest part of the location stands that is in the file.
+    """The place of the deepest part of the location that is in the file.
 
     Args:
         tree: from `parse`.
-        location: keys and indices; words that are no keys (pydantic puts the tags of unions in) are passed over.
-        at_key: the place of the last key, not of its value.
+        location: keys and indices; parts that are not in the tree, such as pydantic's tags of unions, are skipped.
+        at_key: whether to return the place of the last key instead of the place of its value.
     """
     node, place = tree, Place()
     for number, part in enumerate(location, start=1):
@@ -104,7 +103,7 @@ def place_of(tree: Any, location: Location, *, at_key: bool = False) -> Place:
 
 
 def _key(node: Any, part: str | int) -> tuple[Any] | None:
-    """The key that is meant, in a tuple because None is a key too."""
+    """The key or index of this part; in a tuple, because None can be a key too."""
     if isinstance(node, CommentedSeq):
         return (part,) if isinstance(part, int) and part < len(node) else None
     if isinstance(node, CommentedMap):
@@ -113,10 +112,10 @@ def _key(node: Any, part: str | int) -> tuple[Any] | None:
 
 
 def _below(node: Any, key: Any, *, at_key: bool) -> Place:
-    """The place of a key, an element or a value; what is merged with `<<` stands where its anchor is."""
+    """The place of a key, an element or a value; for a value merged with `<<`, the place at its anchor."""
     owner = next(owner for owner in _owners(node) if key in (owner.lc.data or {}))
     marks = owner.lc.data[key]
-    # A value that is not there has no place of its own.
+    # A missing value has no place of its own.
     line, column = marks[:2] if at_key or isinstance(node, CommentedSeq) or node[key] is None else marks[2:4]
     return Place(line + 1, column + 1)
 
@@ -152,13 +151,13 @@ def read(path: Path) -> str:
 
 
 def tree_of(text: str, path: Path, nothing: str) -> Mapping[str, Any]:
-    """A text as values.
+    """The values of a text, as `parse` returns them.
 
     Args:
-        nothing: what to say of one that declares nothing.
+        nothing: the message for a text that is not a mapping, and so declares nothing.
 
     Raises:
-        ScenarioError: it is no YAML, or no mapping.
+        ScenarioError: it is not YAML, or not a mapping.
     """
     try:
         tree = parse(text)
@@ -170,6 +169,6 @@ def tree_of(text: str, path: Path, nothing: str) -> Mapping[str, Any]:
 
 
 def wrong_at(mistakes: Iterable[Mistake], tree: Any, path: Path) -> ScenarioError:
-    """One line for each mistake, in the order of the file."""
+    """An error with one line for each mistake, in the order of the file."""
     placed = {(place_of(tree, found.location, at_key=found.at_key), found.message) for found in mistakes}
     return ScenarioError("\n".join(f"{path}:{place}: {message}" for place, message in sorted(placed)))

@@ -1,7 +1,6 @@
-"""The grammar told to people and to editors: every fault for `chaos faults`, and a JSON Schema for `chaos schema`.
+"""Describes the grammar: a list of all faults for `chaos faults`, and a JSON Schema for `chaos schema`.
 
-A scenario with a `matrix` may have a hole, `${axis}`, in the place of any value: its keys are checked by the schema, the rest
-by `load`.
+A scenario with a `matrix` may have `${axis}` in place of any value, so the schema checks only its keys, and `load` the rest.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from pydantic.fields import FieldInfo
 from chaos.faults.base import FaultBase
 from chaos.faults.registry import FAULTS
 from chaos.grammar.targets import ExecutorTarget, WorkerTarget
-from chaos.grammar.units import spoken_seconds
+from chaos.grammar.units import spoken_seconds, text_of_size
 from chaos.runtime.capabilities import OF_PIPELINES, Capability
 from chaos.scenario.model import ScenarioFileModel
 from chaos.scenario.support import ALLOWED, POSSIBLE_OUTSIDE
@@ -29,17 +28,15 @@ _BROKERS = "brokers by their role, or broker-N"
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One kind of fault, told by its class.
+    """One kind of fault.
 
     Attributes:
-        family: the module that it is in.
-        kind: as it is declared.
-        targets: what it can be aimed at.
-        keys: beside those of every fault, with their defaults; a ``*`` marks what must be there.
-        does: the first paragraph of its description.
-        provokes: what it is for, with its source.
+        family: the name of its module.
+        keys: its own keys, beside those of every fault, with defaults; required ones are marked with ``*``.
+        does: the first paragraph of its docstring.
+        provokes: what it is meant to provoke, with the source.
         proved_by: what its proof shows.
-        runs_in: the runtimes that can do it, with what it needs there.
+        runs_in: the runtimes where it is possible, with what it needs there.
     """
 
     family: str
@@ -53,7 +50,7 @@ class Listed:
 
 
 def listing() -> list[Listed]:
-    """All of them, by family and kind."""
+    """All faults, in the order of the registry: by family and kind."""
     return [_listed(kind, fault) for kind, fault in FAULTS.items()]
 
 
@@ -74,7 +71,7 @@ def _targets(fault: type[FaultBase]) -> str:
 
 
 def _runs_in(fault: type[FaultBase]) -> Iterator[str]:
-    """The runtimes whose systems have all that it needs; of the external one, what may be missing there."""
+    """The runtimes that offer what the fault needs; for the external one, with what its system must offer."""
     needs = fault.needs - OF_PIPELINES
     yield from (runtime for runtime, allowed in ALLOWED.items() if needs <= allowed)
     if needs <= POSSIBLE_OUTSIDE:
@@ -83,19 +80,21 @@ def _runs_in(fault: type[FaultBase]) -> Iterator[str]:
 
 
 def _key(name: str, field: FieldInfo) -> str:
-    word = field.alias or name
+    key = field.alias or name
     if field.is_required():
-        return f"{word}*"
-    return word if field.default is None else f"{word} ({_shown(name, field.default)})"
+        return f"{key}*"
+    return key if field.default in (None, ()) else f"{key} ({_shown(name, field.default)})"
 
 
 def _shown(name: str, default: Any) -> str:
+    if name.endswith("_bytes"):
+        return text_of_size(default)
     return spoken_seconds(default) if name.endswith("_s") and isinstance(default, float) else str(default)
 
 
-_WORD = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
+_SCALAR = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
 _NAMES = {"type": "object", "minProperties": 1}
-_AXIS = {"anyOf": [{"type": "array", "items": _WORD, "minItems": 1}, _NAMES]}
+_AXIS = {"anyOf": [{"type": "array", "items": _SCALAR, "minItems": 1}, _NAMES]}
 _OVERRIDE = {
     "type": "object",
     "properties": {"at": _NAMES, "set": _NAMES},
@@ -106,7 +105,7 @@ _OVERRIDE = {
 
 def json_schema() -> dict[str, Any]:
     """JSON Schema 2020-12 of a scenarios file."""
-    schema = ScenarioFileModel.model_json_schema(mode="serialization")  # the other mode writes defaults without units
+    schema = ScenarioFileModel.model_json_schema(mode="serialization")  # in the other mode, defaults have no units
     schema["$defs"]["CrossedScenario"] = _crossed(schema["$defs"]["Scenario"])
     schema["properties"]["scenarios"]["items"] = {
         "if": {"required": ["matrix"]},
@@ -117,7 +116,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _crossed(scenario: dict[str, Any]) -> dict[str, Any]:
-    """The same keys, and those of a matrix."""
+    """The same keys with any value, and those of a matrix."""
     matrix = {**_NAMES, "additionalProperties": _AXIS}
     overrides = {"type": "array", "items": _OVERRIDE}
     keys: dict[str, Any] = {key: {} for key in scenario["properties"]}

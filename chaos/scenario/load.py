@@ -1,6 +1,7 @@
-"""YAML -> values; or every error at once, each as `file:line:col: what (did you mean …)`."""
+"""Reads a scenarios file, or reports all its errors at once, each as `file:line:col: message (did you mean …)`."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from pydantic import ValidationError
 
 from chaos.common.errors import ScenarioError
 from chaos.external.declaration import External
-from chaos.grammar.base import Mistake, did_you_mean
+from chaos.grammar.base import Mistake, did_you_mean, within
 from chaos.grammar.error_messages import mistakes
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
 from chaos.scenario import checks, support
@@ -27,11 +28,11 @@ from chaos.scenario.model import (
 
 @dataclass(frozen=True, slots=True)
 class ScenarioFile:
-    """A file that is right.
+    """A file without errors.
 
     Attributes:
         path: as it was given.
-        tree: its values with their places, matrices expanded.
+        tree: its values with their places in the file, with matrices expanded.
     """
 
     path: Path
@@ -40,35 +41,34 @@ class ScenarioFile:
     tree: Any = field(repr=False, compare=False)
 
     def scenario(self, name: str) -> Scenario:
-        """One of them.
+        """The scenario of this name.
 
         Raises:
-            ScenarioError: there is none of this name.
+            ScenarioError: there is no such scenario.
         """
         for scenario in self.scenarios:
             if scenario.name == name:
                 return scenario
         names = [scenario.name for scenario in self.scenarios]
-        raise ScenarioError(
-            f"{self.path}: there is no scenario {name!r}{did_you_mean(name, names)}; there are: {', '.join(names)}"
-        )
+        message = f"there is no scenario {name!r}{did_you_mean(name, names)}; there are: {', '.join(names)}"
+        raise ScenarioError(f"{self.path}: {message}")
 
 
 def load(path: Path, runtime: str = "") -> ScenarioFile:
     """Read a file.
 
     Args:
-        runtime: where it will be run, so that what cannot be done there is refused; "" when it is only read.
+        runtime: where it will be run, so that faults which are impossible there are refused; "" if it is only read.
 
     Raises:
-        ScenarioError: it cannot be read, or it is wrong; one line for every error.
+        ScenarioError: it cannot be read, or has errors; one line for each.
     """
     return load_text(read(path), path, runtime)
 
 
 def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
-    """Read a text that stands, or might stand, in a file; errors as in `load`."""
-    tree = tree_of(text, path, "there is nothing here that could be run; begin with `version: 1` and `scenarios:`")
+    """Read the text of a file; `path` is named in errors, which are those of `load`."""
+    tree = tree_of(text, path, "there are no scenarios here; begin with `version: 1` and `scenarios:`")
     try:
         tree = expand(tree)
     except MatrixProblem as problem:
@@ -76,17 +76,15 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     try:
         model = ScenarioFileModel.model_validate(tree)
     except ValidationError as error:
-        raise wrong_at(
-            (*mistakes(error, ScenarioFileModel), *_checked(_sound(tree), _system(tree), runtime)), tree, path
-        ) from None
-    wrong = tuple(_checked(dict(enumerate(model.scenarios)), model.system, runtime))
-    if wrong:
+        found = (*mistakes(error, ScenarioFileModel), *_checked(_readable(tree), _system(tree), runtime))
+        raise wrong_at(found, tree, path) from None
+    if wrong := _checked(dict(enumerate(model.scenarios)), model.system, runtime):
         raise wrong_at(wrong, tree, path)
     return ScenarioFile(path, model.system, model.scenarios, tree)
 
 
 def refused(file: ScenarioFile, names: Collection[str], external: External) -> ScenarioError | None:
-    """What cannot be done to an external system, of the scenarios with these names: one line for each, with its place."""
+    """An error if something in the scenarios with these names cannot be done to an external system; one line for each."""
     wrong = [
         Mistake(("scenarios", number, *location), f"{scenario.name}: {message}")
         for number, scenario in enumerate(file.scenarios)
@@ -96,30 +94,25 @@ def refused(file: ScenarioFile, names: Collection[str], external: External) -> S
     return wrong_at(wrong, file.tree, file.path) if wrong else None
 
 
-def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec, runtime: str) -> Iterator[Mistake]:
-    for location, message in checks.check(scenarios, system.kafka.brokers, system.spark.workers):
-        yield Mistake(location, message)
+def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec, runtime: str) -> list[Mistake]:
+    problems = list(checks.check(scenarios, system))
     for number, scenario in scenarios.items():
-        for location, message in support.impossible(scenario, runtime):
-            yield Mistake(("scenarios", number, *location), message)
+        problems += within(("scenarios", number), support.impossible(scenario, runtime))
+    return [Mistake(location, message) for location, message in problems]
 
 
-def _sound(tree: Mapping[str, Any]) -> dict[int, Scenario]:
-    """The scenarios that keep to the grammar in a file that does not: they are checked further all the same."""
+def _readable(tree: Mapping[str, Any]) -> dict[int, Scenario]:
+    """The scenarios without errors in a file that has some: they are checked further all the same."""
     listed = tree.get("scenarios")
-    read = {number: _read(raw) for number, raw in enumerate(listed if isinstance(listed, list) else [])}
-    return {number: scenario for number, scenario in read.items() if scenario}
-
-
-def _read(raw: Any) -> Scenario | None:
-    try:
-        return Scenario.model_validate(raw)
-    except ValidationError:
-        return None
+    found = {}
+    for number, raw in enumerate(listed if isinstance(listed, list) else []):
+        with suppress(ValidationError):
+            found[number] = Scenario.model_validate(raw)
+    return found
 
 
 def _system(tree: Mapping[str, Any]) -> SystemSpec:
-    """What is declared; the most there can be if that is not readable."""
+    """The declared system; the largest possible one if the declaration has errors."""
     try:
         return SystemSpec.model_validate(tree.get("system", {}))
     except ValidationError:

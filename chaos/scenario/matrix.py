@@ -11,9 +11,9 @@
       overrides:
         - {at: {request: InitProducerId}, set: {tags: [quick]}}
 
-``${axis}`` alone is replaced by what the word stands for (in a list, a list is put in element by element), ``${axis.key}`` by a
-part of it, ``${axis.word}`` and ``${axis}`` within a text by the word itself. Every case keeps its coordinates in `matrix`. The
-places of the file are kept, so that errors lead to where it was written.
+``${axis}`` alone is replaced by the value that the word stands for (a list inside a list is inserted element by element),
+``${axis.key}`` by a part of that value, ``${axis.word}``, and ``${axis}`` within a longer text, by the word itself. Every case
+keeps its coordinates in `matrix`. Values keep their places in the file, so that errors lead to where they were written.
 """
 
 import re
@@ -25,7 +25,7 @@ from typing import Any
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from chaos.grammar.base import Mistake, did_you_mean, shown
+from chaos.grammar.base import Location, Mistake, did_you_mean, shown
 
 _HOLE = re.compile(r"\$\{([^}.]*)\.?([^}]*)\}")
 _MOST = 1000
@@ -33,22 +33,18 @@ _KEYS = ("at", "set")
 
 
 class MatrixProblem(Exception):  # noqa: N818 - never leaves this package: `load` turns it into a ScenarioError
-    """A matrix is wrong.
+    """A matrix has an error."""
 
-    Attributes:
-        mistake: where and what.
-    """
-
-    def __init__(self, location: tuple[str | int, ...], message: str, *, at_key: bool = False) -> None:
+    def __init__(self, location: Location, message: str, *, at_key: bool = False) -> None:
         super().__init__(message)
         self.mistake = Mistake(location, message, at_key)
 
 
 def expand(tree: Any) -> Any:
-    """The same tree with every matrix crossed out into its cases.
+    """The same tree with every matrix replaced by its cases.
 
     Raises:
-        MatrixProblem: a matrix is wrong.
+        MatrixProblem: a matrix has an error.
     """
     listed = tree.get("scenarios") if isinstance(tree, Mapping) else None
     if not isinstance(listed, CommentedSeq) or not any(_crossed(raw) for raw in listed):
@@ -67,28 +63,28 @@ def _crossed(raw: Any) -> bool:
     return isinstance(raw, CommentedMap) and "matrix" in raw
 
 
-def _cases(raw: CommentedMap, here: tuple[str | int, ...]) -> Iterator[CommentedMap]:
+def _cases(raw: CommentedMap, here: Location) -> Iterator[CommentedMap]:
     axes = {str(axis): _axis(values, (*here, "matrix", str(axis))) for axis, values in _axes(raw["matrix"], here).items()}
     overrides = list(_overrides(raw.get("overrides", []), axes, (*here, "overrides")))
     if (cases := prod(len(values) for values in axes.values())) > _MOST:
-        raise MatrixProblem((*here, "matrix"), f"this makes {cases} scenarios; {_MOST} are the most")
+        raise MatrixProblem((*here, "matrix"), f"this makes {cases} scenarios; at most {_MOST} are allowed")
     for combination in product(*(values.items() for values in axes.values())):
         words = {axis: word for axis, (word, _) in zip(axes, combination, strict=True)}
         yield _case(raw, words, {axis: value for axis, (_, value) in zip(axes, combination, strict=True)}, overrides, here)
 
 
-def _axes(matrix: Any, here: tuple[str | int, ...]) -> Mapping[Any, Any]:
+def _axes(matrix: Any, here: Location) -> Mapping[Any, Any]:
     if not isinstance(matrix, Mapping) or not matrix:
-        raise MatrixProblem((*here, "matrix"), f"{shown(matrix)} is no matrix; write matrix: {{request: [Produce, EndTxn]}}")
+        raise MatrixProblem((*here, "matrix"), f"{shown(matrix)} is not a matrix; write matrix: {{request: [Produce, EndTxn]}}")
     return matrix
 
 
-def _axis(values: Any, here: tuple[str | int, ...]) -> Mapping[str, Any]:
-    """Word -> what it stands for."""
+def _axis(values: Any, here: Location) -> Mapping[str, Any]:
+    """Word -> the value that it stands for."""
     if isinstance(values, Mapping) and values:
         return {_word(word): value for word, value in values.items()}
     if not isinstance(values, list) or not values or not all(isinstance(value, str | int | float) for value in values):
-        raise MatrixProblem(here, f"{shown(values)} is no axis; write a list of words, or names with what they stand for")
+        raise MatrixProblem(here, f"{shown(values)} is not an axis; write a list of words, or a mapping from words to values")
     words = [_word(value) for value in values]
     for number, word in enumerate(words):
         if word in words[:number]:
@@ -97,24 +93,25 @@ def _axis(values: Any, here: tuple[str | int, ...]) -> Mapping[str, Any]:
 
 
 def _word(value: Any) -> str:
-    """As it is written in YAML."""
+    """The word as it is written in YAML."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _overrides(listed: Any, axes: Mapping[str, Mapping[str, Any]], here: tuple[str | int, ...]) -> Iterator[Mapping[str, Any]]:
+def _overrides(listed: Any, axes: Mapping[str, Mapping[str, Any]], here: Location) -> Iterator[Mapping[str, Any]]:
     if not isinstance(listed, list):
-        raise MatrixProblem(here, f"{shown(listed)} is no list; write [{{at: {{…}}, set: {{…}}}}]")
+        raise MatrixProblem(here, f"{shown(listed)} is not a list; write [{{at: {{…}}, set: {{…}}}}]")
     for number, override in enumerate(listed):
         place = (*here, number)
         if not isinstance(override, Mapping) or sorted(map(str, override)) != sorted(_KEYS):
-            raise MatrixProblem(place, "an override has `at`, the coordinates of its cases, and `set`, what is different there")
+            keys = "`at`, the coordinates of its cases, and `set`, what changes there"
+            raise MatrixProblem(place, f"an override has two keys: {keys}")
         for key in _KEYS:
             if not isinstance(override[key], CommentedMap):
-                raise MatrixProblem((*place, key), f"{shown(override[key])} is no mapping; write {key}: {{…}}")
+                raise MatrixProblem((*place, key), f"{shown(override[key])} is not a mapping; write {key}: {{…}}")
         for axis, words in override["at"].items():
-            _must_be_known(str(axis), axes, (*place, "at"), "axis")
+            _must_be_known(str(axis), axes, (*place, "at"), "an axis of this matrix")
             for word in _listed(words):
-                _must_be_known(word, axes[str(axis)], (*place, "at", str(axis)), f"value of {axis}")
+                _must_be_known(word, axes[str(axis)], (*place, "at", str(axis)), f"a value of {axis}")
         yield override
 
 
@@ -123,9 +120,9 @@ def _listed(words: Any) -> list[str]:
     return [_word(word) for word in (words if isinstance(words, list) else [words])]
 
 
-def _must_be_known(word: str, known: Mapping[str, Any], here: tuple[str | int, ...], what: str) -> None:
+def _must_be_known(word: str, known: Mapping[str, Any], here: Location, wanted: str) -> None:
     if word not in known:
-        raise MatrixProblem(here, f"{shown(word)} is no {what}{did_you_mean(word, known)}; there are: {', '.join(known)}")
+        raise MatrixProblem(here, f"{shown(word)} is not {wanted}{did_you_mean(word, known)}; there are: {', '.join(known)}")
 
 
 def _case(
@@ -133,7 +130,7 @@ def _case(
     words: Mapping[str, str],
     values: Mapping[str, Any],
     overrides: list[Mapping[str, Any]],
-    here: tuple[str | int, ...],
+    here: Location,
 ) -> CommentedMap:
     case = deepcopy(raw)
     case.pop("overrides", None)
@@ -141,7 +138,7 @@ def _case(
     if isinstance(case.get("name"), str):
         case["name"] = _name(case["name"], words, (*here, "name"))
     for override in overrides:
-        if _meant(override["at"], words):
+        if _matches(override["at"], words):
             _put(override["set"], case)
     for key in list(case):
         case[key] = _filled(case[key], words, values, (*here, str(key)))
@@ -149,22 +146,22 @@ def _case(
     return case
 
 
-def _meant(at: Mapping[Any, Any], words: Mapping[str, str]) -> bool:
+def _matches(at: Mapping[Any, Any], words: Mapping[str, str]) -> bool:
     return all(words[str(axis)] in _listed(wanted) for axis, wanted in at.items())
 
 
 def _put(changes: CommentedMap, case: CommentedMap) -> None:
-    """What is put in stands where it was written."""
+    """Set the keys of an override, which keep the places where they were written."""
     for key, value in deepcopy(changes).items():
         case[key] = value
         case.lc.add_kv_line_col(key, changes.lc.data[key])
 
 
-def _name(name: str, words: Mapping[str, str], here: tuple[str | int, ...]) -> str:
-    """The words of all axes, unless the name says where they belong."""
+def _name(name: str, words: Mapping[str, str], here: Location) -> str:
+    """The name followed by the words of all axes, unless the name itself says where they belong."""
     template = name if _HOLE.search(name) else "-".join([name, *(f"${{{axis}}}" for axis in words)])
     for axis, _ in _HOLE.findall(template):
-        _must_be_known(axis, words, here, "axis")
+        _must_be_known(axis, words, here, "an axis of this matrix")
     return _HOLE.sub(lambda hole: _slug(words[hole[1]]), template)
 
 
@@ -172,8 +169,8 @@ def _slug(word: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")
 
 
-def _filled(node: Any, words: Mapping[str, str], values: Mapping[str, Any], here: tuple[str | int, ...]) -> Any:
-    """The node with its holes filled; what is put in may have holes too."""
+def _filled(node: Any, words: Mapping[str, str], values: Mapping[str, Any], here: Location) -> Any:
+    """The node with its holes filled; a value that fills a hole may have holes too."""
     if isinstance(node, str):
         return _text(node, words, values, here)
     if isinstance(node, CommentedMap):
@@ -185,7 +182,7 @@ def _filled(node: Any, words: Mapping[str, str], values: Mapping[str, Any], here
 
 
 def _spliced(node: CommentedSeq, filled: list[Any]) -> CommentedSeq:
-    """The list with what stands in it; a list that took the place of a hole is put in element by element."""
+    """The list of the filled elements; a list that fills a hole is inserted element by element."""
     whole = CommentedSeq()
     for number, value in enumerate(filled):
         many = isinstance(value, list) and isinstance(node[number], str)
@@ -195,31 +192,31 @@ def _spliced(node: CommentedSeq, filled: list[Any]) -> CommentedSeq:
     return whole
 
 
-def _text(text: str, words: Mapping[str, str], values: Mapping[str, Any], here: tuple[str | int, ...]) -> Any:
+def _text(text: str, words: Mapping[str, str], values: Mapping[str, Any], here: Location) -> Any:
     for axis, _ in _HOLE.findall(text):
-        _must_be_known(axis, words, here, "axis")
+        _must_be_known(axis, words, here, "an axis of this matrix")
     whole = _HOLE.fullmatch(text)
     if not whole:
         return _HOLE.sub(lambda hole: _within(values[hole[1]], hole[2], words[hole[1]], here), text)
     value = _part(values[whole[1]], whole[2], words[whole[1]], here)
-    rest = {axis: value for axis, value in values.items() if axis != whole[1]}  # no value may stand for itself
+    rest = {axis: value for axis, value in values.items() if axis != whole[1]}  # a value must not contain itself
     return _filled(deepcopy(value), {axis: words[axis] for axis in rest}, rest, here)
 
 
-def _within(value: Any, key: str, word: str, here: tuple[str | int, ...]) -> str:
-    """The word, or the key that is asked for, as a part of a text."""
+def _within(value: Any, key: str, word: str, here: Location) -> str:
+    """The word, or the named part of its value, as a piece of a text."""
     part = _part(value, key or "word", word, here)
     if isinstance(part, Mapping | list):
-        raise MatrixProblem(here, f"{shown(part)} cannot stand within a text; write `${{…}}` alone here")
+        raise MatrixProblem(here, f"{shown(part)} cannot be inserted into a text; write `${{…}}` alone here")
     return _word(part)
 
 
-def _part(value: Any, key: str, word: str, here: tuple[str | int, ...]) -> Any:
-    """What ``${axis}`` stands for, or one of its keys, or its word."""
+def _part(value: Any, key: str, word: str, here: Location) -> Any:
+    """The value of ``${axis}``, the part of it with this key, or its word."""
     if key == "word":
         return word
     if not key:
         return value
     known = value if isinstance(value, Mapping) else {}
-    _must_be_known(key, known, here, f"key of {word}")
+    _must_be_known(key, known, here, f"a key of {word}")
     return known[key]

@@ -1,9 +1,9 @@
-"""The grammar of `scenarios.yaml`, version 1. Field names carry units; what is written in YAML is the alias.
+"""The grammar of `scenarios.yaml`, version 1. Field names have units; aliases are the keys in YAML.
 
-Faults are in `chaos.faults`, their moments in `chaos.grammar.triggers`, pipelines in `chaos.scenario.pipelines`.
+Faults are in `chaos.faults`, their triggers in `chaos.grammar.triggers`, pipelines in `chaos.scenario.pipelines`.
 
-What a scenario may expect: ``valid``; of single verifiers ``invalid``, or the exact anomaly, ``{duplicates: {duplicate: 1}}``;
-``not_sent`` of a case whose request this client never sends.
+A scenario can expect ``valid``; of single verifiers ``invalid``, or the exact anomaly: ``{duplicates: {duplicate: 1}}``; and
+``not_sent``, if its client never sends the request that its fault waits for.
 """
 
 from collections.abc import Mapping
@@ -27,30 +27,29 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 
 
 class Workload(Declared):
-    """What fills the source."""
+    """The records that the loader writes to the source topic."""
 
     records: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] = 30_000
     rate_per_s: PerSecond = Field(alias="rate", default=3000.0)
 
     @property
     def loading_s(self) -> float:
-        """How long it takes when nothing is broken."""
+        """How long loading takes if nothing is broken."""
         return self.records / self.rate_per_s
 
 
 def _expectation(value: Any) -> Any:
-    """Turn away what is neither a word nor a mapping, so that errors inside the mapping speak of the mapping."""
-    words = get_args(Outcome)
-    if value in words or isinstance(value, Mapping):
+    """Refuse other types first, so that an error inside a mapping is not reported against the whole union."""
+    outcomes = get_args(Outcome)
+    if value in outcomes or isinstance(value, Mapping):
         return value
-    hint = "" if value == "invalid" else did_you_mean(value, words)
-    raise ValueError(
-        f"{shown(value)} is no expectation{hint}; write valid, or what a control must say: {{duplicates: invalid}}"
-    )
+    hint = "" if value == "invalid" else did_you_mean(value, outcomes)
+    allowed = "write valid, or, for a control, what its verifiers must find: {duplicates: invalid}"
+    raise ValueError(f"{shown(value)} is not an expectation{hint}; {allowed}")
 
 
 def _prediction(value: Any) -> Any:
-    """``valid``, ``invalid``, or the anomalies of a control with their counts."""
+    """``valid``, ``invalid``, or exact counts of anomalies."""
     if value in get_args(Expectation) or isinstance(value, Mapping):
         return value
     hint = did_you_mean(value, get_args(Expectation))
@@ -64,7 +63,7 @@ Expected = Annotated[Outcome | dict[VerifierName, Prediction], BeforeValidator(_
 
 
 class Scenario(Declared):
-    """One declared experiment; in a case of a `matrix` (`chaos.scenario.matrix`) that holds its coordinates: axis -> word."""
+    """One declared experiment. `matrix` holds the coordinates, axis -> word, of a case of `chaos.scenario.matrix`."""
 
     name: Name
     title: Annotated[str, StringConstraints(min_length=1)]
@@ -80,32 +79,32 @@ class Scenario(Declared):
     expect: Expected = "valid"
 
     def lasting(self, minutes: float) -> Self:
-        """The same scenario with a workload of so many minutes."""
+        """The same scenario with a workload that lasts for so many minutes."""
         records = round(60 * minutes * self.workload.rate_per_s)
         return self.model_copy(update={"workload": self.workload.model_copy(update={"records": records})})
 
     @property
     def expected(self) -> Mapping[str, Expectation]:
-        """Verifier -> what it must say of the pipeline's output."""
-        return {name: _word(self._named.get(name, "valid")) for name in self.verify}
+        """Verifier -> the verdict that it must come to."""
+        return {name: "valid" if self._named.get(name, "valid") == "valid" else "invalid" for name in self.verify}
 
     @property
     def exactly(self) -> Mapping[str, Mapping[str, int]]:
-        """Verifier -> anomaly -> how often, for those whose count is predicted too."""
+        """Verifier -> anomaly -> its count, for verifiers whose counts are predicted too."""
         return {name: counts for name, counts in self._named.items() if isinstance(counts, Mapping)}
 
     @property
     def _named(self) -> dict[str, Any]:
-        return {str(name): said for name, said in self.expect.items()} if isinstance(self.expect, Mapping) else {}
+        return {str(name): expected for name, expected in self.expect.items()} if isinstance(self.expect, Mapping) else {}
 
     @property
     def is_control(self) -> bool:
-        """Whether it must be caught."""
+        """Whether a verifier must find something wrong."""
         return "invalid" in self.expected.values()
 
     @model_validator(mode="after")
     def _name_faults(self) -> Self:
-        """``kill_broker-1`` for the first fault of its kind that has no name."""
+        """Give faults without a name the name of their kind and their number in it, e.g. ``kill_broker-1``."""
         counts: dict[str, int] = {}
         named = []
         for fault in self.faults:
@@ -115,25 +114,15 @@ class Scenario(Declared):
         return self
 
 
-def _word(prediction: Any) -> Expectation:
-    return "valid" if prediction == "valid" else "invalid"
-
-
 class KafkaSpec(Declared):
-    """The cluster."""
-
     brokers: Annotated[int, Field(strict=True, ge=3, le=MOST_BROKERS)] = 3
 
 
 class SparkSpec(Declared):
-    """The Spark cluster."""
-
     workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 2
 
 
 class SystemSpec(Declared):
-    """What is started."""
-
     kafka: KafkaSpec = KafkaSpec()
     spark: SparkSpec = SparkSpec()
 
@@ -145,8 +134,6 @@ def _version(value: Any) -> Any:
 
 
 class ScenarioFileModel(Declared):
-    """A whole file."""
-
     version: Annotated[Literal[1], BeforeValidator(_version)]
     system: SystemSpec = SystemSpec()
     scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]

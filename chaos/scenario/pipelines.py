@@ -1,4 +1,4 @@
-"""Pipelines under test, as they are declared; what they do is in the package `pipelines`."""
+"""Pipelines under test, as they are declared; their programs are in the package `pipelines`."""
 
 from typing import Annotated, Any, Literal, Self
 
@@ -19,7 +19,7 @@ Records = Annotated[int, Field(strict=True, ge=1)]
 class SparkSquarePipeline(Declared):
     """Spark Structured Streaming: datasource -> square -> datasink.
 
-    With ``speculation`` a task that takes much longer than the others is started a second time, on another worker.
+    With ``speculation``, a task that takes much longer than the others is started a second time on another worker.
     """
 
     kind: Literal["spark_square"]
@@ -29,14 +29,15 @@ class SparkSquarePipeline(Declared):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it has that a fault may need."""
+        """What this pipeline offers to faults."""
         return _ON_SPARK | (_EXACTLY_ONCE if self.delivery == "exactly_once" else frozenset())
 
 
 class FillSourcePipeline(Declared):
-    """The loader alone: the source is judged against its ledger.
+    """Only the loader: the source topic is judged against the loader's ledger of acknowledgements.
 
-    ``batch_records: 1`` puts one record into each request, ``in_flight: 1`` waits for its answer: then counts are exact.
+    ``batch_records: 1`` puts one record into each request, and ``in_flight: 1`` waits for its answer, so that the counts of
+    anomalies are exact.
     """
 
     kind: Literal["fill_source"]
@@ -47,18 +48,18 @@ class FillSourcePipeline(Declared):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """The loader alone has nothing that a fault may need."""
+        """None: the loader offers nothing that a fault may need."""
         return frozenset()
 
     @model_validator(mode="after")
     def _idempotent_needs_all(self) -> Self:
         if self.idempotence and self.acks != "all":
-            raise ValueError("an idempotent producer waits for all: write acks: all, or idempotence: false")
+            raise ValueError("an idempotent producer needs acks: all; write that, or idempotence: false")
         return self
 
 
 class ConsumeTransformProducePipeline(Declared):
-    """The plain transactional application, without Spark: `pipelines.transactional.pipeline` says what the fields mean."""
+    """A transactional application without Spark; `pipelines.transactional.pipeline` explains the fields."""
 
     kind: Literal["consume_transform_produce"]
     delivery: Literal["exactly_once", "at_least_once", "at_most_once"] = "exactly_once"
@@ -74,7 +75,7 @@ class ConsumeTransformProducePipeline(Declared):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it has that a fault may need."""
+        """What this pipeline offers to faults."""
         return _IN_GROUP
 
 
@@ -88,7 +89,7 @@ Word = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_placed)]
 
 
 class CommandPipeline(Declared):
-    """Any command that copies topic to topic: `pipelines.command.pipeline` says what the fields mean, and the placeholders."""
+    """Any command that copies one topic to the other; `pipelines.command.pipeline` explains the fields and placeholders."""
 
     kind: Literal["command"]
     run: Annotated[tuple[Word, ...], Field(min_length=1)]
@@ -100,14 +101,14 @@ class CommandPipeline(Declared):
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it has that a fault may need."""
+        """What this pipeline offers to faults."""
         return _IN_GROUP
 
     @field_validator("group")
     @classmethod
     def _one_group(cls, group: str) -> str:
         if "partition" in placeholders(group):
-            raise ValueError("the group must not hold {partition}: its positions in all partitions are asked for at once")
+            raise ValueError("the group must not contain {partition}: its positions in all partitions are read at once")
         return group
 
 

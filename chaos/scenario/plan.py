@@ -1,7 +1,7 @@
-"""From a seed to a schedule: the random choices of each fault have a number of their own, drawn before anything happens.
+"""Makes a schedule of a scenario and a seed: every fault gets a number, drawn before the run, that seeds its random choices.
 
-A seed fixes the schedule, not the world: the same draw picks the same one of the same candidates, but who leads a partition
-at the moment of injection is up to the brokers.
+A seed fixes the schedule, not the system: the same draw picks the same one of the same candidates, but which broker leads a
+partition when the fault is injected is decided by the brokers.
 """
 
 from collections.abc import Mapping
@@ -23,8 +23,8 @@ class Step:
 
     Attributes:
         name: unique in the scenario.
-        draw: seeds the random choices of this injection, whatever the other steps do.
-        by_chance: whether it was drawn for ``random:``; one that was declared must happen.
+        draw: seeds the random choices of this injection; it does not depend on other steps.
+        by_chance: whether it was drawn for ``random:``. A declared fault must happen, a drawn one may find nothing to break.
     """
 
     name: str
@@ -38,8 +38,8 @@ class Schedule:
     """The resolved plan of one run.
 
     Attributes:
-        seed: of the whole run; with it and the scenario's name `plan` gives the same draws again.
-        at_once: how many faults may be in force at once; None for as many as are declared.
+        seed: of the whole run; `plan` makes the same draws again of this seed and the name of the scenario.
+        at_once: how many faults may be in force at the same time; None for any number.
     """
 
     scenario: str
@@ -49,14 +49,14 @@ class Schedule:
 
 
 def scenario_seed(run_seed: int, name: str) -> int:
-    """The seed of one scenario of a run, so that scenarios do not depend on which others run."""
+    """The seed of one scenario of a run; it does not depend on which other scenarios run."""
     return _drawn(run_seed, name)
 
 
 def plan(scenario: Scenario, run_seed: int) -> Schedule:
-    """The schedule that a run's seed makes of a scenario.
+    """The schedule of a scenario under the seed of a run.
 
-    A draw hangs on the names alone: a fault that is added, removed or moved changes no other fault's draw.
+    A draw depends only on the seed and on names: a fault that is added, removed or moved does not change the other draws.
     """
     seed = scenario_seed(run_seed, scenario.name)
     by_chance = tuple(scenario.random.drawn(seed, scenario.workload.loading_s)) if scenario.random else ()
@@ -71,7 +71,7 @@ def describe(schedule: Schedule) -> list[str]:
 
 
 def to_json(schedule: Schedule) -> dict[str, Any]:
-    """As JSON values; faults are written as they are declared, units included."""
+    """The schedule as JSON values; faults are written as they are declared, with units."""
     steps = [
         {"name": step.name, "draw": step.draw, "by_chance": step.by_chance, "fault": step.fault.model_dump(mode="json")}
         for step in schedule.steps
@@ -80,11 +80,11 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def from_json(value: Mapping[str, Any]) -> Schedule:
-    """Back from JSON values.
+    """The schedule that `to_json` has written.
 
     Raises:
-        KeyError: something is missing.
-        pydantic.ValidationError: a fault is none of this version's grammar.
+        KeyError: a key is missing.
+        pydantic.ValidationError: a fault does not follow the grammar of this version.
     """
     steps = tuple(
         Step(step["name"], _FAULT.validate_python(step["fault"]), step["draw"], step.get("by_chance", False))
@@ -94,5 +94,5 @@ def from_json(value: Mapping[str, Any]) -> Schedule:
 
 
 def _drawn(seed: int, name: str) -> int:
-    """32 bits that depend on nothing but the two (blake2b: the same on every machine and Python)."""
+    """32 bits that depend only on the seed and the name, on every machine and in every version of Python (blake2b)."""
     return int.from_bytes(blake2b(f"{seed}/{name}".encode(), digest_size=4).digest(), "big")

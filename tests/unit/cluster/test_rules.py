@@ -5,7 +5,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from chaos.cluster.rules import Rule, RuleBook, Trip
+from chaos.cluster.rules import ANSWERABLE, Rule, RuleBook, Trip
 
 TOXIC = Path(__file__).parents[3] / "toxiproxy" / "kafka"
 PROXIES = {"app->broker-1": ["app-1"], "broker-1->broker-2": ["internal-1-2", "controller-1-2"]}
@@ -68,6 +68,39 @@ def test_a_rule_is_sent_as_the_toxic_reads_it():
     assert set(sent) <= known
     assert (sent["api"], sent["at"], sent["links"], sent["nth"]) == ("EndTxn", "response", ["app->broker-1"], 20)
     assert (sent["times"], sent["action"], sent["transactional_id"]) == (1, "hold", "app-*")
+
+
+def test_an_error_code_is_sent_for_an_answer_only():
+    """The toxic refuses a code with other actions, and an answer without one; null is no code."""
+    rules, toxiproxy = book()
+
+    held = rules.arm("held", Rule("EndTxn", "request", ("app->broker-1",)))
+    answered = rules.arm("answered", Rule("EndTxn", "request", ("app->broker-1",), "answer", times=3, error_code=51))
+
+    assert toxiproxy.changes[0][held]["error_code"] is None
+    sent = toxiproxy.changes[1][answered]
+    assert (sent["action"], sent["times"], sent["error_code"]) == ("answer", 3, 51)
+
+
+def test_the_toxic_answers_the_requests_that_are_named():
+    """A rule for another one would be refused in the middle of a run."""
+    names = dict(re.findall(r'^\t(\d+): +\{"(\w+)",', (TOXIC / "apis.go").read_text(encoding="utf-8"), re.MULTILINE))
+    numbers = dict(re.findall(r"^\t(\w+) += (\d+)$", (TOXIC / "apis.go").read_text(encoding="utf-8"), re.MULTILINE))
+    answered = re.findall(r"^\t(\w+): +answer\w+,$", (TOXIC / "answer.go").read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert [names[numbers[constant]] for constant in answered] == list(ANSWERABLE)
+
+
+def test_an_answered_request_is_read():
+    """Its code is the one that the rule gave, not one of the broker's."""
+    rules, toxiproxy = book()
+    own = rules.arm("answered", Rule("EndTxn", "request", ("app->broker-1",), "answer", error_code=51))
+    shown = {"rule": own, "intercepted_ns": 1, **STOPPED, **TIMES, "answered_ns": 2, "outcome": "answered", "error_code": 51}
+    toxiproxy.interceptions = [shown]
+
+    (found,) = rules.trips(own)
+
+    assert (found.outcome, found.error_code, found.answered_ns) == ("answered", 51, 2)
 
 
 def test_an_interception_is_read_as_the_toxic_writes_it():

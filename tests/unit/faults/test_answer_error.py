@@ -5,9 +5,10 @@ from random import Random
 
 import pytest
 
-from chaos.faults.answer_error import ERRORS, AnswerError
+from chaos.cluster.protocol import ERROR_CODES
+from chaos.faults.answer_error import AnswerError
 from chaos.faults.base import prove
-from tests.unit.faults.wire import FakeRules, scene, trip
+from tests.unit.faults.wire import FakeRules, context, trip
 from tests.unit.scenario.declared import HEAD, errors_in_fault, errors_of
 
 FAULT = {
@@ -26,7 +27,7 @@ ANSWERED = replace(trip(), outcome="answered", error_code=51)
 def injected(*answers):
     """The fault in force, and the requests that its rule has intercepted."""
     rules = FakeRules(sends=None)
-    injection = AnswerError.model_validate(FAULT).prepare(scene(rules), Random(1))
+    injection = AnswerError.model_validate(FAULT).prepare(context(rules), Random(1))
     injection.inject()
     rules.tripped[injection.name] = list(answers)
     return injection, rules
@@ -111,10 +112,17 @@ def test_a_pipeline_without_transactions_sends_none_of_their_requests():
     fault = "{kind: answer_error, request: EndTxn, error: NOT_COORDINATOR, link: 'pipeline->*', for: 1s, when: {after: 1s}}"
     stock = HEAD.replace("spark_square", "spark_square, delivery: at_least_once")
 
-    assert "this pipeline uses no transactions: nobody sends EndTxn" in errors_of(f"{stock}    faults: [{fault}]\n")[0]
+    assert (
+        "this pipeline uses no transactions, so EndTxn is never sent; to have that checked, write expect: not_sent"
+        in errors_of(f"{stock}    faults: [{fault}]\n")[0]
+    )
 
 
 def test_the_names_are_kafkas():
     """Also where the library that holds the table has an older name."""
-    assert (ERRORS["NOT_LEADER_OR_FOLLOWER"], ERRORS["COORDINATOR_LOAD_IN_PROGRESS"]) == (6, 14)
-    assert (ERRORS["PRODUCER_FENCED"], ERRORS["INVALID_TXN_STATE"], ERRORS["UNKNOWN_SERVER_ERROR"]) == (90, 48, -1)
+    assert (ERROR_CODES["NOT_LEADER_OR_FOLLOWER"], ERROR_CODES["COORDINATOR_LOAD_IN_PROGRESS"]) == (6, 14)
+    assert (ERROR_CODES["PRODUCER_FENCED"], ERROR_CODES["INVALID_TXN_STATE"], ERROR_CODES["UNKNOWN_SERVER_ERROR"]) == (
+        90,
+        48,
+        -1,
+    )

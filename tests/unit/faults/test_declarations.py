@@ -57,8 +57,8 @@ def test_every_kind_of_fault_is_read_into_a_value_of_its_own() -> None:
             "{kind: kill_broker, target: any, when: {after: 5s, request: EndTxn}}",
             "6:53: request and after are triggers of different kinds; " + TRIGGERS,
         ),
-        ("{kind: kill_broker, target: any, when: 5s}", "6:53: this is no trigger; " + TRIGGERS),
-        ("{kind: kill_broker, target: any, when: {}}", "6:53: this is no trigger; " + TRIGGERS),
+        ("{kind: kill_broker, target: any, when: 5s}", "6:53: this is not a trigger; " + TRIGGERS),
+        ("{kind: kill_broker, target: any, when: {}}", "6:53: this is not a trigger; " + TRIGGERS),
         (
             "{kind: kill_broker, target: any, when: {aftr: 5s}}",
             "6:53: there is no trigger 'aftr' (did you mean after?); " + TRIGGERS,
@@ -67,11 +67,11 @@ def test_every_kind_of_fault_is_read_into_a_value_of_its_own() -> None:
         ("{kind: kill_broker, target: any, when: {after: 5s, nth: 2}}", "6:65: 'nth' is not known here"),
         (
             "{kind: kill_broker, target: any, when: {after: 5}}",
-            "6:61: 5 is no duration; write a number with a unit, e.g. 400ms, 5s or 2m",
+            "6:61: 5 is not a duration; write a number with a unit, e.g. 400ms, 5s or 2m",
         ),
         (
             "{kind: kill_broker, target: any, when: {progress: 100%}}",
-            "6:64: '100%' is no progress; write a share of the workload from 1% to 99%",
+            "6:64: '100%' is not a share of the workload; write one from 1% to 99%",
         ),
         (
             "{kind: kill_broker, target: any, when: {after: 1s}, restart-after: 3s}",
@@ -79,7 +79,7 @@ def test_every_kind_of_fault_is_read_into_a_value_of_its_own() -> None:
         ),
         (
             "{kind: cut_link, link: 'spark<->broker-1', when: {after: 1s}, for: 1s}",
-            "6:37: nobody opens connections to a client: write spark->broker-1 with `stream: both`",
+            "6:37: clients accept no connections: write spark->broker-1 with `stream: both`",
         ),
         (
             "{kind: blackhole_link, link: '*->*', stream: upstream, when: {after: 1s}, for: 1s}",
@@ -87,11 +87,11 @@ def test_every_kind_of_fault_is_read_into_a_value_of_its_own() -> None:
         ),
         (
             "{kind: pause_broker, target: any, when: {after: 1s}, for: 0s}",
-            "6:72: zero is no time for a fault to bite; write e.g. 400ms, 5s or 2m",
+            "6:72: zero leaves no time for anything to happen; write e.g. 400ms, 5s or 2m",
         ),
         (
             "{kind: crash_executor, target: executor(an), when: {after: 1s}}",
-            "6:45: 'executor(an)' is no executor (did you mean executor(any)?); " + EXECUTORS,
+            "6:45: 'executor(an)' is not an executor (did you mean executor(any)?); " + EXECUTORS,
         ),
     ],
 )
@@ -103,6 +103,6 @@ def test_a_mistake_in_a_fault_is_shown_where_it_is(fault: str, error: str) -> No
 def test_a_target_that_yaml_cut_in_two_is_explained() -> None:
     """Within braces an unquoted comma ends the value: YAML sees two keys."""
     assert errors_in_fault("{kind: kill_broker, target: leader(datasink, 0), when: {after: 5s}}") == [
-        "scenarios.yaml:6:42: 'leader(datasink' lacks its `)`; within {…} a comma needs quotes: \"leader(datasink, 0)\"",
+        "scenarios.yaml:6:42: 'leader(datasink' is missing its `)`; within {…} a comma needs quotes: \"leader(datasink, 0)\"",
         "scenarios.yaml:6:59: '0)' is not known here",
     ]

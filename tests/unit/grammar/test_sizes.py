@@ -11,14 +11,14 @@ def test_a_size_is_read_and_written_as_it_was(text: str, value: int) -> None:
 
 
 def test_the_same_size_in_other_words() -> None:
-    """It is written in the largest unit that fits."""
+    """It is written in the largest unit that divides it."""
     assert text_of_size(size("4000B")) == "4KB"
 
 
 @pytest.mark.parametrize("wrong", ["0B", "4", "4kb", "4 KB", "-4KB", "4.5KB", "1000001B", "2MB", 4000, None, "٤KB"])
-def test_what_is_no_size(wrong: object) -> None:
+def test_a_text_that_is_not_a_size_is_refused(wrong: object) -> None:
     """No unit, nothing, too much, or no text at all."""
-    with pytest.raises(ValueError, match=r"is no size|is too much"):
+    with pytest.raises(ValueError, match=r"is not a size|is too large"):
         size(wrong)
 
 
@@ -29,7 +29,7 @@ def test_a_speed_is_whole_kilobytes_per_second() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["0KB/s", "1001KB/s", "64", "64KB", "64kb/s", "1MB/s", 8])
-def test_what_is_no_speed(wrong: object) -> None:
-    """A speed that nobody would notice proves nothing."""
-    with pytest.raises(ValueError, match="is no speed; write whole kilobytes per second"):
+def test_a_text_that_is_not_a_speed_is_refused(wrong: object) -> None:
+    """A limit too fast to be noticed would prove nothing."""
+    with pytest.raises(ValueError, match="is not a speed; write whole kilobytes per second"):
         speed(wrong)

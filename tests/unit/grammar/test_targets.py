@@ -34,7 +34,7 @@ STREAM = "and choose the direction of the bytes with `stream`"
 
 
 def refusal(read: Callable[[object], object], text: object) -> str:
-    """What a reader says of a text that it refuses."""
+    """The message with which a reader refuses a text."""
     try:
         return f"accepted: {read(text)}"
     except ValueError as error:
@@ -57,29 +57,29 @@ def test_a_broker_target_holds_what_the_text_says() -> None:
 def test_every_partition_can_be_aimed_at_and_no_other() -> None:
     """The texts that are allowed follow from the number of partitions that the topics have."""
     assert [broker_target(f"leader(datasink, {number})").partition for number in range(PARTITIONS)] == [0, 1, 2]
-    assert refusal(broker_target, f"leader(datasink, {PARTITIONS})") == "'3' is no partition; the partitions are 0, 1, 2"
+    assert refusal(broker_target, f"leader(datasink, {PARTITIONS})") == "'3' is not a partition; the partitions are 0, 1, 2"
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("leeder(datasink, 0)", f"'leeder(datasink, 0)' is no broker (did you mean leader?); {HELP}"),
-        ("Controller", f"'Controller' is no broker (did you mean controller?); {HELP}"),
-        ("brokr-2", f"'brokr-2' is no broker (did you mean broker-1?); {HELP}"),
-        ("broker-0", f"'broker-0' is no broker (did you mean broker-1?); {HELP}"),
-        ("zookeeper!", f"'zookeeper!' is no broker; {HELP}"),
+        ("leeder(datasink, 0)", f"'leeder(datasink, 0)' is not a broker (did you mean leader?); {HELP}"),
+        ("Controller", f"'Controller' is not a broker (did you mean controller?); {HELP}"),
+        ("brokr-2", f"'brokr-2' is not a broker (did you mean broker-1?); {HELP}"),
+        ("broker-0", f"'broker-0' is not a broker (did you mean broker-1?); {HELP}"),
+        ("zookeeper!", f"'zookeeper!' is not a broker; {HELP}"),
         ("leader", f"'leader' has the wrong arguments; {HELP}"),
         ("controller(1)", f"'controller(1)' has the wrong arguments; {HELP}"),
         ("receiver(0)", f"'receiver(0)' has the wrong arguments; {HELP}"),
-        ("reciever", f"'reciever' is no broker (did you mean receiver?); {HELP}"),
-        ("leader(datasnk, 0)", "'datasnk' is no topic (did you mean datasink?); the topics are datasource and datasink"),
-        ("leader(datasink, -1)", "'-1' is no partition; the partitions are 0, 1, 2"),
-        ("leader(datasink", "'leader(datasink' lacks its `)`; within {…} a comma needs quotes: \"leader(datasink, 0)\""),
-        (2, f"2 is no broker; {HELP}"),
-        (None, f"nothing is no broker; {HELP}"),
+        ("reciever", f"'reciever' is not a broker (did you mean receiver?); {HELP}"),
+        ("leader(datasnk, 0)", "'datasnk' is not a topic (did you mean datasink?); the topics are datasource and datasink"),
+        ("leader(datasink, -1)", "'-1' is not a partition; the partitions are 0, 1, 2"),
+        ("leader(datasink", "'leader(datasink' is missing its `)`; within {…} a comma needs quotes: \"leader(datasink, 0)\""),
+        (2, f"2 is not a broker; {HELP}"),
+        (None, f"an empty value is not a broker; {HELP}"),
     ],
 )
-def test_what_is_no_broker_is_refused_with_a_way_out(text: object, message: str) -> None:
+def test_a_text_that_is_not_a_broker_is_refused_with_advice(text: object, message: str) -> None:
     """A message names the mistake, the nearest right word, and all that can be written."""
     assert refusal(broker_target, text) == message
 
@@ -91,7 +91,7 @@ def test_executors_are_busiest_any_or_all() -> None:
     assert [str(executor_target(text)) for text in texts] == texts
     assert executor_target(" executor(all) ") == ExecutorTarget("all")
     assert refusal(executor_target, "executor(busy)") == (
-        "'executor(busy)' is no executor (did you mean executor(busiest)?); "
+        "'executor(busy)' is not an executor (did you mean executor(busiest)?); "
         "write executor(busiest), executor(any), executor(all), or executor(2) for the one on worker-2"
     )
 
@@ -124,19 +124,19 @@ def test_a_link_pattern_holds_both_ends_and_whether_it_goes_both_ways() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("spark<->broker-1", "nobody opens connections to a client: write spark->broker-1 with `stream: both`"),
+        ("spark<->broker-1", "clients accept no connections: write spark->broker-1 with `stream: both`"),
         (
             "broker-1->spark",
-            "nobody opens connections to a client: write spark->broker-1, and choose the direction of the bytes with `stream`",
+            "clients accept no connections: write spark->broker-1, and choose the direction of the bytes with `stream`",
         ),
         (
             "broker-1<->loader",
-            "nobody opens connections to a client: write loader->broker-1, and choose the direction of the bytes with `stream`",
+            "clients accept no connections: write loader->broker-1, and choose the direction of the bytes with `stream`",
         ),
-        ("spark->loader", "nobody opens connections to a client"),
+        ("spark->loader", "clients accept no connections"),
         (
             "receiver->pipeline",
-            f"nobody opens connections to a client: write pipeline->receiver, {STREAM}",
+            f"clients accept no connections: write pipeline->receiver, {STREAM}",
         ),
         ("receiver->receiver", "receiver has no link to itself; name two different ends"),
         ("group_coordinator->group_coordinator", "group_coordinator has no link to itself; name two different ends"),
@@ -144,19 +144,19 @@ def test_a_link_pattern_holds_both_ends_and_whether_it_goes_both_ways() -> None:
         ("controller<->controller", "controller has no link to itself; name two different ends"),
         (
             "sprk->broker-1",
-            f"'sprk' is no broker (did you mean spark?); {HELP}, or one of spark, app, loader, pipeline, broker-*, *",
+            f"'sprk' is not a broker (did you mean spark?); {HELP}, or one of spark, app, loader, pipeline, broker-*, *",
         ),
         (
             "spark",
-            "'spark' is no link; write FROM->TO, e.g. spark->broker-1, *->leader(datasink, 0) or broker-1<->broker-2",
+            "'spark' is not a link; write FROM->TO, e.g. spark->broker-1, *->leader(datasink, 0) or broker-1<->broker-2",
         ),
         (
             "->broker-1",
-            "'->broker-1' is no link; write FROM->TO, e.g. spark->broker-1, *->leader(datasink, 0) or broker-1<->broker-2",
+            "'->broker-1' is not a link; write FROM->TO, e.g. spark->broker-1, *->leader(datasink, 0) or broker-1<->broker-2",
         ),
     ],
 )
-def test_a_link_that_cannot_be_is_refused_with_a_way_out(text: str, message: str) -> None:
+def test_a_link_that_cannot_exist_is_refused_with_advice(text: str, message: str) -> None:
     """Links are ordered: a client connects to a broker, never the other way round."""
     assert refusal(link_pattern, text) == message
 

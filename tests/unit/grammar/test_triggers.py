@@ -16,6 +16,8 @@ from tests.unit.scenario.declared import HEAD, errors_in, errors_in_fault, error
 
 TOXIC = Path(__file__).parents[3] / "toxiproxy" / "kafka" / "apis.go"
 KNOWN = f"there are: {', '.join(sorted(triggers.NAMES))}"
+HELD = "receiver and sender are known only once the request is held, so they cannot say where to hold it"
+CLIENTS = "name a link of a client, e.g. pipeline->*"
 PEERS = "name a link between brokers, e.g. broker-*->broker-*"
 ANSWER = "the response to EndTxn 20 of app-*"
 COMMIT = "the response to TxnOffsetCommit 1"
@@ -62,7 +64,7 @@ def test_they_are_described_in_words() -> None:
     """What is on the wire, of whom, and what becomes of it."""
     assert describe(plan(read(DECLARED).scenarios[0], 7)) == [
         "while Produce 1 is on the wire: lose_request Produce 1, connection kept",
-        f"while {ANSWER} is on the wire: lose_response: {ANSWER}, connection closed",
+        f"while {ANSWER} is on the wire: lose_response {ANSWER}, connection closed",
         f"while {COMMIT} is on the wire: delay_request {COMMIT} for 2 s or until lost is proved",
         "while EndTxn 1 since lost is on the wire: late_request EndTxn 1 since lost for 9 s",
         "2 s after lost is proved: hold_requests every response to Fetch on broker-*->any for 3 s",
@@ -73,7 +75,7 @@ def test_they_are_described_in_words() -> None:
 
 
 def test_they_survive_the_way_through_a_file() -> None:
-    """A schedule is written with its run and read by whoever judges it again, links and globs included."""
+    """A schedule is written with its run and read when the run is judged again; links and globs survive that."""
     schedule = plan(read(DECLARED).scenarios[0], 7)
 
     assert from_json(json.loads(json.dumps(to_json(schedule)))) == schedule
@@ -113,7 +115,7 @@ def test_an_unknown_request_is_refused_with_those_that_there_are(name: str, mess
             "{kind: lose_request, when: {after: 1s}}",
             "6:41: this fault is done to a request: write when: {request: EndTxn, nth: 20}",
         ),
-        ("{kind: lose_request, when: 5s}", "6:41: '5s' is no mapping; write keys and values, e.g. {kind: …}"),
+        ("{kind: lose_request, when: 5s}", "6:41: '5s' is not a mapping; write keys and values, e.g. {kind: …}"),
         (
             "{kind: lose_request, when: {request: EndTxn, nht: 2}}",
             "6:59: 'nht' is not known here (did you mean nth?)",
@@ -165,23 +167,23 @@ def test_a_mistake_in_a_fault_of_a_request_is_shown_where_it_is(fault: str, erro
     [
         (
             "{kind: lose_request, when: {request: EndTxn, link: 'broker-1->broker-2'}}",
-            "6:51: brokers send no EndTxn to each other: this would never come; name a link of a client, e.g. pipeline->*",
+            f"6:51: brokers do not send EndTxn to each other, so this would never come; {CLIENTS}",
         ),
         (
             "{kind: lose_request, when: {request: EndTxn, link: 'broker-*->controller'}}",
-            "6:51: brokers send no EndTxn to each other: this would never come; name a link of a client, e.g. pipeline->*",
+            f"6:51: brokers do not send EndTxn to each other, so this would never come; {CLIENTS}",
         ),
         (
             "{kind: lose_request, when: {request: WriteTxnMarkers, link: 'pipeline->*'}}",
-            f"6:51: clients send no WriteTxnMarkers: this would never come; {PEERS}",
+            f"6:51: clients do not send WriteTxnMarkers, so this would never come; {PEERS}",
         ),
         (
             "{kind: hold_requests, request: Vote, link: 'loader->any', for: 1s, when: {after: 1s}}",
-            f"6:45: clients send no Vote: this would never come; {PEERS}",
+            f"6:45: clients do not send Vote, so this would never come; {PEERS}",
         ),
         (
             "{kind: lose_request, when: {request: EndTxn, link: 'app->*'}}",
-            "6:65: no such client runs here: nothing would pass this link; write pipeline->…",
+            "6:65: this client does not run here, so nothing would pass this link; write pipeline->…",
         ),
         (
             "{kind: lose_request, when: {request: EndTxn, link: 'pipeline->broker-4'}}",
@@ -189,23 +191,23 @@ def test_a_mistake_in_a_fault_of_a_request_is_shown_where_it_is(fault: str, erro
         ),
         (
             "{kind: lose_request, when: {request: EndTxn, link: 'pipeline->receiver'}}",
-            "6:65: receiver and sender are known once the request is held: they cannot say where to hold it",
+            f"6:65: {HELD}; name another broker",
         ),
         (
             "{kind: kill_broker, target: receiver, when: {after: 1s}}",
-            "6:42: the receiver of which request? Write when: {request: EndTxn, nth: 20}",
+            "6:42: receiver is an end of a held request, and no request is held here; write when: {request: EndTxn, nth: 20}",
         ),
         (
             "{kind: cut_link, link: 'sender->*', for: 1s, when: {progress: 5%}}",
-            "6:37: the sender of which request? Write when: {request: EndTxn, nth: 20}",
+            "6:37: sender is an end of a held request, and no request is held here; write when: {request: EndTxn, nth: 20}",
         ),
         (
             "{kind: kill_broker, target: sender, when: {request: EndTxn}}",
-            "6:42: a client sends EndTxn, and that is no broker; to crash it, write kind: crash_pipeline",
+            "6:42: EndTxn is sent by a client, not by a broker; to crash the client, write kind: crash_pipeline",
         ),
         (
             "{kind: kill_broker, target: sender, when: {request: Fetch, link: 'pipeline->*'}}",
-            "6:42: a client sends Fetch, and that is no broker; to crash it, write kind: crash_pipeline",
+            "6:42: Fetch is sent by a client, not by a broker; to crash the client, write kind: crash_pipeline",
         ),
     ],
 )
@@ -245,9 +247,12 @@ def test_the_ends_of_a_request_are_known_to_what_follows_its_fault() -> None:
     [
         (
             LATE.replace("WriteTxnMarkers", "EndTxn"),
-            "a client sends EndTxn, and that is no broker; to crash it, write kind: crash",
+            "EndTxn is sent by a client, not by a broker; to crash the client, write kind: crash",
         ),
-        ("{name: late, kind: pause_pipeline, when: {after: 1s}, for: 1s}", "the sender of which request? Write when: {request"),
+        (
+            "{name: late, kind: pause_pipeline, when: {after: 1s}, for: 1s}",
+            "sender is an end of a held request, and no request is held here; write when: {request",
+        ),
     ],
 )
 def test_what_is_followed_must_hold_a_request_of_a_broker(first: str, error: str) -> None:
@@ -269,9 +274,8 @@ def test_a_transactional_request_of_a_pipeline_without_transactions(pipeline: st
     """It is an error, unless the scenario says itself that it is never sent; then the run must show it."""
     fault = f"faults: [{{kind: lose_request, when: {{request: {request_}}}}}]"
 
-    assert errors_of(with_pipeline(pipeline, fault)) == [
-        f"scenarios.yaml:6:51: this pipeline uses no transactions: nobody sends {request_}"
-    ]
+    error = f"this pipeline uses no transactions, so {request_} is never sent; to have that checked, write expect: not_sent"
+    assert errors_of(with_pipeline(pipeline, fault)) == [f"scenarios.yaml:6:51: {error}"]
     assert load_text(with_pipeline(pipeline, fault, "expect: not_sent"), Path("scenarios.yaml"))
 
 
@@ -281,27 +285,27 @@ def test_a_transactional_request_of_a_pipeline_without_transactions(pipeline: st
         (
             "{kind: spark_square, delivery: at_least_once}",
             "{kind: kill_broker, target: group_coordinator, when: {after: 1s}}",
-            "6:42: this pipeline keeps its position in no consumer group: it has no group coordinator",
+            "6:42: this pipeline does not keep its position in a consumer group, so it has no group coordinator",
         ),
         (
             "{kind: fill_source}",
             "{kind: crash_pipeline, when: {after: 1s}}",
-            "6:21: there is no pipeline to break: the loader alone is under test, and it keeps the ledger",
+            "6:21: there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
         ),
         (
             "{kind: consume_transform_produce}",
             "{kind: crash_executor, when: {after: 1s}}",
-            "6:14: this pipeline does not run on Spark: there is no executor to crash",
+            "6:14: this pipeline does not run on Spark, so there is no executor to crash",
         ),
         (
             "{kind: consume_transform_produce}",
             "{kind: cut_link, link: 'spark->any', for: 1s, when: {after: 1s}}",
-            "6:37: this pipeline does not run on Spark: nothing would pass this link; write pipeline->…",
+            "6:37: this pipeline does not run on Spark, so nothing would pass this link; write pipeline->…",
         ),
         (
             "{kind: fill_source}",
             "{kind: cut_link, link: 'app->any', for: 1s, when: {after: 1s}}",
-            "6:37: no such client runs here: nothing would pass this link; write pipeline->…",
+            "6:37: this client does not run here, so nothing would pass this link; write pipeline->…",
         ),
     ],
 )
@@ -318,7 +322,7 @@ def test_a_fault_that_this_pipeline_offers_nothing_to(pipeline: str, fault: str,
         ("{request: EndTxn, since: lots}", "8:63: there is no other fault 'lots' in this scenario (did you mean lost?)"),
     ],
 )
-def test_a_moment_after_a_fault_that_is_not_there_or_is_itself(when: str, error: str) -> None:
+def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, error: str) -> None:
     """It would never come."""
     assert errors_in(
         "faults:",
@@ -332,7 +336,7 @@ def test_a_moment_after_a_fault_that_is_not_there_or_is_itself(when: str, error:
     [
         (
             "{kind: fill_source, acks: 1}",
-            "5:15: an idempotent producer waits for all: write acks: all, or idempotence: false",
+            "5:15: an idempotent producer needs acks: all; write that, or idempotence: false",
         ),
         ("{kind: fill_source, acks: 0}", "5:41: 0 is not known here; write all or 1"),
         ("{kind: fill_source, in_flight: 6}", "5:46: 6 is too large; the most is 5"),

@@ -20,15 +20,15 @@ def test_a_duration_is_read_in_seconds(text: str, value: float) -> None:
     "text", ["5", "s", "5 s", "-5s", "5h", "1e3s", "5S", "", "٣s", "5s5s", "nans", 5, 5.0, None, ["5s"]], ids=repr
 )
 def test_a_duration_without_number_or_unit_is_refused(text: object) -> None:
-    """A bare number is the commonest mistake: nobody knows whether five means seconds."""
-    with pytest.raises(ValueError, match=r"is no duration; write a number with a unit, e\.g\. 400ms, 5s or 2m"):
+    """A bare number is the commonest mistake: it does not say whether five means seconds."""
+    with pytest.raises(ValueError, match=r"is not a duration; write a number with a unit, e\.g\. 400ms, 5s or 2m"):
         seconds(text)
 
 
 @pytest.mark.parametrize("text", ["3601s", "61m", "999999m"])
 def test_no_duration_is_longer_than_an_hour(text: str) -> None:
     """Every wait of a run has a limit."""
-    with pytest.raises(ValueError, match=f"'{text}' is too long; one hour, 60m, is the most"):
+    with pytest.raises(ValueError, match=f"'{text}' is too long; the longest duration is one hour, 60m"):
         seconds(text)
 
 
@@ -55,10 +55,10 @@ def test_a_duration_is_spoken_in_the_unit_that_reads_best(value: float, text: st
 
 
 @pytest.mark.parametrize("text", ["3000", "0/s", "0.000/s", "3000/m", "3000 /s", "-1/s", 3000, None], ids=repr)
-def test_a_rate_that_is_none_is_refused(text: object) -> None:
+def test_a_text_that_is_not_a_rate_is_refused(text: object) -> None:
     """A workload at rate zero would never end."""
     assert per_second("0.5/s") == 0.5
-    with pytest.raises(ValueError, match=r"is no rate; write records per second, e\.g\. 3000/s"):
+    with pytest.raises(ValueError, match=r"is not a rate; write records per second, e\.g\. 3000/s"):
         per_second(text)
 
 
@@ -66,5 +66,5 @@ def test_a_rate_that_is_none_is_refused(text: object) -> None:
 def test_progress_that_never_comes_is_refused(text: object) -> None:
     """Nought per cent is before the run, a hundred is after it."""
     assert (percent("1%"), percent("99%")) == (1.0, 99.0)
-    with pytest.raises(ValueError, match="is no progress; write a share of the workload from 1% to 99%"):
+    with pytest.raises(ValueError, match="is not a share of the workload; write one from 1% to 99%"):
         percent(text)

@@ -34,9 +34,9 @@ def answer(text: str) -> list[str]:
         ("\ttags: [a]", "6:1: while scanning for the next token: found character '\\t' that cannot start any token"),
         ("tags: *b", "6:11: found undefined alias 'b'"),
         ("tags: [\x01]", "6:12: the character U+0001 is not allowed in YAML; remove it"),
-        ("? [a]", "6:7: a key is a word, no list and no mapping"),
-        ("? {a: {b: c}}", "6:7: a key is a word, no list and no mapping"),
-        ("workload: {records: !!int x}", "6:25: not readable: invalid literal for int() with base 10: 'x'"),
+        ("? [a]", "6:7: a key must be a word, not a list or a mapping"),
+        ("? {a: {b: c}}", "6:7: a key must be a word, not a list or a mapping"),
+        ("workload: {records: !!int x}", "6:25: this value cannot be read: invalid literal for int() with base 10: 'x'"),
     ],
 )
 def test_a_mistake_in_yaml_itself(line: str, error: str) -> None:
@@ -82,7 +82,7 @@ def test_anchors_and_merges_are_followed_to_where_the_value_stands() -> None:
 
 def test_a_key_without_value_is_shown_at_the_key() -> None:
     """The value that is missing has no place of its own."""
-    assert errors_in("verify:", "tags: [a]") == ["scenarios.yaml:6:5: nothing is no list; write [ … ]"]
+    assert errors_in("verify:", "tags: [a]") == ["scenarios.yaml:6:5: an empty value is not a list; write [ … ]"]
 
 
 @settings(deadline=None)  # the first example pays for imports

@@ -7,7 +7,7 @@ def test_two_scenarios_of_one_name() -> None:
     """The name is the key of Allure's history: two scenarios would share one."""
     again = HEAD.split("scenarios:\n")[1]
 
-    assert errors_of(HEAD + again) == ["scenarios.yaml:6:11: 'a' is the name of scenario 1 already; names are unique"]
+    assert errors_of(HEAD + again) == ["scenarios.yaml:6:11: 'a' is already the name of scenario 1; names are unique"]
 
 
 def test_two_faults_of_one_name() -> None:
@@ -23,7 +23,7 @@ def test_two_faults_of_one_name() -> None:
 def test_a_tag_that_means_something_to_pytest(tag: str) -> None:
     """A scenario tagged skip would never run, and the night would be green."""
     assert errors_in(f"tags: [smoke, {tag}]") == [
-        f"scenarios.yaml:6:19: '{tag}' means something to pytest already; choose another tag"
+        f"scenarios.yaml:6:19: '{tag}' already has a meaning in pytest; choose another tag"
     ]
 
 
@@ -35,15 +35,15 @@ def test_a_verifier_that_is_named_twice() -> None:
 def test_an_expectation_of_a_verifier_that_does_not_run() -> None:
     """It would never be disappointed."""
     assert errors_in("verify: [gaps]", "expect: {gaps: valid, duplicates: invalid}") == [
-        "scenarios.yaml:7:39: 'duplicates' is expected to say something but is not in `verify`; add it there"
+        "scenarios.yaml:7:39: a result of 'duplicates' is expected, but it is not in `verify`; add it there"
     ]
 
 
-def test_a_moment_that_never_comes() -> None:
-    """Sixty seconds after the planned end of the workload (10 s here) is the last moment there can be."""
+def test_a_trigger_that_never_comes() -> None:
+    """Sixty seconds after the planned end of the workload (10 s here) is the latest time."""
     assert read("faults: [{kind: kill_broker, target: any, when: {after: 70s}}]")
     assert errors_in_fault("{kind: kill_broker, target: any, when: {after: 70001ms}}") == [
-        "scenarios.yaml:6:61: the workload takes 10 s: this moment would never come"
+        "scenarios.yaml:6:61: the workload takes 10 s, so this trigger would never come; choose an earlier time"
     ]
 
 
@@ -74,27 +74,27 @@ def test_a_broker_that_is_there_because_the_system_is_larger() -> None:
         (
             "{kind: spark_square, delivery: at_least_once}",
             "{kind: kill_broker, target: transaction_coordinator, when: {after: 1s}}",
-            "6:42: this pipeline uses no transactions: it has no transaction coordinator",
+            "6:42: this pipeline uses no transactions, so it has no transaction coordinator",
         ),
         (
             "{kind: fill_source}",
             "{kind: cut_link, link: 'loader->transaction_coordinator', for: 1s, when: {after: 1s}}",
-            "6:37: this pipeline uses no transactions: it has no transaction coordinator",
+            "6:37: this pipeline uses no transactions, so it has no transaction coordinator",
         ),
         (
             "{kind: fill_source}",
             "{kind: kill_broker, target: 'leader(datasink, 0)', when: {after: 1s}}",
-            "6:42: this pipeline writes to datasource only",
+            "6:42: this pipeline writes to datasource only; name datasource instead of datasink",
         ),
         (
             "{kind: fill_source}",
             "{kind: crash_executor, target: executor(any), when: {after: 1s}}",
-            "6:45: this pipeline does not run on Spark: there is no executor to crash",
+            "6:45: this pipeline does not run on Spark, so there is no executor to crash",
         ),
         (
             "{kind: fill_source}",
             "{kind: cut_link, link: 'spark->broker-1', for: 1s, when: {after: 1s}}",
-            "6:37: this pipeline does not run on Spark: nothing would pass this link; write pipeline->…",
+            "6:37: this pipeline does not run on Spark, so nothing would pass this link; write pipeline->…",
         ),
     ],
 )
@@ -112,7 +112,7 @@ def test_scenarios_that_keep_to_the_grammar_are_checked_in_a_file_that_does_not(
     second = HEAD.split("scenarios:\n")[1].replace("name: a", "name: b") + "    tags: [skip]\n" + fault
 
     assert errors_of(broken + second) == [
-        "scenarios.yaml:1:27: 'many' is no whole number",
+        "scenarios.yaml:1:27: 'many' is not a whole number",
         "scenarios.yaml:7:5: 'nonsense' is not known here",
-        "scenarios.yaml:11:12: 'skip' means something to pytest already; choose another tag",
+        "scenarios.yaml:11:12: 'skip' already has a meaning in pytest; choose another tag",
     ]

@@ -44,26 +44,32 @@ def test_power_loss_everywhere_is_a_control() -> None:
     assert read(f"faults: [{fault.format('controller')}]")
     assert read(f"faults: [{fault.format('all')}]", "expect: {gaps: invalid}")
     (line,) = errors_in_fault(fault.format("all"))
-    assert line.startswith("scenarios.yaml:6:41: when all brokers lose power, what was acknowledged and not flushed is lost")
+    assert line.startswith(
+        "scenarios.yaml:6:41: when all brokers lose power, acknowledged records that were not flushed are lost"
+    )
 
 
 def test_an_unclean_election_is_a_control() -> None:
     """It exists to lose what was acknowledged."""
     (line,) = errors_in_fault("{kind: unclean_election, target: 'leader(datasink, 0)', when: {after: 1s}}")
 
-    assert line.startswith("scenarios.yaml:6:21: an unclean election throws away what was acknowledged: this cannot be valid")
+    assert line.startswith(
+        "scenarios.yaml:6:21: an unclean election discards acknowledged records, so this scenario cannot be valid"
+    )
 
 
 FIRST = "{name: one, kind: kill_broker, target: broker-1, restart_after: 58s, when: {after: 1s}}"
 
 
 def test_two_named_brokers_that_are_down_together_for_too_long() -> None:
-    """Brokers and moments are written down, so this can be known."""
+    """Brokers and times are declared, so this can be known."""
     second = "{kind: pause_broker, target: broker-2, for: 58s, when: {after: 5s}}"
 
     (line,) = errors_in(f"faults: [{FIRST}, {second}]")
 
-    assert line.startswith("scenarios.yaml:6:132: one keeps broker-1 down at the same time, both for 54 s, and clients wait")
+    assert line.startswith(
+        "scenarios.yaml:6:132: one keeps broker-1 down at the same time: both are down for 54 s, clients wait"
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,5 +82,5 @@ def test_two_named_brokers_that_are_down_together_for_too_long() -> None:
     ],
 )
 def test_what_may_meet_and_may_not_is_let_pass(second: str) -> None:
-    """They overlap for less, hit one broker, or nobody knows before the run."""
+    """They overlap for less, hit the same broker, or whether they overlap is known only in the run."""
     assert read(f"faults: [{FIRST}, {second}]")

@@ -10,9 +10,10 @@ from tests.unit.scenario.declared import HEAD, errors_in, errors_of, kinds, read
 NAME = "lower-case letters and digits, with single hyphens between them"
 TAG = "a lower-case letter, then letters, digits and underscores, as in pytest marks"
 KINDS = kinds(Pipeline)
+LONG = "6:15: 3000 records at 4/s take 750 s; a workload must end within 10 minutes: declare fewer records, or a higher rate"
 PREDICTION = "write valid or invalid, or the exact anomaly: {duplicate: 1}"
 ISOLATION = "write read_committed or read_uncommitted"
-EXPECT = "write valid, or what a control must say: {duplicates: invalid}"
+EXPECT = "write valid, or, for a control, what its verifiers must find: {duplicates: invalid}"
 VERIFIERS = "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability or progress"
 
 
@@ -53,13 +54,13 @@ def test_a_scenario_is_found_by_name() -> None:
 
 
 def test_all_errors_are_told_at_once_in_the_order_of_the_file() -> None:
-    """Grammar and meaning in one go: nobody wants to mend a file one error at a time."""
+    """Grammar and meaning are checked together, so that a file need not be mended one error at a time."""
     text = HEAD + "    verify: [gaps, gaps]\n  - name: B!\n    titel: B\n    pipeline: {kind: spark_sqare}\n"
 
     assert errors_of(text) == [
         "scenarios.yaml:6:20: 'gaps' is here twice; keep one",
         "scenarios.yaml:7:5: 'title' is missing",
-        "scenarios.yaml:7:11: 'B!' is no name (did you mean b?): " + NAME,
+        "scenarios.yaml:7:11: 'B!' is not a valid name (did you mean b?); write " + NAME,
         "scenarios.yaml:8:5: 'titel' is not known here (did you mean title?)",
         "scenarios.yaml:9:22: there is no kind 'spark_sqare' (did you mean spark_square?); " + KINDS,
     ]
@@ -104,9 +105,7 @@ def test_a_file_with_a_byte_order_mark(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "# nothing\n", "null\n", "- a\n", "version 1\n"])
 def test_a_file_with_nothing_to_run(text: str) -> None:
     """An empty file says what it should begin with."""
-    assert errors_of(text) == [
-        "scenarios.yaml:1:1: there is nothing here that could be run; begin with `version: 1` and `scenarios:`"
-    ]
+    assert errors_of(text) == ["scenarios.yaml:1:1: there are no scenarios here; begin with `version: 1` and `scenarios:`"]
 
 
 @pytest.mark.parametrize("version", ["2", "'1'", "true", "1.0", "one"])
@@ -121,47 +120,50 @@ def test_only_version_1_is_known(version: str) -> None:
     ("line", "errors"),
     [
         ("titel: B", ["6:5: 'titel' is not known here (did you mean title?)"]),
-        ("1: B", ["6:5: '1' is no key; keys are words"]),
-        ("~: B", ["6:5: 'None' is no key; keys are words"]),
+        ("1: B", ["6:5: '1' is not a key; keys are words"]),
+        ("~: B", ["6:5: 'None' is not a key; keys are words"]),
         (
             "tags: [Smoke-x]",
-            ["6:12: 'Smoke-x' is no tag (did you mean smoke_x?): " + TAG],
+            ["6:12: 'Smoke-x' is not a valid tag (did you mean smoke_x?); write " + TAG],
         ),
-        ("tags: [smoke, 5]", ["6:19: 5 is no text; write it in quotes"]),
-        ("tags: smoke", ["6:11: 'smoke' is no list; write [ … ]"]),
+        ("tags: [smoke, 5]", ["6:19: 5 is not text; write it in quotes"]),
+        ("tags: smoke", ["6:11: 'smoke' is not a list; write [ … ]"]),
         ("workload: {records: 0}", ["6:25: 0 is too small; the least is 1"]),
         ("workload: {records: 10000001}", ["6:25: 10000001 is too large; the most is 10000000"]),
-        ("workload: {records: 1.5}", ["6:25: 1.5 is no whole number"]),
-        ("workload: {records: many}", ["6:25: 'many' is no whole number"]),
-        ("workload: {rate: 3000}", ["6:22: 3000 is no rate; write records per second, e.g. 3000/s"]),
+        ("workload: {records: 1.5}", ["6:25: 1.5 is not a whole number"]),
+        ("workload: {records: many}", ["6:25: 'many' is not a whole number"]),
+        ("workload: {rate: 3000}", ["6:22: 3000 is not a rate; write records per second, e.g. 3000/s"]),
         ("workload: {rate_per_s: 3000/s}", ["6:16: 'rate_per_s' is not known here"]),
         (
             "workload: {records: 3000, rate: 4/s}",
-            ["6:15: 3000 records at 4/s take 750 s; a workload must end within 10 minutes: fewer records, or a higher rate"],
+            [LONG],
         ),
-        ("workload:", ["6:5: nothing is no mapping; write keys and values, e.g. {kind: …}"]),
-        ("faults: {kind: kill_broker}", ["6:13: a mapping is no list; write [ … ]"]),
-        ("faults: [kill_broker]", ["6:14: 'kill_broker' is no mapping; write keys and values, e.g. {kind: …}"]),
-        ("verify: []", ["6:13: at least one is wanted here"]),
+        ("workload:", ["6:5: an empty value is not a mapping; write keys and values, e.g. {kind: …}"]),
+        ("faults: {kind: kill_broker}", ["6:13: a mapping is not a list; write [ … ]"]),
+        ("faults: [kill_broker]", ["6:14: 'kill_broker' is not a mapping; write keys and values, e.g. {kind: …}"]),
+        ("verify: []", ["6:13: this must not be empty; write at least one"]),
         ("verify: [gap]", ["6:14: 'gap' is not known here (did you mean gaps?); " + VERIFIERS]),
         (
             "expect: vald",
-            ["6:13: 'vald' is no expectation (did you mean valid?); " + EXPECT],
+            ["6:13: 'vald' is not an expectation (did you mean valid?); " + EXPECT],
         ),
         (
             "expect: invalid",
-            ["6:13: 'invalid' is no expectation; " + EXPECT],
+            ["6:13: 'invalid' is not an expectation; " + EXPECT],
         ),
         ("expect: {gaps: invald}", ["6:20: 'invald' is not known here (did you mean invalid?); " + PREDICTION]),
         ("expect: {gaps: 1}", ["6:20: 1 is not known here; " + PREDICTION]),
         ("expect: {gaps: {lost: 0}}", ["6:27: 0 is too small; the least is 1"]),
-        ("expect: {gaps: {lost: few}}", ["6:27: 'few' is no whole number"]),
-        ("expect: {gaps: {}}", ["6:20: at least one is wanted here"]),
+        ("expect: {gaps: {lost: few}}", ["6:27: 'few' is not a whole number"]),
+        ("expect: {gaps: {}}", ["6:20: this must not be empty; write at least one"]),
         (
             "expect: not-sent",
-            ["6:13: 'not-sent' is no expectation (did you mean not_sent?); " + EXPECT],
+            ["6:13: 'not-sent' is not an expectation (did you mean not_sent?); " + EXPECT],
         ),
-        ("expect: not_sent", ["6:13: no fault waits for a request: which one is not sent? Write when: {request: EndTxn}"]),
+        (
+            "expect: not_sent",
+            ["6:13: not_sent is about the request that a fault waits for, and none does; write when: {request: EndTxn}"],
+        ),
         ("isolation: committed", ["6:16: 'committed' is not known here (did you mean read_committed?); " + ISOLATION]),
         (
             "expect: {gap: valid}",
@@ -178,7 +180,7 @@ def test_a_mistake_in_a_scenario_is_shown_where_it_is(line: str, errors: list[st
     ("pipeline", "error"),
     [
         ("{}", "5:15: 'kind' is missing"),
-        ("spark_square", "5:15: 'spark_square' is no mapping; write keys and values, e.g. {kind: …}"),
+        ("spark_square", "5:15: 'spark_square' is not a mapping; write keys and values, e.g. {kind: …}"),
         ("{kind: [x]}", "5:22: there is no kind a list; " + KINDS),
         ("{kind: fill_source, idempotence: 'no'}", "5:48: 'no' is neither true nor false"),
         ("{kind: fill_source, delivery: exactly_once}", "5:35: 'delivery' is not known here"),

@@ -96,7 +96,7 @@ def test_a_matrix_in_one_of_several_scenarios() -> None:
 
 
 def test_a_name_can_say_where_the_words_belong() -> None:
-    """What is no letter or digit becomes a hyphen."""
+    """Other characters than letters and digits become hyphens."""
     text = crossed("matrix: {records: [10, 20], when: [1.5s]}").replace("name: a", "name: first-${records}-after-${when}-x")
 
     assert [case.name for case in cases(text)] == ["first-10-after-1-5s-x", "first-20-after-1-5s-x"]
@@ -213,10 +213,8 @@ def test_an_error_of_meaning_leads_into_the_matrix_too() -> None:
     """A request that can never come is shown where it is spelt for this case, or at the hole that spells it."""
     text = SWEEP.replace("consume_transform_produce}", "spark_square, delivery: at_least_once}")
 
-    assert errors_of(text) == [
-        "scenarios.yaml:8:61: this pipeline uses no transactions: nobody sends EndTxn",
-        "scenarios.yaml:9:64: this pipeline uses no transactions: nobody sends EndTxn",
-    ]
+    message = "this pipeline uses no transactions, so EndTxn is never sent; to have that checked, write expect: not_sent"
+    assert errors_of(text) == [f"scenarios.yaml:8:61: {message}", f"scenarios.yaml:9:64: {message}"]
 
 
 def test_the_tree_itself_knows_the_place_of_what_was_put_in() -> None:
@@ -230,44 +228,44 @@ def test_the_tree_itself_knows_the_place_of_what_was_put_in() -> None:
 @pytest.mark.parametrize(
     ("lines", "error"),
     [
-        (["matrix:"], "6:5: nothing is no matrix; write matrix: {request: [Produce, EndTxn]}"),
-        (["matrix: [a]"], "6:13: a list is no matrix; write matrix: {request: [Produce, EndTxn]}"),
-        (["matrix: {}"], "6:13: a mapping is no matrix; write matrix: {request: [Produce, EndTxn]}"),
-        (["matrix: {n: 1}"], "6:17: 1 is no axis; write a list of words, or names with what they stand for"),
-        (["matrix: {n: []}"], "6:17: a list is no axis; write a list of words, or names with what they stand for"),
-        (["matrix: {n: [[a]]}"], "6:17: a list is no axis; write a list of words, or names with what they stand for"),
-        (["matrix: {n: {}}"], "6:17: a mapping is no axis; write a list of words, or names with what they stand for"),
+        (["matrix:"], "6:5: an empty value is not a matrix; write matrix: {request: [Produce, EndTxn]}"),
+        (["matrix: [a]"], "6:13: a list is not a matrix; write matrix: {request: [Produce, EndTxn]}"),
+        (["matrix: {}"], "6:13: a mapping is not a matrix; write matrix: {request: [Produce, EndTxn]}"),
+        (["matrix: {n: 1}"], "6:17: 1 is not an axis; write a list of words, or a mapping from words to values"),
+        (["matrix: {n: []}"], "6:17: a list is not an axis; write a list of words, or a mapping from words to values"),
+        (["matrix: {n: [[a]]}"], "6:17: a list is not an axis; write a list of words, or a mapping from words to values"),
+        (["matrix: {n: {}}"], "6:17: a mapping is not an axis; write a list of words, or a mapping from words to values"),
         (["matrix: {n: [a, b, a]}"], "6:24: 'a' is here twice; keep one"),
         (["matrix: {n: [1, '1']}"], "6:21: '1' is here twice; keep one"),
         (
             ["matrix: {request: [a]}", "tags: ['${requst}']"],
-            "7:12: 'requst' is no axis (did you mean request?); there are: request",
+            "7:12: 'requst' is not an axis of this matrix (did you mean request?); there are: request",
         ),
-        (["matrix: {n: [a]}", "tags: ['${}']"], "7:12: '' is no axis; there are: n"),
-        (["matrix: {n: {a: ['${n}']}, m: [b]}", "tags: '${n}'"], "7:11: 'n' is no axis; there are: m"),
-        (["matrix: {n: {a: {x: 1}}}", "tags: ['${n.y}']"], "7:12: 'y' is no key of a; there are: x"),
+        (["matrix: {n: [a]}", "tags: ['${}']"], "7:12: '' is not an axis of this matrix; there are: n"),
+        (["matrix: {n: {a: ['${n}']}, m: [b]}", "tags: '${n}'"], "7:11: 'n' is not an axis of this matrix; there are: m"),
+        (["matrix: {n: {a: {x: 1}}}", "tags: ['${n.y}']"], "7:12: 'y' is not a key of a; there are: x"),
         (
             ["matrix: {n: {a: {x: [1]}}}", "tags: ['b${n.x}']"],
-            "7:12: a list cannot stand within a text; write `${…}` alone here",
+            "7:12: a list cannot be inserted into a text; write `${…}` alone here",
         ),
-        (["matrix: {n: {a: [b]}}", "overrides: {}"], "7:16: a mapping is no list; write [{at: {…}, set: {…}}]"),
+        (["matrix: {n: {a: [b]}}", "overrides: {}"], "7:16: a mapping is not a list; write [{at: {…}, set: {…}}]"),
         (
             ["matrix: {n: [a]}", "overrides: [a]"],
-            "7:17: an override has `at`, the coordinates of its cases, and `set`, what is different there",
+            "7:17: an override has two keys: `at`, the coordinates of its cases, and `set`, what changes there",
         ),
         (
             ["matrix: {n: [a]}", "overrides: [{at: {n: a}}]"],
-            "7:17: an override has `at`, the coordinates of its cases, and `set`, what is different there",
+            "7:17: an override has two keys: `at`, the coordinates of its cases, and `set`, what changes there",
         ),
-        (["matrix: {n: [a]}", "overrides: [{at: n, set: {}}]"], "7:22: 'n' is no mapping; write at: {…}"),
-        (["matrix: {n: [a]}", "overrides: [{at: {n: a}, set: [b]}]"], "7:35: a list is no mapping; write set: {…}"),
+        (["matrix: {n: [a]}", "overrides: [{at: n, set: {}}]"], "7:22: 'n' is not a mapping; write at: {…}"),
+        (["matrix: {n: [a]}", "overrides: [{at: {n: a}, set: [b]}]"], "7:35: a list is not a mapping; write set: {…}"),
         (
             ["matrix: {nn: [a]}", "overrides: [{at: {n: a}, set: {}}]"],
-            "7:22: 'n' is no axis (did you mean nn?); there are: nn",
+            "7:22: 'n' is not an axis of this matrix (did you mean nn?); there are: nn",
         ),
         (
             ["matrix: {n: [one, two]}", "overrides: [{at: {n: [one, tow]}, set: {}}]"],
-            "7:26: 'tow' is no value of n (did you mean two?); there are: one, two",
+            "7:26: 'tow' is not a value of n (did you mean two?); there are: one, two",
         ),
     ],
 )
@@ -276,10 +274,10 @@ def test_a_mistake_in_a_matrix_is_shown_where_it_is(lines: list[str], error: str
     assert errors_of(crossed(*lines)) == [f"scenarios.yaml:{error}"]
 
 
-def test_a_name_with_a_hole_that_is_no_axis() -> None:
+def test_a_name_with_a_hole_that_is_not_an_axis() -> None:
     """It would be the same name for all cases."""
     assert errors_of(crossed("matrix: {nums: [a]}").replace("name: a", "name: x-${num}")) == [
-        "scenarios.yaml:3:11: 'num' is no axis (did you mean nums?); there are: nums"
+        "scenarios.yaml:3:11: 'num' is not an axis of this matrix (did you mean nums?); there are: nums"
     ]
 
 
@@ -287,8 +285,8 @@ def test_a_name_with_a_hole_that_is_no_axis() -> None:
     ("name", "error"),
     [
         ("    title: A\n", "3:5: 'name' is missing"),
-        ("    name: 5\n    title: A\n", "3:11: 5 is no text; write it in quotes"),
-        ("    name:\n    title: A\n", "3:5: nothing is no text; write it in quotes"),
+        ("    name: 5\n    title: A\n", "3:11: 5 is not text; write it in quotes"),
+        ("    name:\n    title: A\n", "3:5: an empty value is not text; write it in quotes"),
     ],
 )
 def test_a_matrix_without_a_name(name: str, error: str) -> None:
@@ -302,7 +300,7 @@ def test_names_that_do_not_tell_the_cases_apart() -> None:
     """A template that leaves an axis out."""
     text = crossed("matrix: {n: [1], m: [2, 3]}").replace("name: a", "name: x-${n}")
 
-    assert errors_of(text) == ["scenarios.yaml:3:11: 'x-1' is the name of scenario 1 already; names are unique"]
+    assert errors_of(text) == ["scenarios.yaml:3:11: 'x-1' is already the name of scenario 1; names are unique"]
 
 
 def test_a_matrix_has_an_end() -> None:
@@ -310,7 +308,7 @@ def test_a_matrix_has_an_end() -> None:
     axes = ", ".join(f"a{number}: [{', '.join(map(str, range(100)))}]" for number in range(9))
 
     assert errors_of(crossed(f"matrix: {{{axes}}}")) == [
-        f"scenarios.yaml:6:13: this makes {100**9} scenarios; 1000 are the most"
+        f"scenarios.yaml:6:13: this makes {100**9} scenarios; at most 1000 are allowed"
     ]
 
 

@@ -85,7 +85,7 @@ def test_a_schedule_survives_the_way_through_a_file() -> None:
 
 
 def test_a_schedule_is_written_as_it_is_declared() -> None:
-    """Whoever opens the file sees the units of scenarios.yaml."""
+    """The file has the units of scenarios.yaml."""
     assert to_json(plan(declared(KILL), 7))["steps"][0]["fault"] == {
         "kind": "kill_broker",
         "name": "kill_broker-1",

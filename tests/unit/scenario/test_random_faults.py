@@ -34,10 +34,10 @@ def test_rounds_come_one_after_the_other_and_leave_time_to_recover():
     """Every five seconds of sixty, the last one not at the very end; one fault at a time."""
     schedule = plan(scenario(quiet="1%"), 7)
 
-    moments = [step.fault.when.after_s for step in schedule.steps]
-    assert moments == sorted(moments)
-    assert {moment % 5 for moment in moments} == {0}
-    assert 5 <= moments[0] <= moments[-1] <= 55
+    times_s = [step.fault.when.after_s for step in schedule.steps]
+    assert times_s == sorted(times_s)
+    assert {time_s % 5 for time_s in times_s} == {0}
+    assert 5 <= times_s[0] <= times_s[-1] <= 55
     assert schedule.at_once == 1
 
 
@@ -80,8 +80,8 @@ def test_a_soak_lasts_as_long_as_asked():
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        ("{kind: kill_broker, target: any, when: {after: 5s}}", "its moment is drawn: leave `when` out"),
-        ("{name: a, kind: kill_broker, target: any}", "it may come several times: leave `name` and `until` out"),
+        ("{kind: kill_broker, target: any, when: {after: 5s}}", "the time of this fault is drawn; leave `when` out"),
+        ("{name: a, kind: kill_broker, target: any}", "this fault may happen several times; leave `name` and `until` out"),
         ("{kind: kill_broker, target: broker-7}", "there is no broker-7"),
         ("{kind: kill_brokr, target: any}", "there is no kind 'kill_brokr' (did you mean kill_broker?)"),
     ],

@@ -52,12 +52,15 @@ def test_what_is_possible_is_let_pass(fault: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (f"kind: kill_broker, target: any, {NOW}", "a broker that is not ours cannot be killed by us"),
-        (f"kind: pause_broker, target: any, for: 1s, {NOW}", "a broker that is not ours cannot be paused by us"),
+        (f"kind: kill_broker, target: any, {NOW}", "a broker of an external system can only be killed by your own command"),
+        (
+            f"kind: pause_broker, target: any, for: 1s, {NOW}",
+            "a broker of an external system can only be paused by your own command",
+        ),
         (f"kind: terminate_broker, target: any, {NOW}", "terminate_broker needs the processes of the brokers"),
         (
             f"kind: log_dir_full, target: any, {NOW}",
-            "log_dir_full needs the processes of the brokers, and on this system these are not ours",
+            "log_dir_full needs the processes of the brokers, and an external system does not offer that",
         ),
         (
             f"kind: partition_network, shape: isolate, target: any, for: 1s, {NOW}",
@@ -67,13 +70,16 @@ def test_what_is_possible_is_let_pass(fault: str) -> None:
         (f"kind: rebalance_storm, for: 1s, {NOW}", "rebalance_storm needs a cluster whose"),
         (f"kind: hanging_transaction, for: 1s, {NOW}", "hanging_transaction needs a cluster whose"),
         (f"kind: crash_executor, {NOW}", "local[2] has no executor beside its driver; write kind: crash_pipeline"),
-        (f"kind: crash_python_worker, {NOW}", "crash_python_worker finds its victims by the addresses of a system of ours"),
+        (f"kind: crash_python_worker, {NOW}", "crash_python_worker finds processes by the addresses of a system of our own"),
         (f'kind: cut_link, link: "loader->*", for: 1s, {NOW}', "connections of the client loader cannot be led"),
         (f'kind: cut_link, link: "broker-1->broker-2", for: 1s, {NOW}', "broker-1->broker-2 is more than the links of Spark's"),
         (f'kind: cut_link, link: "*->broker-2", for: 1s, {NOW}', "*->broker-2 is more than the links of Spark's JVMs"),
-        (f'kind: cut_link, link: "spark->leader(datasink, 0)", for: 1s, {NOW}', "only the sink talks to leader(datasink, 0)"),
-        (f'kind: cut_link, link: "spark->controller", for: 1s, {NOW}', "a cluster that is not ours does not tell"),
-        ("kind: delay_request, for: 1s, when: {request: EndTxn}", "Spark's JVMs send no EndTxn here"),
+        (
+            f'kind: cut_link, link: "spark->leader(datasink, 0)", for: 1s, {NOW}',
+            "only the sink connects to leader(datasink, 0)",
+        ),
+        (f'kind: cut_link, link: "spark->controller", for: 1s, {NOW}', "an external cluster does not tell"),
+        ("kind: delay_request, for: 1s, when: {request: EndTxn}", "Spark's JVMs do not send EndTxn here"),
     ],
 )
 def test_everything_else_is_refused(fault: str, reason: str) -> None:
@@ -82,7 +88,7 @@ def test_everything_else_is_refused(fault: str, reason: str) -> None:
 
 
 def test_a_hook_makes_a_fault_possible() -> None:
-    """Whoever can kill a broker is asked to."""
+    """A declared command can kill a broker."""
     kill, pause = f"kind: kill_broker, target: any, {NOW}", f"kind: pause_broker, target: any, for: 1s, {NOW}"
 
     assert of_fault(kill, "hooks: {kill: 'kill {id}'}") == []
@@ -96,7 +102,9 @@ def test_executors_can_be_killed_where_we_can_signal_them() -> None:
 
     assert of_fault(crash, HERE) == []
     assert of_fault(crash, ELSEWHERE)[0].startswith("Spark's executors run elsewhere: we cannot signal them")
-    assert of_fault(f"kind: crash_executor, target: executor(2), {NOW}", HERE)[0].startswith("the workers are not ours")
+    assert of_fault(f"kind: crash_executor, target: executor(2), {NOW}", HERE)[0].startswith(
+        "workers of an external system have no numbers here"
+    )
 
 
 def test_links_need_executors_that_reach_our_proxies() -> None:
@@ -119,9 +127,11 @@ def test_only_jvms_can_be_led_through_a_proxy() -> None:
 def test_what_is_encrypted_cannot_be_told_apart() -> None:
     """Whole connections can be broken under TLS, single requests cannot, and what is probed in plain text cannot either."""
     assert of_fault(f'kind: cut_link, link: "spark->*", for: 1s, {NOW}', TLS) == []
-    assert of_fault("kind: delay_request, for: 1s, when: {request: Fetch}", TLS) == ["requests cannot be told apart under TLS"]
+    assert of_fault("kind: delay_request, for: 1s, when: {request: Fetch}", TLS) == [
+        "requests cannot be told apart under TLS; break whole connections instead, e.g. kind: cut_link"
+    ]
     assert (
-        "is proved by a connection of our own in plain text"
+        "is proved by a connection of our own without TLS"
         in of_fault(f'kind: reset_link, link: "spark->*", for: 1s, {NOW}', TLS)[0]
     )
     assert "record batches over a plain connection" in found(read("verify: [gaps, atomicity]").scenarios[0], TLS)[0]
@@ -129,7 +139,7 @@ def test_what_is_encrypted_cannot_be_told_apart() -> None:
 
 @pytest.mark.parametrize(("group", "is_right"), [("copier-{suffix}", False), ("{prefix}copier-{suffix}", True)])
 def test_a_command_puts_the_prefix_before_its_names(group: str, is_right: bool) -> None:  # noqa: FBT001
-    """Nobody else can do it for a command that we do not know."""
+    """The names of an unknown command cannot be changed from outside."""
     pipeline = f'{{kind: command, run: [a], group: "{group}", transactional_ids: ["{group}"]}}'
     scenario = load_text(HEAD.replace("{kind: spark_square}", pipeline), Path("scenarios.yaml")).scenarios[0]
 
@@ -140,7 +150,7 @@ def test_a_command_puts_the_prefix_before_its_names(group: str, is_right: bool) 
 
 
 def test_only_what_was_selected_is_refused_with_its_place(tmp_path: Path) -> None:
-    """A file that knows more faults than this system bears is no wrong file."""
+    """Scenarios that were not selected may have faults that this system does not allow."""
     path = tmp_path / "scenarios.yaml"
     path.write_text(
         f"{HEAD}  - name: b\n    title: B\n    pipeline: {{kind: spark_square}}\n    faults:\n"

@@ -21,7 +21,7 @@ scenarios:
 
 
 def test_it_is_said_in_the_plan_and_survives_being_written_down():
-    """Whoever reads the plan must know when the fault ends."""
+    """A reader of the plan must know when the fault ends."""
     (scenario,) = load_text(TEXT.replace("UNTIL", "dies"), Path("scenarios.yaml")).scenarios
     schedule = plan(scenario, 1)
 
@@ -31,7 +31,7 @@ def test_it_is_said_in_the_plan_and_survives_being_written_down():
 
 @pytest.mark.parametrize(("name", "hint"), [("dyes", " (did you mean dies?)"), ("cut_link-1", "")])
 def test_a_fault_that_is_not_there_or_is_itself_is_an_error(name, hint):
-    """It would be held for its whole time, which nobody asked for."""
+    """Otherwise the fault would silently last for its whole time."""
     with pytest.raises(ScenarioError) as raised:
         load_text(TEXT.replace("UNTIL", name), Path("scenarios.yaml"))
 
