@@ -50,9 +50,6 @@ class HeldRequest(Protocol):
     def let_go(self, how: str) -> None:
         """``deliver`` it, ``drop`` it, or ``close`` its connection."""
 
-    def remove(self) -> None:
-        """Take the rule away; what is held is delivered. Idempotent."""
-
 
 class PipelineUnderTest(Protocol):
     """The pipeline under test, as a fault sees it."""

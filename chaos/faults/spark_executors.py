@@ -54,9 +54,10 @@ class ExecutorInjection(Injection):
         states = self.app.executors()
         return all(executor.id in states and not states[executor.id].active for executor in self.executors)
 
-    def await_replacement(self) -> None:
+    def heal(self) -> Mapping[str, Any] | None:
         """Return when as many executors run as before."""
         wait_until_back(self.context, self.app, self.running_before)
+        return None
 
 
 class CrashExecutor(ExecutorFault):
@@ -82,9 +83,6 @@ class CrashedExecutors(ExecutorInjection):
     def proof(self) -> Proof:
         missing = unmet(self._counted, _COUNTED_WITHIN_S, "the driver to count lost tasks", ignore=NO_ANSWER)
         return Proof(not missing, {"pids": pids(self.executors), **(missing or {"lost_tasks": self._lost_tasks()})})
-
-    def heal(self) -> None:
-        self.await_replacement()
 
     def _counted(self) -> bool:
         gone = not any(executor.lives() for executor in self.executors)
@@ -125,12 +123,12 @@ class PausedExecutors(ExecutorInjection):
         facts: dict[str, Any] = {"pids": pids(self.executors), "active_tasks": tasks, "missed_after_s": missed_after_s}
         return Proof(stopped and (tasks > 0 or missed_after_s is not None), facts)
 
-    def heal(self) -> None:
+    def heal(self) -> Mapping[str, Any] | None:
         """Let those run on that Spark has not ended meanwhile, and return when as many run as before."""
         for executor in self.executors:
             if executor.lives():
                 executor.process.resume()
-        self.await_replacement()
+        return ExecutorInjection.heal(self)
 
     def _all_stopped(self) -> bool:
         return all(executor.process.status() == psutil.STATUS_STOPPED for executor in self.executors)

@@ -12,7 +12,15 @@ from chaos.cluster.addresses import remote_ports
 from chaos.cluster.spark import Executor, SparkApp, lives
 from chaos.common import clock
 from chaos.faults.base import FaultContext, Injection, Proof, TimedFault, unmet
-from chaos.faults.spark_executors import NO_ANSWER, ExecutorFault, ExecutorInjection, pids, resolve_working, running
+from chaos.faults.spark_executors import (
+    NO_ANSWER,
+    ExecutorFault,
+    ExecutorInjection,
+    pids,
+    resolve_working,
+    running,
+    wait_until_back,
+)
 from chaos.grammar.targets import ExecutorTarget
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
@@ -217,7 +225,7 @@ class ZombieExecutors(ExecutorInjection):
         _resume(self.zombies)
         if all(executor.lives() for executor in self.executors):
             return {}  # only their daemons were killed
-        self.await_replacement()
+        wait_until_back(self.context, self.app, self.running_before)
         try:
             clock.wait_until(
                 lambda: not any(map(lives, self.zombies)), within_s=_ENDS_WITHIN_S, reason="the zombies to end", every_s=0.1

@@ -19,7 +19,7 @@ def transfer(took_s=0.01, received=100, end="answered"):
     [(0.5, 0.01, True), (0.46, 0.01, True), (0.44, 0.01, False), (0.5, 0.24, True), (0.5, 0.26, False), (9.0, 8.9, False)],
 )
 def test_slow_is_what_arrives_late_only_through_the_link(through_s, past_s, effective):
-    """On a busy machine everything is late: that is no throttle."""
+    """On a busy machine everything is late: that is not a throttle."""
     assert slower_by(0.5)(transfer(through_s), transfer(past_s)) is effective
 
 
@@ -60,7 +60,7 @@ def test_what_is_cut_after_some_bytes_ends_and_no_more_comes(end, received, down
     ],
 )
 def test_the_quickest_transfer_counts_because_a_busy_machine_slows_others(through_s, past_s, effective, rounds):
-    """A slow moment of the machine is no throttle, and does not hide one."""
+    """A slow moment of the machine is not a throttle, and does not hide one."""
     fares = {PROXY.listen: iter(through_s), PROXY.upstream: iter(past_s)}
     asked = []
 
@@ -89,7 +89,7 @@ def test_a_broker_that_does_not_answer_past_the_link_proves_nothing(end):
 
 
 def test_what_was_answered_once_is_not_hidden_by_what_was_not():
-    """An early end is no quick transfer."""
+    """An early end is not a quick transfer."""
     pasts = iter([transfer(0.4), transfer(0.0, end="reset")])
 
     _through, past, _fared = compared(
