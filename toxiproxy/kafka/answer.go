@@ -54,7 +54,7 @@ var answerers = map[apiNumber]answerer{
 //   - Metadata that names no topics, because it asks for all of them or for the brokers alone: errors are about topics;
 //   - Metadata while the brokers are unknown, because no answer of a broker has been seen on the link; see answerMetadata.
 func (h *half) answerable(head *header) bool {
-	return !head.silent && !head.nameless && (head.api != metadata || h.link.metadata.Load() != nil)
+	return !head.silent && !head.nameless && (head.api != metadata || h.link.brokers() != nil)
 }
 
 // answerFrame answers the frame of a gate, which has come whole, and is what becomes of it then.
@@ -76,6 +76,8 @@ func (h *half) answerFrame(g *gate) string {
 
 // answerTo is the answer to a request, nil when there is none: the request cannot be read, is of a version that is not known here,
 // or names nothing.
+//
+// A request that no client would send, garbled where it counts its tagged fields, may take kmsg half a minute to refuse.
 func (l *link) answerTo(frame []byte, code int16) []byte {
 	r := reader{data: frame, at: lengthPrefix, total: len(frame)}
 	head := readHeader(&r)
@@ -180,26 +182,28 @@ func (h *half) giveReplies() {
 	}
 }
 
-// copiedMetadata is a broker's answer to a Metadata request while it passes.
+// copiedMetadata is a broker's answer to a Metadata request. It is copied while it passes, and read when it is needed.
 type copiedMetadata struct {
 	version int16
 	frame   []byte
 }
 
-// keepBrokers remembers the brokers of a Metadata answer, if it names any.
-func (l *link) keepBrokers(copied *copiedMetadata) {
-	answer := kmsg.NewPtrMetadataResponse()
+// brokers is the last answer that a broker gave to a Metadata request on this link, nil when there is none that names brokers.
+func (l *link) brokers() *kmsg.MetadataResponse {
+	copied, answer := l.metadata.Load(), kmsg.NewPtrMetadataResponse()
+	if copied == nil {
+		return nil
+	}
 	answer.SetVersion(copied.version)
 	r := reader{data: copied.frame, at: lengthPrefix, total: len(copied.frame)}
 	r.int32() // the correlation id
 	if answer.IsFlexible() {
 		r.tags()
 	}
-	if !r.ok() || answer.ReadFrom(copied.frame[r.at:]) != nil || len(answer.Brokers) == 0 {
-		return
+	if !r.ok() || copied.version > answer.MaxVersion() || answer.ReadFrom(copied.frame[r.at:]) != nil || len(answer.Brokers) == 0 {
+		return nil
 	}
-	answer.Topics = nil
-	l.metadata.Store(answer)
+	return answer
 }
 
 func answerProduce(request kmsg.Request, code int16, _ *link) kmsg.Response {
@@ -253,7 +257,7 @@ func answerFetch(request kmsg.Request, code int16, _ *link) kmsg.Response {
 // its topics included. One that has gone since then does no harm, as a broker's own answer may be as old.
 func answerMetadata(request kmsg.Request, code int16, l *link) kmsg.Response {
 	const rebootstrapRequired = 129 // is about the client itself (KIP-1102), so that it is read at the top alone
-	asked, seen := request.(*kmsg.MetadataRequest), l.metadata.Load()
+	asked, seen := request.(*kmsg.MetadataRequest), l.brokers()
 	if len(asked.Topics) == 0 || seen == nil {
 		return nil
 	}

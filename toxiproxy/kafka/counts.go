@@ -3,12 +3,10 @@ package kafka
 import (
 	"sync"
 	"sync/atomic"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // link is what the two toxics of a link share: its counters, the connection whose second half is about to be made, and the last
-// answer of a broker to a Metadata request, without its topics.
+// answer of a broker to a Metadata request.
 type link struct {
 	name        string
 	counts      [len(apis)]apiCounts
@@ -16,7 +14,7 @@ type link struct {
 	rawBytes    atomic.Int64
 	oversized   atomic.Int64
 	connections atomic.Int64
-	metadata    atomic.Pointer[kmsg.MetadataResponse]
+	metadata    atomic.Pointer[copiedMetadata]
 
 	mu      sync.Mutex
 	opening *connection

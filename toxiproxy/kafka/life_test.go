@@ -155,5 +155,13 @@ func TestKafkaLeavesNothingRunning(t *testing.T) {
 			bed.armDirectly(`{"r": null}`)
 		}
 	}
+	bed.armDirectly(`{"r": {"api": "EndTxn", "action": "answer", "error_code": 29, "times": 0}}`)
+	for n := range 5 {
+		c := bed.dial("leak")
+		go c.Write(bytes.Join([][]byte{produceFrame(1, 1, 1_000_000), endTxnFrame(2, "a", "t"), endTxnFrame(3, "a", "t")[:20]}, nil))
+		c.SetReadDeadline(time.Now().Add(time.Duration(n) * 5 * time.Millisecond))
+		c.Read(make([]byte, 1))
+		c.Close()
+	}
 	testbed.Eventually(t, "their goroutines to end", func() bool { return runtime.NumGoroutine() <= before+2 })
 }

@@ -148,7 +148,7 @@ func (s *sorting) pass() {
 	if f.copied != nil {
 		f.copied.frame = append(f.copied.frame, s.chunk.Data[s.at:s.at+n]...)
 		if n == f.left {
-			s.link.keepBrokers(f.copied)
+			s.link.metadata.Store(f.copied)
 			f.copied = nil
 		}
 	}
