@@ -19,7 +19,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.cluster.kafka import listed
+from chaos.cluster.kafka import list_offsets
 from chaos.common.errors import ChaosError, InconclusiveError
 from chaos.judging import landing
 from pipelines import kafka
@@ -123,9 +123,9 @@ def fix(topics: Topics) -> Fixed:
 
 def _bounds(admin: AdminClient, topic: str, partitions: Iterable[int]) -> Ends:
     """Asked in this order, so that LSO <= HW always."""
-    low = listed(admin, topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED, ASK_S)
-    lso = listed(admin, topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED, ASK_S)
-    hw = listed(admin, topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED, ASK_S)
+    low = list_offsets(admin, topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED, ASK_S)
+    lso = list_offsets(admin, topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED, ASK_S)
+    hw = list_offsets(admin, topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED, ASK_S)
     return {number: Bounds(low[number], lso[number], hw[number]) for number in partitions}
 
 

@@ -75,7 +75,7 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
 
 def declaration(system: System) -> str:
     """The text of the file that describes the system to others."""
-    places = [system.addresses.outside(number) for number in system.kafka.numbers]
+    places = [system.addresses.outside(number) for number in system.kafka.broker_ids]
     bootstrap = ", ".join(f'"{host}:{port}"' for host, port in places)
     return _TEXT.format(bootstrap=bootstrap, master=system.spark.master, folder=system.folder)
 
@@ -83,7 +83,7 @@ def declaration(system: System) -> str:
 def _tell(system: System, echo: Echo) -> None:
     host, port = system.addresses.master_page
     proxy_host, proxy_port = system.addresses.toxiproxy
-    outside = ", ".join(f"{host}:{port}" for host, port in map(system.addresses.outside, system.kafka.numbers))
+    outside = ", ".join(f"{host}:{port}" for host, port in map(system.addresses.outside, system.kafka.broker_ids))
     file = system.folder / DECLARATION
     write_pids(system)
     file.write_text(declaration(system), encoding="utf-8")
@@ -112,14 +112,14 @@ def _look_after(system: System, restart_after_s: float, echo: Echo) -> None:
 
 
 def _processes(system: System) -> Mapping[str, Process]:
-    brokers = {f"broker-{number}": process for number, process in system.kafka.processes.items()}
+    brokers = {f"broker-{number}": process for number, process in system.kafka.brokers.processes.items()}
     workers = {f"Spark's worker-{number}": process for number, process in system.spark.workers.items()}
     return brokers | workers | {"Spark's master": system.spark.master_process}
 
 
 def write_pids(system: System) -> None:
     """One file for each broker that lives: the pid of a dead one may become the pid of another process."""
-    for number, process in system.kafka.processes.items():
+    for number, process in system.kafka.brokers.processes.items():
         file = system.folder / f"broker-{number}.pid"
         if process.alive():
             file.write_text(f"{process.pid}\n", encoding="ascii")

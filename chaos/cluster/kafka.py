@@ -116,9 +116,7 @@ class Kafka:
     def __init__(self, cluster: Cluster, brokers: Brokers) -> None:
         self.cluster = cluster
         self.brokers = brokers
-        self.processes = brokers.processes
-        self.data = brokers.data
-        self.numbers = tuple(cluster.brokers)
+        self.broker_ids = tuple(cluster.brokers)
         self._admin: AdminClient | None = None
 
     @property
@@ -154,11 +152,11 @@ class Kafka:
 
     def _all_registered(self) -> bool:
         self.brokers.check()
-        return len(self.admin.list_topics(timeout=_ASK_S).brokers) == len(self.numbers)
+        return len(self.admin.list_topics(timeout=_ASK_S).brokers) == len(self.broker_ids)
 
     def unhealthy(self) -> list[str]:
         """What is wrong now, in words; empty when every broker serves and every replica is in sync."""
-        silent = (f"broker-{number} does not answer" for number in self.numbers if not self.cluster.answers(number))
+        silent = (f"broker-{number} does not answer" for number in self.broker_ids if not self.cluster.answers(number))
         wrong = self.brokers.dead() or list(silent)
         if wrong:
             return wrong
@@ -265,7 +263,9 @@ class Kafka:
             KafkaException: the cluster refuses.
         """
         names, copies = self.cluster.mine(topics), range(self.cluster.replication)
-        placed: Any = [[self.numbers[(number + copy) % len(self.numbers)] for copy in copies] for number in range(partitions)]
+        placed: Any = [
+            [self.broker_ids[(number + copy) % len(self.broker_ids)] for copy in copies] for number in range(partitions)
+        ]
         wanted = [NewTopic(name, num_partitions=partitions, replica_assignment=placed) for name in names]
         _settle(self.admin.create_topics(wanted, operation_timeout=_SERVER_S, validate_only=validate_only))
         if not validate_only:
@@ -335,14 +335,14 @@ class Kafka:
 
     def _list(self, topic: str, partitions: int, spec: Any, level: IsolationLevel) -> dict[int, int]:
         try:
-            return listed(self.admin, topic, range(partitions), spec, level, _ASK_S)
+            return list_offsets(self.admin, topic, range(partitions), spec, level, _ASK_S)
         except KafkaException:
             # librdkafka keeps a stale leader epoch or metadata request: a new client asks anew
             self._admin = None
             raise
 
 
-def listed(
+def list_offsets(
     admin: AdminClient, topic: str, partitions: Iterable[int], spec: Any, level: IsolationLevel, within_s: float
 ) -> dict[int, int]:
     """Partition -> offset, of all of them or of none.

@@ -128,7 +128,7 @@ class SparkCluster(Protocol):
     """
 
     @property
-    def numbers(self) -> tuple[int, ...]:
+    def worker_ids(self) -> tuple[int, ...]:
         """Of the workers that are ours."""
         ...
 
@@ -193,7 +193,7 @@ class Spark:
     """A master and workers of our own."""
 
     def __init__(self, runtime: Runtime, parts: Parts, addresses: Addresses, folder: Path, workers: int) -> None:
-        self.numbers = tuple(range(1, workers + 1))
+        self.worker_ids = tuple(range(1, workers + 1))
         self.addresses = addresses
         self._runtime = runtime
         self._parts = parts
@@ -234,7 +234,7 @@ class Spark:
 
     @property
     def workers(self) -> dict[int, Process]:
-        return {number: self._daemons[f"worker-{number}"] for number in self.numbers}
+        return {number: self._daemons[f"worker-{number}"] for number in self.worker_ids}
 
     def start(self) -> None:
         """Start the master and, when it answers, the workers; `wait_until_ready` returns when they are registered."""
@@ -248,7 +248,7 @@ class Spark:
         clock.wait_until(
             self._state, within_s=60, reason="Spark's master to answer", every_s=0.1, ignore=(requests.RequestException,)
         )
-        for number in self.numbers:
+        for number in self.worker_ids:
             self._start_worker(number)
 
     def wait_until_ready(self) -> None:
@@ -266,7 +266,7 @@ class Spark:
             return [f"Spark's master does not answer: {error}"]
         if state["status"] != "ALIVE":
             return [f"Spark's master is {state['status']}"]
-        return [] if alive == len(self.numbers) else [f"{alive} of {len(self.numbers)} Spark workers are registered"]
+        return [] if alive == len(self.worker_ids) else [f"{alive} of {len(self.worker_ids)} Spark workers are registered"]
 
     def registered(self) -> int:
         """How many workers the master holds to be alive.

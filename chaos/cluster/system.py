@@ -80,12 +80,12 @@ class System:
         """The bootstrap servers of a client group: its own links, where the cluster is ours."""
         if not self.kafka.is_ours:
             return self.kafka.bootstrap
-        return joined([self.addresses.client(client, number) for number in self.kafka.numbers])
+        return joined([self.addresses.client(client, number) for number in self.kafka.broker_ids])
 
     def versions(self) -> dict[str, str]:
         """For reports; a cluster that is not ours does not tell its version."""
         known = artifacts.versions(self.parts)
-        return known if self.kafka.is_ours else known | {"kafka": f"external, {len(self.kafka.numbers)} brokers"}
+        return known if self.kafka.is_ours else known | {"kafka": f"external, {len(self.kafka.broker_ids)} brokers"}
 
     def unhealthy(self) -> list[str]:
         """What is wrong now, in words; a scenario begins only when this is empty."""
@@ -106,13 +106,13 @@ class System:
 
     def _ours(self) -> list[str]:
         """The parts that `start` starts, in words."""
-        brokers = [f"{len(self.kafka.numbers)} brokers"] if self.kafka.is_ours else []
-        workers = [f"Spark's master and {len(self.spark.numbers)} workers"] if self.spark.numbers else []
+        brokers = [f"{len(self.kafka.broker_ids)} brokers"] if self.kafka.is_ours else []
+        workers = [f"Spark's master and {len(self.spark.worker_ids)} workers"] if self.spark.worker_ids else []
         return ["Toxiproxy", *brokers, *workers]
 
     def _listeners(self) -> list[Address]:
         if self.kafka.is_ours:
-            return listeners(self.addresses, len(self.kafka.numbers))
+            return listeners(self.addresses, len(self.kafka.broker_ids))
         return [self.addresses.toxiproxy, *(proxy.listen for link in self.links for proxy in link.proxies)]
 
     def _start_toxiproxy(self) -> None:

@@ -28,7 +28,7 @@ class ExternalSpark:
     java_options: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     is_here: bool = False
-    numbers: tuple[int, ...] = ()
+    worker_ids: tuple[int, ...] = ()
 
     @property
     def workers(self) -> dict[int, Process]:

@@ -1,1 +1,1 @@
-"""How it is broken: one file per family of faults, each with its proof and its heal."""
+"""How the system is broken: one file per family of faults, each fault with its proof and its heal."""

@@ -1,8 +1,8 @@
 """A request that the proxy answers with one of Kafka's error codes, in the broker's place; the broker never sees it.
 
-What a client does with an error code is the half of exactly-once that no crash tests: it must retry a retriable one, abort
-after an abortable one, and end after a fatal one. The toxic writes the answer in the version that the client has asked in
-(``toxiproxy/kafka/answer.go``) and keeps the order of answers on the connection.
+No crash tests what a client does with an error code: it must retry after a retriable one, abort after an abortable one, and
+end after a fatal one. The toxic writes the answer in the version that the client has asked in (``toxiproxy/kafka/answer.go``)
+and keeps the order of answers on the connection.
 """
 
 from dataclasses import dataclass
@@ -12,10 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from chaos.cluster.protocol import ERROR_CODES
-from chaos.cluster.rules import Rule, RuleBook, Trip
-from chaos.common import clock
-from chaos.common.errors import DeadlineError
-from chaos.faults.base import FaultContext, Injection, Proof, RequestsFault
+from chaos.cluster.rules import Rule, Trip
+from chaos.faults.base import FaultContext, Injection, Proof, RequestsFault, unmet
+from chaos.faults.requests import RuleInjection
 from chaos.faults.targets import resolve_links
 from chaos.grammar.base import did_you_mean, shown
 
@@ -44,7 +43,7 @@ AnsweredApi = Literal[
 
 
 class AnswerError(RequestsFault):
-    """The next requests of one kind are answered with an error code in the broker's place, which never sees them.
+    """The next requests of one kind are answered with an error code in the place of the broker, which never sees them.
 
     ``times`` says how many; ``for`` is how long the fault waits for them to come.
     """
@@ -62,53 +61,21 @@ class AnswerError(RequestsFault):
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         links, target = resolve_links(self.link, context, rng)
-        rule = Rule(
-            self.request,
-            "request",
-            [link.name for link in links],
-            action="answer",
-            times=self.times,
-            error_code=ERROR_CODES[self.error],
-        )
-        return AnsweredRequests(target, self.for_s, context.system.rules, self.name, rule, self.error)
+        names, code = [link.name for link in links], ERROR_CODES[self.error]
+        rule = Rule(self.request, "request", names, action="answer", times=self.times, error_code=code)
+        return AnsweredRequests(target, self.for_s, context.system.rules, self.name, rule, error=self.error)
 
 
-@dataclass(slots=True)
-class AnsweredRequests(Injection):
-    """Requests that were answered with an error code."""
-
-    rules: RuleBook
-    name: str
-    rule: Rule
+@dataclass(slots=True, kw_only=True)
+class AnsweredRequests(RuleInjection):
     error: str
-    armed: bool = False
-
-    def inject(self) -> None:
-        """Answer from now on."""
-        self.name = self.rules.arm(self.name, self.rule)
-        self.armed = True
 
     def proof(self) -> Proof:
-        """So many requests were answered by the proxy, with this code."""
-        facts: dict[str, Any] = {"error": self.error, "error_code": self.rule.error_code}
-        try:
-            clock.wait_until(
-                lambda: len(self._answered()) >= self.rule.times,
-                within_s=self.hold_s,
-                reason=f"{self.rule.times} {self.rule.api} to answer with {self.error}",
-                every_s=0.02,
-            )
-        except DeadlineError as error:
-            facts["problem"] = str(error)
+        reason = f"{self.rule.times} {self.rule.api} to answer with {self.error}"
+        missing = unmet(lambda: len(self._answered()) >= self.rule.times, self.hold_s, reason, every_s=0.02)
         answered = self._answered()
-        facts["answered"] = [trip.facts for trip in answered]
-        return Proof(len(answered) == self.rule.times, facts)
-
-    def heal(self) -> None:
-        """Answer no more: what comes now reaches the broker."""
-        if self.armed:
-            self.rules.disarm(self.name)
-        self.armed = False
+        facts = {"error": self.error, "error_code": self.rule.error_code, "answered": [trip.facts for trip in answered]}
+        return Proof(len(answered) == self.rule.times, facts | missing)
 
     def _answered(self) -> list[Trip]:
         return [

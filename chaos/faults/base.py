@@ -3,18 +3,17 @@
 ::
 
     declared in scenarios.yaml ─▶ FaultBase ──prepare──▶ Injection
-                                                            inject    put in force; the moment may be milliseconds long
-                                                            complete  what takes time, after a held request was let go
-                                                            proof     was it effective? asks, and changes nothing
-                                                            heal      undone, also after half an injection
+                                                            inject    puts it in force; the moment may last milliseconds
+                                                            complete  does what takes time, once a held request was let go
+                                                            proof     asks whether it was effective, and changes nothing
+                                                            heal      undoes it, also after half an injection
 
-A fault and its injection are two classes of one module; a family of faults shares the bases of this one. To add a fault, see
-docs/adding-a-fault.md.
+A fault and its injection are two classes side by side in one module. To add a fault, see docs/adding-a-fault.md.
 """
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -34,26 +33,22 @@ from chaos.grammar.triggers import Api, When
 from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
 
+_STEPS_END_WITHIN_S = 60.0
+_NOT_YET = (KafkaException, LookupError, OSError)  # a broker is down, or has no such role now
+
 
 class HeldRequest(Protocol):
     """A request or response that a trigger holds on the wire."""
 
     @property
     def name(self) -> str:
-        """Of the rule that holds it."""
-        ...
+        """The name of the rule that holds it."""
 
     def trip(self) -> Trip | None:
         """What is known of it; None while nothing is held."""
-        ...
 
     def let_go(self, how: str) -> None:
         """``deliver`` it, ``drop`` it, or ``close`` its connection."""
-        ...
-
-    def remove(self) -> None:
-        """Take the rule away; what is held is delivered. Idempotent."""
-        ...
 
 
 class PipelineUnderTest(Protocol):
@@ -61,39 +56,33 @@ class PipelineUnderTest(Protocol):
 
     def crash(self) -> Mapping[str, int]:
         """Send SIGKILL to all of its processes; name -> pid of those that were killed."""
-        ...
 
     def restart(self) -> None:
         """Start it again, and return when it runs."""
-        ...
 
     def pause(self) -> Mapping[str, int]:
         """Send SIGSTOP to all of its processes; name -> pid of those that are stopped."""
-        ...
 
     def resume(self) -> None:
         """Send SIGCONT to all of its processes."""
-        ...
 
     def take_over(self) -> None:
         """Start a second instance beside the paused one, and return when it runs; from now on it is the pipeline."""
-        ...
 
     def fenced(self) -> bool:
-        """Whether the first instance has ended, or said that it was fenced, after it was resumed."""
-        ...
+        """Whether the first instance, after it was resumed, has ended or reported that it was fenced."""
 
 
-def _no_application() -> SparkApp:
-    raise LookupError("this pipeline does not run on Spark: there is no executor to crash")
+def _lacking(message: str) -> Callable[[], Any]:
+    def ask() -> Any:
+        raise LookupError(message)
+
+    return ask
 
 
-def _no_pipeline() -> PipelineUnderTest:
-    raise LookupError("this scenario has no pipeline to crash")
-
-
-def _no_positions() -> Mapping[int, int]:
-    raise LookupError("this scenario has no pipeline: it has no positions")
+_NO_APPLICATION = _lacking("this pipeline does not run on Spark: there is no executor to crash")
+_NO_PIPELINE = _lacking("this scenario has no pipeline to crash")
+_NO_POSITIONS = _lacking("this scenario has no pipeline: it has no positions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +96,7 @@ class FaultContext:
         client: the client group of what is under test: ``spark``, ``app`` or ``loader``.
         group: consumer group of the pipeline, "" when it has none.
         pipeline: what can be crashed; raises LookupError when there is none.
-        readable: the read_committed end of the pipeline's output, over all partitions; 0 when it cannot be had now.
+        readable: the read_committed end of the pipeline's output, over all partitions; 0 when it cannot be read now.
         held: the request that this fault's trigger holds, or that of the fault it follows.
         checkpoint: of the pipeline's query; None when it does not run on Spark.
         positions: where the pipeline is: source partition -> committed position, exclusive; raises KafkaException while its
@@ -117,23 +106,23 @@ class FaultContext:
     system: System
     topics: Mapping[str, str]
     transactional_ids: tuple[str, ...] = ()
-    spark_app: Callable[[], SparkApp] = _no_application
+    spark_app: Callable[[], SparkApp] = _NO_APPLICATION
     client: str = "spark"
     group: str = ""
-    pipeline: Callable[[], PipelineUnderTest] = _no_pipeline
+    pipeline: Callable[[], PipelineUnderTest] = _NO_PIPELINE
     readable: Callable[[], int] = lambda: 0
     held: HeldRequest | None = None
     checkpoint: Path | None = None
-    positions: Callable[[], Mapping[int, int]] = _no_positions
+    positions: Callable[[], Mapping[int, int]] = _NO_POSITIONS
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether a fault was effective, and what says so.
+    """Whether a fault was effective, and the facts that say so.
 
     Attributes:
         effective: False makes the run UNKNOWN: it proved nothing.
-        facts: the numbers, JSON values only.
+        facts: JSON values only.
     """
 
     effective: bool
@@ -145,7 +134,7 @@ class Injection:
     """One fault with its target resolved.
 
     Attributes:
-        target: in words, e.g. ``broker-2 (leader of datasink-0)``.
+        target: in words, e.g. ``broker-2 (leader(datasink, 0))``.
         hold_s: how long it stays in force before it is healed.
     """
 
@@ -153,7 +142,11 @@ class Injection:
     hold_s: float
 
     def inject(self) -> None:
-        """Put it in force."""
+        """Put it in force.
+
+        Raises:
+            ChaosError: it cannot be done; the injection is healed then, as after half of it.
+        """
         raise NotImplementedError
 
     def complete(self) -> None:
@@ -164,12 +157,18 @@ class Injection:
         """
 
     def proof(self) -> Proof:
-        """Ask whether it was effective, for as long as it is in force; never raises because it was not."""
+        """Ask whether it was effective, for as long as it is in force; a fault that was not raises no error."""
         raise NotImplementedError
 
     def heal(self) -> Mapping[str, Any] | None:
-        """Undo whatever part of it is in force, and say what came of it, if there is something to say. Idempotent."""
-        raise NotImplementedError
+        """Undo whatever part of it is in force, and return facts about that, if there are any. Idempotent.
+
+        Nothing is done for a fault that leaves nothing to undo: a request that was lost, or a process that Spark replaces.
+
+        Raises:
+            ChaosError: the system does not come back.
+        """
+        return None
 
 
 def prove(injection: Injection) -> Proof:
@@ -181,13 +180,30 @@ def prove(injection: Injection) -> Proof:
     return injection.proof()
 
 
+def unmet(
+    condition: Callable[[], object],
+    within_s: float,
+    reason: str,
+    *,
+    every_s: float = 0.05,
+    ignore: tuple[type[Exception], ...] = (),
+    seen: Callable[[], object] | None = None,
+) -> dict[str, Any]:
+    """Wait as `clock.wait_until`, and return the problem, as a fact of a proof; empty when the condition is met in time."""
+    try:
+        clock.wait_until(condition, within_s=within_s, reason=reason, every_s=every_s, ignore=ignore, seen=seen)
+    except DeadlineError as error:
+        return {"problem": str(error)}
+    return {}
+
+
 class FaultBase(Declared):
-    """What all faults have. The first paragraph of a fault's docstring is what `chaos faults` says that it does.
+    """What all faults have. `chaos faults` prints the first paragraph of a fault's docstring, `provokes` and `proved_by`.
 
     Attributes:
-        needs: what the system and the pipeline must have.
-        without: what to use instead where a system lacks it, told in the refusal.
-        provokes: what it is for: the behaviour of Kafka or Spark that it provokes, with its source.
+        needs: what the system and the pipeline must have; where one of these is lacking, the declaration is refused.
+        without: what to use instead where a system lacks it; the refusal says so.
+        provokes: what the fault is for: the behaviour of Kafka or Spark that it provokes, with its source.
         proved_by: what its proof shows.
         settles_request: whether the fault itself decides what becomes of the request that its trigger holds.
         outlives_client: whether that request is delivered although its client has gone.
@@ -204,8 +220,8 @@ class FaultBase(Declared):
     when: When
 
     def describe(self) -> str:
-        """The fault in words, without its trigger."""
-        raise NotImplementedError
+        """The fault in words, without its trigger; a fault with keys of its own overrides this."""
+        return f"{self.kind} {self.aim}".rstrip() + self.ending
 
     def approach(self, context: FaultContext) -> None:
         """Do before the trigger what would be too slow at the moment of injection."""
@@ -217,6 +233,16 @@ class FaultBase(Declared):
             ChaosError: the target does not exist now.
         """
         raise NotImplementedError
+
+    @property
+    def aim(self) -> str:
+        """Its target as declared, "" for a fault without one."""
+        return str(getattr(self, "target", getattr(self, "link", "")))
+
+    @property
+    def ending(self) -> str:
+        """The end of `describe`: how long it lasts, or what follows."""
+        return ""
 
     @property
     def broker_targets(self) -> list[BrokerTarget]:
@@ -235,16 +261,44 @@ class FaultBase(Declared):
         return 0.0
 
 
-class LastingFault(FaultBase):
-    """A fault for a declared time, or until another fault of the scenario was proved, if that comes first."""
+class TimedFault(FaultBase):
+    """A fault for a declared time."""
 
     for_s: SomeSeconds = Field(alias="for")
-    until: FaultName | None = None
 
     @property
     def lasts(self) -> str:
         """How long, in words."""
+        return f"for {spoken_seconds(self.for_s)}"
+
+    @property
+    def ending(self) -> str:
+        return f" {self.lasts}"
+
+
+class LastingFault(TimedFault):
+    """A fault for a declared time, or until another fault of the scenario was proved, if that comes first."""
+
+    until: FaultName | None = None
+
+    @property
+    def lasts(self) -> str:
         return f"for {spoken_seconds(self.for_s)}" + (f" or until {self.until} is proved" if self.until else "")
+
+
+class RestartedFault(FaultBase):
+    """A fault whose processes end, and are started again at the heal."""
+
+    restart_after_s: Seconds = Field(alias="restart_after", default=1.0)
+
+    @property
+    def restarted(self) -> str:
+        """When they are started again, in words."""
+        return f"restarted after {spoken_seconds(self.restart_after_s)}"
+
+    @property
+    def ending(self) -> str:
+        return f", {self.restarted}"
 
 
 class BrokerFault(FaultBase):
@@ -265,15 +319,10 @@ class BrokerFault(FaultBase):
         return self
 
 
-class RestartedBrokerFault(BrokerFault):
+class RestartedBrokerFault(RestartedFault, BrokerFault):
     """A fault whose brokers end, and are started again at the heal."""
 
     restart_after_s: Seconds = Field(alias="restart_after", default=3.0)
-
-    @property
-    def restarted(self) -> str:
-        """When they come back, in words."""
-        return f"restarted after {spoken_seconds(self.restart_after_s)}"
 
     @property
     def down_s(self) -> float:
@@ -303,27 +352,22 @@ def ends_of(link: LinkPattern) -> list[BrokerTarget]:
     return [end for end in (link.left, link.right) if isinstance(end, BrokerTarget)]
 
 
-_END_S = 60.0
-_NOT_YET = (KafkaException, LookupError, OSError)
-
-
+@dataclass(slots=True)
 class BackgroundSteps:
-    """Steps in a thread of their own, from the injection until they are done or the fault is healed; `begin` them once."""
+    """The steps of a fault in a thread of their own, from `begin` until they are done or the fault is healed.
 
-    def __init__(self, steps: Callable[[Event], None]) -> None:
-        """Prepare.
+    Attributes:
+        steps: what is done; it returns soon after the flag that it is given was set.
+    """
 
-        Args:
-            steps: what is done; it returns soon after the flag that it is given was set.
-        """
-        self._steps = steps
-        self._stop = Event()
-        self._running: Future[None] | None = None
+    steps: Callable[[Event], None]
+    _stop: Event = field(default_factory=Event)
+    _running: Future[None] | None = None
 
     def begin(self) -> None:
-        """Start the thread."""
+        """Start the thread; to be called once."""
         pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="background-steps")
-        self._running = pool.submit(self._steps, self._stop)
+        self._running = pool.submit(self.steps, self._stop)
         pool.shutdown(wait=False)
 
     def done(self) -> bool:
@@ -337,11 +381,11 @@ class BackgroundSteps:
         self._running.result()
         return True
 
-    def missing(self, within_s: float) -> dict[str, str]:
-        """Wait until all steps are done: empty then, or why they are not, as a fact of a proof that failed.
+    def unfinished(self, within_s: float) -> dict[str, Any]:
+        """Wait until all steps are done, and return the problem, as a fact of a proof; empty when they are done in time.
 
         Raises:
-            Exception: what one of its steps raised, unless that was a wait.
+            Exception: what one of its steps raised, unless that was the end of a wait.
         """
         if self._running is None or wait([self._running], within_s).not_done:
             return {"problem": f"the steps of this fault were not done after {within_s:g} s"}
@@ -355,18 +399,18 @@ class BackgroundSteps:
         """Stop the steps, and return when the thread has ended. Idempotent, also before `begin`.
 
         Raises:
-            DeadlineError: they do not stop.
+            DeadlineError: the thread does not end.
         """
         self._stop.set()
-        if self._running is not None and wait([self._running], _END_S).not_done:
-            raise DeadlineError(f"waited {_END_S:g} s for the background steps of a fault to stop")
+        if self._running is not None and wait([self._running], _STEPS_END_WITHIN_S).not_done:
+            raise DeadlineError(f"waited {_STEPS_END_WITHIN_S:g} s for the background steps of a fault to end")
 
 
-def until(condition: Callable[[], object], stop: Event, within_s: float, reason: str) -> bool:
-    """Wait for a condition between two steps; False when told to stop. A broker that does not answer is asked again.
+def wait_unless_stopped(condition: Callable[[], object], stop: Event, within_s: float, reason: str) -> bool:
+    """Wait for a condition between two background steps; False when told to stop. A broker that is down is asked again.
 
     Raises:
-        DeadlineError: it did not become so in time.
+        DeadlineError: the condition was not met in time.
     """
     clock.wait_until(lambda: stop.is_set() or condition(), within_s=within_s, reason=reason, every_s=0.1, ignore=_NOT_YET)
     return not stop.is_set()

@@ -1,8 +1,8 @@
-"""Faults of brokers that are not ours: a hook does it, and whether it was done is asked of the brokers.
+"""Brokers that are not ours: a hook does the fault, and whether it was done is asked of the brokers.
 
-The exit status of a hook proves nothing: a command that was accepted kills nobody yet. A broker is down when it answers no
-request any more, or has left the metadata. It is watched from before the hook begins, for whoever looks after it may start it
-again before the hook has ended.
+The exit status of a hook proves nothing: a command that was accepted has not killed a broker yet. A broker is down when it
+answers no request any more, or has left the metadata. It is watched from before the hook begins, because an operator may start
+it again before the hook has ended.
 """
 
 from collections.abc import Mapping
@@ -28,10 +28,11 @@ _HEALED = "healed"
 
 @dataclass(slots=True)
 class HookedBrokers(Injection):
-    """Brokers that a hook has taken down, and that another one, or whoever looks after them, brings back.
+    """Brokers that a hook takes down, and that another hook, or an operator, brings back.
 
     Attributes:
         kinds: the hook that takes them down, and the one that brings them back.
+        ran: broker -> what is known of the hook that was to take it down.
     """
 
     system: System
@@ -45,36 +46,31 @@ class HookedBrokers(Injection):
     def inject(self) -> None:
         """Watch the brokers, and run the hook for each."""
         pool = ThreadPoolExecutor(max_workers=len(self.broker_ids), thread_name_prefix="watch")
-        self._watches = {number: pool.submit(self._seen_down, number) for number in self.broker_ids}
+        self._watches = {broker: pool.submit(self._seen_down, broker) for broker in self.broker_ids}
         pool.shutdown(wait=False)
-        for number in self.broker_ids:
-            ran = self._hooks.run(self.kinds[0], number)
+        for broker in self.broker_ids:
+            ran = self._hooks.run(self.kinds[0], broker)
             if ran is not None:
-                self.ran[f"broker-{number}"] = ran.facts
+                self.ran[f"broker-{broker}"] = ran.facts
 
     def proof(self) -> Proof:
-        """Every broker was seen to answer no more, or to be gone from the metadata; what the hook said is told beside it."""
-        found = {f"broker-{number}": self._outcome(number) for number in self.broker_ids}
-        down = {name: how for name, how in found.items() if how}
+        """Every broker was seen to answer no more, or to be gone from the metadata; what the hooks said is a fact beside it."""
+        down = {f"broker-{broker}": how for broker in self.broker_ids if (how := self._outcome(broker))}
         return Proof(len(down) == len(self.broker_ids), {"down": down, "hooks": self.ran})
 
     def heal(self) -> Mapping[str, Any]:
-        """Bring them back, once, and return when all of them answer.
-
-        Raises:
-            DeadlineError: a broker does not come back.
-        """
+        """Bring them back, once, and return when all of them answer."""
         self._stop.set()
         due, self._undone = [] if self._undone else self.broker_ids, True
-        ran = {number: run for number in due if (run := self._hooks.run(self.kinds[1], number))}
-        for number in self.broker_ids:
+        ran = {broker: run for broker in due if (run := self._hooks.run(self.kinds[1], broker))}
+        for broker in self.broker_ids:
             clock.wait_until(
-                partial(self.system.kafka.cluster.answers, number),
+                partial(self.system.kafka.cluster.answers, broker),
                 within_s=_BACK_WITHIN_S,
-                reason=f"broker-{number} to answer again{_blamed(ran.get(number))}",
+                reason=f"broker-{broker} to answer again{_blamed(ran.get(broker))}",
                 every_s=0.2,
             )
-        return {"hooks": {f"broker-{number}": run.facts for number, run in ran.items()}} if ran else {}
+        return {"hooks": {f"broker-{broker}": run.facts for broker, run in ran.items()}} if ran else {}
 
     @property
     def _hooks(self) -> BrokerHooks:
@@ -82,29 +78,29 @@ class HookedBrokers(Injection):
             raise InjectionError("this system has no hooks")
         return self.system.hooks
 
-    def _seen_down(self, number: int) -> str:
-        """How it was seen to be down, twice in a row; nothing when it was not, or nobody wants to know any more."""
+    def _seen_down(self, broker: int) -> str:
+        """How it was seen to be down, twice in a row; "" when it was not, or was healed before."""
         try:
             return clock.wait_until(
-                lambda: _HEALED if self._stop.is_set() else self._down(number) and self._down(number),
+                lambda: _HEALED if self._stop.is_set() else self._down(broker) and self._down(broker),
                 within_s=self._hooks.declared.within_s + _GONE_WITHIN_S,
-                reason=f"broker-{number} to be down",
+                reason=f"broker-{broker} to be down",
                 every_s=0.05,
             ).removeprefix(_HEALED)
         except DeadlineError:
             return ""
 
-    def _down(self, number: int) -> str:
-        if not self.system.kafka.cluster.answers(number):
+    def _down(self, broker: int) -> str:
+        if not self.system.kafka.cluster.answers(broker):
             return "it does not answer"
         try:
             known = self.system.kafka.admin.list_topics(timeout=_ASK_S).brokers
         except KafkaException:
             return ""
-        return "" if number in known else "it has left the metadata"
+        return "" if broker in known else "it has left the metadata"
 
-    def _outcome(self, number: int) -> str:
-        watch = self._watches.get(number)
+    def _outcome(self, broker: int) -> str:
+        watch = self._watches.get(broker)
         try:
             return watch.result(_GONE_WITHIN_S) if watch else ""
         except TimeoutError:

@@ -1,11 +1,10 @@
-"""Faults of the pipeline's consumer group: strangers join and leave it, or what it has committed is deleted."""
+"""Faults of what Kafka stores for the pipeline: its group's offsets and members, and a transaction that hangs in its output."""
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from random import Random
-from threading import Event as Flag
-from threading import Thread
+from threading import Event
 from typing import Annotated, Any, Literal
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -13,27 +12,32 @@ from pydantic import AfterValidator, Field
 
 from chaos.cluster.kafka import PARTITIONS
 from chaos.common import clock
-from chaos.common.errors import DeadlineError, InjectionError
+from chaos.common.errors import InjectionError
 from chaos.faults.base import (
-    FaultBase,
+    BackgroundSteps,
     FaultContext,
     Injection,
     LastingFault,
     PipelineUnderTest,
     Proof,
+    RestartedFault,
+    unmet,
 )
-from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
+from chaos.grammar.units import SomeSeconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
 from verifiers.base import Bounds
 
 _ASK_S = 10.0
 _POLL_S = 0.1
-_JOIN_S = 30.0
 _DELETED_WITHIN_S = 60.0
-_ENOUGH = 2
+_GENERATIONS = 2
+_WITHIN_S = 20.0
+_BLOCKS_WITHIN_S = 15.0
+_LONGEST_TRANSACTION_S = 900.0  # transaction.max.timeout.ms
+_NOT_YET = (KafkaException,)
 
 
-class DeleteGroupOffsets(FaultBase):
+class DeleteGroupOffsets(RestartedFault):
     """The pipeline dies, its consumer group's offsets are deleted, and it is started again.
 
     With ``repair: seeded`` the positions are put back from outside before it starts, as from a backup.
@@ -41,101 +45,26 @@ class DeleteGroupOffsets(FaultBase):
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP})
     provokes = "a start without a position: auto.offset.reset decides what is lost or read again"
-    proved_by = "there were positions, and there are none"
+    proved_by = "the group had positions, and has none now"
     kind: Literal["delete_group_offsets"]
     repair: Literal["none", "seeded"] = "none"
-    restart_after_s: Seconds = Field(alias="restart_after", default=1.0)
 
     def describe(self) -> str:
         repaired = ", then put back" if self.repair == "seeded" else ""
-        return f"delete_group_offsets{repaired}, restarted after {spoken_seconds(self.restart_after_s)}"
+        return f"delete_group_offsets{repaired}, {self.restarted}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        return DeletedOffsets(
-            f"the group {context.group}", self.restart_after_s, context, context.pipeline(), seeds=self.repair == "seeded"
-        )
-
-
-class RebalanceStorm(LastingFault):
-    """Members join the pipeline's consumer group and leave it again, over and over: each of them is a new generation."""
-
-    needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP})
-    provokes = "generations that change in the middle of a transaction (KIP-447)"
-    proved_by = "two generations at least had a member of ours"
-    kind: Literal["rebalance_storm"]
-    every_s: SomeSeconds = Field(alias="every", default=1.0)
-
-    def describe(self) -> str:
-        return f"rebalance_storm every {spoken_seconds(self.every_s)} {self.lasts}"
-
-    def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        return Storm(f"the group {context.group}", self.for_s, self.every_s, context)
-
-
-@dataclass(slots=True)
-class Storm(Injection):
-    """Members that join the group, are given what the pipeline had, and leave; they read, and commit nothing."""
-
-    every_s: float
-    context: FaultContext
-    rounds: list[int] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    stop: Flag = field(default_factory=Flag)
-    thread: Thread | None = None
-
-    def inject(self) -> None:
-        """Begin."""
-        self.thread = Thread(target=self._rage, name="rebalance-storm", daemon=True)
-        self.thread.start()
-
-    def proof(self) -> Proof:
-        """The coordinator has made two generations at least with a stranger in them: it said so to the stranger."""
-        try:
-            clock.wait_until(
-                lambda: len(self.rounds) >= _ENOUGH or self.problems, within_s=self.hold_s, reason="two more generations"
-            )
-        except DeadlineError as error:
-            return Proof(effective=False, facts={"joined": len(self.rounds), "problem": str(error)})
-        return Proof(len(self.rounds) >= _ENOUGH, {"joined": len(self.rounds), "problems": self.problems})
-
-    def heal(self) -> Mapping[str, Any]:
-        """End it: the last stranger leaves.
-
-        Raises:
-            InjectionError: it does not.
-        """
-        self.stop.set()
-        if self.thread is not None:
-            self.thread.join(_JOIN_S)
-            if self.thread.is_alive():
-                raise InjectionError("the last member of the rebalance storm does not leave its group")
-        return {"generations_joined": len(self.rounds), "partitions_taken": sum(self.rounds)}
-
-    def _rage(self) -> None:
-        while not self.stop.is_set() and not self.problems:
-            began_s = clock.monotonic_s()
-            try:
-                self._join_and_leave()
-            except KafkaException as error:
-                self.problems.append(str(error))
-            clock.pause(max(0.0, self.every_s - (clock.monotonic_s() - began_s)), self.stop)
-
-    def _join_and_leave(self) -> None:
-        given: list[int] = []
-        with closing(_member(self.context)) as member:
-            member.subscribe(
-                [self.context.topics["datasource"]], on_assign=lambda _member, partitions: given.append(len(partitions))
-            )
-            while not given and not self.stop.is_set():
-                answer = member.poll(_POLL_S)
-                if answer is not None and answer.error() is not None:
-                    raise KafkaException(answer.error())
-        self.rounds.extend(given)
+        seeds, pipeline = self.repair == "seeded", context.pipeline()
+        return DeletedOffsets(f"the group {context.group}", self.restart_after_s, context, pipeline, seeds=seeds)
 
 
 @dataclass(slots=True)
 class DeletedOffsets(Injection):
-    """A group that has forgotten where its pipeline was; nobody was a member when that happened."""
+    """A group that has lost the positions of its pipeline while it had no member.
+
+    Attributes:
+        seeds: whether the heal puts them back.
+    """
 
     context: FaultContext
     pipeline: PipelineUnderTest
@@ -148,13 +77,12 @@ class DeletedOffsets(Injection):
         self.pids = self.pipeline.crash()
 
     def complete(self) -> None:
-        """Delete the group once the last commit underway has ended and its members that died have been given up."""
+        """Delete the group once the last commit underway has ended, and its dead members have been given up."""
         self._wait(self._no_task_runs, "the tasks of the pipeline to end")
         self.before = self._wait(self.context.positions, "positions to delete")
         self._wait(self._deleted, "the group to be empty, and deleted")
 
     def proof(self) -> Proof:
-        """The pipeline was killed; there were positions, and there are none now."""
         after = self.context.positions()
         return Proof(bool(self.pids and self.before) and not after, {"pids": self.pids, "before": self.before, "after": after})
 
@@ -167,16 +95,14 @@ class DeletedOffsets(Injection):
         return {"seeded": seeded} if seeded else {}
 
     def _wait(self, condition: Callable[[], Any], reason: str) -> Any:
-        return clock.wait_until(
-            condition, within_s=_DELETED_WITHIN_S, reason=reason, every_s=0.2, ignore=(KafkaException,), seen=None
-        )
+        return clock.wait_until(condition, within_s=_DELETED_WITHIN_S, reason=reason, every_s=0.2, ignore=_NOT_YET)
 
     def _no_task_runs(self) -> bool:
         """Executors live on for a moment when their driver has died, and commit."""
         return not any(executor.lives() for executor in self.context.system.spark.executors())
 
     def _deleted(self) -> bool:
-        """Tried until the members that died have been given up (session.timeout.ms)."""
+        """Refused until the dead members have been given up (session.timeout.ms)."""
         group = self.context.group
         try:
             self.context.system.kafka.admin.delete_consumer_groups([group], request_timeout=_ASK_S)[group].result(_ASK_S + 1)
@@ -186,48 +112,90 @@ class DeletedOffsets(Injection):
         return not self.context.positions()
 
 
-def _member(context: FaultContext) -> Consumer:
-    """With the assignment strategy that librdkafka and Java's clients have in common."""
-    return Consumer(
-        {
-            "bootstrap.servers": context.system.kafka.bootstrap,
-            "group.id": context.group,
-            "client.id": "chaos-storm",
-            "partition.assignment.strategy": "range",
-            "enable.auto.commit": False,
-            "session.timeout.ms": 6000,
-            "log_level": 0,
-        }
-    )
+class RebalanceStorm(LastingFault):
+    """A member of ours joins the pipeline's consumer group and leaves it, over and over: each time the group rebalances."""
+
+    needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP})
+    provokes = "generations that change in the middle of a transaction (KIP-447)"
+    proved_by = "at least two generations had a member of ours"
+    kind: Literal["rebalance_storm"]
+    every_s: SomeSeconds = Field(alias="every", default=1.0)
+
+    def describe(self) -> str:
+        return f"rebalance_storm every {spoken_seconds(self.every_s)} {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        return Storm(f"the group {context.group}", self.for_s, self.every_s, context)
 
 
-def _seed(context: FaultContext, positions: Mapping[int, int]) -> None:
-    topic = context.topics["datasource"]
-    wanted = [TopicPartition(topic, partition, position) for partition, position in positions.items()]
-    with closing(_member(context)) as asker:
-        asker.commit(offsets=wanted, asynchronous=False)
+@dataclass(slots=True)
+class Storm(Injection):
+    """Members that join the group, are given partitions of the pipeline, and leave; they read, and commit nothing.
 
+    Attributes:
+        given: how many partitions each of them got.
+    """
 
-_WITHIN_S = 20.0
-_BLOCKS_WITHIN_S = 15.0
-_LONGEST_TRANSACTION_S = 900.0  # transaction.max.timeout.ms
+    every_s: float
+    context: FaultContext
+    given: list[int] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    background: BackgroundSteps = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.background = BackgroundSteps(self._join_and_leave)
+
+    def inject(self) -> None:
+        self.background.begin()
+
+    def proof(self) -> Proof:
+        """The coordinator gave partitions to at least two members of ours, each in a generation of its own."""
+        missing = unmet(lambda: len(self.given) >= _GENERATIONS or self.problems, self.hold_s, "two more generations")
+        facts = {"joined": len(self.given), **(missing or {"problems": self.problems})}
+        return Proof(len(self.given) >= _GENERATIONS, facts)
+
+    def heal(self) -> Mapping[str, Any]:
+        self.background.end()
+        return {"generations_joined": len(self.given), "partitions_taken": sum(self.given)}
+
+    def _join_and_leave(self, stop: Event) -> None:
+        while not stop.is_set() and not self.problems:
+            began_s = clock.monotonic_s()
+            try:
+                self.given.extend(self._joined(stop))
+            except KafkaException as error:
+                self.problems.append(str(error))
+            clock.pause(max(0.0, self.every_s - (clock.monotonic_s() - began_s)), stop)
+
+    def _joined(self, stop: Event) -> list[int]:
+        """How many partitions a new member got before it left; empty when it was stopped before."""
+        given: list[int] = []
+        with closing(_member(self.context)) as member:
+            member.subscribe(
+                [self.context.topics["datasource"]], on_assign=lambda _member, partitions: given.append(len(partitions))
+            )
+            while not given and not stop.is_set():
+                answer = member.poll(_POLL_S)
+                if answer is not None and answer.error() is not None:
+                    raise KafkaException(answer.error())
+        return given
 
 
 def _allowed(value: float) -> float:
     if value > _LONGEST_TRANSACTION_S:
-        raise ValueError("brokers allow no transaction to be open for longer than 15m")
+        raise ValueError("brokers do not allow a transaction to be open for longer than 15m")
     return value
 
 
 class HangingTransaction(LastingFault):
-    """A stranger's transaction is open in the sink: nobody reads committed rows beyond it, until it ends.
+    """A transaction of another producer stays open in the sink: no committed row behind it can be read until it ends.
 
-    It is aborted after ``for``, or left ``open``: then only the broker ends it, after ``transaction_timeout``.
+    It is aborted after ``for``, or with ``end: open`` left to the broker, which aborts it after ``transaction_timeout``.
     """
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE})
     provokes = "a last stable offset that stands still: committed rows that cannot be read (KIP-664)"
-    proved_by = "the last stable offset stands at our record, below the high watermark"
+    proved_by = "the last stable offset stands at the record of that transaction, below the high watermark"
     kind: Literal["hanging_transaction"]
     partition: Annotated[int, Field(strict=True, ge=0, le=2)] = 0
     transaction_timeout_s: Annotated[SomeSeconds, AfterValidator(_allowed)] = Field(alias="transaction_timeout", default=600.0)
@@ -244,8 +212,6 @@ class HangingTransaction(LastingFault):
 
 @dataclass(slots=True)
 class OpenTransaction(Injection):
-    """A transaction with one record, by a producer of its own; its record is never committed."""
-
     fault: HangingTransaction
     context: FaultContext
     offsets: list[int] = field(default_factory=list)
@@ -253,11 +219,7 @@ class OpenTransaction(Injection):
     producer: Producer | None = None
 
     def inject(self) -> None:
-        """Begin it and write one record.
-
-        Raises:
-            InjectionError: the record was not written.
-        """
+        """Begin it and write one record."""
         self.producer = self._new_producer()
         self.producer.begin_transaction()
         self.producer.produce(
@@ -268,27 +230,21 @@ class OpenTransaction(Injection):
             raise InjectionError(f"the record of the hanging transaction was not written: {'; '.join(self.failures)}")
 
     def proof(self) -> Proof:
-        """The partition is stable up to our record and not beyond."""
         (offset,) = self.offsets
-        try:
-            clock.wait_until(
-                lambda: self._ends().lso == offset,
-                within_s=_BLOCKS_WITHIN_S,
-                reason="the last stable offset to stand before the open transaction",
-                ignore=(KafkaException,),
-                seen=self._ends,
-            )
-        except DeadlineError as error:
-            return Proof(effective=False, facts={"offset": offset, "problem": str(error)})
+        missing = unmet(
+            lambda: self._ends().lso == offset,
+            _BLOCKS_WITHIN_S,
+            "the last stable offset to stand before the open transaction",
+            ignore=_NOT_YET,
+            seen=self._ends,
+        )
+        if missing:
+            return Proof(effective=False, facts={"offset": offset, **missing})
         ends = self._ends()
         return Proof(ends.lso == offset < ends.hw, {"offset": offset, "lso": ends.lso, "hw": ends.hw})
 
     def heal(self) -> Mapping[str, Any]:
-        """Have the coordinator abort it, by a producer with the same name; nothing to do for one that is left open.
-
-        Raises:
-            DeadlineError: the partition does not become stable.
-        """
+        """Have the coordinator abort it, by a producer with the same transactional.id, unless it is to be left open."""
         if self.fault.end == "open" or self.producer is None:
             return {"left_open_at": self.offsets}
         self._new_producer()
@@ -297,13 +253,13 @@ class OpenTransaction(Injection):
                 lambda: self._ends().lso > self.offsets[0],
                 within_s=_WITHIN_S,
                 reason="the last stable offset to move on",
-                ignore=(KafkaException,),
+                ignore=_NOT_YET,
                 seen=self._ends,
             )
         return {"aborted_at": self.offsets}
 
     def _new_producer(self) -> Producer:
-        """Its start ends what an earlier one has left open."""
+        """Its start aborts what an earlier one has left open."""
         producer = Producer(
             {
                 "bootstrap.servers": self.context.system.kafka.bootstrap,
@@ -324,3 +280,25 @@ class OpenTransaction(Injection):
 
     def _ends(self) -> Bounds:
         return self.context.system.kafka.offsets(self.context.topics["datasink"], PARTITIONS)[self.fault.partition]
+
+
+def _member(context: FaultContext) -> Consumer:
+    """With the assignment strategy that librdkafka and Java's clients have in common."""
+    return Consumer(
+        {
+            "bootstrap.servers": context.system.kafka.bootstrap,
+            "group.id": context.group,
+            "client.id": "chaos-storm",
+            "partition.assignment.strategy": "range",
+            "enable.auto.commit": False,
+            "session.timeout.ms": 6000,
+            "log_level": 0,
+        }
+    )
+
+
+def _seed(context: FaultContext, positions: Mapping[int, int]) -> None:
+    topic = context.topics["datasource"]
+    wanted = [TopicPartition(topic, partition, position) for partition, position in positions.items()]
+    with closing(_member(context)) as member:
+        member.commit(offsets=wanted, asynchronous=False)

@@ -1,11 +1,11 @@
-"""Faults of leadership: elected from those who are behind (unclean), or moved while everybody lives (preferred).
+"""Faults of leadership: moved while every broker lives (preferred), or given to a replica that is behind (unclean).
 
 How an election becomes unclean, on a cluster that is whole at first:
 
     followers cannot fetch ─▶ in sync: the leader alone ─▶ it acknowledges alone ─▶ it dies ─▶ a follower is elected
     (blackholed replication)  (replica.lag.time.max.ms)    (min.insync.replicas=1)            (ElectLeaders, UNCLEAN)
 
-Only replication is blackholed, not the controller quorum: three voters of which two are dead could not elect anybody.
+Only replication is blackholed, not the controller quorum: of three voters one that is alone cannot elect anything.
 """
 
 from collections.abc import Mapping
@@ -16,14 +16,13 @@ from threading import Event
 from typing import Any, Literal
 
 from confluent_kafka import KafkaException
-from pydantic import Field
 
 from chaos.cluster import broker_disk, leadership
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.links import Link
 from chaos.cluster.system import System
 from chaos.common import clock
-from chaos.common.errors import DeadlineError, InjectionError
+from chaos.common.errors import InjectionError
 from chaos.faults.base import (
     BackgroundSteps,
     BrokerFault,
@@ -31,50 +30,43 @@ from chaos.faults.base import (
     Injection,
     Proof,
     RestartedBrokerFault,
-    until,
+    TimedFault,
+    unmet,
+    wait_unless_stopped,
 )
 from chaos.faults.broker_processes import start_again
 from chaos.faults.links import heal_each, name_of
-from chaos.faults.targets import resolve_brokers
+from chaos.faults.targets import broker_names, in_words, resolve_brokers
 from chaos.grammar.targets import BrokerTarget
-from chaos.grammar.units import SomeSeconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
 
 _MIN_ISR = "min.insync.replicas"
 _WITHIN_S = 30.0
+_BACK_WITHIN_S = 60.0
+_NOT_YET = (KafkaException, LookupError)
 Partition = tuple[str, int]
 
 
-class UncleanElection(RestartedBrokerFault):
-    """The followers fall behind, the leader writes on alone and dies, and one of them becomes leader all the same.
+@dataclass(slots=True)
+class PartitionInjection(Injection):
+    """A fault of one partition whose replicas may be reassigned.
 
-    The partition's guard is taken away for that: its topic gets ``min.insync.replicas=1`` until the heal, or the leader would
-    refuse what it alone has, and the followers would stay eligible (KIP-966). What it alone had is lost, acknowledged or not.
+    Attributes:
+        replicas: as they were, the preferred one first.
     """
 
-    roles = ("leader",)
-    needs = frozenset({Capability.BROKER_PROCESSES, Capability.BROKER_DISKS, Capability.ALL_LINKS, Capability.CLUSTER_STATE})
-    provokes = "acknowledged records are lost, offsets are given twice (KIP-101, KIP-966)"
-    proved_by = "a follower leads whose log ended before that of the old leader"
-    kind: Literal["unclean_election"]
+    kafka: Kafka
+    partition: Partition
+    replicas: list[int]
 
-    def describe(self) -> str:
-        return f"unclean_election after {self.target} was alone, {self.restarted}"
-
-    def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        kafka, (topic, number) = context.system.kafka, partition_of(self.target, context)
-        leader, followers = kafka.leader(topic, number), kafka.followers(topic, number)
-        links = [
-            link.replication for link in context.system.links if link.broker == leader and link.source in _names(followers)
-        ]
-        target = f"broker-{leader} ({self.target})"
-        return UncleanlyElected(
-            target, self.restart_after_s, name_of(self), context.system, (topic, number), leader, followers, links
-        )
+    def put_back(self) -> None:
+        """Give the partition its old replicas, in their old order."""
+        if self.kafka.replicas(*self.partition) != self.replicas:
+            leadership.reassign(self.kafka, *self.partition, self.replicas)
 
 
 class PreferLeader(BrokerFault):
-    """Leadership of a partition moves to another replica by a preferred leader election; nobody dies."""
+    """Leadership of a partition moves to another replica by a preferred leader election; no broker dies."""
 
     roles = ("leader", "transaction_coordinator", "group_coordinator")
     needs = frozenset({Capability.CLUSTER_STATE})
@@ -86,40 +78,142 @@ class PreferLeader(BrokerFault):
         return f"prefer_leader: another replica than {self.target} leads"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        """Resolve the target.
-
-        Raises:
-            InjectionError: no other replica is in sync.
-        """
-        kafka, (topic, number) = context.system.kafka, partition_of(self.target, context)
-        leader = kafka.leader(topic, number)
-        others = [replica for replica in kafka.in_sync(topic, number) if replica != leader]
+        kafka, partition = context.system.kafka, partition_of(self.target, context)
+        leader = kafka.leader(*partition)
+        others = [replica for replica in kafka.in_sync(*partition) if replica != leader]
         if not others:
-            raise InjectionError(f"no replica of {topic}-{number} but broker-{leader} is in sync: nobody else can lead it")
-        replicas = kafka.replicas(topic, number)
+            name = "-".join(map(str, partition))
+            raise InjectionError(f"no replica of {name} but broker-{leader} is in sync: no other one can lead it")
+        replicas = kafka.replicas(*partition)
         chosen = replicas[0] if replicas[0] in others else rng.choice(others)
         target = f"broker-{leader} to broker-{chosen} ({self.target})"
-        return PreferredLeader(target, 0.0, kafka, (topic, number), replicas, leader, chosen)
+        return PreferredLeader(target, 0.0, kafka, partition, replicas, leader, chosen)
 
 
-def partition_of(target: BrokerTarget, context: FaultContext) -> Partition:
-    """The partition behind a role: a leader's or follower's own, or that which makes its leader a coordinator."""
-    kafka = context.system.kafka
-    match target.role:
-        case "transaction_coordinator":
-            return kafka.transaction_partition(context.transactional_ids[target.partition])
-        case "group_coordinator":
-            return kafka.group_partition(context.group)
-        case _:
-            return context.topics[target.topic], target.partition
+@dataclass(slots=True)
+class PreferredLeader(PartitionInjection):
+    """A partition that another replica leads, although no broker died.
+
+    Attributes:
+        leader: the old one.
+        chosen: the new one.
+    """
+
+    leader: int
+    chosen: int
+
+    def inject(self) -> None:
+        """Make it the preferred one, if it is not, and elect."""
+        if self.replicas[0] != self.chosen:
+            order = [self.chosen, *(replica for replica in self.replicas if replica != self.chosen)]
+            leadership.reassign(self.kafka, *self.partition, order)
+        leadership.elect(self.kafka, *self.partition)
+
+    def proof(self) -> Proof:
+        missing = unmet(self._leads, _WITHIN_S, "the leader to move", ignore=_NOT_YET)
+        return Proof(not missing, missing or {"led": f"broker-{self.leader}", "leads": f"broker-{self.chosen}"})
+
+    def heal(self) -> None:
+        """Put the replicas back. Leadership is left where it is: it is as good as it was."""
+        self.put_back()
+
+    def _leads(self) -> bool:
+        in_sync = self.kafka.in_sync(*self.partition)
+        return self.kafka.leader(*self.partition) == self.chosen and self.leader in in_sync
+
+
+class ReassignPartition(BrokerFault, TimedFault):
+    """A replica moves to another broker under load; where no other broker is left it is deleted, and built anew at the heal."""
+
+    roles = ("leader", "follower", "transaction_coordinator", "group_coordinator")
+    needs = frozenset({Capability.CLUSTER_STATE, Capability.BROKER_DISKS})
+    provokes = "a partition that moves under load (KIP-455)"
+    proved_by = "the wanted replicas are in sync, one of them leads, and the old one is gone from its disk"
+    kind: Literal["reassign_partition"]
+
+    def describe(self) -> str:
+        return f"reassign_partition: the replica on {self.target} is elsewhere {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        kafka, partition = context.system.kafka, partition_of(self.target, context)
+        moved = resolve_brokers(self.target, context, rng)[0][0]
+        replicas = kafka.replicas(*partition)
+        spare = [broker for broker in kafka.broker_ids if broker not in replicas]
+        wanted = [*(replica for replica in replicas if replica != moved), *([rng.choice(spare)] if spare else [])]
+        target = f"{partition[0]}-{partition[1]} on broker-{moved} ({self.target})"
+        return ReassignedPartition(target, self.for_s, kafka, partition, replicas, wanted, moved)
+
+
+@dataclass(slots=True)
+class ReassignedPartition(PartitionInjection):
+    """A partition one of whose replicas is elsewhere until the heal.
+
+    Attributes:
+        wanted: the replicas while the fault is in force.
+        moved: the broker that loses its replica.
+    """
+
+    wanted: list[int]
+    moved: int
+
+    def inject(self) -> None:
+        leadership.reassign(self.kafka, *self.partition, self.wanted)
+
+    def proof(self) -> Proof:
+        missing = unmet(self._has_moved, _WITHIN_S, "the replica to move", ignore=_NOT_YET)
+        if missing:
+            return Proof(effective=False, facts=missing)
+        leader = self.kafka.leader(*self.partition)
+        return Proof(effective=True, facts={"before": self.replicas, "now": self.wanted, "leader": f"broker-{leader}"})
+
+    def heal(self) -> None:
+        self.put_back()
+        reason = "the replica to be back in sync"
+        clock.wait_until(self._is_back, within_s=_BACK_WITHIN_S, reason=reason, every_s=0.1, ignore=_NOT_YET)
+
+    def _has_moved(self) -> bool:
+        topic, number = self.partition
+        gone = not (self.kafka.brokers.data(self.moved) / f"{topic}-{number}").exists()
+        in_sync = self.kafka.in_sync(topic, number) == sorted(self.wanted)
+        return gone and in_sync and self.kafka.leader(topic, number) in self.wanted
+
+    def _is_back(self) -> bool:
+        same = self.kafka.replicas(*self.partition) == self.replicas
+        return same and self.kafka.in_sync(*self.partition) == sorted(self.replicas)
+
+
+class UncleanElection(RestartedBrokerFault):
+    """The followers fall behind, the leader writes on alone and dies, and one of the followers is made leader all the same.
+
+    The partition's guard is taken away for that: its topic gets ``min.insync.replicas=1`` until the heal, or the leader would
+    refuse what only it has, and the followers would stay eligible (KIP-966). What only the leader had is lost, acknowledged or
+    not.
+    """
+
+    roles = ("leader",)
+    needs = frozenset({Capability.BROKER_PROCESSES, Capability.BROKER_DISKS, Capability.ALL_LINKS, Capability.CLUSTER_STATE})
+    provokes = "acknowledged records are lost, and their offsets are given to others (KIP-101, KIP-966)"
+    proved_by = "a follower leads whose log ended before that of the old leader"
+    kind: Literal["unclean_election"]
+
+    def describe(self) -> str:
+        return f"unclean_election after {self.target} was alone, {self.restarted}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        system, partition = context.system, partition_of(self.target, context)
+        leader, followers = system.kafka.leader(*partition), system.kafka.followers(*partition)
+        sources = broker_names(followers)
+        links = [link.replication for link in system.links if link.broker == leader and link.source in sources]
+        target = in_words(broker_names([leader]), self.target)
+        return UncleanlyElected(target, self.restart_after_s, name_of(self), system, partition, leader, followers, links)
 
 
 @dataclass(slots=True)
 class UncleanlyElected(Injection):
-    """A partition whose leader was alone, and has died.
+    """A partition whose leader was alone in sync, and was killed.
 
     Attributes:
-        links: the ways on which the followers fetch from it.
+        links: those on which the followers fetch from it.
         ends: broker -> end of its log when the leader had died.
         elected: the new leader, 0 while there is none.
     """
@@ -135,56 +229,57 @@ class UncleanlyElected(Injection):
     background: BackgroundSteps = field(init=False)
 
     def __post_init__(self) -> None:
-        self.background = BackgroundSteps(self._go_on)
+        self.background = BackgroundSteps(self._isolate_and_kill)
 
     def inject(self) -> None:
-        """Let the followers fall behind, and go on from there."""
         leadership.set_topic(self.system.kafka, self.partition[0], _MIN_ISR, "1")
         for link in self.links:
             link.add(self.name, "blackhole", "both", {})
         self.background.begin()
 
     def proof(self) -> Proof:
-        """One of the followers leads, and its log ended before that of the one who had led."""
-        missing = self.background.missing(4 * _WITHIN_S)
+        unfinished = self.background.unfinished(4 * _WITHIN_S)
         behind = self.ends.get(self.leader, 0) - self.ends.get(self.elected, 0)
-        effective = not missing and self.elected in self.followers and behind > 0
-        return Proof(effective, self._facts | {"records_behind": behind} | missing)
+        effective = not unfinished and self.elected in self.followers and behind > 0
+        return Proof(effective, self._facts | {"records_behind": behind} | unfinished)
 
     def heal(self) -> Mapping[str, Any]:
-        """Let the old leader come back as a follower, which truncates its log; and give the topic its guard back."""
+        """Start the old leader again, as a follower that truncates its log, and give the topic its guard back."""
         self.background.end()
         heal_each(self.links, lambda link: link.remove(self.name, "both"))
         start_again(self.system, [self.leader])
-        clock.wait_until(self._guarded, within_s=_WITHIN_S, reason=f"{_MIN_ISR} to be taken back", ignore=(KafkaException,))
+        clock.wait_until(self._guarded, within_s=_WITHIN_S, reason=f"{_MIN_ISR} to be reset", ignore=(KafkaException,))
         return self._facts
 
     @property
     def _facts(self) -> dict[str, Any]:
-        ends = {f"broker-{number}": end for number, end in sorted(self.ends.items())}
+        ends = {f"broker-{broker}": end for broker, end in sorted(self.ends.items())}
         return {"log_ends": ends, "elected": f"broker-{self.elected}" if self.elected else ""}
 
-    def _go_on(self, stop: Event) -> None:
+    def _isolate_and_kill(self, stop: Event) -> None:
         kafka = self.system.kafka
-        alone = until(lambda: kafka.in_sync(*self.partition) == [self.leader], stop, _WITHIN_S, "the leader to be alone")
-        if not alone or not until(self._acknowledges_alone, stop, _WITHIN_S, "the leader to acknowledge something alone"):
-            return
-        kafka.processes[self.leader].kill()
-        self.ends = {number: self._end(number) for number in (self.leader, *self.followers)}
-        if until(self._elects, stop, _WITHIN_S, "an unclean election"):
+        for condition, reason in (
+            (lambda: kafka.in_sync(*self.partition) == [self.leader], "the leader to be alone"),
+            (self._acknowledges_alone, "the leader to acknowledge something alone"),
+        ):
+            if not wait_unless_stopped(condition, stop, _WITHIN_S, reason):
+                return
+        kafka.brokers.processes[self.leader].kill()
+        self.ends = {broker: self._log_end(broker) for broker in (self.leader, *self.followers)}
+        if wait_unless_stopped(self._elects, stop, _WITHIN_S, "an unclean election"):
             self.elected = kafka.leader(*self.partition)
 
     def _acknowledges_alone(self) -> bool:
-        """Its high watermark is beyond what the followers have: so much is acknowledged, and only one has it."""
+        """Its high watermark is beyond what the followers have: only it has what lies between, and has acknowledged that."""
         topic, number = self.partition
         high = self.system.kafka.offsets(topic, number + 1)[number].hw
-        return high > max(self._end(follower) for follower in self.followers)
+        return high > max(self._log_end(follower) for follower in self.followers)
 
-    def _end(self, number: int) -> int:
-        return broker_disk.log_end(self.system.kafka.data(number), *self.partition)
+    def _log_end(self, broker: int) -> int:
+        return broker_disk.log_end(self.system.kafka.brokers.data(broker), *self.partition)
 
     def _elects(self) -> bool:
-        """Refused until the controller knows that the leader is dead, and once there is a new one."""
+        """The election is refused until the controller knows that the leader is dead, and once there is a new one."""
         kafka = self.system.kafka
         with suppress(InjectionError):
             leadership.elect(kafka, *self.partition, unclean=True)
@@ -195,114 +290,13 @@ class UncleanlyElected(Injection):
         return True
 
 
-@dataclass(slots=True)
-class PreferredLeader(Injection):
-    """A partition that another replica leads, although nobody died.
-
-    Attributes:
-        replicas: as they were, the preferred one first.
-    """
-
-    kafka: Kafka
-    partition: Partition
-    replicas: list[int]
-    leader: int
-    chosen: int
-
-    def inject(self) -> None:
-        """Make it the preferred one, if it is not, and elect."""
-        if self.replicas[0] != self.chosen:
-            order = [self.chosen, *(replica for replica in self.replicas if replica != self.chosen)]
-            leadership.reassign(self.kafka, *self.partition, order)
-        leadership.elect(self.kafka, *self.partition)
-
-    def proof(self) -> Proof:
-        """It leads, and the one who led before is in sync still."""
-        try:
-            clock.wait_until(self._leads, within_s=_WITHIN_S, reason="the leader to move", ignore=(KafkaException, LookupError))
-        except DeadlineError as error:
-            return Proof(effective=False, facts={"problem": str(error)})
-        return Proof(effective=True, facts={"led": f"broker-{self.leader}", "leads": f"broker-{self.chosen}"})
-
-    def heal(self) -> None:
-        """Put the replicas in their old order. Leadership is left where it is: it is as good as it was."""
-        if self.kafka.replicas(*self.partition) != self.replicas:
-            leadership.reassign(self.kafka, *self.partition, self.replicas)
-
-    def _leads(self) -> bool:
-        in_sync = self.kafka.in_sync(*self.partition)
-        return self.kafka.leader(*self.partition) == self.chosen and self.leader in in_sync
-
-
-def _names(numbers: list[int]) -> set[str]:
-    return {f"broker-{number}" for number in numbers}
-
-
-_MOVES_WITHIN_S = 30.0
-_BACK_WITHIN_S = 60.0
-_NOT_YET = (KafkaException, LookupError)
-
-
-class ReassignPartition(BrokerFault):
-    """A replica moves to another broker under load; with three brokers it is thrown away, and built anew at the heal."""
-
-    roles = ("leader", "follower", "transaction_coordinator", "group_coordinator")
-    needs = frozenset({Capability.CLUSTER_STATE, Capability.BROKER_DISKS})
-    provokes = "a partition that moves under load (KIP-455)"
-    proved_by = "the wanted replicas are in sync, one of them leads, and the old one is gone from its disk"
-    kind: Literal["reassign_partition"]
-    for_s: SomeSeconds = Field(alias="for")
-
-    def describe(self) -> str:
-        return f"reassign_partition: the replica on {self.target} is elsewhere for {spoken_seconds(self.for_s)}"
-
-    def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        kafka, partition = context.system.kafka, partition_of(self.target, context)
-        victim = resolve_brokers(self.target, context, rng)[0][0]
-        replicas = kafka.replicas(*partition)
-        spare = [number for number in kafka.numbers if number not in replicas]
-        wanted = [*(replica for replica in replicas if replica != victim), *([rng.choice(spare)] if spare else [])]
-        target = f"{partition[0]}-{partition[1]} on broker-{victim} ({self.target})"
-        return ReassignedPartition(target, self.for_s, kafka, partition, replicas, wanted, victim)
-
-
-@dataclass(slots=True)
-class ReassignedPartition(Injection):
-    """A partition whose replica is elsewhere until the heal."""
-
-    kafka: Kafka
-    partition: Partition
-    replicas: list[int]
-    wanted: list[int]
-    victim: int
-
-    def inject(self) -> None:
-        """Ask the controller for it."""
-        leadership.reassign(self.kafka, *self.partition, self.wanted)
-
-    def proof(self) -> Proof:
-        """The wanted replicas are in sync, one of them leads, and the broker has none of it on its disk any more."""
-        try:
-            clock.wait_until(self._moved, within_s=_MOVES_WITHIN_S, reason="the replica to move", ignore=_NOT_YET)
-        except DeadlineError as error:
-            return Proof(effective=False, facts={"problem": str(error)})
-        leader = self.kafka.leader(*self.partition)
-        return Proof(effective=True, facts={"before": self.replicas, "now": self.wanted, "leader": f"broker-{leader}"})
-
-    def heal(self) -> None:
-        """Give it back, and return when it is in sync again."""
-        if self.kafka.replicas(*self.partition) != self.replicas:
-            leadership.reassign(self.kafka, *self.partition, self.replicas)
-        clock.wait_until(
-            self._is_back, within_s=_BACK_WITHIN_S, reason="the replica to be back in sync", every_s=0.1, ignore=_NOT_YET
-        )
-
-    def _moved(self) -> bool:
-        topic, number = self.partition
-        gone = not (self.kafka.data(self.victim) / f"{topic}-{number}").exists()
-        in_sync = self.kafka.in_sync(topic, number) == sorted(self.wanted)
-        return gone and in_sync and self.kafka.leader(topic, number) in self.wanted
-
-    def _is_back(self) -> bool:
-        same = self.kafka.replicas(*self.partition) == self.replicas
-        return same and self.kafka.in_sync(*self.partition) == sorted(self.replicas)
+def partition_of(target: BrokerTarget, context: FaultContext) -> Partition:
+    """The partition behind a role: that of a leader or follower, or the one whose leader is the coordinator."""
+    kafka = context.system.kafka
+    match target.role:
+        case "transaction_coordinator":
+            return kafka.transaction_partition(context.transactional_ids[target.partition])
+        case "group_coordinator":
+            return kafka.group_partition(context.group)
+        case _:
+            return context.topics[target.topic], target.partition

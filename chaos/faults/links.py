@@ -1,10 +1,10 @@
-"""Faults of links: cut, blackhole, delay. What goes wrong within connections is in `chaos.faults.link_toxics`.
+"""Faults of links: cut, flapping, blackhole, delay. What goes wrong within connections is in `chaos.faults.link_toxics`.
 
     cut        the listener closes and every connection with it: a client learns at once
     blackhole  connections stay open, nothing arrives (``blackhole``, toxiproxy/blackhole.go): a client learns by its timeout
     delay      everything arrives, later (``delay``, toxiproxy/delay.go)
 
-The first two are both worth testing: retries are born of the second.
+The first two are both worth testing: clients retry after the second without knowing what became of their requests.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from threading import Event
-from typing import Literal, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -21,16 +21,18 @@ from chaos.cluster import protocol
 from chaos.cluster.links import Link
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults.base import BackgroundSteps, FaultBase, FaultContext, Injection, LinkFault, Proof
+from chaos.faults.base import BackgroundSteps, FaultBase, FaultContext, Injection, LinkFault, Proof, unmet
 from chaos.faults.targets import resolve_links
 from chaos.grammar.base import Stream
 from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
 
 T = TypeVar("T")
 Way = tuple[Link, str]
-_SILENT_S = 0.5
-_USED_WITHIN_S = 2.0
 STREAMS = {"up": "upstream", "down": "downstream", "both": "both ways"}
+_SILENT_S = 0.5
+_LATE_S = 30.0
+_USED_WITHIN_S = 2.0
+_DOWNS = 2  # a link that goes down once is cut, and does not flap
 
 
 class CutLink(LinkFault):
@@ -40,224 +42,47 @@ class CutLink(LinkFault):
     proved_by = "connections were open and were closed, and new ones are refused"
     kind: Literal["cut_link"]
 
-    def describe(self) -> str:
-        return f"cut_link {self.link} {self.lasts}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         links, target = resolve_links(self.link, context, rng)
         return CutLinks(target, self.for_s, name_of(self), links)
 
 
-class BlackholeLink(LinkFault):
-    """A link swallows bytes: its clients learn by their own timeouts."""
-
-    provokes = "requests whose fate is unknown until a timeout: where retries are born"
-    proved_by = "bytes were swallowed, and a ping over each link stays unanswered"
-    kind: Literal["blackhole_link"]
-    stream: Stream = "both"
-
-    def describe(self) -> str:
-        return f"blackhole_link {self.link}, {STREAMS[self.stream]}, {self.lasts}"
-
-    def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        links, target = resolve_links(self.link, context, rng)
-        return BlackholedLinks(f"{target}, {self.stream}", self.for_s, name_of(self), [(link, self.stream) for link in links])
-
-
-class DelayLink(LinkFault):
-    """Everything on a link arrives later."""
-
-    provokes = "answers that come later than a client waits, or in another order than on another link"
-    proved_by = "traffic passed, and a ping over each link took at least as long as declared"
-    kind: Literal["delay_link"]
-    latency_s: SomeSeconds = Field(alias="latency")
-    jitter_s: Seconds = Field(alias="jitter", default=0.0)
-    stream: Stream = "both"
-
-    def describe(self) -> str:
-        jitter = f" ± {spoken_seconds(self.jitter_s)}" if self.jitter_s else ""
-        late = f"{spoken_seconds(self.latency_s)}{jitter}"
-        return f"delay_link {self.link} by {late}, {STREAMS[self.stream]}, {self.lasts}"
-
-    def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        links, target = resolve_links(self.link, context, rng)
-        late_ms = 1000 * self.latency_s, 1000 * self.jitter_s
-        return DelayedLinks(f"{target}, {self.stream}", self.for_s, name_of(self), links, self.stream, *late_ms)
-
-
-def name_of(fault: FaultBase) -> str:
-    """The name of its toxics: two faults may break one link at once."""
-    return fault.name or str(getattr(fault, "kind", "chaos"))
-
-
 @dataclass(slots=True)
 class CutLinks(Injection):
-    """Links whose cable is pulled."""
+    """Links that are closed until the heal.
+
+    Attributes:
+        in_use: connections that were open when they were cut.
+    """
 
     name: str
     links: list[Link]
-    in_use: int = 0
+    in_use: int = field(default=0, kw_only=True)
 
     def inject(self) -> None:
-        """Close them all."""
-        self.in_use = await_use(self.links)
+        self.in_use = _await_use(self.links)
         for link in self.links:
             link.cut(self.name)
 
     def proof(self) -> Proof:
-        """Somebody's connections were closed, and nobody can connect any more."""
-        refused = refused_by(self.links)
-        cut = len(refused) == sum(len(link.proxies) for link in self.links)
-        return Proof(cut and self.in_use > 0, {"refused": refused, "in_use": self.in_use})
+        refused = _refused_by(self.links)
+        return Proof(len(refused) == self.proxies and self.in_use > 0, {"refused": refused, "in_use": self.in_use})
 
-    def heal(self) -> None:
-        """Open them all."""
+    def heal(self) -> Mapping[str, int] | None:
         heal_each(self.links, lambda link: link.mend(self.name))
-
-
-@dataclass(slots=True)
-class BlackholedLinks(Injection):
-    """Links that swallow what enters them.
-
-    Attributes:
-        ways: which links, and which stream of each.
-    """
-
-    name: str
-    ways: list[Way]
-
-    def inject(self) -> None:
-        """Swallow from now on."""
-        for link, stream in self.ways:
-            link.add(self.name, "blackhole", stream, {})
-
-    def proof(self) -> Proof:
-        """Somebody's bytes were swallowed, and nothing that we send through is answered."""
-        try:
-            clock.wait_until(
-                lambda: sum(self._withheld().values()) > 0, within_s=self.hold_s, reason="traffic to swallow", every_s=0.1
-            )
-        except DeadlineError:
-            return Proof(effective=False, facts={"bytes_withheld": 0})
-        withheld = self._withheld()
-        answered = for_each([link for link, _ in self.ways], lambda link: _ping_s(link, _SILENT_S))
-        silent = [name for name, took_s in answered.items() if took_s is None]
-        return Proof(len(silent) == len(self.ways), {"bytes_withheld": withheld, "unanswered": silent})
-
-    def heal(self) -> None:
-        """Let bytes pass; Toxiproxy closes the connections that lost some."""
-        streams = {link.name: stream for link, stream in self.ways}
-        heal_each([link for link, _ in self.ways], lambda link: link.remove(self.name, streams[link.name]))
-
-    def _withheld(self) -> dict[str, int]:
-        return {link.name: link.swallowed(self.name, stream) for link, stream in self.ways}
-
-
-@dataclass(slots=True)
-class DelayedLinks(Injection):
-    """Links on which everything arrives late."""
-
-    name: str
-    links: list[Link]
-    stream: str
-    latency_ms: float
-    jitter_ms: float
-    bytes_before: int = 0
-
-    def inject(self) -> None:
-        """Delay from now on."""
-        for link in self.links:
-            link.add(self.name, "delay", self.stream, {"latency": round(self.latency_ms), "jitter": round(self.jitter_ms)})
-        self.bytes_before = sum(link.bytes_seen() for link in self.links)
-
-    def proof(self) -> Proof:
-        """The pipeline's own traffic passes, and a ping over each link takes at least as long as declared."""
-        try:
-            passed = passing(self.links, self.bytes_before, self.hold_s)
-        except DeadlineError:
-            return Proof(effective=False, facts={"bytes_delayed": 0})
-        pings = for_each(self.links, lambda link: _ping_s(link, 30))
-        times_ms = {name: round(1000 * took_s, 1) for name, took_s in pings.items() if took_s is not None}
-        slow = all(time_ms >= self.latency_ms - self.jitter_ms for time_ms in times_ms.values())
-        return Proof(slow and len(times_ms) == len(self.links), {"bytes_delayed": passed, "round_trip_ms": times_ms})
-
-    def heal(self) -> None:
-        """Let everything pass at once, what is delayed now included."""
-        heal_each(self.links, lambda link: link.remove(self.name, self.stream))
-
-
-def passing(links: list[Link], bytes_before: int, within_s: float) -> int:
-    """Bytes that entered links since then, once there are some.
-
-    Raises:
-        DeadlineError: nobody uses them.
-    """
-    return clock.wait_until(
-        lambda: sum(link.bytes_seen() for link in links) - bytes_before,
-        within_s=within_s,
-        reason="traffic on the links",
-        every_s=0.1,
-    )
-
-
-def await_use(links: Iterable[Link]) -> int:
-    """How many connections are open on links, as soon as there are some; 0 where nobody comes in time.
-
-    Clients that lost theirs a moment ago come back. A link that another fault keeps cut counts as one.
-    """
-    links = tuple(links)
-    with suppress(DeadlineError):
-        return clock.wait_until(
-            lambda: sum(1 if link.pulled.by else link.connections() for link in links),
-            within_s=_USED_WITHIN_S,
-            reason="a connection to cut",
-        )
-    return 0
-
-
-def refused_by(links: Iterable[Link]) -> list[str]:
-    """The proxies of these links to which nobody can connect."""
-    return [proxy.name for link in links for proxy in link.proxies if protocol.refused(proxy.listen)]
-
-
-def for_each(links: list[Link], ask: Callable[[Link], T]) -> dict[str, T]:
-    """Ask all links at once: a link that does not answer costs its time, ten of them must not cost ten times as much."""
-    with ThreadPoolExecutor(max_workers=len(links), thread_name_prefix="probe") as pool:
-        return dict(zip((link.name for link in links), pool.map(ask, links), strict=True))
-
-
-def heal_each(links: list[Link], heal: Callable[[Link], None]) -> None:
-    """Heal all links, even when one of them refuses.
-
-    Raises:
-        InjectionError: what the first one said that refused.
-    """
-    refused: list[InjectionError] = []
-    for link in links:
-        try:
-            heal(link)
-        except InjectionError as error:
-            refused.append(error)
-    if refused:
-        raise refused[0]
-
-
-def _ping_s(link: Link, within_s: float) -> float | None:
-    """Seconds, None when there is no answer."""
-    try:
-        return protocol.ping(link.proxies[0].listen, within_s)
-    except OSError:
         return None
 
-
-_ENOUGH = 2
+    @property
+    def proxies(self) -> int:
+        """How many there are on these links."""
+        return sum(len(link.proxies) for link in self.links)
 
 
 class FlappingLink(LinkFault):
     """A link is down for the first half of every period, and up for the second."""
 
     provokes = "clients that reconnect over and over, and back off"
-    proved_by = "connections were closed; the links were refused at least twice, and open in between"
+    proved_by = "connections were closed; the links refused new ones at least twice, and accepted them in between"
     kind: Literal["flapping_link"]
     period_s: SomeSeconds = Field(alias="period", ge=0.2)
 
@@ -279,58 +104,210 @@ class FlappingLink(LinkFault):
 
 
 @dataclass(slots=True)
-class FlappingLinks(Injection):
+class FlappingLinks(CutLinks):
     """Links that are cut and mended until the heal.
 
     Attributes:
         downs, ups: how often all of them were seen to be refused, and to be open again.
     """
 
-    name: str
-    links: list[Link]
     period_s: float
     downs: int = 0
     ups: int = 0
-    in_use: int = 0
     background: BackgroundSteps = field(init=False)
 
     def __post_init__(self) -> None:
         self.background = BackgroundSteps(self._flap)
 
     def inject(self) -> None:
-        """Begin with the first cut."""
-        self.in_use = await_use(self.links)
-        for link in self.links:
-            link.cut(self.name)
+        CutLinks.inject(self)
         self.background.begin()
 
     def proof(self) -> Proof:
-        """Somebody's connections were closed; the links were down at least twice, and up in between."""
-        with suppress(DeadlineError):  # the numbers say so
-            clock.wait_until(self._flapped, within_s=self.hold_s, reason="the links to flap twice")
-        facts = {"downs": self.downs, "ups": self.ups, "in_use": self.in_use}
-        return Proof(self._flapped() and self.in_use > 0, facts)
+        missing = unmet(self._flapped, self.hold_s, "the links to flap twice")
+        facts = {"downs": self.downs, "ups": self.ups, "in_use": self.in_use, **missing}
+        return Proof(not missing and self.in_use > 0, facts)
 
     def heal(self) -> Mapping[str, int]:
-        """Open them all for good."""
         self.background.end()
         heal_each(self.links, lambda link: link.mend(self.name))
         return {"downs": self.downs, "ups": self.ups}
 
     def _flapped(self) -> bool:
-        self.background.done()  # raises what it could not do
-        return self.downs >= _ENOUGH and self.ups >= _ENOUGH - 1
+        self.background.done()  # raises what went wrong in the background
+        return self.downs >= _DOWNS and self.ups >= _DOWNS - 1
 
     def _flap(self, stop: Event) -> None:
         """They are down when this begins."""
         while not stop.is_set():
-            self.downs += len(refused_by(self.links)) == sum(len(link.proxies) for link in self.links)
+            self.downs += len(_refused_by(self.links)) == self.proxies
             if clock.pause(self.period_s / 2, stop):
                 return
             for link in self.links:
                 link.mend(self.name)
-            self.ups += not refused_by(self.links)
+            self.ups += not _refused_by(self.links)
             if clock.pause(self.period_s / 2, stop):
                 return
             for link in self.links:
                 link.cut(self.name)
+
+
+class BlackholeLink(LinkFault):
+    """A link swallows bytes: its clients learn by their own timeouts."""
+
+    provokes = "requests whose fate is unknown until a timeout, and are retried then"
+    proved_by = "bytes were swallowed, and a ping over each link stays unanswered"
+    kind: Literal["blackhole_link"]
+    stream: Stream = "both"
+
+    def describe(self) -> str:
+        return f"blackhole_link {self.link}, {STREAMS[self.stream]}, {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        return BlackholedLinks(f"{target}, {self.stream}", self.for_s, name_of(self), [(link, self.stream) for link in links])
+
+
+@dataclass(slots=True)
+class BlackholedLinks(Injection):
+    """Links that swallow what enters them.
+
+    Attributes:
+        ways: which links, and which stream of each.
+    """
+
+    name: str
+    ways: list[Way]
+
+    def inject(self) -> None:
+        for link, stream in self.ways:
+            link.add(self.name, "blackhole", stream, {})
+
+    def proof(self) -> Proof:
+        missing = unmet(lambda: any(self._withheld().values()), self.hold_s, "traffic to swallow", every_s=0.1)
+        if missing:
+            return Proof(effective=False, facts={"bytes_withheld": 0, **missing})
+        withheld = self._withheld()
+        answered = for_each([link for link, _ in self.ways], lambda link: _ping_s(link, _SILENT_S))
+        silent = [name for name, took_s in answered.items() if took_s is None]
+        return Proof(len(silent) == len(self.ways), {"bytes_withheld": withheld, "unanswered": silent})
+
+    def heal(self) -> None:
+        """Let bytes pass; Toxiproxy closes the connections that lost some."""
+        streams = {link.name: stream for link, stream in self.ways}
+        heal_each([link for link, _ in self.ways], lambda link: link.remove(self.name, streams[link.name]))
+
+    def _withheld(self) -> dict[str, int]:
+        return {link.name: link.swallowed(self.name, stream) for link, stream in self.ways}
+
+
+class DelayLink(LinkFault):
+    """Everything on a link arrives later."""
+
+    provokes = "answers that come later than a client waits, or in another order than on another link"
+    proved_by = "traffic passed, and a ping over each link took at least as long as declared"
+    kind: Literal["delay_link"]
+    latency_s: SomeSeconds = Field(alias="latency")
+    jitter_s: Seconds = Field(alias="jitter", default=0.0)
+    stream: Stream = "both"
+
+    def describe(self) -> str:
+        jitter = f" ± {spoken_seconds(self.jitter_s)}" if self.jitter_s else ""
+        return f"delay_link {self.link} by {spoken_seconds(self.latency_s)}{jitter}, {STREAMS[self.stream]}, {self.lasts}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        links, target = resolve_links(self.link, context, rng)
+        late_ms = 1000 * self.latency_s, 1000 * self.jitter_s
+        return DelayedLinks(f"{target}, {self.stream}", self.for_s, name_of(self), links, self.stream, *late_ms)
+
+
+@dataclass(slots=True)
+class DelayedLinks(Injection):
+    name: str
+    links: list[Link]
+    stream: str
+    latency_ms: float
+    jitter_ms: float
+    bytes_before: int = 0
+
+    def inject(self) -> None:
+        for link in self.links:
+            link.add(self.name, "delay", self.stream, {"latency": round(self.latency_ms), "jitter": round(self.jitter_ms)})
+        self.bytes_before = bytes_seen(self.links)
+
+    def proof(self) -> Proof:
+        missing = await_traffic(self.links, self.bytes_before, self.hold_s)
+        if missing:
+            return Proof(effective=False, facts={"bytes_delayed": 0, **missing})
+        passed = bytes_seen(self.links) - self.bytes_before
+        pings = for_each(self.links, lambda link: _ping_s(link, _LATE_S))
+        times_ms = {name: round(1000 * took_s, 1) for name, took_s in pings.items() if took_s is not None}
+        slow = all(time_ms >= self.latency_ms - self.jitter_ms for time_ms in times_ms.values())
+        return Proof(slow and len(times_ms) == len(self.links), {"bytes_delayed": passed, "round_trip_ms": times_ms})
+
+    def heal(self) -> None:
+        heal_each(self.links, lambda link: link.remove(self.name, self.stream))
+
+
+def name_of(fault: FaultBase) -> str:
+    """The name of its toxics: two faults may break one link at once."""
+    return fault.name or str(getattr(fault, "kind", "chaos"))
+
+
+def bytes_seen(links: Iterable[Link]) -> int:
+    """Bytes that entered these links since they were made."""
+    return sum(link.bytes_seen() for link in links)
+
+
+def await_traffic(links: list[Link], bytes_before: int, within_s: float) -> dict[str, Any]:
+    """As `unmet`, for bytes that enter these links."""
+    return unmet(lambda: bytes_seen(links) > bytes_before, within_s, "traffic on the links", every_s=0.1)
+
+
+def for_each(links: list[Link], ask: Callable[[Link], T]) -> dict[str, T]:
+    """Ask all links at once: a link that does not answer costs its time, ten of them must not cost ten times as much."""
+    with ThreadPoolExecutor(max_workers=len(links), thread_name_prefix="probe") as pool:
+        return dict(zip((link.name for link in links), pool.map(ask, links), strict=True))
+
+
+def heal_each(links: list[Link], heal: Callable[[Link], None]) -> None:
+    """Heal all links, even when one of them refuses.
+
+    Raises:
+        InjectionError: the first refusal.
+    """
+    refused: list[InjectionError] = []
+    for link in links:
+        try:
+            heal(link)
+        except InjectionError as error:
+            refused.append(error)
+    if refused:
+        raise refused[0]
+
+
+def _await_use(links: list[Link]) -> int:
+    """How many connections are open on links, as soon as there are some; 0 when none is opened in time.
+
+    Clients that lost theirs a moment ago come back. A link that another fault keeps cut counts as one.
+    """
+    with suppress(DeadlineError):
+        return clock.wait_until(
+            lambda: sum(1 if link.pulled.by else link.connections() for link in links),
+            within_s=_USED_WITHIN_S,
+            reason="a connection to cut",
+        )
+    return 0
+
+
+def _refused_by(links: Iterable[Link]) -> list[str]:
+    """The proxies of these links that refuse connections."""
+    return [proxy.name for link in links for proxy in link.proxies if protocol.refused(proxy.listen)]
+
+
+def _ping_s(link: Link, within_s: float) -> float | None:
+    """Seconds, None when there is no answer."""
+    try:
+        return protocol.ping(link.proxies[0].listen, within_s)
+    except OSError:
+        return None

@@ -1,7 +1,7 @@
 """Partitions of the network: from a shape to the links that it breaks.
 
-What a pair of brokers does not see is broken on both of its links, because a link is told by who opens the connections, not by
-who speaks. Only one_way breaks one stream of each:
+Two brokers have two links, one for the connections that each of them opens. Where they are parted both are broken, because
+requests and answers pass on each; only one_way breaks one stream of each:
 
       loses incoming     broker-1 ──up──▶ broker-2      what broker-1 opens: its requests are lost      (stream up)
     (target broker-2)    broker-2 ◀─down─ broker-1      what broker-2 opens: the answers to it are lost (stream down)
@@ -18,7 +18,7 @@ from chaos.cluster.links import Link
 from chaos.common.errors import InjectionError
 from chaos.faults.base import FaultContext, Injection, LastingFault
 from chaos.faults.links import BlackholedLinks, CutLinks, Way, name_of
-from chaos.faults.targets import resolve_brokers
+from chaos.faults.targets import broker_names, resolve_brokers
 from chaos.grammar.targets import Broker, BrokerTarget
 from chaos.runtime.capabilities import Capability
 
@@ -28,16 +28,16 @@ _BOTH = "both"
 Shape = Literal["isolate", "split", "ring", "bridge", "one_way"]
 From = Literal["peers", "clients", "all"]
 _TARGETED: tuple[Shape, ...] = ("isolate", "bridge", "one_way")
-_KEYS: dict[str, tuple[Shape, ...]] = {
+_SHAPES_OF: dict[str, tuple[Shape, ...]] = {
     "target": _TARGETED,
     "groups": ("split",),
-    "from_": ("isolate", "one_way"),
+    "apart_from": ("isolate", "one_way"),
     "loses": ("one_way",),
 }
 
 
 def _numbered(value: object) -> object:
-    """Broker 2 may be written as its number within groups."""
+    """Within groups, broker-2 may be written as 2."""
     return f"broker-{value}" if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -46,18 +46,25 @@ Group = Annotated[tuple[Member, ...], Field(min_length=1)]
 
 
 class PartitionNetwork(LastingFault):
-    """Brokers do not see each other, or their clients: one is isolated, groups are split, a ring, a bridge, one way only."""
+    """Brokers cannot reach each other, or their clients: isolated, split into groups, in a ring, with a bridge, or one way.
+
+    ========  ======================================================================================
+    isolate   ``target`` is parted ``from`` its peers, clients or all
+    split     ``groups`` do not reach each other; brokers that are in none make one more group
+    ring      each broker reaches a majority, and no two of them the same one
+    bridge    two halves do not reach each other, ``target`` reaches both
+    one_way   ``target`` loses what is incoming or outgoing (``loses``), ``from`` peers, clients or all
+    ========  ======================================================================================
+    """
 
     needs = frozenset({Capability.LINKS, Capability.ALL_LINKS})
-    provokes = (
-        "brokers that are alive and cannot reach each other: elections, fenced brokers, shrinking ISRs (KIP-631, KIP-966)"
-    )
-    proved_by = "as for the links that it breaks"
+    provokes = "brokers that live and cannot reach each other: elections, fenced brokers, shrinking ISRs (KIP-631, KIP-841)"
+    proved_by = "as of cut_link or blackhole_link, for the links that it breaks"
     kind: Literal["partition_network"]
     shape: Shape
     target: Broker | None = None
     groups: tuple[Group, ...] = ()
-    from_: From = Field(alias="from", default="peers")
+    apart_from: From = Field(alias="from", default="peers")
     loses: Literal["incoming", "outgoing"] = "incoming"
     how: Literal["cut", "blackhole"] = "blackhole"
 
@@ -69,15 +76,10 @@ class PartitionNetwork(LastingFault):
         return f"partition_network: {self._shape}, {'cut' if self.how == 'cut' else 'blackholed'}, {self.lasts}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        """Resolve the target.
-
-        Raises:
-            InjectionError: the shape breaks no link of this cluster, or two groups share a broker.
-        """
         lost, target = _shaped(self, context, rng)
         ways = found(lost, context.system.links)
         if not ways:
-            raise InjectionError(f"{self.describe()}: there is no link to break; are there brokers enough?")
+            raise InjectionError(f"{self.describe()}: there is no link to break; are there enough brokers?")
         if self.how == "cut":
             return CutLinks(target, self.for_s, name_of(self), [link for link, _ in ways])
         return BlackholedLinks(target, self.for_s, name_of(self), ways)
@@ -86,7 +88,7 @@ class PartitionNetwork(LastingFault):
     def _shape(self) -> str:
         match self.shape:
             case "isolate":
-                return f"{self.target} isolated from {self.from_}"
+                return f"{self.target} isolated from {self.apart_from}"
             case "split":
                 return " | ".join([*(", ".join(map(str, group)) for group in self.groups), "the rest"])
             case "ring":
@@ -94,14 +96,14 @@ class PartitionNetwork(LastingFault):
             case "bridge":
                 return f"two halves, {self.target} between them"
             case "one_way":
-                return f"{self.target} loses what is {self.loses}, of {self.from_}"
+                return f"{self.target} loses {self.loses} traffic with {self.apart_from}"
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        for key, shapes in _KEYS.items():
-            default = type(self).model_fields[key].default  # a schedule that is read again has all keys
-            if getattr(self, key) != default and self.shape not in shapes:
-                raise ValueError(f"shape {self.shape} has no `{key.rstrip('_')}`; it belongs to {' and '.join(shapes)}")
+        for name, shapes in _SHAPES_OF.items():
+            key = type(self).model_fields[name]  # a schedule that is read again has all keys
+            if getattr(self, name) != key.default and self.shape not in shapes:
+                raise ValueError(f"shape {self.shape} has no `{key.alias or name}`; it belongs to {' and '.join(shapes)}")
         if self.shape in _TARGETED and self.target is None:
             raise ValueError(f"shape {self.shape} needs a `target`: which broker?")
         if self.shape == "split" and not self.groups:
@@ -113,13 +115,13 @@ class PartitionNetwork(LastingFault):
     @model_validator(mode="after")
     def _apart(self) -> Self:
         if self.target is not None and self.target.role == "all":
-            raise ValueError(f"shape {self.shape} is about one broker, not about all; to part them all: shape split")
+            raise ValueError(f"shape {self.shape} is about one broker, not about all; to part all of them, write shape: split")
         members = [member for group in self.groups for member in group]
         for number, member in enumerate(members):
             if member.role in ("any", "all"):
-                raise ValueError(f"a group names its brokers, {member} is none; write e.g. [[1], [2, 3]]")
+                raise ValueError(f"a group names its brokers, and {member} names none; write e.g. [[1], [2, 3]]")
             if member in members[:number]:
-                raise ValueError(f"{member} is in two places; a broker is in one group")
+                raise ValueError(f"{member} is in two places; a broker belongs to one group")
         return self
 
 
@@ -128,84 +130,82 @@ def found(lost: Lost, links: Sequence[Link]) -> list[Way]:
     return [(link, lost[link.source, link.broker]) for link in links if (link.source, link.broker) in lost]
 
 
-def _shaped(fault: PartitionNetwork, context: FaultContext, rng: Random) -> tuple[Lost, str]:
-    """What is lost, and the shape in words."""
-    numbers = context.system.kafka.numbers
-    clients = sorted({link.source for link in context.system.links if not link.source.startswith("broker-")})
-    match fault.shape:
-        case "split":
-            groups = [[_one(member, context, rng) for member in group] for group in fault.groups]
-            return split(groups, numbers), " | ".join(_named(group) for group in with_rest(groups, numbers))
-        case "ring":
-            order = rng.sample(numbers, len(numbers))
-            return ring(order), f"ring of {_named(order)}"
-        case _:
-            hit = _one(fault.target, context, rng)
-    match fault.shape:
-        case "bridge":
-            left, right = halves([number for number in numbers if number != hit], rng)
-            return split([left, right, [hit]], numbers, bridges=[hit]), f"{_named(left)} | broker-{hit} | {_named(right)}"
-        case "isolate":
-            return isolate(hit, fault.from_, numbers, clients), f"broker-{hit} ({fault.target}) from {fault.from_}"
-        case _:
-            lost = one_way(isolate(hit, fault.from_, numbers, clients), hit, fault.loses)
-            return lost, f"broker-{hit} ({fault.target}), {fault.loses}, {fault.from_}"
-
-
-def isolate(hit: int, from_: str, numbers: Sequence[int], clients: Sequence[str]) -> Lost:
+def isolate(broker: int, apart_from: str, broker_ids: Sequence[int], clients: Sequence[str]) -> Lost:
     """One broker, parted from its ``peers``, from ``clients`` or from ``all``."""
-    peers = [number for number in numbers if number != hit and from_ in ("peers", "all")]
-    both_ways = [pair for peer in peers for pair in _cable(hit, peer)]
-    return dict.fromkeys([*both_ways, *((client, hit) for client in clients if from_ in ("clients", "all"))], _BOTH)
+    peers = [peer for peer in broker_ids if peer != broker and apart_from in ("peers", "all")]
+    both_ways = [pair for peer in peers for pair in _pairs(broker, peer)]
+    return dict.fromkeys([*both_ways, *((client, broker) for client in clients if apart_from in ("clients", "all"))], _BOTH)
 
 
-def split(groups: Sequence[Sequence[int]], numbers: Sequence[int], bridges: Sequence[int] = ()) -> Lost:
-    """No link between two groups; what no group names is one more, and a bridge sees them all.
+def split(groups: Sequence[Sequence[int]], broker_ids: Sequence[int], bridges: Sequence[int] = ()) -> Lost:
+    """No link between two groups; brokers of no group make one more, and a bridge reaches all of them.
 
     Raises:
         InjectionError: a broker is in two groups.
     """
-    named = [number for group in groups for number in group]
-    twice = sorted({number for number in named if named.count(number) > 1})
+    named = [broker for group in groups for broker in group]
+    twice = sorted({broker for broker in named if named.count(broker) > 1})
     if twice:
         raise InjectionError(f"broker-{twice[0]} is in two groups now: it cannot be parted from itself")
-    home = {number: at for at, group in enumerate(with_rest(groups, numbers)) for number in group}
-    apart = [pair for pair in combinations(numbers, 2) if home[pair[0]] != home[pair[1]] and not set(pair) & set(bridges)]
-    return dict.fromkeys([way for pair in apart for way in _cable(*pair)], _BOTH)
-
-
-def with_rest(groups: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[list[int]]:
-    """The groups, and one of those that no group names."""
-    named = {number for group in groups for number in group}
-    rest = [number for number in numbers if number not in named]
-    return [*map(list, groups), *([rest] if rest else [])]
+    home = {broker: at for at, group in enumerate(_with_rest(groups, broker_ids)) for broker in group}
+    apart = [pair for pair in combinations(broker_ids, 2) if home[pair[0]] != home[pair[1]] and not set(pair) & set(bridges)]
+    return dict.fromkeys([way for pair in apart for way in _pairs(*pair)], _BOTH)
 
 
 def ring(order: Sequence[int]) -> Lost:
-    """In a ring of so many, each sees itself and its nearest neighbours, as many as make a majority.
+    """In a ring of brokers, each reaches itself and its nearest neighbours, as many as make a majority.
 
-    Cables hold both ways, so a majority of an even number (3 of 4) is the nearest neighbour on either side.
+    Neighbours reach each other, so a majority of an even number (3 of 4) is the nearest neighbour on either side.
     """
     count = len(order)
     reach = (count // 2 + 1) // 2  # the majority has one broker in its middle
     far = [(a, b) for a, b in combinations(range(count), 2) if min(b - a, count - b + a) > reach]
-    return dict.fromkeys([way for a, b in far for way in _cable(order[a], order[b])], _BOTH)
+    return dict.fromkeys([way for a, b in far for way in _pairs(order[a], order[b])], _BOTH)
 
 
-def halves(numbers: Sequence[int], rng: Random) -> tuple[list[int], list[int]]:
-    """Two halves, drawn; the second is larger by one when they are odd."""
-    drawn = rng.sample(numbers, len(numbers))
+def halves(broker_ids: Sequence[int], rng: Random) -> tuple[list[int], list[int]]:
+    """Two halves, drawn; the second is larger by one when their number is odd."""
+    drawn = rng.sample(broker_ids, len(broker_ids))
     middle = len(drawn) // 2
     return sorted(drawn[:middle]), sorted(drawn[middle:])
 
 
-def one_way(lost: Lost, hit: int, loses: str) -> Lost:
-    """Of what would be lost both ways, what is sent to a broker, or what it sends."""
+def one_way(lost: Lost, broker: int, loses: str) -> Lost:
+    """Of what would be lost both ways, only what is sent to a broker, or only what it sends."""
     towards, away = ("up", "down") if loses == "incoming" else ("down", "up")
-    return {(source, target): towards if target == hit else away for source, target in lost}
+    return {(source, target): towards if target == broker else away for source, target in lost}
 
 
-def _cable(one: int, other: int) -> Iterator[Pair]:
+def _shaped(fault: PartitionNetwork, context: FaultContext, rng: Random) -> tuple[Lost, str]:
+    """What is lost, and the shape in words."""
+    broker_ids = context.system.kafka.broker_ids
+    clients = sorted({link.source for link in context.system.links if not link.source.startswith("broker-")})
+    if fault.shape == "split":
+        groups = [[_one(member, context, rng) for member in group] for group in fault.groups]
+        return split(groups, broker_ids), " | ".join(_named(group) for group in _with_rest(groups, broker_ids))
+    if fault.shape == "ring":
+        order = rng.sample(broker_ids, len(broker_ids))
+        return ring(order), f"ring of {_named(order)}"
+    broker = _one(fault.target, context, rng)
+    if fault.shape == "bridge":
+        left, right = halves([other for other in broker_ids if other != broker], rng)
+        lost = split([left, right, [broker]], broker_ids, bridges=[broker])
+        return lost, f"{_named(left)} | broker-{broker} | {_named(right)}"
+    lost, aimed = isolate(broker, fault.apart_from, broker_ids, clients), f"broker-{broker} ({fault.target})"
+    if fault.shape == "isolate":
+        return lost, f"{aimed} from {fault.apart_from}"
+    return one_way(lost, broker, fault.loses), f"{aimed}, {fault.loses}, {fault.apart_from}"
+
+
+def _with_rest(groups: Sequence[Sequence[int]], broker_ids: Sequence[int]) -> list[list[int]]:
+    """The groups, and one of the brokers that are in none."""
+    named = {broker for group in groups for broker in group}
+    rest = [broker for broker in broker_ids if broker not in named]
+    return [*map(list, groups), *([rest] if rest else [])]
+
+
+def _pairs(one: int, other: int) -> Iterator[Pair]:
+    """The two links between two brokers."""
     yield f"broker-{one}", other
     yield f"broker-{other}", one
 
@@ -216,5 +216,5 @@ def _one(target: BrokerTarget | None, context: FaultContext, rng: Random) -> int
     return resolve_brokers(target, context, rng)[0][0]
 
 
-def _named(numbers: Sequence[int]) -> str:
-    return ", ".join(f"broker-{number}" for number in numbers)
+def _named(broker_ids: Sequence[int]) -> str:
+    return ", ".join(broker_names(broker_ids))

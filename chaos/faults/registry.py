@@ -1,4 +1,4 @@
-"""Every fault that can be declared: all classes in the modules of this package that have a ``kind``. Nothing is registered."""
+"""Every fault that can be declared: all classes with a ``kind`` in the modules of this package; none has to be registered."""
 
 import pkgutil
 from collections.abc import Iterator, Mapping
@@ -11,26 +11,20 @@ from chaos import faults
 from chaos.faults.base import FaultBase
 
 
-def _declared(parent: type[FaultBase]) -> Iterator[type[FaultBase]]:
+def _declared(parent: type[FaultBase]) -> Iterator[tuple[str, str, type[FaultBase]]]:
+    """Module, kind and class of each; a base has no kind, and a class of a test is not of this package."""
     for fault in parent.__subclasses__():
-        if fault.__module__.startswith(f"{faults.__name__}.") and get_args(fault.model_fields["kind"].annotation):
-            yield fault
+        module, kinds = fault.__module__, get_args(fault.model_fields["kind"].annotation)
+        if module.startswith(f"{faults.__name__}.") and kinds:
+            yield module, kinds[0], fault
         yield from _declared(fault)
-
-
-def _family(fault: type[FaultBase]) -> str:
-    return fault.__module__.rpartition(".")[2]
-
-
-def _kind(fault: type[FaultBase]) -> str:
-    return str(get_args(fault.model_fields["kind"].annotation)[0])
 
 
 for _module in pkgutil.iter_modules(faults.__path__, f"{faults.__name__}."):
     import_module(_module.name)
 
 FAULTS: Mapping[str, type[FaultBase]] = {
-    _kind(fault): fault for fault in sorted(_declared(FaultBase), key=lambda fault: (_family(fault), _kind(fault)))
+    kind: fault for _, kind, fault in sorted(_declared(FaultBase), key=lambda declared: declared[:2])
 }
 """``kind`` -> class, by module and kind."""
 

@@ -1,10 +1,10 @@
-"""Faults of one request: lost, its answer lost, delayed, late past its client's death; and of all requests of a kind.
+"""Faults of one request: lost, its answer lost, delayed, or late past its client's death; and of all requests of a kind.
 
-The trigger holds the frame (`chaos.engine.held_requests`); the fault decides what becomes of it.
+The trigger holds the request (`chaos.engine.held_requests`); the fault decides what becomes of it.
 
-    lost      what the frame should have done does not happen; a stream cannot lose its middle, so its connection ends as well
-    delayed   it comes later, and everything behind it on the connection waits
-    late      it comes although its client has given up on it: what KIP-890 is about
+    lost      it does not arrive; a stream cannot lose its middle, so its connection ends as well
+    delayed   it arrives later, and everything behind it on the connection waits
+    late      it arrives although its client has given up on it, and closed the connection (KIP-890)
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, model_validator
 from chaos.cluster.rules import Rule, RuleBook, Trip
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults.base import FaultBase, FaultContext, HeldRequest, Injection, LastingFault, Proof, RequestsFault
+from chaos.faults.base import FaultBase, FaultContext, HeldRequest, Injection, LastingFault, Proof, RequestsFault, unmet
 from chaos.faults.targets import resolve_links
 from chaos.grammar.triggers import OnRequest
 from chaos.runtime.capabilities import Capability
@@ -25,8 +25,7 @@ from chaos.runtime.capabilities import Capability
 _WITHIN_S = 5.0
 _SEEN_WITHIN_S = 1.0
 _NS_PER_MS = 1_000_000
-_GONE = ("dropped", "closed")
-Connection = Literal["closed", "kept"]
+_LOST = ("dropped", "closed")
 
 
 def _on_request(when: Any) -> Any:
@@ -43,36 +42,42 @@ def _at_response(when: Any) -> Any:
     return {**when, "at": "response"} if isinstance(when, Mapping) else when
 
 
-RequestMoment = Annotated[OnRequest, BeforeValidator(_on_request)]
+RequestTrigger = Annotated[OnRequest, BeforeValidator(_on_request)]
 
 
-class FrameFault(FaultBase):
+class HeldRequestFault(FaultBase):
     """A fault of one request or response, the one that the trigger holds."""
 
     needs = frozenset({Capability.LINKS})
     settles_request = True
-    when: RequestMoment
+    when: RequestTrigger
 
     @property
-    def frame(self) -> str:
+    def aim(self) -> str:
         """What is held, in words."""
         return str(self.when).removeprefix("while ").removesuffix(" is on the wire")
 
 
-class LoseRequest(FrameFault):
-    """A request never arrives. The connection is closed too (a stream cannot lose its middle), unless it is kept."""
+class LossFault(HeldRequestFault):
+    """A request or response that is lost, with its connection or without."""
 
-    provokes = "a request that was never carried out is retried"
-    proved_by = "the proxy names the frame that went in and did not come out"
-    kind: Literal["lose_request"]
-    connection: Connection = "closed"
+    connection: Literal["closed", "kept"] = "closed"
 
-    def describe(self) -> str:
-        return f"lose_request {self.frame}, connection {self.connection}"
+    @property
+    def ending(self) -> str:
+        return f", connection {self.connection}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        frame = _held(context)
-        return LostFrame(_target(frame), 0.0, frame, "close" if self.connection == "closed" else "drop")
+        held = _held(context)
+        return LostRequest(_target(held), 0.0, held, "close" if self.connection == "closed" else "drop")
+
+
+class LoseRequest(LossFault):
+    """A request never arrives, and its connection is closed; with connection: kept only the request is lost."""
+
+    provokes = "a request that was never carried out is retried"
+    proved_by = "the proxy names the request that came in and was not passed on"
+    kind: Literal["lose_request"]
 
     @model_validator(mode="after")
     def _is_request(self) -> Self:
@@ -81,64 +86,69 @@ class LoseRequest(FrameFault):
         return self
 
 
-class LoseResponse(FrameFault):
-    """A request was carried out and its answer never arrives."""
+class LoseResponse(LossFault):
+    """A request is carried out and its answer never arrives."""
 
     provokes = "a request that was carried out is retried: duplicates without idempotence (KIP-98)"
-    proved_by = "the proxy names the response that went in and did not come out"
+    proved_by = "the proxy names the answer that came in and was not passed on"
     kind: Literal["lose_response"]
-    when: Annotated[RequestMoment, BeforeValidator(_at_response)]
-    connection: Connection = "closed"
-
-    def describe(self) -> str:
-        return f"lose_response: {self.frame}, connection {self.connection}"
-
-    def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        frame = _held(context)
-        return LostFrame(_target(frame), 0.0, frame, "close" if self.connection == "closed" else "drop")
+    when: Annotated[RequestTrigger, BeforeValidator(_at_response)]
 
 
-class DelayRequest(FrameFault, LastingFault):
-    """A request, or its answer, arrives later; everything behind it on its connection waits."""
+@dataclass(slots=True)
+class LostRequest(Injection):
+    """A request or response that was swallowed.
 
-    provokes = "an answer after the client has given up on it, and a retry that overtakes the request"
-    proved_by = "the frame is held on the wire"
-    kind: Literal["delay_request"]
+    Attributes:
+        how: ``close`` its connection, or just ``drop`` it.
+    """
+
+    held: HeldRequest
+    how: str
+
+    def inject(self) -> None:
+        self.held.let_go(self.how)
+
+    def proof(self) -> Proof:
+        trip = _wait(self.held, lambda trip: trip.outcome in _LOST, _WITHIN_S, "the request to be lost")
+        return Proof(trip is not None, _facts(self.held.trip()))
+
+
+class DelayFault(HeldRequestFault, LastingFault):
+    """A request or response that arrives later."""
 
     @property
     def holds_request_s(self) -> float:
         return self.for_s
 
-    def describe(self) -> str:
-        return f"delay_request {self.frame} {self.lasts}"
+
+class DelayRequest(DelayFault):
+    """A request, or its answer, arrives later; everything behind it on its connection waits."""
+
+    provokes = "an answer after the client has given up on it, and a retry that overtakes the request"
+    proved_by = "the proxy holds the request now"
+    kind: Literal["delay_request"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        frame = _held(context)
-        return HeldFrame(_target(frame), self.for_s, frame)
+        held = _held(context)
+        return DelayedRequest(_target(held), self.for_s, held)
 
 
-class LateRequest(FrameFault, LastingFault):
-    """A request is held past its client's patience, and delivered although the client has gone (KIP-890 is about this).
+class LateRequest(DelayFault):
+    """A request is held until its client has given up on it and gone, and is delivered all the same.
 
     ``for`` is how long the client may take to give up on it. It is delivered then, or when the fault in ``until`` is proved.
     """
 
-    provokes = "a late EndTxn or Produce of an old transaction in a new one (KIP-890)"
-    proved_by = "the client closed its connection while the frame was held"
+    provokes = "a late EndTxn or Produce of an old transaction that arrives in a new one (KIP-890)"
+    proved_by = "the client closed its connection while the proxy held the request"
     outlives_client = True
     kind: Literal["late_request"]
 
-    @property
-    def holds_request_s(self) -> float:
-        return self.for_s
-
-    def describe(self) -> str:
-        return f"late_request {self.frame} {self.lasts}"
-
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        frame = _held(context)
+        held = _held(context)
         lasts_s = self.for_s if self.until else 0.0
-        return HeldFrame(_target(frame), lasts_s, frame, patience_s=self.for_s, readable=context.readable)
+        return DelayedRequest(_target(held), lasts_s, held, client_gone_within_s=self.for_s, readable=context.readable)
 
     @model_validator(mode="after")
     def _is_request(self) -> Self:
@@ -147,10 +157,72 @@ class LateRequest(FrameFault, LastingFault):
         return self
 
 
-class HoldRequests(RequestsFault):
-    """All requests of one kind on some links, or all answers to them, are held; in the end they go on, or are lost."""
+@dataclass(slots=True)
+class DelayedRequest(Injection):
+    """A request that waits on the wire until the heal.
 
-    needs = frozenset({Capability.LINKS})
+    Attributes:
+        client_gone_within_s: how long its client may take to give up on it; 0 for a request that does not outlive its client.
+        readable: the read_committed end of the output.
+    """
+
+    held: HeldRequest
+    client_gone_within_s: float = 0.0
+    readable: Callable[[], int] | None = None
+
+    def inject(self) -> None:
+        """The trigger holds it already."""
+
+    def proof(self) -> Proof:
+        """It is held now, or its client has gone while it was."""
+        if not self.client_gone_within_s:
+            trip = self.held.trip()
+            return Proof(trip is not None and trip.outcome == "held", _facts(trip))
+        trip = _wait(self.held, _client_gone_or_let_go, self.client_gone_within_s, "the client to give up on its request")
+        if trip is None or not trip.client_gone_ns:
+            return Proof(effective=False, facts={**_facts(self.held.trip()), "problem": "its client never gave up on it"})
+        gone_after_ms = (trip.client_gone_ns - trip.tripped_ns) // _NS_PER_MS
+        return Proof(effective=True, facts={**trip.facts, "client_gone_after_ms": gone_after_ms})
+
+    def heal(self) -> Mapping[str, Any]:
+        """Deliver it, and return what the broker answered, and what a read_committed reader saw before and after."""
+        before = self.readable() if self.readable else 0
+        self.held.let_go("deliver")
+        trip = _wait(self.held, _answered_or_gone, _WITHIN_S, "the broker's answer")
+        if trip is None:
+            return _facts(self.held.trip())
+        seen = _newly_readable(self.readable, before) if self.readable and before else {}
+        accepted = {"see": "KIP-890"} if self.client_gone_within_s and trip.api == "EndTxn" and trip.error_code == 0 else {}
+        return {**_facts(trip), "error_code": trip.error_code, **seen, **accepted}
+
+
+@dataclass(slots=True)
+class RuleInjection(Injection):
+    """A rule of the proxy, armed by the injection and disarmed by the heal.
+
+    Attributes:
+        name: of the rule; once it is armed, unique in this system.
+    """
+
+    rules: RuleBook
+    name: str
+    rule: Rule
+    armed: bool = False
+
+    def inject(self) -> None:
+        self.name = self.rules.arm(self.name, self.rule)
+        self.armed = True
+
+    def heal(self) -> None:
+        """Let requests pass again; what is held is delivered."""
+        if self.armed:
+            self.rules.disarm(self.name)
+        self.armed = False
+
+
+class HoldRequests(RequestsFault):
+    """All requests of one kind on some links, or all answers to them, are held; in the end they are delivered, or lost."""
+
     provokes = "all requests of a kind stand still: coordinators or leaders that seem dead to one client"
     proved_by = "a request is held on every link that carries such requests"
     kind: Literal["hold_requests"]
@@ -163,158 +235,31 @@ class HoldRequests(RequestsFault):
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         links, target = resolve_links(self.link, context, rng)
-        rule = Rule(
-            self.request, self.at, [link.name for link in links], times=0, max_hold_ms=round(2000 * self.for_s) + 60_000
-        )
-        return HeldRequests(target, self.for_s, context.system.rules, self.name, rule, self.then)
+        max_hold_ms = round(2000 * self.for_s) + 60_000  # the toxic must not deliver by itself before the heal
+        rule = Rule(self.request, self.at, [link.name for link in links], times=0, max_hold_ms=max_hold_ms)
+        return HeldRequests(target, self.for_s, context.system.rules, self.name, rule, then=self.then)
 
 
-@dataclass(slots=True)
-class LostFrame(Injection):
-    """A frame that was swallowed."""
-
-    frame: HeldRequest
-    how: str
-
-    def inject(self) -> None:
-        """Swallow it."""
-        self.frame.let_go(self.how)
-
-    def proof(self) -> Proof:
-        """The toxic says so: this frame, by its ids, went in and did not come out."""
-        trip = _wait(self.frame, _lost, _WITHIN_S, "the frame to be lost")
-        return Proof(effective=trip is not None, facts=_known(self.frame.trip()))
-
-    def heal(self) -> None:
-        """Nothing to undo: what is lost is lost."""
-
-
-@dataclass(slots=True)
-class HeldFrame(Injection):
-    """A frame that waits on the wire until the heal.
-
-    Attributes:
-        readable: the read_committed end of the output.
-        patience_s: how long its client may take to give up on it; 0 for a frame that does not outlive its client.
-    """
-
-    frame: HeldRequest
-    patience_s: float = 0.0
-    readable: Callable[[], int] | None = None
-
-    def inject(self) -> None:
-        """It is held already."""
-
-    def proof(self) -> Proof:
-        """It is held now; one that outlives its client: the client has gone."""
-        if not self.patience_s:
-            trip = self.frame.trip()
-            return Proof(trip is not None and trip.outcome == "held", _known(trip))
-        trip = _wait(self.frame, _client_gone_or_settled, self.patience_s, "the client to give up on its request")
-        if trip is None or not trip.client_gone_ns:
-            return Proof(effective=False, facts={**_known(self.frame.trip()), "problem": "its client never gave up on it"})
-        patience_ms = (trip.client_gone_ns - trip.tripped_ns) // _NS_PER_MS
-        return Proof(effective=True, facts={**trip.facts, "client_gone_after_ms": patience_ms})
-
-    def heal(self) -> Mapping[str, Any]:
-        """Deliver it, and say what the broker answered, and what a read_committed reader saw before and after."""
-        before = self.readable() if self.readable else 0
-        self.frame.let_go("deliver")
-        trip = _wait(self.frame, _settled, _WITHIN_S, "the broker's answer")
-        if trip is None:
-            return _known(self.frame.trip())
-        seen = _seen(self.readable, before) if self.readable and before else {}
-        accepted = {"see": "KIP-890"} if self.patience_s and trip.api == "EndTxn" and trip.error_code == 0 else {}
-        return {**_known(trip), "error_code": trip.error_code, **seen, **accepted}
-
-
-@dataclass(slots=True)
-class HeldRequests(Injection):
-    """All requests of a kind on some links, or the answers to them."""
-
-    rules: RuleBook
-    name: str
-    rule: Rule
+@dataclass(slots=True, kw_only=True)
+class HeldRequests(RuleInjection):
     then: str
-    armed: bool = False
-
-    def inject(self) -> None:
-        """Hold from now on."""
-        self.name = self.rules.arm(self.name, self.rule)
-        self.armed = True
 
     def proof(self) -> Proof:
-        """On each link that carries such requests at least one is held."""
-        try:
-            clock.wait_until(self._all, within_s=self.hold_s, reason="a request on every link to hold", every_s=0.02)
-        except DeadlineError:
-            return Proof(effective=False, facts={"held": sorted(self._links())})
-        return Proof(effective=True, facts={"held": sorted(self._links())})
+        missing = unmet(self._held_everywhere, self.hold_s, "a request on every link to hold", every_s=0.02)
+        return Proof(not missing, {"held": sorted(self._links())})
 
     def heal(self) -> None:
-        """Let all of them go, or their connections end."""
         if self.armed and self.then == "lose":
             self.rules.release(self.name, "close")
-        self.rules.disarm(self.name)
-        self.armed = False
+        RuleInjection.heal(self)
 
-    def _all(self) -> bool:
+    def _held_everywhere(self) -> bool:
         held = self._links()
         used = {link for link in self.rule.links if self.rules.sent(self.rule.api, [link])}
         return bool(held) and held >= used
 
     def _links(self) -> set[str]:
         return {trip.link for trip in self.rules.trips(self.name)}
-
-
-def _seen(readable: Callable[[], int], before: int) -> Mapping[str, Any]:
-    """Rows that can be read now and could not before are, when nobody else commits, of a transaction nobody has decided."""
-
-    def more() -> int:
-        now = readable()
-        return now if now > before else 0
-
-    try:
-        after = clock.wait_until(more, within_s=_SEEN_WITHIN_S, reason="rows of an undecided transaction")
-    except DeadlineError:
-        return {"readable_before": before, "readable_after": before}
-    return {"readable_before": before, "readable_after": after}
-
-
-def _target(frame: HeldRequest) -> str:
-    trip = frame.trip()
-    return f"{trip.api} on {trip.link}" if trip else frame.name
-
-
-def _wait(frame: HeldRequest, condition: Callable[[Trip], bool], within_s: float, reason: str) -> Trip | None:
-    """The trip once it is so, None when it does not become so in time."""
-
-    def seen() -> Trip | None:
-        trip = frame.trip()
-        return trip if trip is not None and condition(trip) else None
-
-    try:
-        return clock.wait_until(seen, within_s=within_s, reason=reason)
-    except DeadlineError:
-        return None
-
-
-def _lost(trip: Trip) -> bool:
-    return trip.outcome in _GONE
-
-
-def _client_gone_or_settled(trip: Trip) -> bool:
-    """A frame that was let go meanwhile, because the run ended, will not outlive its client any more."""
-    return trip.client_gone_ns > 0 or trip.outcome != "held"
-
-
-def _settled(trip: Trip) -> bool:
-    """Answered, or gone with its connection: then there is no answer to wait for."""
-    return trip.answered_ns > 0 or trip.outcome == "client gone"
-
-
-def _known(trip: Trip | None) -> Mapping[str, Any]:
-    return {**trip.facts, "outcome": trip.outcome} if trip else {}
 
 
 def _held(context: FaultContext) -> HeldRequest:
@@ -326,3 +271,49 @@ def _held(context: FaultContext) -> HeldRequest:
     if context.held is None:
         raise InjectionError("no request is held: this needs a trigger of the kind {request: EndTxn, nth: 20}")
     return context.held
+
+
+def _target(held: HeldRequest) -> str:
+    trip = held.trip()
+    return f"{trip.api} on {trip.link}" if trip else held.name
+
+
+def _facts(trip: Trip | None) -> Mapping[str, Any]:
+    return {**trip.facts, "outcome": trip.outcome} if trip else {}
+
+
+def _wait(held: HeldRequest, condition: Callable[[Trip], bool], within_s: float, reason: str) -> Trip | None:
+    """What is known of the request once the condition is met; None when it is not met in time."""
+
+    def seen() -> Trip | None:
+        trip = held.trip()
+        return trip if trip is not None and condition(trip) else None
+
+    try:
+        return clock.wait_until(seen, within_s=within_s, reason=reason)
+    except DeadlineError:
+        return None
+
+
+def _client_gone_or_let_go(trip: Trip) -> bool:
+    """A request that was let go meanwhile, because the run ended, will not outlive its client any more."""
+    return trip.client_gone_ns > 0 or trip.outcome != "held"
+
+
+def _answered_or_gone(trip: Trip) -> bool:
+    """A request that went with its connection has no answer to wait for."""
+    return trip.answered_ns > 0 or trip.outcome == "client gone"
+
+
+def _newly_readable(readable: Callable[[], int], before: int) -> Mapping[str, Any]:
+    """Rows that can be read now and could not before: when nothing else commits, they are of an undecided transaction."""
+
+    def more() -> int:
+        now = readable()
+        return now if now > before else 0
+
+    try:
+        after = clock.wait_until(more, within_s=_SEEN_WITHIN_S, reason="rows of an undecided transaction")
+    except DeadlineError:
+        after = before
+    return {"readable_before": before, "readable_after": after}

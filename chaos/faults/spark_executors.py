@@ -1,49 +1,71 @@
-"""Faults of Spark's executors: the JVM dies by SIGKILL, and its tasks with it, or stands still past its heartbeat."""
+"""Faults of Spark's executors: the JVM is killed, and its tasks with it, or is frozen past its heartbeat."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
 import psutil
 import requests
-from pydantic import Field
 
-from chaos.cluster.spark import Executor, SparkApp
+from chaos.cluster.spark import Executor, ExecutorState, SparkApp
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults.base import FaultBase, FaultContext, Injection, Proof
+from chaos.faults.base import FaultBase, FaultContext, Injection, Proof, TimedFault, unmet
 from chaos.grammar.targets import Executors, ExecutorTarget
-from chaos.grammar.units import SomeSeconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
 
-_KNOWN_WITHIN_S = 15.0
+NO_ANSWER = (requests.RequestException,)
+_COUNTED_WITHIN_S = 15.0
 _STOPS_WITHIN_S = 2.0
-BUSIEST = ExecutorTarget("busiest")
+_THERE_WITHIN_S = 20.0
+_BUSY_WITHIN_S = 5.0
+_BACK_WITHIN_S = 30.0
 
 
 class ExecutorFault(FaultBase):
     """A fault of executors of the pipeline."""
 
     needs = frozenset({Capability.EXECUTOR_PROCESSES, Capability.SPARK})
-    target: Executors = BUSIEST
+    target: Executors = ExecutorTarget("busiest")
 
     def approach(self, context: FaultContext) -> None:
-        """Ask the driver's REST API once: its first answer takes seconds, the moment to strike may be milliseconds long."""
+        """Ask the driver's REST API once: its first answer takes seconds, the moment to strike may last milliseconds."""
         app = context.spark_app()
         app.executors()
         app.lost_tasks(())
 
 
+@dataclass(slots=True)
+class ExecutorInjection(Injection):
+    """A fault of executor JVMs.
+
+    Attributes:
+        running_before: how many executors of the application ran when the target was resolved.
+    """
+
+    context: FaultContext
+    app: SparkApp
+    executors: list[Executor]
+    running_before: int
+
+    def missed(self) -> bool:
+        """Whether the driver counts on none of these executors any more."""
+        states = self.app.executors()
+        return all(executor.id in states and not states[executor.id].active for executor in self.executors)
+
+    def heal(self) -> Mapping[str, Any] | None:
+        """Return when as many executors run as before."""
+        wait_until_back(self.context, self.app, self.running_before)
+        return None
+
+
 class CrashExecutor(ExecutorFault):
-    """Executors of the pipeline die by SIGKILL; Spark replaces them."""
+    """Executors of the pipeline are killed with SIGKILL; Spark replaces them."""
 
     provokes = "task retries: what a sink without idempotence writes again (SPARK-28908)"
     proved_by = "the JVM is gone, the driver has removed it and counts the tasks that died with it"
     kind: Literal["crash_executor"]
-
-    def describe(self) -> str:
-        return f"crash_executor {self.target}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         chosen, target = resolve_executors(self.target, context, rng)
@@ -51,16 +73,31 @@ class CrashExecutor(ExecutorFault):
         return CrashedExecutors(target, 0.0, context, app, chosen, len(running(context, app)))
 
 
-class PauseExecutor(ExecutorFault):
-    """Executor JVMs are frozen by SIGSTOP, past their heartbeat or not, and wake up again."""
+@dataclass(slots=True)
+class CrashedExecutors(ExecutorInjection):
+    def inject(self) -> None:
+        """Kill them, all at once; what they were doing is asked afterwards, because the moment matters more."""
+        for executor in self.executors:
+            executor.process.kill()
+
+    def proof(self) -> Proof:
+        missing = unmet(self._counted, _COUNTED_WITHIN_S, "the driver to count lost tasks", ignore=NO_ANSWER)
+        return Proof(not missing, {"pids": pids(self.executors), **(missing or {"lost_tasks": self._lost_tasks()})})
+
+    def _counted(self) -> bool:
+        gone = not any(executor.lives() for executor in self.executors)
+        return gone and self.missed() and self._lost_tasks() > 0
+
+    def _lost_tasks(self) -> int:
+        return self.app.lost_tasks({executor.id for executor in self.executors})
+
+
+class PauseExecutor(ExecutorFault, TimedFault):
+    """Executor JVMs are frozen by SIGSTOP, perhaps for longer than their heartbeat allows, and run on afterwards."""
 
     provokes = "an executor that misses its heartbeats, and tasks that run a second time"
-    proved_by = "the JVM is stopped in the middle of a task, or the driver missed it"
+    proved_by = "the JVM was stopped in the middle of a task, or the driver removed it"
     kind: Literal["pause_executor"]
-    for_s: SomeSeconds = Field(alias="for")
-
-    def describe(self) -> str:
-        return f"pause_executor {self.target} for {spoken_seconds(self.for_s)}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         chosen, target = resolve_executors(self.target, context, rng)
@@ -69,123 +106,51 @@ class PauseExecutor(ExecutorFault):
 
 
 @dataclass(slots=True)
-class CrashedExecutors(Injection):
-    """Executors that were killed in the middle of their tasks."""
-
-    context: FaultContext
-    app: SparkApp
-    victims: list[Executor]
-    running_before: int
-
-    def inject(self) -> None:
-        """Kill them, all at once; what they were doing is asked afterwards, the moment matters more."""
-        for victim in self.victims:
-            victim.process.kill()
-
-    def proof(self) -> Proof:
-        """The JVMs are gone, the driver has removed them, and it counts tasks that died with them."""
-        try:
-            clock.wait_until(
-                self._known,
-                within_s=_KNOWN_WITHIN_S,
-                reason="the driver to count lost tasks",
-                ignore=(requests.RequestException,),
-            )
-        except DeadlineError as error:
-            return Proof(effective=False, facts={"pids": pids(self.victims), "problem": str(error)})
-        return Proof(effective=True, facts={"pids": pids(self.victims), "lost_tasks": self._lost_tasks()})
-
-    def heal(self) -> None:
-        """Return when as many executors run as before."""
-        wait_until_back(self.context, self.app, self.running_before)
-
-    def _known(self) -> bool:
-        gone = not any(victim.lives() for victim in self.victims)
-        return gone and not _active(self.app, self.victims) and self._lost_tasks() > 0
-
-    def _lost_tasks(self) -> int:
-        return self.app.lost_tasks({victim.id for victim in self.victims})
-
-
-@dataclass(slots=True)
-class PausedExecutors(Injection):
-    """Executors that stand still: the driver hears nothing of them, and removes them once their heartbeat is overdue."""
-
-    context: FaultContext
-    app: SparkApp
-    victims: list[Executor]
-    running_before: int
+class PausedExecutors(ExecutorInjection):
     frozen_s: float = 0.0
 
     def inject(self) -> None:
-        """Freeze them."""
         self.frozen_s = clock.monotonic_s()
-        for victim in self.victims:
-            victim.process.suspend()
+        for executor in self.executors:
+            executor.process.suspend()
 
     def proof(self) -> Proof:
-        """The JVMs are stopped, and either were in the middle of a task or are missed by the driver before they wake up."""
-        stopped = _all_stopped(self.victims)
+        stopped = not unmet(self._all_stopped, _STOPS_WITHIN_S, "the executors to be stopped")
         tasks = self._tasks()
         left_s = max(0.1, self.frozen_s + self.hold_s - clock.monotonic_s())
-        try:
-            clock.wait_until(
-                lambda: not _active(self.app, self.victims),
-                within_s=left_s,
-                reason="the driver to miss the executors",
-                ignore=(requests.RequestException,),
-            )
-            missed_after_s: float | None = round(clock.monotonic_s() - self.frozen_s, 1)
-        except DeadlineError:
-            missed_after_s = None
-        facts: dict[str, Any] = {"pids": pids(self.victims), "active_tasks": tasks, "missed_after_s": missed_after_s}
+        missing = unmet(self.missed, left_s, "the driver to miss the executors", ignore=NO_ANSWER)
+        missed_after_s = None if missing else round(clock.monotonic_s() - self.frozen_s, 1)
+        facts: dict[str, Any] = {"pids": pids(self.executors), "active_tasks": tasks, "missed_after_s": missed_after_s}
         return Proof(stopped and (tasks > 0 or missed_after_s is not None), facts)
 
-    def heal(self) -> None:
+    def heal(self) -> Mapping[str, Any] | None:
         """Let those run on that Spark has not ended meanwhile, and return when as many run as before."""
-        for victim in self.victims:
-            if victim.lives():
-                victim.process.resume()
-        wait_until_back(self.context, self.app, self.running_before)
+        for executor in self.executors:
+            if executor.lives():
+                executor.process.resume()
+        return ExecutorInjection.heal(self)
+
+    def _all_stopped(self) -> bool:
+        return all(executor.process.status() == psutil.STATUS_STOPPED for executor in self.executors)
 
     def _tasks(self) -> int:
         states = self.app.executors()
-        return sum(states[victim.id].active_tasks for victim in self.victims if victim.id in states)
-
-
-def _active(app: SparkApp, executors: list[Executor]) -> list[str]:
-    """Those that the driver still counts on."""
-    states = app.executors()
-    return [executor.id for executor in executors if executor.id not in states or states[executor.id].active]
-
-
-def _all_stopped(executors: list[Executor]) -> bool:
-    try:
-        clock.wait_until(
-            lambda: all(executor.process.status() == psutil.STATUS_STOPPED for executor in executors),
-            within_s=_STOPS_WITHIN_S,
-            reason="the executors to stand still",
-        )
-    except DeadlineError:
-        return False
-    return True
-
-
-_THERE_WITHIN_S = 20.0
-_BUSY_WITHIN_S = 5.0
-_BACK_WITHIN_S = 30.0
+        return sum(states[executor.id].active_tasks for executor in self.executors if executor.id in states)
 
 
 def resolve_executors(target: ExecutorTarget, context: FaultContext, rng: Random) -> tuple[list[Executor], str]:
     """The executors meant, and the same in words: ``executor-1 (executor(busiest))``.
 
     Raises:
-        InjectionError: none is there, not even after a while: a driver that was started again waits for its own.
+        InjectionError: there is none, not even after a while: a driver that was started again waits for its own.
     """
     app = context.spark_app()
     try:
         chosen = clock.wait_until(
-            lambda: _meant(target, context, app, rng), within_s=_THERE_WITHIN_S, reason=f"{target} of {app.id}", every_s=0.02
+            lambda: _chosen(target, running(context, app), rng, lambda found: _busiest(found, app)),
+            within_s=_THERE_WITHIN_S,
+            reason=f"{target} of {app.id}",
+            every_s=0.02,
         )
     except DeadlineError as error:
         raise InjectionError(f"{app.id} has no {target} now: {error}") from error
@@ -195,18 +160,23 @@ def resolve_executors(target: ExecutorTarget, context: FaultContext, rng: Random
 def resolve_working(
     target: ExecutorTarget, context: FaultContext, rng: Random, work: Callable[[Executor], int]
 ) -> tuple[list[Executor], str]:
-    """The same for a fault of what runs below an executor: those meant that have some of it now, when one of them has.
+    """The same for a fault of the Python below an executor: only executors count that have work for it now.
 
     Args:
         work: how much of it an executor has.
 
     Raises:
-        InjectionError: none of them has any, not even after a while.
+        InjectionError: none of the executors meant has any, not even after a while.
     """
     app = context.spark_app()
+
+    def working() -> list[Executor]:
+        amounts = {executor: amount for executor in running(context, app) if (amount := work(executor))}
+        return _chosen(target, list(amounts), rng, lambda found: max(found, key=amounts.__getitem__))
+
     try:
         chosen = clock.wait_until(
-            lambda: _working(target, running(context, app), rng, work),
+            working,
             within_s=_THERE_WITHIN_S,
             reason=f"Python of {target} to be in a task",
             every_s=0.01,
@@ -233,45 +203,31 @@ def wait_until_back(context: FaultContext, app: SparkApp, wanted: int) -> None:
     Raises:
         DeadlineError: it does not.
     """
-    clock.wait_until(
-        lambda: _ready(running(context, app), app) >= wanted or not _lives(app),
-        within_s=_BACK_WITHIN_S,
-        reason="Spark to replace the executors",
-    )
+
+    def back() -> bool:
+        there, known = running(context, app), _known(app) or {}
+        ready = sum(executor.id in known and known[executor.id].active for executor in there)
+        return ready >= wanted or _known(app) is None
+
+    clock.wait_until(back, within_s=_BACK_WITHIN_S, reason="Spark to replace the executors")
 
 
-def _meant(target: ExecutorTarget, context: FaultContext, app: SparkApp, rng: Random) -> list[Executor]:
-    found = running(context, app)
-    match target.which:
-        case "all":
-            return found
-        case "any":
-            return [rng.choice(found)] if found else []
-        case "on":
-            return [executor for executor in found if executor.worker == target.number]
-        case "busiest":
-            return [_busiest(found, app)] if found else []
-
-
-def _working(target: ExecutorTarget, found: list[Executor], rng: Random, work: Callable[[Executor], int]) -> list[Executor]:
-    amounts = {executor: amount for executor in found if (amount := work(executor))}
-    match target.which:
-        case "all":
-            return list(amounts)
-        case "any":
-            return [rng.choice(list(amounts))] if amounts else []
-        case "on":
-            return [executor for executor in amounts if executor.worker == target.number]
-        case "busiest":
-            return [max(amounts, key=amounts.__getitem__)] if amounts else []
+def _chosen(
+    target: ExecutorTarget, found: list[Executor], rng: Random, busiest: Callable[[list[Executor]], Executor]
+) -> list[Executor]:
+    if target.which == "on":
+        return [executor for executor in found if executor.worker == target.number]
+    if target.which == "all" or not found:
+        return found
+    return [busiest(found) if target.which == "busiest" else rng.choice(found)]
 
 
 def _in_words(chosen: list[Executor], target: ExecutorTarget) -> str:
-    return f"{', '.join(f'executor-{executor.id}' for executor in chosen)} ({target})"
+    return f"{', '.join(pids(chosen))} ({target})"
 
 
 def _busiest(found: list[Executor], app: SparkApp) -> Executor:
-    """Between two batches nobody is busy: wait for the next one, for a while, or take any."""
+    """Between two batches no executor is busy: wait for the next batch, for a while, or take any."""
     try:
         tasks = clock.wait_until(lambda: _active_tasks(app), within_s=_BUSY_WITHIN_S, reason="a task to run", every_s=0.02)
     except DeadlineError:
@@ -280,23 +236,14 @@ def _busiest(found: list[Executor], app: SparkApp) -> Executor:
 
 
 def _active_tasks(app: SparkApp) -> dict[str, int]:
-    """Executor -> tasks that it runs now; empty when none does."""
+    """Executor -> tasks that it runs now; empty when none of them runs any."""
     tasks = {state.id: state.active_tasks for state in app.executors().values() if state.active}
     return tasks if any(tasks.values()) else {}
 
 
-def _ready(there: list[Executor], app: SparkApp) -> int:
-    """How many of those that run can be given tasks."""
+def _known(app: SparkApp) -> Mapping[str, ExecutorState] | None:
+    """The executors that the driver knows; None when it does not answer."""
     try:
-        known = app.executors()
+        return app.executors()
     except requests.RequestException:
-        return 0
-    return sum(executor.id in known and known[executor.id].active for executor in there)
-
-
-def _lives(app: SparkApp) -> bool:
-    try:
-        app.executors()
-    except requests.RequestException:
-        return False
-    return True
+        return None

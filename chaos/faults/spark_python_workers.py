@@ -1,4 +1,4 @@
-"""Faults of the Python of Spark's executors: workers and daemons die, or workers hang."""
+"""Faults of the Python processes of Spark's executors: workers and daemons are killed, or workers hang."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,26 +6,32 @@ from random import Random
 from typing import Any, Literal
 
 import psutil
-import requests
 from confluent_kafka import KafkaException
-from pydantic import Field
 
 from chaos.cluster.addresses import remote_ports
 from chaos.cluster.spark import Executor, SparkApp, lives
 from chaos.common import clock
-from chaos.common.errors import DeadlineError
-from chaos.faults.base import FaultContext, Injection, Proof
-from chaos.faults.spark_executors import ExecutorFault, pids, resolve_working, running, wait_until_back
+from chaos.faults.base import FaultContext, Injection, Proof, TimedFault, unmet
+from chaos.faults.spark_executors import (
+    NO_ANSWER,
+    ExecutorFault,
+    ExecutorInjection,
+    pids,
+    resolve_working,
+    running,
+    wait_until_back,
+)
 from chaos.grammar.targets import ExecutorTarget
-from chaos.grammar.units import SomeSeconds, spoken_seconds
+from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 
-_KNOWN_WITHIN_S = 15.0
+_COUNTED_WITHIN_S = 15.0
 _GONE_WITHIN_S = 2.0
 _COPIED_WITHIN_S = 30.0
 _REAPED_WITHIN_S = 2.0
 _RETRIED_WITHIN_S = 40.0
 _ENDS_WITHIN_S = 40.0
+_NO_COORDINATOR = (KafkaException,)
 
 
 class PythonFault(ExecutorFault):
@@ -35,29 +41,42 @@ class PythonFault(ExecutorFault):
 
 
 class CrashPythonDaemon(PythonFault):
-    """``pyspark.daemon`` of executors dies by SIGKILL; its workers live on, their JVM makes another one when it needs it."""
+    """The pyspark.daemon of executors is killed with SIGKILL; its workers live on, and the JVM starts another daemon."""
 
     provokes = "workers without a daemon: their tasks end, the next ones get new workers"
     proved_by = "the daemon is gone, and its JVM lives"
     kind: Literal["crash_python_daemon"]
-
-    def describe(self) -> str:
-        return f"crash_python_daemon of {self.target}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         chosen, target = resolve_working(self.target, context, rng, lambda executor: len(executor.daemons()))
         return CrashedPythonDaemons(f"pyspark.daemon of {target}", 0.0, chosen)
 
 
+@dataclass(slots=True)
+class CrashedPythonDaemons(Injection):
+    executors: list[Executor]
+    killed: list[psutil.Process] = field(default_factory=list)
+    orphans: list[psutil.Process] = field(default_factory=list)
+
+    def inject(self) -> None:
+        self.killed = _daemons(self.executors)
+        self.orphans = _workers(self.executors)
+        for daemon in self.killed:
+            daemon.kill()
+
+    def proof(self) -> Proof:
+        missing = unmet(lambda: not any(map(lives, self.killed)), _GONE_WITHIN_S, "the daemons to be gone", every_s=0.001)
+        alive = all(executor.lives() for executor in self.executors)
+        facts = {"daemons": _pids(self.killed), "executors": pids(self.executors), "orphans": _pids(self.orphans)}
+        return Proof(bool(self.killed) and not missing and alive, facts | missing)
+
+
 class CrashPythonWorker(PythonFault):
-    """The Python workers of executors die by SIGKILL in the middle of their tasks; their JVMs live on."""
+    """The Python workers of executors are killed with SIGKILL in the middle of their tasks; their JVMs live on."""
 
     provokes = "a task that fails in Python and is tried again on the same executor"
     proved_by = "the workers are gone, and the driver counts tasks that failed in Python"
     kind: Literal["crash_python_worker"]
-
-    def describe(self) -> str:
-        return f"crash_python_worker of {self.target}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         chosen, target = resolve_in_tasks(self.target, context, rng)
@@ -66,16 +85,36 @@ class CrashPythonWorker(PythonFault):
         return CrashedPythonWorkers(f"Python workers of {target}", 0.0, app, chosen, before)
 
 
-class PausePythonWorker(PythonFault):
-    """The Python workers of executors are frozen by SIGSTOP: their tasks hang, and with ``speculation: true`` are copied."""
+@dataclass(slots=True)
+class CrashedPythonWorkers(Injection):
+    app: SparkApp
+    executors: list[Executor]
+    failed_before: int
+    killed: list[psutil.Process] = field(default_factory=list)
 
-    provokes = "a task that stands still in the middle of a transaction; a speculative copy beside it"
-    proved_by = "the workers are stopped while they have a connection to a broker"
+    def inject(self) -> None:
+        self.killed = _workers(self.executors)
+        for worker in self.killed:
+            worker.kill()
+
+    def proof(self) -> Proof:
+        missing = unmet(self._counted, _COUNTED_WITHIN_S, "a task to miss its Python worker", ignore=NO_ANSWER)
+        facts = {"workers": _pids(self.killed), **(missing or {"failed_tasks": self._failed()})}
+        return Proof(bool(self.killed) and not missing, facts)
+
+    def _counted(self) -> bool:
+        return not any(map(lives, self.killed)) and self._failed() > 0
+
+    def _failed(self) -> int:
+        return self.app.failed_in_python({executor.id for executor in self.executors}) - self.failed_before
+
+
+class PausePythonWorker(PythonFault, TimedFault):
+    """The Python workers of executors are frozen by SIGSTOP: their tasks hang, and with speculation they are copied."""
+
+    provokes = "a task that hangs in the middle of a transaction; with speculation, a copy of it that runs beside it"
+    proved_by = "the workers are stopped while connected to a broker; with speculation, Spark started a copy of their task"
     kind: Literal["pause_python_worker"]
-    for_s: SomeSeconds = Field(alias="for")
-
-    def describe(self) -> str:
-        return f"pause_python_worker of {self.target} for {spoken_seconds(self.for_s)}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         chosen, target = resolve_in_tasks(self.target, context, rng)
@@ -85,155 +124,46 @@ class PausePythonWorker(PythonFault):
 
 
 @dataclass(slots=True)
-class CrashedPythonWorkers(Injection):
-    """Python workers that died in the middle of their tasks; the executors live on, and fork others."""
-
-    app: SparkApp
-    executors: list[Executor]
-    failed_before: int
-    victims: list[psutil.Process] = field(default_factory=list)
-
-    def inject(self) -> None:
-        """Kill them, all at once."""
-        self.victims = workers(self.executors)
-        for victim in self.victims:
-            victim.kill()
-
-    def proof(self) -> Proof:
-        """They are gone, and their executors report tasks whose Python worker has left them."""
-        try:
-            clock.wait_until(
-                lambda: not any(map(lives, self.victims)) and self._failed() > 0,
-                within_s=_KNOWN_WITHIN_S,
-                reason="a task to miss its Python worker",
-                ignore=(requests.RequestException,),
-            )
-        except DeadlineError as error:
-            return Proof(effective=False, facts={"workers": pids_of(self.victims), "problem": str(error)})
-        return Proof(effective=bool(self.victims), facts={"workers": pids_of(self.victims), "failed_tasks": self._failed()})
-
-    def heal(self) -> None:
-        """Nothing to do: an executor forks the workers that it needs."""
-
-    def _failed(self) -> int:
-        return self.app.failed_in_python({executor.id for executor in self.executors}) - self.failed_before
-
-
-@dataclass(slots=True)
-class CrashedPythonDaemons(Injection):
-    """Daemons that died: no worker can be forked, those that are there finish their tasks as orphans."""
-
-    executors: list[Executor]
-    victims: list[psutil.Process] = field(default_factory=list)
-    orphans: list[psutil.Process] = field(default_factory=list)
-
-    def inject(self) -> None:
-        """Kill them."""
-        self.victims = [daemon for executor in self.executors for daemon in executor.daemons()]
-        self.orphans = workers(self.executors)
-        for victim in self.victims:
-            victim.kill()
-
-    def proof(self) -> Proof:
-        """The daemons are gone, their executors are not."""
-        gone = _gone(self.victims)
-        alive = all(executor.lives() for executor in self.executors)
-        facts = {"daemons": pids_of(self.victims), "executors": pids(self.executors), "orphans": pids_of(self.orphans)}
-        return Proof(bool(self.victims) and gone and alive, facts)
-
-    def heal(self) -> None:
-        """Nothing to do: an executor starts another daemon when it needs a worker that is not there."""
-
-
-@dataclass(slots=True)
 class PausedPythonWorkers(Injection):
-    """Python workers that stand still: their tasks hang. With speculation, copies are started on another worker."""
+    """Python workers that are frozen: their tasks hang. With speculation, copies are started on another worker.
+
+    Attributes:
+        copies_before: speculative tasks before the fault; None without speculation.
+    """
 
     context: FaultContext
     app: SparkApp
     executors: list[Executor]
     copies_before: int | None
-    victims: list[psutil.Process] = field(default_factory=list)
+    frozen: list[psutil.Process] = field(default_factory=list)
 
     def inject(self) -> None:
-        """Freeze them."""
-        self.victims = workers(self.executors)
-        for victim in self.victims:
-            victim.suspend()
+        self.frozen = _workers(self.executors)
+        for worker in self.frozen:
+            worker.suspend()
 
     def proof(self) -> Proof:
         """One of them is connected to brokers, so it is in a task; with speculation, that task has got a copy."""
-        busy = in_tasks(self.victims, self.context)
-        facts: dict[str, Any] = {"workers": pids_of(self.victims), "in_tasks": busy}
+        busy = in_tasks(self.frozen, self.context)
+        facts: dict[str, Any] = {"workers": _pids(self.frozen), "in_tasks": busy}
         if self.copies_before is None:
             return Proof(bool(busy), facts)
-        try:
-            copies = clock.wait_until(
-                self._copies,
-                within_s=min(self.hold_s, _COPIED_WITHIN_S),
-                reason="a speculative task",
-                ignore=(requests.RequestException,),
-            )
-        except DeadlineError as error:
-            return Proof(effective=False, facts=facts | {"problem": str(error)})
-        return Proof(effective=True, facts=facts | {"speculative_tasks": copies})
+        missing = unmet(self._copies, min(self.hold_s, _COPIED_WITHIN_S), "a speculative task", ignore=NO_ANSWER)
+        return Proof(not missing, facts | (missing or {"speculative_tasks": self._copies()}))
 
     def heal(self) -> None:
-        """Let those run on that Spark has not ended meanwhile."""
-        resume(self.victims)
+        _resume(self.frozen)
 
     def _copies(self) -> int:
         return self.app.speculative_tasks() - (self.copies_before or 0)
 
 
-def resolve_in_tasks(target: ExecutorTarget, context: FaultContext, rng: Random) -> tuple[list[Executor], str]:
-    """The executors meant that have Python workers in the middle of a task of the sink.
+class ZombieExecutor(PythonFault, TimedFault):
+    """Python workers are frozen, their JVM is killed, retried tasks commit, and the workers wake up with an old epoch."""
 
-    Raises:
-        InjectionError: there is none, not even after a while.
-    """
-    return resolve_working(target, context, rng, lambda executor: len(in_tasks(executor.python_workers(), context)))
-
-
-def workers(executors: list[Executor]) -> list[psutil.Process]:
-    """The Python workers of executors, in a task or not."""
-    return [worker for executor in executors for worker in executor.python_workers()]
-
-
-def in_tasks(workers: list[psutil.Process], context: FaultContext) -> list[int]:
-    """Pids of those that are connected to brokers: a worker that waits for a task has no client."""
-    port = context.system.addresses.client_port(context.client)
-    return [worker.pid for worker in workers if lives(worker) and port in remote_ports(worker.pid)]
-
-
-def _gone(processes: list[psutil.Process]) -> bool:
-    try:
-        clock.wait_until(
-            lambda: not any(map(lives, processes)), within_s=_GONE_WITHIN_S, reason="processes to be gone", every_s=0.001
-        )
-    except DeadlineError:
-        return False
-    return True
-
-
-def resume(processes: list[psutil.Process]) -> None:
-    """SIGCONT to those that are still there."""
-    for process in filter(lives, processes):
-        process.resume()
-
-
-def pids_of(processes: list[psutil.Process]) -> list[int]:
-    """For a proof."""
-    return [process.pid for process in processes]
-
-
-class ZombieExecutor(PythonFault):
-    """Python workers are frozen, their JVM dies, retried tasks commit, and the workers wake up: producers of an old epoch."""
-
-    provokes = "producers of an old epoch that write after their successors (KIP-360)"
-    proved_by = "the frozen workers are alive, and every partition of theirs is done by another producer"
+    provokes = "producers of an old epoch that write after their successors, and must be fenced (KIP-98)"
+    proved_by = "the frozen workers are alive, their JVM is not, and every partition has committed since"
     kind: Literal["zombie_executor"]
-    for_s: SomeSeconds = Field(alias="for")
 
     def describe(self) -> str:
         return f"zombie_executor {self.target}, woken up after {spoken_seconds(self.for_s)}"
@@ -245,28 +175,27 @@ class ZombieExecutor(PythonFault):
 
 
 @dataclass(slots=True)
-class ZombieExecutors(Injection):
-    """Executors whose JVM is dead and whose Python workers sleep in the middle of a transaction.
+class ZombieExecutors(ExecutorInjection):
+    """Executors whose JVM is dead and whose Python workers are frozen in the middle of a transaction.
 
     The daemon dies first, and its JVM has waited for it. Frozen processes whose group loses its last outer parent get SIGHUP
     and SIGCONT from the kernel (``kill_orphaned_pgrp``): the workers must be orphans before they are frozen. And a daemon that
     sees its JVM end takes its workers with it (``pyspark.daemon``, ``shutdown``).
+
+    Attributes:
+        before: partition -> position of the pipeline when the fault was in force.
     """
 
-    context: FaultContext
-    app: SparkApp
-    executors: list[Executor]
-    running_before: int
     zombies: list[psutil.Process] = field(default_factory=list)
     before: Mapping[int, int] = field(default_factory=dict)
 
     def inject(self) -> None:
-        """Daemon dead, workers frozen, JVM dead; all within milliseconds."""
-        self.zombies = workers(self.executors)
-        daemons = [daemon for executor in self.executors for daemon in executor.daemons()]
+        """Kill the daemons, freeze the workers, kill the JVMs; all within milliseconds."""
+        self.zombies = _workers(self.executors)
+        daemons = _daemons(self.executors)
         for daemon in daemons:
             daemon.kill()
-        _waited_for(daemons)
+        _await_reaping(daemons)
         for zombie in self.zombies:
             zombie.suspend()
         for executor in self.executors:
@@ -275,35 +204,27 @@ class ZombieExecutors(Injection):
     def proof(self) -> Proof:
         """The JVM is gone, the workers are not; and every partition has committed since, so the retried tasks have."""
         busy = in_tasks(self.zombies, self.context)
-        facts: dict[str, Any] = {"executors": pids(self.executors), "zombies": pids_of(self.zombies), "in_tasks": busy}
-        try:
-            self.before = clock.wait_until(
-                self.context.positions, within_s=_RETRIED_WITHIN_S, reason="the group's positions", ignore=(KafkaException,)
-            )
-            clock.wait_until(
-                self._all_moved,
-                within_s=_RETRIED_WITHIN_S,
-                reason="every partition to commit again",
-                every_s=0.2,
-                ignore=(KafkaException,),
-                seen=self.context.positions,
-            )
-        except DeadlineError as error:
-            return Proof(effective=False, facts=facts | {"problem": str(error)})
+        facts: dict[str, Any] = {"executors": pids(self.executors), "zombies": _pids(self.zombies), "in_tasks": busy}
+        missing = unmet(self._positions_known, _RETRIED_WITHIN_S, "the group's positions", ignore=_NO_COORDINATOR) or unmet(
+            self._all_moved,
+            _RETRIED_WITHIN_S,
+            "every partition to commit again",
+            every_s=0.2,
+            ignore=_NO_COORDINATOR,
+            seen=self.context.positions,
+        )
+        if missing:
+            return Proof(effective=False, facts=facts | missing)
         dead = not any(executor.lives() for executor in self.executors)
-        alive = [zombie.pid for zombie in self.zombies if lives(zombie)]
+        alive = _pids([zombie for zombie in self.zombies if lives(zombie)])
         facts |= {"outlived_their_jvm": alive, "committed_since": self._moved()}
         return Proof(dead and bool(busy) and set(busy) <= set(alive), facts)
 
     def heal(self) -> Mapping[str, Any]:
-        """Wake them up, and see them end: they are refused by the brokers, or have nobody to report to.
-
-        Raises:
-            DeadlineError: one lives on; it is killed first.
-        """
-        resume(self.zombies)
+        """Wake them up, and see them end: brokers refuse them, or they find no JVM to report to. What lives on is killed."""
+        _resume(self.zombies)
         if all(executor.lives() for executor in self.executors):
-            return {}  # it got no further than their daemons
+            return {}  # only their daemons were killed
         wait_until_back(self.context, self.app, self.running_before)
         try:
             clock.wait_until(
@@ -312,7 +233,11 @@ class ZombieExecutors(Injection):
         finally:
             for zombie in filter(lives, self.zombies):
                 zombie.kill()
-        return {"woken_up": pids_of(self.zombies)}
+        return {"woken_up": _pids(self.zombies)}
+
+    def _positions_known(self) -> bool:
+        self.before = self.context.positions()
+        return bool(self.before)
 
     def _all_moved(self) -> bool:
         return set(self._moved()) >= set(self.before)
@@ -323,11 +248,45 @@ class ZombieExecutors(Injection):
         return {partition: now[partition] - then for partition, then in self.before.items() if now.get(partition, 0) > then}
 
 
-def _waited_for(processes: list[psutil.Process]) -> None:
-    """Return when they are no longer even dead children of somebody.
+def resolve_in_tasks(target: ExecutorTarget, context: FaultContext, rng: Random) -> tuple[list[Executor], str]:
+    """The executors meant that have Python workers in the middle of a task of the sink.
 
     Raises:
-        DeadlineError: their parent does not wait for them.
+        InjectionError: there is none, not even after a while.
+    """
+    return resolve_working(target, context, rng, lambda executor: len(in_tasks(executor.python_workers(), context)))
+
+
+def in_tasks(workers: list[psutil.Process], context: FaultContext) -> list[int]:
+    """Pids of those that are connected to brokers: a worker that waits for a task has no client."""
+    port = context.system.addresses.client_port(context.client)
+    return [worker.pid for worker in workers if lives(worker) and port in remote_ports(worker.pid)]
+
+
+def _workers(executors: list[Executor]) -> list[psutil.Process]:
+    """Their Python workers, in a task or not."""
+    return [worker for executor in executors for worker in executor.python_workers()]
+
+
+def _daemons(executors: list[Executor]) -> list[psutil.Process]:
+    return [daemon for executor in executors for daemon in executor.daemons()]
+
+
+def _pids(processes: list[psutil.Process]) -> list[int]:
+    return [process.pid for process in processes]
+
+
+def _resume(processes: list[psutil.Process]) -> None:
+    """Send SIGCONT to those that are still there."""
+    for process in filter(lives, processes):
+        process.resume()
+
+
+def _await_reaping(processes: list[psutil.Process]) -> None:
+    """Return when their parent has waited for all of these dead processes, so that they are no zombies of the process table.
+
+    Raises:
+        DeadlineError: it does not.
     """
     clock.wait_until(
         lambda: not any(process.is_running() for process in processes),

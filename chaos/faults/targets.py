@@ -1,5 +1,6 @@
 """From declared targets to real ones, at the moment of injection: who leads, coordinates or controls *now*."""
 
+from collections.abc import Iterable
 from random import Random
 
 from confluent_kafka import KafkaException
@@ -14,83 +15,29 @@ _WITHIN_S = 10.0
 
 
 def resolve_brokers(target: BrokerTarget, context: FaultContext, rng: Random) -> tuple[list[int], str]:
-    """The brokers meant, and the same in words: ``broker-2 (leader of datasink-0)``.
+    """The brokers meant, and the same in words: ``broker-2 (leader(datasink, 0))``. One of several candidates is drawn.
 
     Raises:
-        DeadlineError: nobody has this role for ten seconds.
+        DeadlineError: no broker has had this role for ten seconds.
     """
+
+    def chosen() -> list[int]:
+        candidates = _candidates(target, context)
+        return candidates if target.role == "all" else [rng.choice(candidates)]
+
     found = clock.wait_until(
-        lambda: _brokers(target, context, rng),
-        within_s=_WITHIN_S,
-        reason=f"a broker to be {target}",
-        ignore=(LookupError, KafkaException),
+        chosen, within_s=_WITHIN_S, reason=f"a broker to be {target}", ignore=(LookupError, KafkaException)
     )
-    names = ", ".join(f"broker-{number}" for number in found)
-    return found, names if names == str(target) else f"{names} ({target})"
-
-
-def _brokers(target: BrokerTarget, context: FaultContext, rng: Random) -> list[int]:
-    """The candidates of a role; of more than one, chance takes one, unless all are meant."""
-    candidates = _coordinators(target, context) or _others(target, context)
-    return candidates if target.role == "all" else [rng.choice(candidates)]
-
-
-def _coordinators(target: BrokerTarget, context: FaultContext) -> list[int]:
-    kafka = context.system.kafka
-    match target.role:
-        case "controller":
-            return [kafka.controller()]
-        case "group_coordinator":
-            return [kafka.leader(*kafka.group_partition(context.group))]
-        case "transaction_coordinator":
-            return [kafka.leader(*kafka.transaction_partition(_transactional_id(context, target.partition)))]
-        case _:
-            return []
-
-
-def _others(target: BrokerTarget, context: FaultContext) -> list[int]:
-    kafka = context.system.kafka
-    match target.role:
-        case "broker":
-            return [target.number]
-        case "leader":
-            return [kafka.leader(context.topics[target.topic], target.partition)]
-        case "follower":
-            return kafka.followers(context.topics[target.topic], target.partition)
-        case "receiver" | "sender":
-            return [_end_of_held(target.role, context)]
-        case _:
-            return list(kafka.numbers)
-
-
-def _end_of_held(role: str, context: FaultContext) -> int:
-    """The broker that receives or sends the frame which the trigger holds."""
-    trip = context.held.trip() if context.held else None
-    if trip is None:
-        raise InjectionError(
-            f"there is no {role}: no request is held; this needs a trigger {{request: …}}, or that of the fault it follows"
-        )
-    left, right = trip.link.split("->")
-    end = right if role == "receiver" else left
-    if not end.startswith("broker-"):
-        raise InjectionError(f"the {role} of {trip.api} on {trip.link} is no broker; to crash the client: crash_pipeline")
-    return int(end.removeprefix("broker-"))
-
-
-def _transactional_id(context: FaultContext, partition: int) -> str:
-    if not context.transactional_ids:
-        raise InjectionError("this pipeline uses no transactions: it has no transaction coordinator to aim at")
-    return context.transactional_ids[partition]
+    return found, in_words(broker_names(found), target)
 
 
 def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> tuple[list[Link], str]:
     """The links meant, and the same in words: ``spark->broker-1 (spark->leader(datasink, 0))``.
 
     Raises:
-        InjectionError: the pattern fits no link.
+        InjectionError: no link fits the pattern.
     """
-    left = _names(pattern.left, context, rng)
-    right = _names(pattern.right, context, rng)
+    left, right = _endpoints(pattern.left, context, rng), _endpoints(pattern.right, context, rng)
     pairs = {(source, target) for source in left for target in right}
     if pattern.both_ways:
         pairs |= {(target, source) for source, target in pairs}
@@ -101,18 +48,81 @@ def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> t
     ]
     if not links:
         raise InjectionError(f"no link fits {pattern}")
-    names = ", ".join(link.name for link in links)
-    return links, names if names == str(pattern) else f"{names} ({pattern})"
+    return links, in_words([link.name for link in links], pattern)
 
 
-def _names(endpoint: str | BrokerTarget, context: FaultContext, rng: Random) -> list[str]:
-    brokers = [f"broker-{number}" for number in context.system.kafka.numbers]
+def broker_names(broker_ids: Iterable[int]) -> list[str]:
+    """``broker-1`` and so on."""
+    return [f"broker-{number}" for number in broker_ids]
+
+
+def in_words(names: Iterable[str], declared: object) -> str:
+    """What a target was resolved to, and how it was declared where that differs."""
+    resolved = ", ".join(names)
+    return resolved if resolved == str(declared) else f"{resolved} ({declared})"
+
+
+def _candidates(target: BrokerTarget, context: FaultContext) -> list[int]:
+    kafka = context.system.kafka
+    match target.role:
+        case "broker":
+            return [target.number]
+        case "leader":
+            return [kafka.leader(context.topics[target.topic], target.partition)]
+        case "follower":
+            return kafka.followers(context.topics[target.topic], target.partition)
+        case "any" | "all":
+            return list(kafka.broker_ids)
+        case role:
+            return [_holder(role, target.partition, context)]
+
+
+def _holder(role: str, partition: int, context: FaultContext) -> int:
+    """The one broker that has a role which does not name a topic."""
+    kafka = context.system.kafka
+    match role:
+        case "controller":
+            return kafka.controller()
+        case "group_coordinator":
+            return kafka.leader(*kafka.group_partition(context.group))
+        case "transaction_coordinator":
+            return kafka.leader(*kafka.transaction_partition(_transactional_id(context, partition)))
+        case _:
+            return _end_of_held_request(role, context)
+
+
+def _end_of_held_request(role: str, context: FaultContext) -> int:
+    """The broker that receives or sends what the trigger holds."""
+    trip = context.held.trip() if context.held else None
+    if trip is None:
+        raise InjectionError(
+            f"there is no {role}: no request is held; write a trigger {{request: …}}, or follow a fault that has one"
+        )
+    left, right = trip.link.split("->")
+    end = right if role == "receiver" else left
+    if not end.startswith("broker-"):
+        raise InjectionError(
+            f"the {role} of {trip.api} on {trip.link} is not a broker; to crash the client, write kind: crash_pipeline"
+        )
+    return int(end.removeprefix("broker-"))
+
+
+def _transactional_id(context: FaultContext, partition: int) -> str:
+    if not context.transactional_ids:
+        raise InjectionError("this pipeline uses no transactions: it has no transaction coordinator to aim at")
+    return context.transactional_ids[partition]
+
+
+def _endpoints(endpoint: str | BrokerTarget, context: FaultContext, rng: Random) -> list[str]:
     if isinstance(endpoint, BrokerTarget):
-        return [f"broker-{number}" for number in resolve_brokers(endpoint, context, rng)[0]]
-    if endpoint == "broker-*":
-        return brokers
-    if endpoint == "*":
-        return sorted({*brokers, *(link.source for link in context.system.links)})
-    if endpoint == "pipeline":
-        return [context.client]
-    return [endpoint]
+        return broker_names(resolve_brokers(endpoint, context, rng)[0])
+    brokers = broker_names(context.system.kafka.broker_ids)
+    match endpoint:
+        case "broker-*":
+            return brokers
+        case "*":
+            return sorted({*brokers, *(link.source for link in context.system.links)})
+        case "pipeline":
+            return [context.client]
+        case _:
+            return [endpoint]

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from chaos.faults.base import FaultBase
 from chaos.faults.registry import FAULTS
 from chaos.grammar.targets import ExecutorTarget, WorkerTarget
-from chaos.grammar.units import spoken_seconds
+from chaos.grammar.units import spoken_seconds, text_of_size
 from chaos.runtime.capabilities import OF_PIPELINES, Capability
 from chaos.scenario.model import ScenarioFileModel
 from chaos.scenario.support import ALLOWED, POSSIBLE_OUTSIDE
@@ -83,10 +83,12 @@ def _key(name: str, field: FieldInfo) -> str:
     key = field.alias or name
     if field.is_required():
         return f"{key}*"
-    return key if field.default is None else f"{key} ({_shown(name, field.default)})"
+    return key if field.default in (None, ()) else f"{key} ({_shown(name, field.default)})"
 
 
 def _shown(name: str, default: Any) -> str:
+    if name.endswith("_bytes"):
+        return text_of_size(default)
     return spoken_seconds(default) if name.endswith("_s") and isinstance(default, float) else str(default)
 
 

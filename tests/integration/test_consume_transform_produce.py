@@ -41,7 +41,7 @@ class Play:
     @property
     def endpoints(self):
         """Through the links of the group ``spark``."""
-        links = [self.system.addresses.client("spark", number) for number in self.system.kafka.numbers]
+        links = [self.system.addresses.client("spark", number) for number in self.system.kafka.broker_ids]
         return Endpoints(kafka=joined(links), audit=self.system.kafka.bootstrap)
 
     def fill(self, records):

@@ -38,7 +38,7 @@ def test_the_auditor_outlives_a_system_that_is_rebuilt(chaos_session):
 
     wide = chaos_session.system(WIDE)
 
-    assert (len(narrow.kafka.numbers), len(wide.kafka.numbers)) == (3, 5)
+    assert (len(narrow.kafka.broker_ids), len(wide.kafka.broker_ids)) == (3, 5)
     assert chaos_session.system(WIDE) is wide
     assert chaos_session.spark() is spark
     assert spark.range(3).count() == 3

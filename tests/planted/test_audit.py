@@ -243,7 +243,7 @@ def fix(monkeypatch):
     """Fix what such a cluster says."""
 
     def ask(cluster, group="it"):
-        monkeypatch.setattr(audit_logs, "listed", cluster.listed)
+        monkeypatch.setattr(audit_logs, "list_offsets", cluster.listed)
         for client in ("AdminClient", "Consumer"):
             monkeypatch.setattr(audit_logs, client, lambda _settings: cluster)
         return audit_logs.fix(Topics("somewhere", "in", "out", group))

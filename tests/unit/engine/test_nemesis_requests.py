@@ -26,7 +26,7 @@ from chaos.faults.base import Proof
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from tests.unit.engine.test_nemesis import every_fault
-from tests.unit.faults.wire import FakeRules, scene, trip
+from tests.unit.faults.wire import FakeRules, context, trip
 
 REQUEST = {"request": "EndTxn", "nth": 2}
 KILL = {"kind": "kill_broker", "name": "fault", "target": "any", "when": REQUEST}
@@ -78,7 +78,7 @@ def played(tmp_path, monkeypatch):
         scenario = Scenario(name="fake", title="fake", pipeline={"kind": "consume_transform_produce"}, faults=faults)
         history = histories.enter_context(History(tmp_path / "history.jsonl"))
         watch = Watch(history, clock.monotonic_s(), 100, deadline_s, Flag())
-        return Nemesis(plan(scenario, 1), scene(rules), history, watch.stop), history, watch
+        return Nemesis(plan(scenario, 1), context(rules), history, watch.stop), history, watch
 
     with histories:
         yield play

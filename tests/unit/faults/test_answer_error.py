@@ -8,7 +8,7 @@ import pytest
 from chaos.cluster.protocol import ERROR_CODES
 from chaos.faults.answer_error import AnswerError
 from chaos.faults.base import prove
-from tests.unit.faults.wire import FakeRules, scene, trip
+from tests.unit.faults.wire import FakeRules, context, trip
 from tests.unit.scenario.declared import HEAD, errors_in_fault, errors_of
 
 FAULT = {
@@ -27,7 +27,7 @@ ANSWERED = replace(trip(), outcome="answered", error_code=51)
 def injected(*answers):
     """The fault in force, and the requests that its rule has intercepted."""
     rules = FakeRules(sends=None)
-    injection = AnswerError.model_validate(FAULT).prepare(scene(rules), Random(1))
+    injection = AnswerError.model_validate(FAULT).prepare(context(rules), Random(1))
     injection.inject()
     rules.tripped[injection.name] = list(answers)
     return injection, rules

@@ -1,31 +1,31 @@
-"""The background steps of a fault: they end, or is ended, and what it could not do is said."""
+"""The background steps of a fault: they end, or are ended, and what they could not do is reported."""
 
 from threading import Event
 
 import pytest
 
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults.base import BackgroundSteps, until
+from chaos.faults.base import BackgroundSteps, wait_unless_stopped
 
 
-def test_a_steps_that_is_through_says_so():
-    """Its proof waits for that."""
+def test_steps_that_are_done_say_so():
+    """The proof waits for that."""
     done = []
     steps = BackgroundSteps(lambda _stop: done.append("step"))
     assert not steps.done()
 
     steps.begin()
 
-    assert steps.missing(120) == {}
+    assert steps.unfinished(120) == {}
     assert steps.done()
     assert done == ["step"]
 
 
-def test_a_steps_that_is_healed_ends_early():
-    """A heal does not wait for the rounds that are left."""
+def test_steps_that_are_healed_end_early():
+    """A heal does not wait for the steps that are left."""
     steps = BackgroundSteps(lambda stop: stop.wait(600))
     steps.begin()
-    assert steps.missing(0.05) == {"problem": "the steps of this fault were not done after 0.05 s"}
+    assert steps.unfinished(0.05) == {"problem": "the steps of this fault were not done after 0.05 s"}
 
     steps.end()
     steps.end()
@@ -34,11 +34,11 @@ def test_a_steps_that_is_healed_ends_early():
 
 
 def test_what_a_step_waited_for_in_vain_is_a_fact_of_its_proof():
-    """A fault that did not bite says why."""
-    steps = BackgroundSteps(raising(DeadlineError("nobody took over")))
+    """A fault that was not effective says why."""
+    steps = BackgroundSteps(raising(DeadlineError("no broker took over")))
     steps.begin()
 
-    assert steps.missing(120) == {"problem": "nobody took over"}
+    assert steps.unfinished(120) == {"problem": "no broker took over"}
     steps.end()
 
 
@@ -48,19 +48,19 @@ def test_any_other_error_of_a_step_is_raised():
     steps.begin()
 
     with pytest.raises(InjectionError, match="refused"):
-        steps.missing(120)
+        steps.unfinished(120)
     with pytest.raises(InjectionError, match="refused"):
         steps.done()
     steps.end()
 
 
-def test_a_steps_that_never_began_can_be_ended():
-    """An injection may fail before its steps begins, and is healed then."""
+def test_steps_that_never_began_can_be_ended():
+    """An injection may fail before its steps begin, and is healed then."""
     BackgroundSteps(lambda _stop: None).end()
 
 
-def test_between_two_steps_who_does_not_answer_is_asked_again():
-    """A broker that is down is the point of it."""
+def test_between_two_steps_a_broker_that_does_not_answer_is_asked_again():
+    """The fault itself took it down."""
     answers = iter([ConnectionRefusedError(), LookupError(), True])
 
     def ask():
@@ -69,15 +69,15 @@ def test_between_two_steps_who_does_not_answer_is_asked_again():
             raise answer
         return answer
 
-    assert until(ask, Event(), 5, "an answer")
+    assert wait_unless_stopped(ask, Event(), 5, "an answer")
 
 
 def test_a_wait_between_two_steps_ends_with_the_steps():
-    """It says that it was not the condition that ended it."""
+    """Its answer says that the condition was not met."""
     stop = Event()
     stop.set()
 
-    assert not until(lambda: False, stop, 5, "what never comes")
+    assert not wait_unless_stopped(lambda: False, stop, 5, "what never comes")
 
 
 def raising(error):

@@ -13,7 +13,7 @@ WORDS = {
     "kind: chase_leader, target: 'leader(datasink, 0)', times: 4": (
         "chase_leader leader(datasink, 0), 4 times, restarted after 1 s"
     ),
-    "kind: power_loss, target: broker-1": "power_loss of broker-1, restarted after 3 s",
+    "kind: power_loss, target: broker-1": "power_loss broker-1, restarted after 3 s",
     "kind: log_dir_full, target: any": "log_dir_full on any, room again after 3 s",
     "kind: prefer_leader, target: transaction_coordinator": (
         "prefer_leader: another replica than transaction_coordinator leads"
@@ -25,7 +25,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize(("fault", "words"), WORDS.items())
-def test_a_fault_is_read_said_and_written_down(fault: str, words: str) -> None:
+def test_a_fault_is_read_told_and_written_down(fault: str, words: str) -> None:
     """`chaos plan` says what it does, and a schedule on disk is the same schedule."""
     scenario = read(f"faults: [{{{fault}, {WHEN}}}]").scenarios[0]
 
@@ -64,7 +64,7 @@ def test_an_unclean_election_is_a_control() -> None:
     ],
 )
 def test_a_mistake_in_a_broker_fault(fault: str, error: str) -> None:
-    """Each is said at load, in one line."""
+    """Each is an error at load, in one line."""
     (line,) = errors_in_fault(f"{{{fault}, {WHEN}}}")
 
     assert error in line

@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults import checkpoint as storage
+from chaos.faults import checkpoint as module
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.checkpoint import newest
 from chaos.faults.registry import Fault
@@ -185,7 +185,7 @@ def test_an_older_copy_replaces_what_was_written_since(checkpoint, pipeline, aim
 
 def test_an_older_copy_of_a_pipeline_that_stood_still_is_no_older(pipeline, aimed, monkeypatch):
     """Nothing was written since: to put it back would prove nothing."""
-    monkeypatch.setattr(storage, "_BATCH_WITHIN_S", 0.01)
+    monkeypatch.setattr(module, "_BATCH_WITHIN_S", 0.01)
     injection = aimed(what="older_copy", restore_after="1ms")
     injection.inject()
 
@@ -195,7 +195,7 @@ def test_an_older_copy_of_a_pipeline_that_stood_still_is_no_older(pipeline, aime
 
 def test_an_older_copy_is_of_something(checkpoint, pipeline, aimed, monkeypatch):
     """A checkpoint without a finished batch is waited for: its copy would be a checkpoint that is lost, another fault."""
-    monkeypatch.setattr(storage, "_FIRST_BATCH_WITHIN_S", 0.01)
+    monkeypatch.setattr(module, "_FIRST_BATCH_WITHIN_S", 0.01)
     shutil.rmtree(checkpoint / "commits")
 
     with pytest.raises(DeadlineError, match="a batch to copy"):
@@ -217,8 +217,8 @@ def test_a_driver_dies_between_the_sinks_commit_and_its_own(pipeline, aimed):
 
 def test_a_driver_whose_tasks_do_not_end_is_let_run_on(pipeline, aimed, monkeypatch):
     """It was frozen before it had started all of them: another try, then no proof, and the heal leaves nothing frozen."""
-    monkeypatch.setattr(storage, "_COMMITTED_WITHIN_S", 0.01)
-    monkeypatch.setattr(storage, "_TRIES", 2)
+    monkeypatch.setattr(module, "_COMMITTED_WITHIN_S", 0.01)
+    monkeypatch.setattr(module, "_TRIES", 2)
     injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 90})
     injection.inject()
     proof = prove(injection)
@@ -231,8 +231,8 @@ def test_a_driver_whose_tasks_do_not_end_is_let_run_on(pipeline, aimed, monkeypa
 
 
 def test_a_driver_is_not_frozen_again_once_the_run_has_ended(pipeline, aimed, monkeypatch):
-    """The heal comes from another thread, in the middle of a proof: what it let run on must stay so."""
-    monkeypatch.setattr(storage, "_COMMITTED_WITHIN_S", 0.01)
+    """The heal comes from another thread, in the middle of `complete`: the driver that it let run on must stay so."""
+    monkeypatch.setattr(module, "_COMMITTED_WITHIN_S", 0.01)
     injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 90})
     injection.inject()
     injection.heal()
@@ -242,8 +242,8 @@ def test_a_driver_is_not_frozen_again_once_the_run_has_ended(pipeline, aimed, mo
 
 
 def test_a_driver_between_two_batches_is_not_frozen(checkpoint, pipeline, aimed, monkeypatch):
-    """All that is planned is done: there is nothing that the sink could know and the checkpoint not."""
-    monkeypatch.setattr(storage, "_BATCH_WITHIN_S", 0.01)
+    """All that is planned is done: the sink cannot be ahead of the checkpoint."""
+    monkeypatch.setattr(module, "_BATCH_WITHIN_S", 0.01)
     write(checkpoint, "commits", 10, "v1\n{}")
 
     with pytest.raises(Exception, match="a batch whose tasks have all started"):

@@ -19,7 +19,7 @@ from chaos.faults.hooks import HookedBrokers
 
 
 class Answering(socketserver.BaseRequestHandler):
-    """Answers every frame with an empty one, unless the file that stands for its process is gone."""
+    """Answers every request with an empty answer, unless the file that stands for its process is gone."""
 
     def handle(self):
         if os.path.exists(self.server.life) and self.request.recv(1000):  # noqa: PTH110 - of another thread, in a hurry
@@ -78,7 +78,7 @@ def injected(broker, tmp_path, monkeypatch):
 
 
 def test_a_broker_that_answers_no_more_was_killed(injected):
-    """The hook may fail all the same: what it said stands beside the proof."""
+    """The hook may fail all the same: its output is a fact of the proof."""
     injection = injected("sh -c 'rm {life}; echo done; exit 3'", "touch {life}")
 
     proof = injection.proof()
@@ -91,8 +91,8 @@ def test_a_broker_that_answers_no_more_was_killed(injected):
     assert injection.heal() == {}
 
 
-def test_a_hook_that_succeeds_and_kills_nobody_did_not_bite(injected):
-    """A command that was accepted kills nobody yet."""
+def test_a_hook_that_succeeds_and_kills_no_broker_is_not_effective(injected):
+    """A command that was accepted has not killed a broker yet."""
     injection = injected("true {{id}}", within_s=4.0, gone_within_s=0.5)
 
     proof = injection.proof()
@@ -109,8 +109,8 @@ def test_a_broker_that_is_up_again_before_the_hook_has_ended_was_seen_down(injec
     assert injected(kill).proof().effective
 
 
-def test_a_broker_that_does_not_come_back_is_said_with_what_its_hook_said(injected):
-    """Whoever reads it knows where to look."""
+def test_a_broker_that_does_not_come_back_is_an_error_with_the_output_of_its_hook(injected):
+    """The reader knows where to look."""
     injection = injected("rm {life}", "sh -c 'echo no such pod; exit 1'", back_within_s=0.5)
 
     with pytest.raises(DeadlineError, match=r"broker-1 to answer again \(its hook ended with 1: no such pod\)"):

@@ -17,26 +17,26 @@ CLIENTS = ("app", "loader", "spark")
 
 
 def pairs(lost):
-    """As in scenarios, when all of it is lost both ways."""
+    """As they are written in scenarios, when all of them are lost both ways."""
     assert set(lost.values()) <= {"both"}
     return {f"{source}->broker-{target}" for source, target in lost}
 
 
-def seen(lost, numbers):
-    """Broker -> those it sees, itself included; a pair sees each other when neither of its links is lost."""
+def seen(lost, broker_ids):
+    """Broker -> those it reaches, itself included; two brokers reach each other when neither of their links is lost."""
     apart = {frozenset((int(source.removeprefix("broker-")), target)) for source, target in lost}
-    return {one: {other for other in numbers if frozenset((one, other)) not in apart or one == other} for one in numbers}
+    return {one: {other for other in broker_ids if frozenset((one, other)) not in apart or one == other} for one in broker_ids}
 
 
 def test_a_broker_isolated_from_its_peers_is_seen_by_clients():
-    """Both links of both cables, and no other."""
+    """Both links to either peer, and no other."""
     lost = network_partitions.isolate(2, "peers", THREE, CLIENTS)
 
     assert pairs(lost) == {"broker-2->broker-1", "broker-1->broker-2", "broker-2->broker-3", "broker-3->broker-2"}
 
 
 def test_a_broker_isolated_from_clients_is_seen_by_its_peers():
-    """Its replication goes on: it stays leader, and nobody can reach it."""
+    """Its replication goes on: it stays leader, and no client can reach it."""
     assert pairs(network_partitions.isolate(2, "clients", THREE, CLIENTS)) == {
         "app->broker-2",
         "loader->broker-2",
@@ -52,15 +52,15 @@ def test_a_broker_isolated_from_all_is_the_sum_of_both():
 
 
 def test_groups_do_not_see_each_other_and_see_themselves():
-    """What is not named is a group of its own."""
+    """Brokers that are in no group make one of their own."""
     lost = network_partitions.split([[1], [2, 3]], FIVE)
 
     assert seen(lost, FIVE) == {1: {1}, 2: {2, 3}, 3: {2, 3}, 4: {4, 5}, 5: {4, 5}}
     assert seen(network_partitions.split([[3]], THREE), THREE) == {1: {1, 2}, 2: {1, 2}, 3: {3}}
 
 
-def test_both_links_of_every_cable_between_groups_are_lost():
-    """A cable that lets one way pass is another fault: one_way."""
+def test_both_links_of_every_pair_between_groups_are_lost():
+    """To lose only one way is another shape: one_way."""
     lost = network_partitions.split([[1], [2]], THREE)
 
     assert {(f"broker-{target}", int(source[-1])) for source, target in lost} == set(lost)
@@ -101,8 +101,8 @@ def test_a_bridge_sees_both_halves():
     assert seen(lost, FIVE) == {1: {1, 2, 3}, 2: {1, 2, 3}, 3: {1, 2, 3, 4, 5}, 4: {3, 4, 5}, 5: {3, 4, 5}}
 
 
-def test_halves_are_drawn_and_hold_everybody():
-    """Odd ones out are in the second; another seed draws other halves."""
+def test_halves_are_drawn_and_hold_every_broker():
+    """Of an odd number the second half gets one more; another seed draws other halves."""
     drawn = {network_partitions.halves([1, 2, 4], Random(seed))[0][0] for seed in range(20)}
 
     assert drawn == {1, 2, 4}
@@ -110,8 +110,8 @@ def test_halves_are_drawn_and_hold_everybody():
     assert (len(left), len(right), sorted(left + right)) == (2, 2, [1, 2, 4, 5])
 
 
-def test_one_way_loses_what_is_sent_to_it_whoever_opened_the_connection():
-    """Requests of those who connect to it, and the answers to its own."""
+def test_one_way_loses_what_is_sent_to_a_broker_on_all_connections():
+    """The requests of those that connect to it, and the answers to its own."""
     both_ways = network_partitions.isolate(2, "peers", THREE, CLIENTS)
 
     assert network_partitions.one_way(both_ways, 2, "incoming") == {
@@ -140,7 +140,7 @@ def test_what_is_lost_is_found_among_the_links_of_the_system():
 
 
 def test_of_a_link_between_brokers_replication_is_one_part():
-    """What breaks it leaves the controller quorum alone."""
+    """To break replication leaves the controller quorum alone."""
     links = every_link(Addresses(), 3, Toxiproxy(("127.0.0.1", 1)))
     link = next(link for link in links if link.name == "broker-1->broker-2")
 

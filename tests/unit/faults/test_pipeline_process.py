@@ -1,4 +1,4 @@
-"""Faults of the pipeline's process, with a process of ours in its place."""
+"""Faults of the pipeline's process, with a process of the test in its place."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ from chaos.faults.pipeline_process import (
     PausePipeline,
     ZombiePipeline,
 )
-from tests.unit.faults.wire import FakeRules, scene
+from tests.unit.faults.wire import FakeRules, context
 
 NOW = {"after": "0s"}
 
@@ -79,7 +79,7 @@ def pipeline(request, monkeypatch):
 
 def aimed(fault, pipeline):
     """An injection of this fault at this pipeline."""
-    return fault.prepare(scene(FakeRules(), pipeline=lambda: pipeline), Random(1))
+    return fault.prepare(context(FakeRules(), pipeline=lambda: pipeline), Random(1))
 
 
 def crash(pipeline):
@@ -119,7 +119,7 @@ def test_a_pipeline_that_was_dead_already_was_not_crashed(pipeline, monkeypatch)
     assert prove(crashed).effective is False
 
 
-def test_a_pause_is_proved_by_processes_that_stand_still(pipeline):
+def test_a_pause_is_proved_by_processes_that_are_stopped(pipeline):
     """It runs on after the heal."""
     paused = aimed(PausePipeline.model_validate({"kind": "pause_pipeline", "when": NOW, "for": "1s"}), pipeline)
 
@@ -149,7 +149,7 @@ def test_a_zombie_is_fenced_after_it_woke_up(pipeline):
 
 
 @pytest.mark.parametrize("pipeline", [{"knows": False}], indirect=True)
-def test_a_zombie_that_nobody_fences_is_an_error_of_the_heal(pipeline):
+def test_a_zombie_that_is_not_fenced_is_an_error_of_the_heal(pipeline):
     """It would write beside its successor for ever."""
     injection = zombie(pipeline)
     injection.inject()
@@ -160,7 +160,7 @@ def test_a_zombie_that_nobody_fences_is_an_error_of_the_heal(pipeline):
 
 
 @pytest.mark.parametrize("pipeline", [{"obeys": False}], indirect=True)
-def test_a_zombie_that_never_stood_still_gets_no_successor(pipeline):
+def test_a_zombie_that_was_never_stopped_gets_no_successor(pipeline):
     """Two of them at work would be another experiment; its heal waits for no fencing."""
     injection = zombie(pipeline)
     injection.inject()
@@ -174,7 +174,7 @@ def test_a_zombie_that_never_stood_still_gets_no_successor(pipeline):
 
 
 @pytest.mark.parametrize("waited_for", [False, True])
-def test_a_command_that_had_just_ended_need_not_stand_still(pipeline, monkeypatch, waited_for):
+def test_a_command_that_had_just_ended_need_not_be_stopped(pipeline, monkeypatch, waited_for):
     """Its parent is stopped and cannot ask for its exit code: a zombie, or gone; the pipeline itself must be stopped."""
     with subprocess.Popen([sys.executable, "-c", ""]) as command:
         if not waited_for:

@@ -1,4 +1,4 @@
-"""Faults of requests: what is done to the frame, and what proves that it bit."""
+"""Faults of requests: what is done to the request, and what proves that the fault was effective."""
 
 from random import Random
 
@@ -7,48 +7,48 @@ import pytest
 from chaos.common.errors import InjectionError
 from chaos.faults import requests
 from chaos.faults.requests import (
+    DelayedRequest,
     DelayRequest,
-    HeldFrame,
     HoldRequests,
     LateRequest,
     LoseRequest,
     LoseResponse,
-    LostFrame,
+    LostRequest,
 )
-from tests.unit.faults.wire import FakeFrame, FakeRules, scene, trip
+from tests.unit.faults.wire import FakeHeldRequest, FakeRules, context, trip
 
 WHEN = {"request": "EndTxn"}
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch):
-    """What does not come at once does not come."""
+    """What does not come at once does not come at all."""
     monkeypatch.setattr(requests, "_WITHIN_S", 0.05)
     monkeypatch.setattr(requests, "_SEEN_WITHIN_S", 0.2)
 
 
-def aimed(fault, frame, ends=(0,)):
-    """An injection of this fault at this frame."""
+def aimed(fault, held, ends=(0,)):
+    """An injection of this fault at this request."""
     left = list(ends)
 
     def readable():
         return left.pop(0) if len(left) > 1 else left[0]
 
-    return fault.prepare(scene(FakeRules(), held=frame, readable=readable), Random(1))
+    return fault.prepare(context(FakeRules(), held=held, readable=readable), Random(1))
 
 
 @pytest.mark.parametrize(("connection", "how"), [("closed", "close"), ("kept", "drop")])
 @pytest.mark.parametrize(("model", "kind"), [(LoseRequest, "lose_request"), (LoseResponse, "lose_response")])
-def test_a_lost_frame_is_proved_by_what_the_toxic_says_of_it(model, kind, connection, how):
-    """It went in and did not come out; the ids lead to it in every log."""
-    frame = FakeFrame(trip())
-    lost = aimed(model.model_validate({"kind": kind, "when": WHEN, "connection": connection}), frame)
+def test_a_lost_request_is_proved_by_what_the_proxy_reports_of_it(model, kind, connection, how):
+    """It came in and was not passed on; the ids lead to it in every log."""
+    held = FakeHeldRequest(trip())
+    lost = aimed(model.model_validate({"kind": kind, "when": WHEN, "connection": connection}), held)
 
     lost.inject()
     proof = lost.proof()
     lost.heal()
 
-    assert frame.done == [how]
+    assert held.done == [how]
     assert (lost.target, lost.hold_s, proof.effective) == ("EndTxn on app->broker-1", 0.0, True)
     assert (proof.facts["correlation_id"], proof.facts["transactional_id"]) == (17, "app-0")
 
@@ -56,76 +56,76 @@ def test_a_lost_frame_is_proved_by_what_the_toxic_says_of_it(model, kind, connec
 @pytest.mark.parametrize(
     "known", [trip(outcome="client gone"), trip(outcome="max_hold"), trip(outcome="delivered"), trip(), None]
 )
-def test_a_frame_that_was_not_swallowed_by_us_did_not_bite(known):
+def test_a_request_that_we_did_not_swallow_is_not_lost(known):
     """Its client may have closed the connection first, or the toxic may have let it go by itself."""
-    proof = LostFrame("frame", 0.0, FakeFrame(known), "drop").proof()
+    proof = LostRequest("request", 0.0, FakeHeldRequest(known), "drop").proof()
 
     assert proof.effective is False
     assert proof.facts.get("outcome") == (known.outcome if known else None)
 
 
-@pytest.mark.parametrize(("known", "bit"), [(trip(), True), (trip(outcome="client gone"), False), (None, False)])
-def test_a_delayed_frame_is_held_or_it_did_not_bite(known, bit):
-    """At the moment of the proof, it stands on the wire."""
-    frame = FakeFrame(known)
-    delayed = aimed(DelayRequest.model_validate({"kind": "delay_request", "when": WHEN, "for": "2s"}), frame)
+@pytest.mark.parametrize(("known", "effective"), [(trip(), True), (trip(outcome="client gone"), False), (None, False)])
+def test_a_delayed_request_is_effective_while_it_is_held(known, effective):
+    """At the moment of the proof it must wait on the wire."""
+    held = FakeHeldRequest(known)
+    delayed = aimed(DelayRequest.model_validate({"kind": "delay_request", "when": WHEN, "for": "2s"}), held)
 
     delayed.inject()
 
-    assert (delayed.proof().effective, delayed.hold_s, frame.done) == (bit, 2.0, [])
+    assert (delayed.proof().effective, delayed.hold_s, held.done) == (effective, 2.0, [])
 
 
-def late(frame, ends=(0,), **fields):
+def late(held, ends=(0,), **fields):
     """A late request, 50 ms for its client to give up."""
     declared = {"kind": "late_request", "when": WHEN, "for": "50ms", **fields}
-    return aimed(LateRequest.model_validate(declared), frame, ends)
+    return aimed(LateRequest.model_validate(declared), held, ends)
 
 
-def test_a_late_frame_bites_once_its_client_has_gone():
-    """How patient the client was is written down, in milliseconds since the frame was held."""
-    proof = late(FakeFrame(trip(client_gone_ns=3_005_000_000))).proof()
+def test_a_late_request_is_effective_once_its_client_has_gone():
+    """How long the client waited is a fact, in milliseconds since the request was held."""
+    proof = late(FakeHeldRequest(trip(client_gone_ns=3_005_000_000))).proof()
 
     assert proof.effective
     assert proof.facts["client_gone_after_ms"] == 3000
 
 
 @pytest.mark.parametrize("known", [trip(), trip(outcome="delivered"), None])
-def test_a_late_frame_whose_client_still_waits_did_not_bite(known):
+def test_a_late_request_whose_client_still_waits_is_not_effective(known):
     """Then it is a delayed one, and proves nothing about zombies."""
-    proof = late(FakeFrame(known)).proof()
+    proof = late(FakeHeldRequest(known)).proof()
 
     assert proof.effective is False
     assert proof.facts["problem"] == "its client never gave up on it"
 
 
-def test_a_late_frame_that_was_let_go_is_not_waited_for():
-    """The run ended and it was healed: nobody sits out the client's patience."""
-    frame = FakeFrame(trip(outcome="delivered"))
-    injection = HeldFrame("frame", 0.0, frame, patience_s=600.0)
+def test_a_late_request_that_was_let_go_is_not_waited_for():
+    """The run ended and the fault was healed: its client will not outwait the proxy any more."""
+    held = FakeHeldRequest(trip(outcome="delivered"))
+    injection = DelayedRequest("request", 0.0, held, client_gone_within_s=600.0)
 
     assert injection.proof().effective is False
 
 
-def test_a_late_frame_goes_on_when_its_client_has_gone_unless_another_fault_ends_it():
+def test_a_late_request_goes_on_when_its_client_has_gone_unless_another_fault_ends_it():
     """Without `until` nothing is left to wait for after the proof."""
-    assert late(FakeFrame(trip())).hold_s == 0.0
-    assert late(FakeFrame(trip()), until="other").hold_s == 0.05
+    assert late(FakeHeldRequest(trip())).hold_s == 0.0
+    assert late(FakeHeldRequest(trip()), until="other").hold_s == 0.05
 
 
 @pytest.mark.parametrize("error_code", [0, 47, None])
-def test_the_heal_delivers_the_frame_and_says_what_the_broker_answered(error_code):
+def test_the_heal_delivers_the_request_and_reports_the_brokers_answer(error_code):
     """Whether the broker took the late request or refused it is the whole point."""
-    frame = FakeFrame(trip(client_gone_ns=9), {"answered_ns": 7, "error_code": error_code})
+    held = FakeHeldRequest(trip(client_gone_ns=9), {"answered_ns": 7, "error_code": error_code})
 
-    outcome = late(frame).heal()
+    outcome = late(held).heal()
 
-    assert frame.done == ["deliver"]
+    assert held.done == ["deliver"]
     assert (outcome["outcome"], outcome["error_code"]) == ("delivered", error_code)
 
 
-def test_the_heal_of_a_frame_that_no_broker_answers_ends_all_the_same():
-    """It says what became of the frame, and claims no answer."""
-    outcome = late(FakeFrame(trip(client_gone_ns=9))).heal()
+def test_the_heal_of_a_request_that_no_broker_answers_ends_all_the_same():
+    """It reports what became of the request, and claims no answer."""
+    outcome = late(FakeHeldRequest(trip(client_gone_ns=9))).heal()
 
     assert outcome["outcome"] == "delivered"
     assert outcome.get("error_code") is None
@@ -138,11 +138,11 @@ def test_the_heal_of_a_frame_that_no_broker_answers_ends_all_the_same():
         (47, (6,), {"readable_before": 6, "readable_after": 6}),
     ],
 )
-def test_the_heal_of_a_late_frame_says_what_a_reader_saw_of_it(monkeypatch, code, ends, seen):
-    """Rows that come to light with a late commit belong to a transaction that nobody has decided; a refused one is no hole."""
+def test_the_heal_of_a_late_request_reports_what_a_reader_saw_of_it(monkeypatch, code, ends, seen):
+    """Rows that can be read after a late commit are of an undecided transaction; a commit that is refused does no harm."""
     if ends[-1] > ends[0]:
         monkeypatch.setattr(requests, "_SEEN_WITHIN_S", 120)
-    outcome = late(FakeFrame(trip(client_gone_ns=9), {"answered_ns": 7, "error_code": code}), ends).heal()
+    outcome = late(FakeHeldRequest(trip(client_gone_ns=9), {"answered_ns": 7, "error_code": code}), ends).heal()
 
     assert {key: outcome[key] for key in outcome if key in ("readable_before", "readable_after", "see")} == seen
 
@@ -158,11 +158,11 @@ def held_requests(rules, link="app->*", **fields):
         "when": {"after": "0s"},
         **fields,
     }
-    return HoldRequests.model_validate(declared).prepare(scene(rules), Random(1))
+    return HoldRequests.model_validate(declared).prepare(context(rules), Random(1))
 
 
 def test_all_requests_of_a_kind_are_held_until_the_heal():
-    """Every one on every link meant, by one rule that outlasts the fault."""
+    """Every one on every link meant, by one rule that lasts longer than the fault."""
     rules = FakeRules()
     injection = held_requests(rules, "app->broker-1")
 
@@ -178,7 +178,7 @@ def test_all_requests_of_a_kind_are_held_until_the_heal():
 
 
 def test_requests_that_are_held_can_be_lost_at_the_end():
-    """Their connections end first, the rule is taken away then: nothing of them is delivered."""
+    """Their connections end first, the rule is removed then: none of them is delivered."""
     rules = FakeRules()
     injection = held_requests(rules, then="lose")
 
@@ -193,7 +193,7 @@ def test_requests_that_are_held_can_be_lost_at_the_end():
 
 
 @pytest.mark.parametrize(
-    ("sends", "carried", "bit", "held"),
+    ("sends", "carried", "effective", "held"),
     [
         (trip(), 5, False, ["app->broker-1"]),
         (trip(), 0, True, ["app->broker-1"]),
@@ -201,14 +201,14 @@ def test_requests_that_are_held_can_be_lost_at_the_end():
         (None, 0, False, []),
     ],
 )
-def test_a_hold_bites_when_something_is_held_on_every_link_that_carries_it(sends, carried, bit, held):
-    """A link that carries such requests was not shown to be held while nothing came; one that carries none need not be."""
+def test_a_hold_is_effective_when_every_link_that_carries_such_requests_holds_one(sends, carried, effective, held):
+    """A link that carries such requests and holds none is not proved to be held; one that carries none need not hold any."""
     injection = held_requests(FakeRules(sends=sends, passed=carried))
 
     injection.inject()
     proof = injection.proof()
 
-    assert (proof.effective, proof.facts) == (bit, {"held": held})
+    assert (proof.effective, proof.facts) == (effective, {"held": held})
 
 
 @pytest.mark.parametrize(
@@ -220,6 +220,6 @@ def test_a_hold_bites_when_something_is_held_on_every_link_that_carries_it(sends
     ],
 )
 def test_a_fault_of_a_request_needs_one_that_is_held(fault):
-    """It says which trigger it wants."""
+    """The message says which trigger it needs."""
     with pytest.raises(InjectionError, match="no request is held: this needs a trigger of the kind"):
         aimed(fault, None)

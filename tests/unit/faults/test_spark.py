@@ -14,8 +14,7 @@ import pytest
 from chaos.cluster.spark import Executor, ExecutorState, lives
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults import spark_daemons
-from chaos.faults import spark_executors as aiming
+from chaos.faults import spark_daemons, spark_executors
 from chaos.faults.base import FaultContext
 from chaos.faults.registry import FAULTS
 from chaos.faults.spark_daemons import CrashMaster, CrashWorker
@@ -70,14 +69,14 @@ class Alive:
         self.signals.append("resume")
 
 
-def scene_of(app, *found):
-    """A scene whose cluster runs these executors; of several lists each is seen once, the last for ever."""
+def context_of(app, *found):
+    """A context whose cluster runs these executors; of several lists each is seen once, the last for ever."""
     seen = list(found)
 
     def executors():
         return seen.pop(0) if len(seen) > 1 else seen[0]
 
-    spark = SimpleNamespace(executors=executors, numbers=(1, 2, 3))
+    spark = SimpleNamespace(executors=executors, worker_ids=(1, 2, 3))
     return FaultContext(SimpleNamespace(spark=spark), {}, spark_app=lambda: app)
 
 
@@ -94,37 +93,37 @@ def test_an_executor_target_means_executors_of_this_application(target, ids):
     """The executor of another application, left over from a driver that died, is never meant."""
     found = [executor(0, 1), executor(1, 2), executor(7, 2, app="app-0")]
 
-    chosen, words = resolve_executors(executor_target(target), scene_of(FakeApp(tasks=[{"0": 1, "1": 2}]), found), Random(1))
+    chosen, words = resolve_executors(executor_target(target), context_of(FakeApp(tasks=[{"0": 1, "1": 2}]), found), Random(1))
 
     assert "".join(one.id for one in chosen) == ids
     assert words.endswith(f"({target})")
 
 
 def test_the_busiest_executor_is_awaited_between_two_batches():
-    """The driver says for a moment that nobody has a task: to strike then would prove nothing."""
+    """The driver reports for a moment that no executor has a task: to strike then would prove nothing."""
     idle, busy = {"0": 0, "1": 0}, {"0": 0, "1": 1}
-    scene = scene_of(FakeApp(tasks=[idle, idle, busy]), [executor(0), executor(1, 2)])
+    context = context_of(FakeApp(tasks=[idle, idle, busy]), [executor(0), executor(1, 2)])
 
-    ((chosen,), _) = resolve_executors(executor_target("executor(busiest)"), scene, Random(1))
+    ((chosen,), _) = resolve_executors(executor_target("executor(busiest)"), context, Random(1))
 
     assert chosen.id == "1"
 
 
 def test_executors_are_awaited_that_a_new_driver_does_not_have_yet():
     """A fault that follows the death of a driver must find the executors of the next."""
-    scene = scene_of(FakeApp(), [executor(3, app="app-0")], [], [executor(0)])
+    context = context_of(FakeApp(), [executor(3, app="app-0")], [], [executor(0)])
 
-    (chosen, _) = resolve_executors(executor_target("executor(all)"), scene, Random(1))
+    (chosen, _) = resolve_executors(executor_target("executor(all)"), context, Random(1))
 
     assert [one.id for one in chosen] == ["0"]
 
 
 def test_an_executor_that_never_comes_is_an_error_that_names_it(monkeypatch):
     """Nothing is broken then."""
-    monkeypatch.setattr(aiming, "_THERE_WITHIN_S", 0.01)
+    monkeypatch.setattr(spark_executors, "_THERE_WITHIN_S", 0.01)
 
     with pytest.raises(InjectionError, match=r"app-1 has no executor\(2\) now"):
-        resolve_executors(executor_target("executor(2)"), scene_of(FakeApp(), [executor(0, 1)]), Random(1))
+        resolve_executors(executor_target("executor(2)"), context_of(FakeApp(), [executor(0, 1)]), Random(1))
 
 
 def test_the_driver_is_asked_before_the_moment_for_every_fault_that_asks_it():
@@ -136,52 +135,52 @@ def test_the_driver_is_asked_before_the_moment_for_every_fault_that_asks_it():
 
 
 @pytest.mark.parametrize(
-    ("tasks", "active", "bit"),
+    ("tasks", "active", "effective"),
     [(1, True, True), (0, False, True), (1, False, True), (0, True, False)],
     ids=["in a task", "missed", "both", "idle and not missed"],
 )
-def test_a_paused_executor_was_busy_or_is_missed(tasks, active, bit):
-    """One that was idle and wakes up before its heartbeat is overdue was never noticed by anybody."""
+def test_a_paused_executor_was_busy_or_is_missed(tasks, active, effective):
+    """One that was idle and runs on before its heartbeat is overdue was never missed."""
     victim = executor(0)
     app = FakeApp(states={"0": ExecutorState("0", active=active, active_tasks=tasks)})
-    paused = PausedExecutors("executor-0", 0.1, scene_of(app, [victim]), app, [victim], 1)
+    paused = PausedExecutors("executor-0", 0.1, context_of(app, [victim]), app, [victim], 1)
     paused.inject()
 
     proof = paused.proof()
     app.states = {"0": ExecutorState("0", active=True, active_tasks=0)}
     paused.heal()
 
-    assert proof.effective is bit
+    assert proof.effective is effective
     assert victim.process.signals == ["suspend", "resume"]
 
 
 def test_executors_are_back_once_the_driver_knows_them(monkeypatch):
     """A JVM that starts is there long before it can be given a task: a fault that follows would find it half made."""
-    monkeypatch.setattr(aiming, "_BACK_WITHIN_S", 0.01)
+    monkeypatch.setattr(spark_executors, "_BACK_WITHIN_S", 0.01)
     starting = executor(1)
 
     with pytest.raises(DeadlineError, match="replace the executors"):
-        wait_until_back(scene_of(None, [starting]), FakeApp(tasks=[{"0": 0}]), 1)
-    wait_until_back(scene_of(None, [starting]), FakeApp(tasks=[{"0": 0, "1": 0}]), 1)
+        wait_until_back(context_of(None, [starting]), FakeApp(tasks=[{"0": 0}]), 1)
+    wait_until_back(context_of(None, [starting]), FakeApp(tasks=[{"0": 0, "1": 0}]), 1)
 
 
-@pytest.mark.parametrize(("target", "numbers"), [("worker-2", [2]), ("worker(all)", [1, 2, 3])])
-def test_a_worker_target_means_workers(target, numbers):
+@pytest.mark.parametrize(("target", "worker_ids"), [("worker-2", [2]), ("worker(all)", [1, 2, 3])])
+def test_a_worker_target_means_workers(target, worker_ids):
     """By number, or all that there are; and the executors that die with them are those of this application."""
     fault = CrashWorker(kind="crash_worker", target=target, when={"after": "0s"})
     found = [executor(0, 1), executor(1, 2)]
-    injection = fault.prepare(scene_of(FakeApp(), found), Random(1))
+    injection = fault.prepare(context_of(FakeApp(), found), Random(1))
 
-    assert injection.numbers == numbers
-    assert [one.worker for one in injection.lost] == [number for number in numbers if number < 3]
+    assert injection.worker_ids == worker_ids
+    assert [one.worker for one in injection.lost] == [worker for worker in worker_ids if worker < 3]
 
 
 def test_any_worker_is_drawn_by_the_seed():
     """The same seed, the same worker; another one comes in time."""
-    drawn = [spark_daemons._numbers(worker_target("worker(any)"), [1, 2, 3], Random(seed)) for seed in range(20)]
+    drawn = [spark_daemons._worker_ids(worker_target("worker(any)"), [1, 2, 3], Random(seed)) for seed in range(20)]
 
     assert {number for (number,) in drawn} == {1, 2, 3}
-    assert drawn[3] == spark_daemons._numbers(worker_target("worker(any)"), [1, 2, 3], Random(3))
+    assert drawn[3] == spark_daemons._worker_ids(worker_target("worker(any)"), [1, 2, 3], Random(3))
 
 
 @dataclass
@@ -222,8 +221,8 @@ def test_a_driver_that_the_new_master_does_not_know_is_started_again_once(state,
         unhealthy=list,
         applications=lambda: known,
     )
-    scene = FaultContext(SimpleNamespace(spark=spark), {}, spark_app=FakeApp, pipeline=lambda: master)
-    injection = CrashMaster(kind="crash_master", state=state, when={"after": "0s"}).prepare(scene, Random(1))
+    context = FaultContext(SimpleNamespace(spark=spark), {}, spark_app=FakeApp, pipeline=lambda: master)
+    injection = CrashMaster(kind="crash_master", state=state, when={"after": "0s"}).prepare(context, Random(1))
 
     injection.heal()
     injection.heal()
@@ -232,7 +231,7 @@ def test_a_driver_that_the_new_master_does_not_know_is_started_again_once(state,
 
 
 def test_the_python_of_an_executor_is_found_below_its_jvm():
-    """The daemon is the child, the workers are its children; a dead one that nobody waited for is none of them."""
+    """The daemon is the child, the workers are its children; a dead one that was not waited for does not count."""
     with family() as jvm:
         found = Executor("0", "app-1", jvm)
         (daemon,) = found.daemons()

@@ -43,20 +43,20 @@ def test_every_fault_is_read_into_a_value_of_its_own() -> None:
         ExecutorTarget("on", 2),
         WorkerTarget("number", 2),
     )
-    assert (worker.restart_after_s, master.state, older.restore_after_s, older.what_) == (2.0, "lost", 4.0, "older_copy")
+    assert (worker.restart_after_s, master.state, older.restore_after_s, older.damage) == (2.0, "lost", 4.0, "older_copy")
     assert (torn.repair, storm.every_s, hanging.transaction_timeout_s, hanging.end) == ("batch_removed", 1.0, 600.0, "aborted")
 
 
-def test_a_plan_says_what_will_be_done() -> None:
+def test_a_plan_tells_what_will_be_done() -> None:
     """The sentence that `chaos plan` prints names target, time and what is repaired."""
     lines = describe(plan(read(DECLARED).scenarios[0], 1))
 
     assert lines == [
-        "1 s after output flows: crash_python_worker of executor(busiest)",
+        "1 s after output flows: crash_python_worker executor(busiest)",
         "1 s after output flows: pause_executor executor(2) for 14 s",
         "while Produce 9 is on the wire: zombie_executor executor(all), woken up after 3 s",
         "1 s after output flows: crash_worker worker-2, restarted after 2 s",
-        "1 s after output flows: crash_master, its state lost, restarted after 2 s",
+        "1 s after output flows: crash_master, its state is lost, restarted after 2 s",
         "at 20 % of the workload: damage_checkpoint older_copy, put back 4 s later, restarted after 1 s",
         "at 20 % of the workload: damage_checkpoint offsets_torn, the torn batch removed, restarted after 1 s",
         "at 20 % of the workload: crash_before_commit, restarted after 1 s",
@@ -86,7 +86,7 @@ def test_a_worker_target_gives_its_text_back(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["worker-0", "worker", "worker(2)", "any", 3])
-def test_what_is_no_worker_is_refused(text: object) -> None:
+def test_a_target_that_is_not_a_worker_is_refused(text: object) -> None:
     """The message says what could have been written."""
     with pytest.raises(ValueError, match=r"is not a worker.*write worker\(any\), worker\(all\) or worker-2"):
         worker_target(text)
@@ -117,7 +117,7 @@ def test_what_is_no_worker_is_refused(text: object) -> None:
         ),
         (
             "{kind: hanging_transaction, for: 1s, transaction_timeout: 20m, when: {after: 1s}}",
-            "6:72: brokers allow no transaction to be open for longer than 15m",
+            "6:72: brokers do not allow a transaction to be open for longer than 15m",
         ),
     ],
 )
@@ -167,8 +167,8 @@ ALONE = "{kind: fill_source}"
         ),
     ],
 )
-def test_a_fault_that_could_not_bite_this_pipeline(pipeline: str, fault: str, error: str) -> None:
-    """What is known to be absent is no target: better said now than after a run that proved nothing."""
+def test_a_fault_that_is_not_possible_with_this_pipeline(pipeline: str, fault: str, error: str) -> None:
+    """What the pipeline lacks is known at load: a run would prove nothing."""
     text = HEAD.replace("{kind: spark_square}", pipeline) + f"    faults: [{{{fault}, when: {{after: 1s}}}}]\n"
 
     (line,) = errors_of(text)

@@ -1,4 +1,4 @@
-"""A wire without brokers: links, and a rule book whose frames the test sends itself."""
+"""A wire without brokers: links, and request rules that intercept what the test sends."""
 
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -24,14 +24,13 @@ class FakeLink:
 
 def links(brokers=2):
     """Of two clients to each broker, and of each broker to each."""
-    numbers = range(1, brokers + 1)
-    return tuple(
-        FakeLink(source, number) for source in ("app", "loader", *(f"broker-{n}" for n in numbers)) for number in numbers
-    )
+    ids = range(1, brokers + 1)
+    sources = ("app", "loader", *(f"broker-{broker}" for broker in ids))
+    return tuple(FakeLink(source, broker) for source in sources for broker in ids)
 
 
 def trip(link="app->broker-1", api="EndTxn", **changes):
-    """A frame that is held now."""
+    """A request that is held now."""
     held = Trip(link, api, 3, 17, "a", "app-0", 5_000_000, 0, 0, 0, "held", None)
     return replace(held, **changes)
 
@@ -41,8 +40,8 @@ class FakeRules:
     """As `chaos.cluster.rules.RuleBook`.
 
     Attributes:
-        sends: the frame that comes as soon as a rule is armed; None when none comes.
-        done: what was done to the book, in order.
+        sends: the request that comes as soon as a rule is armed; None when none comes.
+        done: what was done to the rules, in order.
         refuses: a method -> what it raises.
     """
 
@@ -95,12 +94,12 @@ class FakeRules:
 
 
 @dataclass
-class FakeFrame:
-    """A frame that a trigger holds; `answers` is what is known of it once it was let go."""
+class FakeHeldRequest:
+    """A request that a trigger holds; `answers` is what is known of it once it was let go."""
 
     known: Trip | None
     answers: dict = field(default_factory=dict)
-    name: str = "frame#1"
+    name: str = "request#1"
     done: list = field(default_factory=list)
 
     def trip(self):
@@ -115,7 +114,7 @@ class FakeFrame:
         self.done.append("remove")
 
 
-def scene(rules, **changes):
-    """Two brokers, all links, and this rule book; `app` is under test."""
-    system = SimpleNamespace(rules=rules, links=links(), kafka=SimpleNamespace(numbers=(1, 2)))
+def context(rules, **changes):
+    """Two brokers, all links, and these request rules; `app` is under test."""
+    system = SimpleNamespace(rules=rules, links=links(), kafka=SimpleNamespace(broker_ids=(1, 2)))
     return FaultContext(system, {}, client="app", **changes)

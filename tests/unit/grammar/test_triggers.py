@@ -64,7 +64,7 @@ def test_they_are_described_in_words() -> None:
     """What is on the wire, of whom, and what becomes of it."""
     assert describe(plan(read(DECLARED).scenarios[0], 7)) == [
         "while Produce 1 is on the wire: lose_request Produce 1, connection kept",
-        f"while {ANSWER} is on the wire: lose_response: {ANSWER}, connection closed",
+        f"while {ANSWER} is on the wire: lose_response {ANSWER}, connection closed",
         f"while {COMMIT} is on the wire: delay_request {COMMIT} for 2 s or until lost is proved",
         "while EndTxn 1 since lost is on the wire: late_request EndTxn 1 since lost for 9 s",
         "2 s after lost is proved: hold_requests every response to Fetch on broker-*->any for 3 s",

@@ -21,7 +21,7 @@ def test_a_fault_tells_what_must_be_there_and_what_need_not():
 
     assert (kill.family, kill.targets) == ("broker_processes", "brokers by their role, or broker-N")
     assert kill.keys == ("restart_after (3 s)",)
-    assert kill.does == "Brokers die by SIGKILL, and are started again."
+    assert kill.does == "Brokers are killed with SIGKILL, and started again."
     assert listed["pause_executor"].keys == ("for*",)
     assert listed["unclean_election"].targets == "leader"
     assert listed["crash_executor"].targets.startswith("executor(busiest)")
