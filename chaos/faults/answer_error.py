@@ -63,16 +63,23 @@ class AnswerError(RequestsFault):
         links, target = resolve_links(self.link, context, rng)
         names, code = [link.name for link in links], ERROR_CODES[self.error]
         rule = Rule(self.request, "request", names, action="answer", times=self.times, error_code=code)
-        return AnsweredRequests(target, self.for_s, context.system.rules, self.name, rule, error=self.error)
+        return AnsweredRequests(target, 0.0, context.system.rules, self.name, rule, error=self.error, within_s=self.for_s)
 
 
 @dataclass(slots=True, kw_only=True)
 class AnsweredRequests(RuleInjection):
+    """Requests that are answered until so many were.
+
+    Attributes:
+        within_s: how long they are waited for.
+    """
+
     error: str
+    within_s: float
 
     def proof(self) -> Proof:
         reason = f"{self.rule.times} {self.rule.api} to answer with {self.error}"
-        missing = unmet(lambda: len(self._answered()) >= self.rule.times, self.hold_s, reason, every_s=0.02)
+        missing = unmet(lambda: len(self._answered()) >= self.rule.times, self.within_s, reason, every_s=0.02)
         answered = self._answered()
         facts = {"error": self.error, "error_code": self.rule.error_code, "answered": [trip.facts for trip in answered]}
         return Proof(len(answered) == self.rule.times, facts | missing)

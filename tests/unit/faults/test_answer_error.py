@@ -40,7 +40,7 @@ def test_a_rule_is_armed_that_answers_so_many_requests():
 
     assert (rule.api, rule.at, rule.action, rule.error_code, rule.times) == ("EndTxn", "request", "answer", 51, 2)
     assert list(rule.links) == ["app->broker-1", "app->broker-2"]
-    assert injection.hold_s == 0.05
+    assert (injection.hold_s, injection.within_s) == (0.0, 0.05)
 
 
 def test_it_is_proved_by_the_requests_that_the_proxy_answered():
