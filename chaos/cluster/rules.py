@@ -25,7 +25,6 @@ ANSWERABLE = (
 )
 """The requests that the toxic can answer. A rule does not count those in which a client would not see an error, and they pass:
 a Produce with acks=0, and a Metadata that names no topics or comes before a broker has answered one on the same link."""
-_SHOWN_AS = {"tripped_ns": "intercepted_ns"}  # attribute of `Trip` -> the toxic's own name of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +56,13 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Trip:
-    """The interception of one frame by a rule.
+class Interception:
+    """One frame that a rule has stopped.
 
     Attributes:
         api, version, correlation_id, client_id, transactional_id: as on the wire.
-        tripped_ns: when the frame was stopped (the toxic's ``intercepted_ns``).
-        released_ns, client_gone_ns, answered_ns: nanoseconds since the epoch, as `tripped_ns`; 0 for what has not happened.
+        intercepted_ns: when the frame was stopped.
+        released_ns, client_gone_ns, answered_ns: nanoseconds since the epoch, as `intercepted_ns`; 0 for what has not happened.
         outcome: held, delivered, dropped, closed, client gone, max_hold, answered (by the toxic) or unanswerable (delivered, as
             the toxic could not read the request).
         error_code: of the answer, the broker's where it was read, or the toxic's.
@@ -75,7 +74,7 @@ class Trip:
     correlation_id: int
     client_id: str
     transactional_id: str
-    tripped_ns: int
+    intercepted_ns: int
     released_ns: int
     client_gone_ns: int
     answered_ns: int
@@ -91,7 +90,7 @@ class Trip:
         return {**frame, **known}
 
 
-class RuleBook:
+class RequestRules:
     """The rules of one Toxiproxy server."""
 
     def __init__(self, toxiproxy: Toxiproxy, proxies: Mapping[str, Sequence[str]]) -> None:
@@ -132,10 +131,10 @@ class RuleBook:
     def clear(self) -> None:
         self.disarm(*self.armed())
 
-    def trips(self, name: str) -> list[Trip]:
+    def interceptions(self, name: str) -> list[Interception]:
         """What a rule stopped so far, also after it was removed."""
         found = [shown for shown in self._read()["interceptions"] if shown["rule"] == name]
-        return [Trip(**{field: shown[_SHOWN_AS.get(field, field)] for field in Trip.__slots__}) for shown in found]
+        return [Interception(**{field: shown[field] for field in Interception.__slots__}) for shown in found]
 
     def begin(self) -> None:
         """Count from now on, for `sent` and `unparsed`: a run begins."""

@@ -10,7 +10,7 @@ from chaos.cluster.broker import Broker, Brokers
 from chaos.cluster.hooks import BrokerHooks
 from chaos.cluster.kafka import Cluster, Kafka
 from chaos.cluster.links import Link, every_link
-from chaos.cluster.rules import RuleBook
+from chaos.cluster.rules import RequestRules
 from chaos.cluster.spark import Spark, SparkCluster
 from chaos.cluster.toxiproxy import Toxiproxy
 from chaos.common import clock
@@ -54,7 +54,7 @@ class System:
         self.hooks: BrokerHooks | None = None
         self.toxiproxy = Toxiproxy(place.addresses.toxiproxy)
         self.links = tuple(links)
-        self.rules = RuleBook(self.toxiproxy, {link.name: [proxy.name for proxy in link.proxies] for link in self.links})
+        self.rules = RequestRules(self.toxiproxy, {link.name: [proxy.name for proxy in link.proxies] for link in self.links})
         self.up_s = 0.0
         self._proxy_server: Process | None = None
 

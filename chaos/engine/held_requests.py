@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from chaos.cluster.rules import Rule, RuleBook, Trip
+from chaos.cluster.rules import Interception, RequestRules, Rule
 from chaos.faults.base import FaultContext
 from chaos.faults.targets import resolve_links
 from chaos.grammar.targets import LinkPattern
@@ -17,7 +17,7 @@ _MAX_HOLD_MS = 120_000
 
 
 @dataclass(frozen=True, slots=True)
-class Snare:
+class RequestHold:
     """A rule that waits for its frame.
 
     Attributes:
@@ -28,11 +28,11 @@ class Snare:
     name: str
     when: OnRequest
     links: Sequence[str]
-    rules: RuleBook
+    rules: RequestRules
 
-    def trip(self) -> Trip | None:
+    def interception(self) -> Interception | None:
         """The frame, once it is held."""
-        return next(iter(self.rules.trips(self.name)), None)
+        return next(iter(self.rules.interceptions(self.name)), None)
 
     def missed(self) -> Mapping[str, Any]:
         """What passed instead: a request that is never sent is told from one that did not come often enough.
@@ -56,7 +56,9 @@ class Snare:
         self.rules.disarm(self.name)
 
 
-def set_snare(name: str, when: OnRequest, context: FaultContext, rng: Random, *, late: bool, hold_s: float = 0.0) -> Snare:
+def hold_request(
+    name: str, when: OnRequest, context: FaultContext, rng: Random, *, late: bool, hold_s: float = 0.0
+) -> RequestHold:
     """Arm a rule for the frame that a trigger declares.
 
     Args:
@@ -79,4 +81,4 @@ def set_snare(name: str, when: OnRequest, context: FaultContext, rng: Random, *,
         transactional_id=when.transactional_id or "",
         max_hold_ms=_MAX_HOLD_MS + round(2000 * hold_s),
     )
-    return Snare(rules.arm(name, rule), when, links, rules)
+    return RequestHold(rules.arm(name, rule), when, links, rules)

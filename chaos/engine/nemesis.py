@@ -35,7 +35,7 @@ from chaos.common.events import (
 )
 from chaos.common.history import History
 from chaos.engine import triggers
-from chaos.engine.held_requests import Snare, set_snare
+from chaos.engine.held_requests import RequestHold, hold_request
 from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultBase, FaultContext, Injection, prove
 from chaos.grammar.triggers import AfterFault, OnRequest
@@ -68,7 +68,7 @@ class Nemesis:
         self._stop = stop
         self._lock = Lock()
         self._in_force: dict[str, _InForce] = {}
-        self._snares: dict[str, Snare] = {}
+        self._request_holds: dict[str, RequestHold] = {}
         self._released = {step.name: Flag() for step in schedule.steps}
         self._slots = Semaphore(schedule.at_once) if schedule.at_once else None
         self._committed = 0
@@ -112,7 +112,7 @@ class Nemesis:
             self._heal(name)
         for thread in (*self._approaching, *self._threads):
             thread.join(_END_S)
-        for name in list(self._snares):
+        for name in list(self._request_holds):
             self._let_go(name)
 
     def _step(self, step: Step, watch: Watch) -> None:
@@ -181,29 +181,31 @@ class Nemesis:
             triggers.wait_for(AfterFault(fault=when.since), watch)
         rng = Random(step.draw)  # noqa: S311 - a schedule, no secret
         late, hold_s = step.fault.outlives_client, step.fault.holds_request_s
-        snare = set_snare(step.name, when, self._context, rng, late=late, hold_s=hold_s)
-        self._snares[step.name] = snare
+        request_hold = hold_request(step.name, when, self._context, rng, late=late, hold_s=hold_s)
+        self._request_holds[step.name] = request_hold
         try:
-            triggers.until(lambda: snare.trip() is not None, watch, f"{when}", over=lambda: triggers.all_through(watch))
+            triggers.until(
+                lambda: request_hold.interception() is not None, watch, f"{when}", over=lambda: triggers.all_through(watch)
+            )
         except (DeadlineError, InconclusiveError) as error:
-            missed = snare.missed()
+            missed = request_hold.missed()
             self._history.record(RequestMissed(fault=step.name, **missed))
             said = f"{missed['sent']} {when.request} were sent on {', '.join(missed['links'])} in this run"
             raise type(error)(f"{error}; {said}") from error
-        trip = snare.trip()
-        return dict(trip.facts) if trip else {}
+        interception = request_hold.interception()
+        return dict(interception.facts) if interception else {}
 
     def _inject(self, step: Step) -> FaultInjected:
-        snare, when = self._snares.get(step.name), step.fault.when
-        followed = self._snares.get(when.fault) if isinstance(when, AfterFault) else None
-        context = replace(self._context, held=snare or followed)
+        request_hold, when = self._request_holds.get(step.name), step.fault.when
+        followed = self._request_holds.get(when.fault) if isinstance(when, AfterFault) else None
+        context = replace(self._context, held=request_hold or followed)
         injection = step.fault.prepare(context, Random(step.draw))  # noqa: S311 - a schedule, no secret
         with self._lock:
             if self._stop.is_set():
                 raise InconclusiveError("the run ended before the fault was injected")
             self._in_force[step.name] = _InForce(injection, clock.monotonic_s())
             injection.inject()
-        let_go = _let_go_of(snare, step.fault)
+        let_go = _let_go_of(request_hold, step.fault)
         return FaultInjected(fault=step.name, target=injection.target, hold_s=injection.hold_s, **let_go)
 
     def _prove(self, name: str) -> FaultProved:
@@ -235,9 +237,9 @@ class Nemesis:
 
     def _let_go(self, name: str) -> None:
         """Remove the rule of a step's trigger, if it has one."""
-        snare = self._snares.pop(name, None)
-        if snare is not None:
-            self._do("release", name, lambda: _removed(name, snare))
+        request_hold = self._request_holds.pop(name, None)
+        if request_hold is not None:
+            self._do("release", name, lambda: _removed(name, request_hold))
 
     def _do(self, step: FaultStep, name: str, action: Callable[[], EventValue], **value: Any) -> bool:
         """Do one thing with one fault, and record that it began and how it ended; whether it did not fail."""
@@ -260,24 +262,24 @@ def _approached(step: Step, context: FaultContext) -> FaultApproached:
     return FaultApproached(fault=step.name)
 
 
-def _let_go_of(snare: Snare | None, fault: FaultBase) -> Mapping[str, Any]:
+def _let_go_of(request_hold: RequestHold | None, fault: FaultBase) -> Mapping[str, Any]:
     """Let a request go that was held until its fault is in force, unless the fault is about the request itself.
 
     Returns how long after the request came the fault was in force.
     """
-    trip = snare.trip() if snare else None
-    if snare is None or trip is None:
+    interception = request_hold.interception() if request_hold else None
+    if request_hold is None or interception is None:
         return {}
-    delay_ms = (clock.now_ns() - trip.tripped_ns) / _NS_PER_MS
+    delay_ms = (clock.now_ns() - interception.intercepted_ns) / _NS_PER_MS
     if isinstance(fault.when, OnRequest) and not fault.settles_request:
-        snare.let_go("deliver" if fault.when.then == "deliver" else "close")
+        request_hold.let_go("deliver" if fault.when.then == "deliver" else "close")
     return {"after_trip_ms": round(delay_ms, 1)}
 
 
-def _removed(name: str, snare: Snare) -> RequestReleased:
-    snare.remove()
-    trip = snare.trip()
-    return RequestReleased(fault=name, outcome=trip.outcome) if trip else RequestReleased(fault=name)
+def _removed(name: str, request_hold: RequestHold) -> RequestReleased:
+    request_hold.remove()
+    interception = request_hold.interception()
+    return RequestReleased(fault=name, outcome=interception.outcome) if interception else RequestReleased(fault=name)
 
 
 def _healed(name: str, injection: Injection) -> FaultHealed:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from chaos.cluster.protocol import ERROR_CODES
-from chaos.cluster.rules import Rule, Trip
+from chaos.cluster.rules import Interception, Rule
 from chaos.faults.base import FaultContext, Injection, Proof, RequestsFault, unmet
 from chaos.faults.requests import RuleInjection
 from chaos.faults.targets import resolve_links
@@ -81,12 +81,16 @@ class AnsweredRequests(RuleInjection):
         reason = f"{self.rule.times} {self.rule.api} to answer with {self.error}"
         missing = unmet(lambda: len(self._answered()) >= self.rule.times, self.within_s, reason, every_s=0.02)
         answered = self._answered()
-        facts = {"error": self.error, "error_code": self.rule.error_code, "answered": [trip.facts for trip in answered]}
+        facts = {
+            "error": self.error,
+            "error_code": self.rule.error_code,
+            "answered": [interception.facts for interception in answered],
+        }
         return Proof(len(answered) == self.rule.times, facts | missing)
 
-    def _answered(self) -> list[Trip]:
+    def _answered(self) -> list[Interception]:
         return [
-            trip
-            for trip in self.rules.trips(self.name)
-            if trip.outcome == _ANSWERED and trip.error_code == self.rule.error_code
+            interception
+            for interception in self.rules.interceptions(self.name)
+            if interception.outcome == _ANSWERED and interception.error_code == self.rule.error_code
         ]

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Protocol, Self
 from confluent_kafka import KafkaException
 from pydantic import Field, model_validator
 
-from chaos.cluster.rules import Trip
+from chaos.cluster.rules import Interception
 from chaos.cluster.spark import SparkApp
 from chaos.cluster.system import System
 from chaos.common import clock
@@ -44,7 +44,7 @@ class HeldRequest(Protocol):
     def name(self) -> str:
         """The name of the rule that holds it."""
 
-    def trip(self) -> Trip | None:
+    def interception(self) -> Interception | None:
         """What is known of it; None while nothing is held."""
 
     def let_go(self, how: str) -> None:

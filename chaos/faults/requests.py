@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, model_validator
 
-from chaos.cluster.rules import Rule, RuleBook, Trip
+from chaos.cluster.rules import Interception, RequestRules, Rule
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import FaultBase, FaultContext, HeldRequest, Injection, LastingFault, Proof, RequestsFault, unmet
@@ -110,8 +110,8 @@ class LostRequest(Injection):
         self.held.let_go(self.how)
 
     def proof(self) -> Proof:
-        trip = _wait(self.held, lambda trip: trip.outcome in _LOST, _WITHIN_S, "the request to be lost")
-        return Proof(trip is not None, _facts(self.held.trip()))
+        interception = _wait(self.held, lambda interception: interception.outcome in _LOST, _WITHIN_S, "the request to be lost")
+        return Proof(interception is not None, _facts(self.held.interception()))
 
 
 class DelayFault(HeldRequestFault, LastingFault):
@@ -176,24 +176,32 @@ class DelayedRequest(Injection):
     def proof(self) -> Proof:
         """It is held now, or its client has gone while it was."""
         if not self.client_gone_within_s:
-            trip = self.held.trip()
-            return Proof(trip is not None and trip.outcome == "held", _facts(trip))
-        trip = _wait(self.held, _client_gone_or_let_go, self.client_gone_within_s, "the client to give up on its request")
-        if trip is None or not trip.client_gone_ns:
-            return Proof(effective=False, facts={**_facts(self.held.trip()), "problem": "its client never gave up on it"})
-        gone_after_ms = (trip.client_gone_ns - trip.tripped_ns) // _NS_PER_MS
-        return Proof(effective=True, facts={**trip.facts, "client_gone_after_ms": gone_after_ms})
+            interception = self.held.interception()
+            return Proof(interception is not None and interception.outcome == "held", _facts(interception))
+        interception = _wait(
+            self.held, _client_gone_or_let_go, self.client_gone_within_s, "the client to give up on its request"
+        )
+        if interception is None or not interception.client_gone_ns:
+            return Proof(
+                effective=False, facts={**_facts(self.held.interception()), "problem": "its client never gave up on it"}
+            )
+        gone_after_ms = (interception.client_gone_ns - interception.intercepted_ns) // _NS_PER_MS
+        return Proof(effective=True, facts={**interception.facts, "client_gone_after_ms": gone_after_ms})
 
     def heal(self) -> Mapping[str, Any]:
         """Deliver it, and return what the broker answered, and what a read_committed reader saw before and after."""
         before = self.readable() if self.readable else 0
         self.held.let_go("deliver")
-        trip = _wait(self.held, _answered_or_gone, _WITHIN_S, "the broker's answer")
-        if trip is None:
-            return _facts(self.held.trip())
+        interception = _wait(self.held, _answered_or_gone, _WITHIN_S, "the broker's answer")
+        if interception is None:
+            return _facts(self.held.interception())
         seen = _newly_readable(self.readable, before) if self.readable and before else {}
-        accepted = {"see": "KIP-890"} if self.client_gone_within_s and trip.api == "EndTxn" and trip.error_code == 0 else {}
-        return {**_facts(trip), "error_code": trip.error_code, **seen, **accepted}
+        accepted = (
+            {"see": "KIP-890"}
+            if self.client_gone_within_s and interception.api == "EndTxn" and interception.error_code == 0
+            else {}
+        )
+        return {**_facts(interception), "error_code": interception.error_code, **seen, **accepted}
 
 
 @dataclass(slots=True)
@@ -204,7 +212,7 @@ class RuleInjection(Injection):
         name: of the rule; once it is armed, unique in this system.
     """
 
-    rules: RuleBook
+    rules: RequestRules
     name: str
     rule: Rule
     armed: bool = False
@@ -259,7 +267,7 @@ class HeldRequests(RuleInjection):
         return bool(held) and held >= used
 
     def _links(self) -> set[str]:
-        return {trip.link for trip in self.rules.trips(self.name)}
+        return {interception.link for interception in self.rules.interceptions(self.name)}
 
 
 def _held(context: FaultContext) -> HeldRequest:
@@ -274,20 +282,20 @@ def _held(context: FaultContext) -> HeldRequest:
 
 
 def _target(held: HeldRequest) -> str:
-    trip = held.trip()
-    return f"{trip.api} on {trip.link}" if trip else held.name
+    interception = held.interception()
+    return f"{interception.api} on {interception.link}" if interception else held.name
 
 
-def _facts(trip: Trip | None) -> Mapping[str, Any]:
-    return {**trip.facts, "outcome": trip.outcome} if trip else {}
+def _facts(interception: Interception | None) -> Mapping[str, Any]:
+    return {**interception.facts, "outcome": interception.outcome} if interception else {}
 
 
-def _wait(held: HeldRequest, condition: Callable[[Trip], bool], within_s: float, reason: str) -> Trip | None:
+def _wait(held: HeldRequest, condition: Callable[[Interception], bool], within_s: float, reason: str) -> Interception | None:
     """What is known of the request once the condition is met; None when it is not met in time."""
 
-    def seen() -> Trip | None:
-        trip = held.trip()
-        return trip if trip is not None and condition(trip) else None
+    def seen() -> Interception | None:
+        interception = held.interception()
+        return interception if interception is not None and condition(interception) else None
 
     try:
         return clock.wait_until(seen, within_s=within_s, reason=reason)
@@ -295,14 +303,14 @@ def _wait(held: HeldRequest, condition: Callable[[Trip], bool], within_s: float,
         return None
 
 
-def _client_gone_or_let_go(trip: Trip) -> bool:
+def _client_gone_or_let_go(interception: Interception) -> bool:
     """A request that was let go meanwhile, because the run ended, will not outlive its client any more."""
-    return trip.client_gone_ns > 0 or trip.outcome != "held"
+    return interception.client_gone_ns > 0 or interception.outcome != "held"
 
 
-def _answered_or_gone(trip: Trip) -> bool:
+def _answered_or_gone(interception: Interception) -> bool:
     """A request that went with its connection has no answer to wait for."""
-    return trip.answered_ns > 0 or trip.outcome == "client gone"
+    return interception.answered_ns > 0 or interception.outcome == "client gone"
 
 
 def _newly_readable(readable: Callable[[], int], before: int) -> Mapping[str, Any]:

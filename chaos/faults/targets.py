@@ -93,17 +93,16 @@ def _holder(role: str, partition: int, context: FaultContext) -> int:
 
 def _end_of_held_request(role: str, context: FaultContext) -> int:
     """The broker that receives or sends what the trigger holds."""
-    trip = context.held.trip() if context.held else None
-    if trip is None:
+    interception = context.held.interception() if context.held else None
+    if interception is None:
         raise InjectionError(
             f"there is no {role}: no request is held; write a trigger {{request: …}}, or follow a fault that has one"
         )
-    left, right = trip.link.split("->")
+    left, right = interception.link.split("->")
     end = right if role == "receiver" else left
     if not end.startswith("broker-"):
-        raise InjectionError(
-            f"the {role} of {trip.api} on {trip.link} is not a broker; to crash the client, write kind: crash_pipeline"
-        )
+        what = f"the {role} of {interception.api} on {interception.link}"
+        raise InjectionError(f"{what} is not a broker; to crash the client, write kind: crash_pipeline")
     return int(end.removeprefix("broker-"))
 
 

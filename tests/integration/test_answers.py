@@ -68,14 +68,16 @@ def test_a_client_goes_on_after_every_answer(answering):
 
         def answered():
             consumer.poll(0.1)  # heartbeats and rebalances go on
-            return {api: [trip.outcome for trip in system.rules.trips(own)] for api, own in named.items()}
+            return {
+                api: [interception.outcome for interception in system.rules.interceptions(own)] for api, own in named.items()
+            }
 
         clock.wait_until(
             lambda: all(one == ["answered"] * 2 for one in answered().values()), within_s=60, reason="answers", seen=answered
         )
-        assert {api: {trip.error_code for trip in system.rules.trips(own)} for api, own in named.items()} == {
-            api: {code} for api, code in CODES.items()
-        }
+        assert {
+            api: {interception.error_code for interception in system.rules.interceptions(own)} for api, own in named.items()
+        } == {api: {code} for api, code in CODES.items()}
         assert [one.offset for one in consumer.committed([TopicPartition(SOURCE, 0)], timeout=30)] == [1]
     reader = Consumer({**servers, "group.id": "reader", "auto.offset.reset": "earliest"})
     with closing(reader):

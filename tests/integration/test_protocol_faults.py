@@ -8,7 +8,7 @@ import pytest
 
 from chaos.common import clock
 from chaos.common.history import History
-from chaos.engine.held_requests import set_snare
+from chaos.engine.held_requests import hold_request
 from chaos.engine.processes import ManagedProcess
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.requests import LateRequest
@@ -84,15 +84,15 @@ def application(chaos_session, tmp_path_factory):
 def test_a_fault_of_one_request_bites_and_heals(application, name):
     """The frame that was asked for, by its api and its count, and no other."""
     fault = declared(FRAMES[name])
-    snare = set_snare(name, fault.when, application, Random(1), late=isinstance(fault, LateRequest), hold_s=20)
-    with removed(snare):
-        clock.wait_until(snare.trip, within_s=300, reason=f"{fault.when}")
-        injection = fault.prepare(replace(application, held=snare), Random(1))
+    request_hold = hold_request(name, fault.when, application, Random(1), late=isinstance(fault, LateRequest), hold_s=20)
+    with removed(request_hold):
+        clock.wait_until(request_hold.interception, within_s=300, reason=f"{fault.when}")
+        injection = fault.prepare(replace(application, held=request_hold), Random(1))
         proof = bitten(injection)
-        trip = snare.trip()
+        interception = request_hold.interception()
 
     assert proof.effective, f"{injection.target}: {proof.facts}"
-    assert trip.api == fault.when.request
+    assert interception.api == fault.when.request
     goes_on(application)
 
 
@@ -144,9 +144,9 @@ def goes_on(scene):
 
 
 @contextmanager
-def removed(snare):
+def removed(request_hold):
     """Whatever happens, its rule goes."""
     try:
         yield
     finally:
-        snare.remove()
+        request_hold.remove()

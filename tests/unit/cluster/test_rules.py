@@ -5,7 +5,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from chaos.cluster.rules import ANSWERABLE, Rule, RuleBook, Trip
+from chaos.cluster.rules import ANSWERABLE, Interception, RequestRules, Rule
 
 TOXIC = Path(__file__).parents[3] / "toxiproxy" / "kafka"
 PROXIES = {"app->broker-1": ["app-1"], "broker-1->broker-2": ["internal-1-2", "controller-1-2"]}
@@ -41,7 +41,7 @@ class FakeToxiproxy:
 def book():
     """The rules, and the server behind them."""
     toxiproxy = FakeToxiproxy()
-    return RuleBook(toxiproxy, PROXIES), toxiproxy
+    return RequestRules(toxiproxy, PROXIES), toxiproxy
 
 
 def test_two_rules_of_one_name_are_told_apart():
@@ -53,7 +53,10 @@ def test_two_rules_of_one_name_are_told_apart():
     second = rules.arm("lost", Rule("EndTxn", "request", ("app->broker-1",)))
 
     assert first != second
-    assert ([(one.api, one.tripped_ns) for one in rules.trips(first)], rules.trips(second)) == ([("EndTxn", 1)], [])
+    assert ([(one.api, one.intercepted_ns) for one in rules.interceptions(first)], rules.interceptions(second)) == (
+        [("EndTxn", 1)],
+        [],
+    )
 
 
 def test_a_rule_is_sent_as_the_toxic_reads_it():
@@ -98,7 +101,7 @@ def test_an_answered_request_is_read():
     shown = {"rule": own, "intercepted_ns": 1, **STOPPED, **TIMES, "answered_ns": 2, "outcome": "answered", "error_code": 51}
     toxiproxy.interceptions = [shown]
 
-    (found,) = rules.trips(own)
+    (found,) = rules.interceptions(own)
 
     assert (found.outcome, found.error_code, found.answered_ns) == ("answered", 51, 2)
 
@@ -107,7 +110,7 @@ def test_an_interception_is_read_as_the_toxic_writes_it():
     """Field by field; a name that is not there would be an error in the middle of a run."""
     written = set(re.findall(r'json:"(\w+)"', (TOXIC / "request_rules.go").read_text(encoding="utf-8")))
 
-    assert {field.name for field in fields(Trip)} - {"tripped_ns"} | {"intercepted_ns"} <= written
+    assert {field.name for field in fields(Interception)} - {"intercepted_ns"} | {"intercepted_ns"} <= written
 
 
 def test_release_and_disarm_are_patches_of_one_rule():
@@ -158,6 +161,6 @@ def test_requests_are_counted_since_the_run_began():
 
 def test_ids_that_are_not_there_are_not_shown():
     """A Fetch has no transactional id."""
-    facts = Trip(tripped_ns=1, **STOPPED, **TIMES).facts
+    facts = Interception(intercepted_ns=1, **STOPPED, **TIMES).facts
 
     assert facts == {"link": "app->broker-1", "api": "EndTxn", "version": 5, "correlation_id": 9, "client_id": "a"}

@@ -26,7 +26,7 @@ from chaos.faults.base import Proof
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from tests.unit.engine.test_nemesis import every_fault
-from tests.unit.faults.wire import FakeRules, context, trip
+from tests.unit.faults.wire import FakeRules, context, interception
 
 REQUEST = {"request": "EndTxn", "nth": 2}
 KILL = {"kind": "kill_broker", "name": "fault", "target": "any", "when": REQUEST}
@@ -110,14 +110,14 @@ def test_what_follows_a_fault_is_aimed_at_the_frame_that_this_one_holds(played, 
     rules, seen = FakeRules(), {}
 
     def prepare(fault, aimed_at, _rng):
-        seen[fault.name] = aimed_at.held.trip().link if aimed_at.held else None
+        seen[fault.name] = aimed_at.held.interception().link if aimed_at.held else None
         return FakeInjection(rules, hold_s=600 if fault.name == "late" else 0.0)  # it lasts until `death` was proved
 
     every_fault(monkeypatch, "prepare", prepare)
     late = {"kind": "late_request", "name": "late", "for": "5s", "until": "death", "when": {"request": "WriteTxnMarkers"}}
     death = {"kind": "kill_broker", "name": "death", "target": "sender", "when": {"fault": "late", "once": "injected"}}
     other = {"kind": "kill_broker", "name": "other", "target": "any", "when": {"fault": "death"}}
-    rules.sends = trip("broker-2->broker-1", "WriteTxnMarkers")
+    rules.sends = interception("broker-2->broker-1", "WriteTxnMarkers")
     runner, _, watch = played(rules, late, death, other, deadline_s=120)
 
     runner.run(watch, lambda: None)
@@ -132,7 +132,7 @@ def test_the_rule_says_which_frame_of_whom_on_which_links(played):
     when = REQUEST | {"at": "response", "transactional_id": "app-*", "client_id": "a?"}
     runner, _, watch = played(rules, KILL | {"when": when}, injection=FakeInjection(rules))
     seen = []
-    rules.trips = lambda _name: seen.extend(rules.armed.values()) or []
+    rules.interceptions = lambda _name: seen.extend(rules.armed.values()) or []
 
     runner.run(watch, lambda: None)
 
@@ -231,7 +231,7 @@ def test_a_rule_that_cannot_be_taken_away_is_written_down(played):
     assert history.latest(FaultFailed).step == "release"
 
 
-@pytest.mark.parametrize("sends", [None, trip()])
+@pytest.mark.parametrize("sends", [None, interception()])
 def test_no_rule_outlives_an_interrupted_run(played, sends):
     """Ctrl-C may come while the request is waited for, or while its fault is in force."""
     rules = FakeRules(sends=sends)
@@ -266,7 +266,7 @@ def test_a_lost_request_is_lost_by_its_fault_and_not_delivered_by_its_trigger(pl
 
 def test_a_delayed_request_is_delivered_by_its_heal(played):
     """It is held for its time and then released once; the rule lets the toxic wait for longer than that."""
-    rules = FakeRules(sends=trip(answered_ns=1))
+    rules = FakeRules(sends=interception(answered_ns=1))
     runner, history, watch = played(rules, {"kind": "delay_request", "name": "fault", "when": REQUEST, "for": "150ms"})
     seen = []
     arm = rules.arm
@@ -284,7 +284,7 @@ def test_a_delayed_request_is_delivered_by_its_heal(played):
 @pytest.mark.parametrize(("kind", "action"), [("late_request", "late"), ("delay_request", "hold")])
 def test_only_a_late_request_outlives_its_client(played, kind, action):
     """The toxic keeps the connection to the broker open for it."""
-    rules = FakeRules(sends=trip(client_gone_ns=9_000_000, answered_ns=1))
+    rules = FakeRules(sends=interception(client_gone_ns=9_000_000, answered_ns=1))
     runner, history, watch = played(rules, {"kind": kind, "name": "fault", "when": REQUEST, "for": "10m", "until": "none"})
     seen = []
     arm = rules.arm
@@ -305,7 +305,7 @@ def test_only_a_late_request_outlives_its_client(played, kind, action):
 
 def test_a_late_request_ends_when_the_fault_was_proved_that_it_lasts_until(played):
     """`until` applies to all faults that last: the EndTxn of A goes on as soon as B is open."""
-    rules = FakeRules(sends=trip(client_gone_ns=9_000_000, answered_ns=1))
+    rules = FakeRules(sends=interception(client_gone_ns=9_000_000, answered_ns=1))
     late = {"kind": "late_request", "name": "late", "when": REQUEST, "for": "10m", "until": "next"}
     lost = {"kind": "lose_request", "name": "next", "when": {"request": "Produce", "since": "late"}}
     runner, history, watch = played(rules, late, lost, deadline_s=5.0)

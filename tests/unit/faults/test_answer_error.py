@@ -8,7 +8,7 @@ import pytest
 from chaos.cluster.protocol import ERROR_CODES
 from chaos.faults.answer_error import AnswerError
 from chaos.faults.base import prove
-from tests.unit.faults.wire import FakeRules, context, trip
+from tests.unit.faults.wire import FakeRules, context, interception
 from tests.unit.scenario.declared import HEAD, errors_in_fault, errors_of
 
 FAULT = {
@@ -21,7 +21,7 @@ FAULT = {
     "for": "50ms",
     "when": {"after": "0s"},
 }
-ANSWERED = replace(trip(), outcome="answered", error_code=51)
+ANSWERED = replace(interception(), outcome="answered", error_code=51)
 
 
 def injected(*answers):
@@ -29,7 +29,7 @@ def injected(*answers):
     rules = FakeRules(sends=None)
     injection = AnswerError.model_validate(FAULT).prepare(context(rules), Random(1))
     injection.inject()
-    rules.tripped[injection.name] = list(answers)
+    rules.intercepted[injection.name] = list(answers)
     return injection, rules
 
 

@@ -15,7 +15,7 @@ from chaos.faults.requests import (
     LoseResponse,
     LostRequest,
 )
-from tests.unit.faults.wire import FakeHeldRequest, FakeRules, context, trip
+from tests.unit.faults.wire import FakeHeldRequest, FakeRules, context, interception
 
 WHEN = {"request": "EndTxn"}
 
@@ -41,7 +41,7 @@ def aimed(fault, held, ends=(0,)):
 @pytest.mark.parametrize(("model", "kind"), [(LoseRequest, "lose_request"), (LoseResponse, "lose_response")])
 def test_a_lost_request_is_proved_by_what_the_proxy_reports_of_it(model, kind, connection, how):
     """It came in and was not passed on; the ids lead to it in every log."""
-    held = FakeHeldRequest(trip())
+    held = FakeHeldRequest(interception())
     lost = aimed(model.model_validate({"kind": kind, "when": WHEN, "connection": connection}), held)
 
     lost.inject()
@@ -54,7 +54,14 @@ def test_a_lost_request_is_proved_by_what_the_proxy_reports_of_it(model, kind, c
 
 
 @pytest.mark.parametrize(
-    "known", [trip(outcome="client gone"), trip(outcome="max_hold"), trip(outcome="delivered"), trip(), None]
+    "known",
+    [
+        interception(outcome="client gone"),
+        interception(outcome="max_hold"),
+        interception(outcome="delivered"),
+        interception(),
+        None,
+    ],
 )
 def test_a_request_that_we_did_not_swallow_is_not_lost(known):
     """Its client may have closed the connection first, or the toxic may have let it go by itself."""
@@ -64,7 +71,9 @@ def test_a_request_that_we_did_not_swallow_is_not_lost(known):
     assert proof.facts.get("outcome") == (known.outcome if known else None)
 
 
-@pytest.mark.parametrize(("known", "effective"), [(trip(), True), (trip(outcome="client gone"), False), (None, False)])
+@pytest.mark.parametrize(
+    ("known", "effective"), [(interception(), True), (interception(outcome="client gone"), False), (None, False)]
+)
 def test_a_delayed_request_is_effective_while_it_is_held(known, effective):
     """At the moment of the proof it must wait on the wire."""
     held = FakeHeldRequest(known)
@@ -83,13 +92,13 @@ def late(held, ends=(0,), **fields):
 
 def test_a_late_request_is_effective_once_its_client_has_gone():
     """How long the client waited is a fact, in milliseconds since the request was held."""
-    proof = late(FakeHeldRequest(trip(client_gone_ns=3_005_000_000))).proof()
+    proof = late(FakeHeldRequest(interception(client_gone_ns=3_005_000_000))).proof()
 
     assert proof.effective
     assert proof.facts["client_gone_after_ms"] == 3000
 
 
-@pytest.mark.parametrize("known", [trip(), trip(outcome="delivered"), None])
+@pytest.mark.parametrize("known", [interception(), interception(outcome="delivered"), None])
 def test_a_late_request_whose_client_still_waits_is_not_effective(known):
     """Then it is a delayed one, and proves nothing about zombies."""
     proof = late(FakeHeldRequest(known)).proof()
@@ -100,7 +109,7 @@ def test_a_late_request_whose_client_still_waits_is_not_effective(known):
 
 def test_a_late_request_that_was_let_go_is_not_waited_for():
     """The run ended and the fault was healed: its client will not outwait the proxy any more."""
-    held = FakeHeldRequest(trip(outcome="delivered"))
+    held = FakeHeldRequest(interception(outcome="delivered"))
     injection = DelayedRequest("request", 0.0, held, client_gone_within_s=600.0)
 
     assert injection.proof().effective is False
@@ -108,14 +117,14 @@ def test_a_late_request_that_was_let_go_is_not_waited_for():
 
 def test_a_late_request_goes_on_when_its_client_has_gone_unless_another_fault_ends_it():
     """Without `until` nothing is left to wait for after the proof."""
-    assert late(FakeHeldRequest(trip())).hold_s == 0.0
-    assert late(FakeHeldRequest(trip()), until="other").hold_s == 0.05
+    assert late(FakeHeldRequest(interception())).hold_s == 0.0
+    assert late(FakeHeldRequest(interception()), until="other").hold_s == 0.05
 
 
 @pytest.mark.parametrize("error_code", [0, 47, None])
 def test_the_heal_delivers_the_request_and_reports_the_brokers_answer(error_code):
     """Whether the broker took the late request or refused it is the whole point."""
-    held = FakeHeldRequest(trip(client_gone_ns=9), {"answered_ns": 7, "error_code": error_code})
+    held = FakeHeldRequest(interception(client_gone_ns=9), {"answered_ns": 7, "error_code": error_code})
 
     outcome = late(held).heal()
 
@@ -125,7 +134,7 @@ def test_the_heal_delivers_the_request_and_reports_the_brokers_answer(error_code
 
 def test_the_heal_of_a_request_that_no_broker_answers_ends_all_the_same():
     """It reports what became of the request, and claims no answer."""
-    outcome = late(FakeHeldRequest(trip(client_gone_ns=9))).heal()
+    outcome = late(FakeHeldRequest(interception(client_gone_ns=9))).heal()
 
     assert outcome["outcome"] == "delivered"
     assert outcome.get("error_code") is None
@@ -142,7 +151,7 @@ def test_the_heal_of_a_late_request_reports_what_a_reader_saw_of_it(monkeypatch,
     """Rows that can be read after a late commit are of an undecided transaction; a commit that is refused does no harm."""
     if ends[-1] > ends[0]:
         monkeypatch.setattr(requests, "_SEEN_WITHIN_S", 120)
-    outcome = late(FakeHeldRequest(trip(client_gone_ns=9), {"answered_ns": 7, "error_code": code}), ends).heal()
+    outcome = late(FakeHeldRequest(interception(client_gone_ns=9), {"answered_ns": 7, "error_code": code}), ends).heal()
 
     assert {key: outcome[key] for key in outcome if key in ("readable_before", "readable_after", "see")} == seen
 
@@ -186,7 +195,7 @@ def test_requests_that_are_held_can_be_lost_at_the_end():
     injection.heal()
 
     assert rules.done == [("arm", "hold"), ("close", "hold"), ("disarm", "hold")]
-    assert [one.outcome for trips in rules.tripped.values() for one in trips] == ["closed"]
+    assert [one.outcome for interceptions in rules.intercepted.values() for one in interceptions] == ["closed"]
 
     injection.heal()
     assert rules.done[-1] == ("disarm", "hold"), "a rule that is gone is not released again"
@@ -195,8 +204,8 @@ def test_requests_that_are_held_can_be_lost_at_the_end():
 @pytest.mark.parametrize(
     ("sends", "carried", "effective", "held"),
     [
-        (trip(), 5, False, ["app->broker-1"]),
-        (trip(), 0, True, ["app->broker-1"]),
+        (interception(), 5, False, ["app->broker-1"]),
+        (interception(), 0, True, ["app->broker-1"]),
         (None, 5, False, []),
         (None, 0, False, []),
     ],

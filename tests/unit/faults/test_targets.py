@@ -7,7 +7,7 @@ import pytest
 from chaos.common.errors import InjectionError
 from chaos.faults.targets import resolve_brokers, resolve_links
 from chaos.grammar.targets import broker_target, link_pattern
-from tests.unit.faults.wire import FakeHeldRequest, FakeRules, context, trip
+from tests.unit.faults.wire import FakeHeldRequest, FakeRules, context, interception
 
 
 def aimed(text, known, **changes):
@@ -17,11 +17,11 @@ def aimed(text, known, **changes):
 
 def test_receiver_and_sender_are_the_ends_of_the_held_request():
     """Not the broker that leads or coordinates: the very one that sends this request, or is about to receive it."""
-    marker = trip("broker-2->broker-1", "WriteTxnMarkers")
+    marker = interception("broker-2->broker-1", "WriteTxnMarkers")
 
     assert aimed("receiver", marker) == ([1], "broker-1 (receiver)")
     assert aimed("sender", marker) == ([2], "broker-2 (sender)")
-    assert aimed("receiver", trip("app->broker-2")) == ([2], "broker-2 (receiver)")
+    assert aimed("receiver", interception("app->broker-2")) == ([2], "broker-2 (receiver)")
 
 
 def test_a_client_is_not_a_broker_to_be_killed():
@@ -30,7 +30,7 @@ def test_a_client_is_not_a_broker_to_be_killed():
         InjectionError,
         match="the sender of EndTxn on app->broker-1 is not a broker; to crash the client, write kind",
     ):
-        aimed("sender", trip())
+        aimed("sender", interception())
 
 
 @pytest.mark.parametrize("held", [FakeHeldRequest(None), None])
@@ -42,7 +42,7 @@ def test_without_a_held_request_there_is_no_receiver(held):
 
 def test_pipeline_is_the_client_under_test():
     """One matrix can be crossed with pipelines of different clients."""
-    app, between = context(FakeRules()), context(FakeRules(), held=FakeHeldRequest(trip("app->broker-2")))
+    app, between = context(FakeRules()), context(FakeRules(), held=FakeHeldRequest(interception("app->broker-2")))
 
     assert [link.name for link in resolve_links(link_pattern("pipeline->*"), app, Random(1))[0]] == [
         "app->broker-1",

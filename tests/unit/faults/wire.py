@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import SimpleNamespace
 
-from chaos.cluster.rules import Rule, Trip
+from chaos.cluster.rules import Interception, Rule
 from chaos.faults.base import FaultContext
 
 SETTLED = {"deliver": "delivered", "drop": "dropped", "close": "closed"}
@@ -29,15 +29,15 @@ def links(brokers=2):
     return tuple(FakeLink(source, broker) for source in sources for broker in ids)
 
 
-def trip(link="app->broker-1", api="EndTxn", **changes):
+def interception(link="app->broker-1", api="EndTxn", **changes):
     """A request that is held now."""
-    held = Trip(link, api, 3, 17, "a", "app-0", 5_000_000, 0, 0, 0, "held", None)
+    held = Interception(link, api, 3, 17, "a", "app-0", 5_000_000, 0, 0, 0, "held", None)
     return replace(held, **changes)
 
 
 @dataclass
 class FakeRules:
-    """As `chaos.cluster.rules.RuleBook`.
+    """As `chaos.cluster.rules.RequestRules`.
 
     Attributes:
         sends: the request that comes as soon as a rule is armed; None when none comes.
@@ -45,13 +45,13 @@ class FakeRules:
         refuses: a method -> what it raises.
     """
 
-    sends: Trip | None = field(default_factory=trip)
+    sends: Interception | None = field(default_factory=interception)
     unreadable: int = 0
     passed: int = 0
     done: list = field(default_factory=list)
     refuses: dict = field(default_factory=dict)
     armed: dict[str, Rule] = field(default_factory=dict)
-    tripped: dict[str, list[Trip]] = field(default_factory=dict)
+    intercepted: dict[str, list[Interception]] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
 
     def arm(self, name, rule):
@@ -59,7 +59,7 @@ class FakeRules:
         self._did("arm", name)
         self.armed[own] = rule
         if self.sends:
-            self.tripped[own] = [self.sends]
+            self.intercepted[own] = [self.sends]
         return own
 
     def release(self, name, how):
@@ -72,8 +72,8 @@ class FakeRules:
             self.armed.pop(name, None)
             self._settle(name, "delivered")
 
-    def trips(self, name):
-        return list(self.tripped.get(name, []))
+    def interceptions(self, name):
+        return list(self.intercepted.get(name, []))
 
     def sent(self, _api, _links):
         return self.passed
@@ -83,8 +83,8 @@ class FakeRules:
 
     def _settle(self, name, outcome):
         with self.lock:
-            self.tripped[name] = [
-                replace(one, outcome=outcome) if one.outcome == "held" else one for one in self.tripped.get(name, [])
+            self.intercepted[name] = [
+                replace(one, outcome=outcome) if one.outcome == "held" else one for one in self.intercepted.get(name, [])
             ]
 
     def _did(self, what, name):
@@ -97,12 +97,12 @@ class FakeRules:
 class FakeHeldRequest:
     """A request that a trigger holds; `answers` is what is known of it once it was let go."""
 
-    known: Trip | None
+    known: Interception | None
     answers: dict = field(default_factory=dict)
     name: str = "request#1"
     done: list = field(default_factory=list)
 
-    def trip(self):
+    def interception(self):
         return self.known
 
     def let_go(self, how):
