@@ -22,7 +22,7 @@ func swallowed(t *testing.T, proxy *toxiproxy.Proxy) int64 {
 	return attributes.Swallowed
 }
 
-// What passed before is not counted, what is swallowed is, on every connection, and nobody is told.
+// What is swallowed is counted on every connection, what passed before is not, and the client is not told.
 func TestABlackholeCountsWhatItSwallows(t *testing.T) {
 	_, proxy := testbed.Proxied(t)
 	connections := []net.Conn{testbed.Dial(t, proxy), testbed.Dial(t, proxy)}

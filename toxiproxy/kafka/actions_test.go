@@ -10,7 +10,7 @@ import (
 	"kafka-spark-chaos/toxiproxy/internal/testbed"
 )
 
-// A held request reaches nobody, and all that its client sent after it waits behind it; other connections go on.
+// A held request does not reach the broker, and all that its client sent after it waits behind it; other connections go on.
 func TestHoldsARequestUntilReleased(t *testing.T) {
 	for _, release := range []string{"deliver", "drop", "close"} {
 		t.Run(release, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestHoldsARequestUntilReleased(t *testing.T) {
 	}
 }
 
-// A held response reaches nobody either, though the broker has done what was asked.
+// A held response does not reach the client either, though the broker has done what was asked.
 func TestHoldsAResponseUntilReleased(t *testing.T) {
 	for _, release := range []string{"deliver", "drop", "close"} {
 		t.Run(release, func(t *testing.T) {

@@ -104,12 +104,12 @@ func (l *link) answerTo(frame []byte, code int16) []byte {
 	return made
 }
 
-// keepReply keeps the answer to a request until it can be given. It is false when it never could: without the downstream toxic,
-// or when the connection no longer talks Kafka.
+// keepReply keeps the answer to a request until the downstream half can give it; that one may not have been made yet. It is false
+// when the answer never could be given, because the halves are no longer paired.
 func (c *connection) keepReply(correlation int32, made *reply) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.paired.Load() || c.raw.Load() {
+	if c.raw.Load() {
 		return false
 	}
 	for i := c.first; i < len(c.unanswered); i++ {

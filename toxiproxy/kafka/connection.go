@@ -21,7 +21,6 @@ type connection struct {
 	answered   chan struct{} // receives when a request that a rule has stopped is answered
 	replied    chan struct{} // receives when there is a reply to give
 	owed       atomic.Int32  // replies that are not given yet
-	paired     atomic.Bool   // there is a downstream half, which can give replies
 	cutting    sync.Once
 
 	mu         sync.Mutex

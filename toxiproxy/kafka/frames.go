@@ -7,7 +7,7 @@ import (
 
 const (
 	maxFrame     = 100 << 20 // socket.request.max.bytes, the broker's default
-	maxVersion   = 63        // no API is near it; what claims more is no header
+	maxVersion   = 63        // far above that of any API; what claims more is not a header
 	lengthPrefix = 4
 	minRequest   = 8 // api, version, correlation id; only ControlledShutdown 0 has no more
 	tlsHandshake = 0x1603

@@ -238,7 +238,7 @@ func (h *half) linger(stub *toxics.ToxicStub) bool {
 }
 
 // close ends this direction. What was kept is lost. What the sender still sends is taken until it ends, or else the server's
-// reader would wait for ever.
+// reader would wait forever.
 func (h *half) close(stub *toxics.ToxicStub, outcome string) bool {
 	for _, t := range h.waiting() {
 		allRules.settle(t, outcome)

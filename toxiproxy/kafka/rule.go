@@ -186,7 +186,7 @@ func (s *ruleSpec) check() error {
 		{"release", "is for frames that are held, not for the action answer", answers && s.Release != releaseNot},
 		{"error_code", "is missing; the action answer needs one", answers && s.ErrorCode == nil},
 		{"error_code", "is for the action answer only", !answers && s.ErrorCode != nil},
-		{"error_code", "is -1, or 1 or more: 0 is no error", s.ErrorCode != nil && (*s.ErrorCode == 0 || *s.ErrorCode < -1)},
+		{"error_code", "is -1, or 1 or more; 0 would be success", s.ErrorCode != nil && (*s.ErrorCode == 0 || *s.ErrorCode < -1)},
 		{"client_id", "is not a pattern of path.Match", !isPattern(s.ClientID)},
 		{"transactional_id", "is not a pattern of path.Match", !isPattern(s.TransactionalID)},
 	}

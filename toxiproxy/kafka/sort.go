@@ -102,7 +102,7 @@ func (s *sorting) begin() bool {
 	return true
 }
 
-// giveUp is for what is no frame.
+// giveUp is for bytes that are not a frame.
 func (s *sorting) giveUp() {
 	f := &s.frame
 	s.link.rawBytes.Add(int64(len(f.head)))

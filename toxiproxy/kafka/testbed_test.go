@@ -18,6 +18,7 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/Shopify/toxiproxy/v2/stream"
 	"github.com/Shopify/toxiproxy/v2/toxics"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kafka-spark-chaos/toxiproxy/internal/testbed"
 )
@@ -359,4 +360,154 @@ func (b *fixture) interception(n int, outcome string) (found shownInterception) 
 func (b *fixture) armDirectly(rules string) {
 	b.t.Helper()
 	testbed.Must(b.t, allRules.patch(json.RawMessage(rules)))
+}
+
+const denied = 29 // an error code that no broker of these tests gives
+
+// asked is a request as a client would send it.
+func asked(number, version int16) kmsg.Request {
+	request := kmsg.RequestForKey(number)
+	request.SetVersion(version)
+	name, id := "t", [16]byte{7}
+	switch r := request.(type) {
+	case *kmsg.ProduceRequest:
+		r.Acks = -1
+		for _, partitions := range [][]int32{{0, 3}, {1}} {
+			topic := kmsg.NewProduceRequestTopic()
+			topic.Topic, topic.TopicID = name, id
+			for _, p := range partitions {
+				topic.Partitions = append(topic.Partitions, kmsg.ProduceRequestTopicPartition{Partition: p, Records: make([]byte, 80)})
+			}
+			r.Topics = append(r.Topics, topic)
+		}
+	case *kmsg.FetchRequest:
+		r.SessionID, r.SessionEpoch = 99, 4
+		topic := kmsg.NewFetchRequestTopic()
+		topic.Topic, topic.TopicID = name, id
+		topic.Partitions = append(topic.Partitions, kmsg.NewFetchRequestTopicPartition(), kmsg.FetchRequestTopicPartition{Partition: 3})
+		r.Topics = append(r.Topics, topic)
+	case *kmsg.MetadataRequest:
+		r.Topics = append(r.Topics, kmsg.MetadataRequestTopic{Topic: &name, TopicID: id})
+	case *kmsg.FindCoordinatorRequest:
+		r.CoordinatorKey, r.CoordinatorKeys = "k", []string{"k", "l"}
+	case *kmsg.AddPartitionsToTxnRequest:
+		r.TransactionalID = "tx"
+		r.Topics = append(r.Topics, kmsg.AddPartitionsToTxnRequestTopic{Topic: name, Partitions: []int32{0, 3}})
+		one := kmsg.NewAddPartitionsToTxnRequestTransaction()
+		one.TransactionalID = "tx"
+		one.Topics = append(one.Topics, kmsg.AddPartitionsToTxnRequestTransactionTopic{Topic: name, Partitions: []int32{0, 3}})
+		r.Transactions = append(r.Transactions, one)
+	case *kmsg.TxnOffsetCommitRequest:
+		r.TransactionalID, r.Group = "tx", "g"
+		topic := kmsg.NewTxnOffsetCommitRequestTopic()
+		topic.Topic, topic.TopicID = name, id
+		topic.Partitions = append(topic.Partitions, kmsg.NewTxnOffsetCommitRequestTopicPartition(), kmsg.TxnOffsetCommitRequestTopicPartition{Partition: 3})
+		r.Topics = append(r.Topics, topic)
+	case *kmsg.EndTxnRequest:
+		r.TransactionalID = "tx"
+	case *kmsg.HeartbeatRequest:
+		r.Group = "g"
+	}
+	return request
+}
+
+func frameOf(request kmsg.Request, correlation int32) []byte {
+	return requestFrame(request.Key(), request.GetVersion(), correlation, "a", request.AppendTo)
+}
+
+// errorsIn are the places of a response that have an error, and fails for one that is read or named wrongly.
+func errorsIn(t *testing.T, frame []byte, request kmsg.Request) (places []string) {
+	t.Helper()
+	response := request.ResponseKind()
+	body := frame[8:]
+	if request.IsFlexible() {
+		body = body[1:]
+	}
+	testbed.Must(t, response.ReadFrom(body))
+	if again := response.AppendTo(nil); !bytes.Equal(again, body) {
+		t.Errorf("version %d: %d bytes are read of %d", request.GetVersion(), len(again), len(body))
+	}
+	say := func(code int16, place string, rest ...any) {
+		if code == denied {
+			places = append(places, fmt.Sprintf(place, rest...))
+		} else if code != 0 {
+			t.Errorf("version %d: error %d", request.GetVersion(), code)
+		}
+	}
+	topic := func(name string, id [16]byte) string {
+		if id != ([16]byte{}) {
+			return fmt.Sprint("id", id[0])
+		}
+		return name
+	}
+	switch r := response.(type) {
+	case *kmsg.ProduceResponse:
+		for _, t := range r.Topics {
+			for _, p := range t.Partitions {
+				say(p.ErrorCode, "%s-%d@%d", topic(t.Topic, t.TopicID), p.Partition, p.BaseOffset)
+			}
+		}
+	case *kmsg.FetchResponse:
+		say(r.ErrorCode, "top")
+		if r.SessionID != 0 {
+			t.Error("the session goes on")
+		}
+		for _, x := range r.Topics {
+			for _, p := range x.Partitions {
+				say(p.ErrorCode, "%s-%d", topic(x.Topic, x.TopicID), p.Partition)
+				if p.RecordBatches == nil {
+					t.Error("the records are null")
+				}
+			}
+		}
+	case *kmsg.MetadataResponse:
+		say(r.ErrorCode, "top")
+		for _, x := range r.Topics {
+			say(x.ErrorCode, "%s of %s:%d", topic(*x.Topic, x.TopicID), r.Brokers[0].Host, r.Brokers[0].Port)
+		}
+	case *kmsg.FindCoordinatorResponse:
+		say(r.ErrorCode, "top")
+		for _, c := range r.Coordinators {
+			say(c.ErrorCode, "%s", c.Key)
+		}
+	case *kmsg.HeartbeatResponse:
+		say(r.ErrorCode, "top")
+	case *kmsg.InitProducerIDResponse:
+		say(r.ErrorCode, "top %d", r.ProducerID)
+	case *kmsg.AddPartitionsToTxnResponse:
+		say(r.ErrorCode, "top")
+		for _, x := range r.Topics {
+			for _, p := range x.Partitions {
+				say(p.ErrorCode, "%s-%d", x.Topic, p.Partition)
+			}
+		}
+		for _, one := range r.Transactions {
+			for _, x := range one.Topics {
+				for _, p := range x.Partitions {
+					say(p.ErrorCode, "%s %s-%d", one.TransactionalID, x.Topic, p.Partition)
+				}
+			}
+		}
+	case *kmsg.EndTxnResponse:
+		say(r.ErrorCode, "top")
+	case *kmsg.TxnOffsetCommitResponse:
+		for _, x := range r.Topics {
+			for _, p := range x.Partitions {
+				say(p.ErrorCode, "%s-%d", topic(x.Topic, x.TopicID), p.Partition)
+			}
+		}
+	}
+	return places
+}
+
+// metadataFrame is a broker's answer that names two brokers.
+func metadataFrame(version int16, correlation int32) []byte {
+	answer := kmsg.NewPtrMetadataResponse()
+	answer.SetVersion(version)
+	answer.Brokers = []kmsg.MetadataResponseBroker{{NodeID: 1, Host: "b1", Port: 9092}, {NodeID: 2, Host: "b2", Port: 9093}}
+	data := binary.BigEndian.AppendUint32(nil, uint32(correlation))
+	if answer.IsFlexible() {
+		data = append(data, 0)
+	}
+	return framed(answer.AppendTo(data))
 }

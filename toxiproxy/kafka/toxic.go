@@ -99,7 +99,6 @@ func (k *Toxic) newHalf() *half {
 		c = newConnection(k.link)
 		c.isRaw()
 	}
-	c.paired.Store(true)
 	return &half{connection: c, replies: c.replied}
 }
 

@@ -74,7 +74,7 @@ def test_a_rule_is_sent_as_the_toxic_reads_it():
 
 
 def test_an_error_code_is_sent_for_an_answer_only():
-    """The toxic refuses a code with other actions, and an answer without one; null is no code."""
+    """The toxic refuses a code with other actions, and an answer without one; null stands for none."""
     rules, toxiproxy = book()
 
     held = rules.arm("held", Rule("EndTxn", "request", ("app->broker-1",)))
