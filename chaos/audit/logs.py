@@ -10,16 +10,15 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.cluster.kafka import list_offsets
+from chaos.cluster.kafka import log_ends
 from chaos.common.errors import ChaosError, InconclusiveError
 from chaos.judging import landing
 from pipelines import kafka
@@ -29,8 +28,6 @@ _COLUMNS = {"partition": "int", "offset": "bigint", "key": "string", "value": "s
 _OPTIONAL = {"timestamp_ms": "bigint", "isolation": "string"}
 ASK_S = 10.0
 _END = 2**63 - 1
-_EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-_LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 Ends = Mapping[int, Bounds]
 
@@ -111,7 +108,7 @@ def fix(topics: Topics) -> Fixed:
                 there = ", ".join(sorted(name for name in known if not name.startswith("__"))) or "none"
                 raise AuditUsageError(f"there is no topic {topic!r} at {topics.bootstrap}; there are: {there}")
         positions = _committed(topics, known[topics.source].partitions)
-        sink, source = (_bounds(admin, topic, known[topic].partitions) for topic in (topics.sink, topics.source))
+        sink, source = (log_ends(admin, topic, known[topic].partitions, ASK_S) for topic in (topics.sink, topics.source))
         moved = positions != _committed(topics, known[topics.source].partitions)
     except KafkaException as error:
         reason = error.args[0].str()
@@ -119,14 +116,6 @@ def fix(topics: Topics) -> Fixed:
             f"{topics.bootstrap} does not answer within {ASK_S:g} s ({reason}): is it up, and reachable?"
         ) from error
     return Fixed(source, sink, positions, moved)
-
-
-def _bounds(admin: AdminClient, topic: str, partitions: Iterable[int]) -> Ends:
-    """Asked in this order, so that LSO <= HW always."""
-    low = list_offsets(admin, topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED, ASK_S)
-    lso = list_offsets(admin, topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED, ASK_S)
-    hw = list_offsets(admin, topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED, ASK_S)
-    return {number: Bounds(low[number], lso[number], hw[number]) for number in partitions}
 
 
 def _committed(topics: Topics, partitions: Iterable[int]) -> Mapping[int, int] | None:

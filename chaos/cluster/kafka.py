@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
@@ -19,6 +19,8 @@ from chaos.cluster.broker import Brokers
 from chaos.common import clock
 from chaos.common.errors import ForeignNameError
 from verifiers.base import Bounds
+
+T = TypeVar("T")
 
 PARTITIONS = 3  # of every topic of a run
 _ASK_S = 3.0
@@ -301,15 +303,12 @@ class Kafka:
     # ends of logs ------------------------------------------------------------------------------------------------------
 
     def offsets(self, topic: str, partitions: int) -> dict[int, Bounds]:
-        """Low, LSO and HW of every partition, in that order, so that LSO <= HW always.
+        """The ends of every partition, as `log_ends`.
 
         Raises:
             KafkaException: a leader does not answer now.
         """
-        low = self._list(topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED)
-        lso = self._list(topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED)
-        hw = self._list(topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED)
-        return {number: Bounds(low[number], lso[number], hw[number]) for number in range(partitions)}
+        return self._asked(lambda admin: log_ends(admin, topic, range(partitions), _ASK_S))
 
     def settled_offsets(self, topic: str, partitions: int) -> dict[int, Bounds]:
         """The same, asked again until every leader answers.
@@ -331,15 +330,31 @@ class Kafka:
         Raises:
             KafkaException: a leader does not answer now.
         """
-        return sum(self._list(topic, partitions, _LATEST, level).values())
+        found = self._asked(lambda admin: list_offsets(admin, topic, range(partitions), _LATEST, level, _ASK_S))
+        return sum(found.values())
 
-    def _list(self, topic: str, partitions: int, spec: Any, level: IsolationLevel) -> dict[int, int]:
+    def _asked(self, ask: Callable[[AdminClient], T]) -> T:
         try:
-            return list_offsets(self.admin, topic, range(partitions), spec, level, _ASK_S)
+            return ask(self.admin)
         except KafkaException:
             # librdkafka keeps a stale leader epoch or metadata request: a new client asks anew
             self._admin = None
             raise
+
+
+def log_ends(admin: AdminClient, topic: str, partitions: Iterable[int], within_s: float) -> dict[int, Bounds]:
+    """Low, LSO and HW of every partition, asked in this order, so that LSO <= HW always.
+
+    Args:
+        within_s: for each of the three.
+
+    Raises:
+        KafkaException: a leader does not answer now.
+    """
+    low = list_offsets(admin, topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED, within_s)
+    lso = list_offsets(admin, topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED, within_s)
+    hw = list_offsets(admin, topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED, within_s)
+    return {number: Bounds(low[number], lso[number], hw[number]) for number in partitions}
 
 
 def list_offsets(

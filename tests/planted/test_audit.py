@@ -12,6 +12,7 @@ from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
 from chaos.audit.logs import AuditUsageError, Fixed, Topics
+from chaos.cluster import kafka
 from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds, Verdict
 from verifiers.findings import EXAMPLES
@@ -243,7 +244,7 @@ def fix(monkeypatch):
     """Fix what such a cluster says."""
 
     def ask(cluster, group="it"):
-        monkeypatch.setattr(audit_logs, "list_offsets", cluster.listed)
+        monkeypatch.setattr(kafka, "list_offsets", cluster.listed)
         for client in ("AdminClient", "Consumer"):
             monkeypatch.setattr(audit_logs, client, lambda _settings: cluster)
         return audit_logs.fix(Topics("somewhere", "in", "out", group))

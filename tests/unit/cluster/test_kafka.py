@@ -10,9 +10,8 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import ListOffsetsResultInfo
 
-from chaos.audit import logs
 from chaos.cluster.broker import Brokers
-from chaos.cluster.kafka import Cluster, Kafka, java_hash
+from chaos.cluster.kafka import Cluster, Kafka, java_hash, log_ends
 from chaos.common.errors import ForeignNameError, RuntimeUnavailableError
 
 FOREIGN = ["orders", "chaos-a", "chaos-a-", "", "Chaos-a-x", "x-chaos-a-", "__consumer_offsets"]
@@ -88,7 +87,7 @@ def test_offsets_that_are_late_are_asked_for_again():
 def test_an_audit_has_all_bounds_or_none(answer):
     """With an end that was never given, the rows below it would be called lost."""
     with pytest.raises(KafkaException, match="_TIMED_OUT"):
-        logs._bounds(Admin(Given(), answer), "topic", range(3))
+        log_ends(Admin(Given(), answer), "topic", range(3), 1)
 
 
 class Untouchable:
