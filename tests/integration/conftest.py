@@ -100,7 +100,7 @@ def await_growth(scene):
     clock.wait_until(lambda: end() > before, within_s=300, reason="the sink to grow", every_s=0.2, ignore=(KafkaException,))
 
 
-def bitten(injection):
+def proved_and_healed(injection):
     """Inject, prove, and heal twice, whatever happens; the proof."""
     try:
         injection.inject()

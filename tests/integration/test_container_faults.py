@@ -6,7 +6,7 @@ import pytest
 
 from chaos.faults import containers
 from chaos.faults.registry import FAULTS as KINDS
-from tests.integration.conftest import bitten, declared
+from tests.integration.conftest import declared, proved_and_healed
 
 pytestmark = [pytest.mark.integration, pytest.mark.containers, pytest.mark.timeout(900)]
 
@@ -20,13 +20,13 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_of_containers_bites_and_heals(running, name):
+def test_a_fault_of_containers_is_effective_and_heals(running, name):
     """Its proof fails before it is injected, and holds after; then the system is healthy again."""
     fault = declared(FAULTS[name])
     fault.approach(running.scene)
     injection = fault.prepare(running.scene, Random(1))
     assert not injection.proof().effective
-    proof = bitten(injection)
+    proof = proved_and_healed(injection)
 
     assert proof.effective, f"{injection.target}: {proof.facts}"
     running.scene.system.wait_until_healthy(180)

@@ -102,7 +102,7 @@ def cluster(tmp_path_factory):
 
 
 def test_clients_of_both_kinds_pass_tls_a_login_and_a_proxy(cluster, tmp_path):
-    """Loader, sink and samplers are librdkafka, source and audit are Java; the cut bites although the name is still checked."""
+    """Loader, sink and samplers are librdkafka, source and audit are Java; the cut works although the name is still checked."""
     path = tmp_path / "scenarios.yaml"
     path.write_text(SCENARIO, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Every fault on the real system: it bites, it heals, it heals twice, and the system is healthy after it."""
+"""Every fault on the real system: it is effective, it heals, it heals twice, and the system is healthy after it."""
 
 from contextlib import contextmanager
 from functools import partial
@@ -13,7 +13,7 @@ from chaos.faults.pipeline_process import ZombiePipeline
 from chaos.faults.registry import FAULTS as KINDS
 from chaos.faults.requests import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
 from chaos.faults.spark_executors import CrashExecutor
-from tests.integration.conftest import await_growth, bitten, declared
+from tests.integration.conftest import await_growth, declared, proved_and_healed
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -75,7 +75,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_bites_and_heals(running, name):
+def test_a_fault_is_effective_and_heals(running, name):
     """What it declares is seen on the wire or in the process table, and gone after the heal."""
     fault = declared(FAULTS[name])
     if "link" in FAULTS[name]:
@@ -85,7 +85,7 @@ def test_a_fault_bites_and_heals(running, name):
             clock.wait_until(partial(all_busy, running.scene), within_s=300, reason="every executor to have a task")
         fault.approach(running.scene)
         injection = fault.prepare(running.scene, Random(1))
-        proof = bitten(injection)
+        proof = proved_and_healed(injection)
 
     assert proof.effective, f"{injection.target}: {proof.facts}"
     running.scene.system.wait_until_healthy(180)

@@ -16,7 +16,7 @@ from chaos.scenario.model import SystemSpec
 from pipelines.base import Topics
 from pipelines.loader.pipeline import FillSource
 from pipelines.transactional.pipeline import ConsumeTransformProduce
-from tests.integration.conftest import bitten, declared, endpoints
+from tests.integration.conftest import declared, endpoints, proved_and_healed
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -81,14 +81,14 @@ def application(chaos_session, tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_a_fault_of_one_request_bites_and_heals(application, name):
+def test_a_fault_of_one_request_is_effective_and_heals(application, name):
     """The frame that was asked for, by its api and its count, and no other."""
     fault = declared(FRAMES[name])
     request_hold = hold_request(name, fault.when, application, Random(1), late=isinstance(fault, LateRequest), hold_s=20)
     with removed(request_hold):
         clock.wait_until(request_hold.interception, within_s=300, reason=f"{fault.when}")
         injection = fault.prepare(replace(application, held=request_hold), Random(1))
-        proof = bitten(injection)
+        proof = proved_and_healed(injection)
         interception = request_hold.interception()
 
     assert proof.effective, f"{injection.target}: {proof.facts}"
@@ -100,7 +100,7 @@ def test_a_fault_of_one_request_bites_and_heals(application, name):
 def test_all_requests_of_a_kind_are_held(application, name):
     """On each link that is meant at least one."""
     injection = declared(HOLDS[name]).prepare(application, Random(1))
-    proof = bitten(injection)
+    proof = proved_and_healed(injection)
 
     assert proof.effective, f"{injection.target}: {proof.facts}"
     goes_on(application)
@@ -110,7 +110,7 @@ def test_all_requests_of_a_kind_are_held(application, name):
 def test_a_request_is_answered_in_the_brokers_place(application, name):
     """The client takes the answer for the broker's own: it tries again, and commits."""
     fault = declared({"kind": "answer_error", "link": "app->*", "for": "20s"} | ANSWERS[name])
-    proof = bitten(fault.prepare(application, Random(1)))
+    proof = proved_and_healed(fault.prepare(application, Random(1)))
 
     assert proof.effective, proof.facts
     assert len(proof.facts["answered"]) == fault.times

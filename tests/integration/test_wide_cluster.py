@@ -6,7 +6,7 @@ import pytest
 
 from chaos.faults.base import FaultContext
 from chaos.scenario.model import KafkaSpec, SystemSpec
-from tests.integration.conftest import bitten, declared
+from tests.integration.conftest import declared, proved_and_healed
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -27,7 +27,7 @@ def scene(chaos_session):
 def proved(scene, fault):
     """Inject a fault, and heal it twice; what it aimed at, and what proves it."""
     injection = declared(fault).prepare(scene, Random(1))
-    proof = bitten(injection)
+    proof = proved_and_healed(injection)
     scene.system.wait_until_healthy(180)
     return injection.target, proof
 
