@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from chaos.common import commands
+from chaos.common import processes
 from chaos.common.clock import wait_until
 from chaos.install import cache, go_build
 
@@ -70,7 +70,7 @@ def _build(folder: Path, package: str) -> Path:
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -modcacherw"}
     environment = {"GOPATH": str(place / "go-path"), **os.environ, **settings}
     argv = (str(go), "build", "-trimpath", "-o", str(target), package)
-    answer = commands.run(argv, within_s=300, cwd=go_build.SOURCES, env=environment)
+    answer = processes.run(argv, within_s=300, cwd=go_build.SOURCES, env=environment)
     if answer.returncode:
         sys.exit(answer.stderr)
     return target
@@ -112,7 +112,7 @@ def _measure(
             for way in _WAYS[:: -1 if turn % 2 else 1]:
                 argv = (str(bench), "load", "-mode", mode, "-connections", str(connections), "-seconds", str(_SECONDS))
                 before = _cpu_s(proxy)
-                answer = commands.run((*argv, addresses[way]), within_s=60)
+                answer = processes.run((*argv, addresses[way]), within_s=60)
                 if answer.returncode:
                     sys.exit(f"{load} over {way}: {answer.stderr}")
                 said = json.loads(answer.stdout)

@@ -20,8 +20,7 @@ from chaos.audit.identity import Asked, Model
 from chaos.audit.judge import judge
 from chaos.audit.logs import ASK_S, AuditUsageError, Logs, Topics
 from chaos.common import clock, files
-from chaos.common.errors import InconclusiveError
-from chaos.common.text import one_line
+from chaos.common.errors import InconclusiveError, one_line
 from chaos.install import artifacts
 from chaos.judging import spark_session
 from chaos.judging.verdict import EXIT_CODES

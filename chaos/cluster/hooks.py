@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from chaos.common import clock, commands
+from chaos.common import clock, processes
 
 _SHOWN = 500
 Kind = Literal["kill", "start", "pause", "resume"]
@@ -77,7 +77,7 @@ def run_hook(text: str, values: Mapping[str, object], within_s: float) -> HookRu
     """
     argv = hook_words(text, values)
     began_s = clock.monotonic_s()
-    answer = commands.run(argv, within_s=within_s)
+    answer = processes.run(argv, within_s=within_s)
     took_s = round(clock.monotonic_s() - began_s, 3)
     return HookRun(argv, answer.returncode, (answer.stdout + answer.stderr).strip()[-_SHOWN:], took_s)
 

@@ -11,13 +11,21 @@ from functools import partial
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
 
 from chaos.cluster import protocol
 from chaos.cluster.addresses import Address, joined
 from chaos.cluster.broker import Brokers
 from chaos.common import clock
-from chaos.common.errors import ForeignNameError
+from chaos.common.errors import ForeignNameError, InjectionError
 from verifiers.base import Bounds
 
 T = TypeVar("T")
@@ -30,6 +38,7 @@ _SERVER_S = 10
 _SETTLE_S = 15.0
 _LEAVE_WITHIN_S = 60.0
 _OFFSETS_WITHIN_S = 30.0
+_CHANGED_WITHIN_S = 10.0
 _WARM_UP = "chaos-warm-up"
 _TRANSACTION_STATE = "__transaction_state"
 _GROUP_OFFSETS = "__consumer_offsets"
@@ -340,6 +349,53 @@ class Kafka:
             # librdkafka keeps a stale leader epoch or metadata request: a new client asks anew
             self._admin = None
             raise
+
+    # who leads a partition ---------------------------------------------------------------------------------
+
+    def elect(self, topic: str, partition: int, *, unclean: bool = False) -> None:
+        """Make the preferred replica the leader or, with `unclean`, any live replica of a partition that has no leader.
+
+        Raises:
+            OSError: no broker answers.
+            InjectionError: it was refused, e.g. because the partition has that leader already.
+        """
+        refusal = protocol.elect_leader(self._answering(), topic, partition, unclean=unclean)
+        if refusal:
+            raise InjectionError(f"no leader was elected for {topic}-{partition}: {refusal}")
+
+    def set_topic(self, topic: str, key: str, value: str | None) -> None:
+        """Give a topic its own value of a setting; None takes it away, so that the cluster's value holds again.
+
+        Raises:
+            KafkaException: it was refused.
+        """
+        how = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        entry = ConfigEntry(key, value or "", incremental_operation=how)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        for future in self.admin.incremental_alter_configs([resource], request_timeout=_CHANGED_WITHIN_S).values():
+            future.result(_CHANGED_WITHIN_S + 1)
+
+    def reassign(self, topic: str, partition: int, replicas: list[int]) -> None:
+        """Move a partition to these brokers, the preferred leader first; it is done when the metadata say so.
+
+        Raises:
+            OSError: no broker answers.
+            InjectionError: it was refused.
+        """
+        refusal = protocol.reassign(self._answering(), topic, partition, replicas)
+        if refusal:
+            raise InjectionError(f"{topic}-{partition} cannot be reassigned to {replicas}: {refusal}")
+
+    def _answering(self) -> Address:
+        """The address of a live broker.
+
+        Raises:
+            ConnectionError: there is none.
+        """
+        address = next((address for address in self.cluster.brokers.values() if protocol.answers(address)), None)
+        if address is None:
+            raise ConnectionError("no broker answers, so none can be asked to change the leader of a partition")
+        return address
 
 
 def log_ends(admin: AdminClient, topic: str, partitions: Iterable[int], within_s: float) -> dict[int, Bounds]:

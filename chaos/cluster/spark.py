@@ -122,7 +122,7 @@ def executor_of(process: psutil.Process, worker: int = 0) -> Executor | None:
 
 
 class SparkCluster(Protocol):
-    """What a run needs of a Spark cluster: our own (`Spark`), or one that is there already (`chaos.external.spark`).
+    """What a run needs of a Spark cluster: our own (`Spark`), or one that is there already (`chaos.external.discovery`).
 
     Faults of the master and of workers need our own; elsewhere they are refused when the scenario is read.
     """

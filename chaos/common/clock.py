@@ -1,10 +1,11 @@
-"""Time: the only module that sleeps or asks what time it is."""
+"""Time: the only module that sleeps or asks what time it is; and polling, in this thread or in one of its own."""
 
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from threading import Event
-from typing import TypeVar
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self, TypeVar
 
 from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
 
@@ -79,3 +80,35 @@ def wait_until(
         cause = error.last_attempt.exception()
         last = f"; last seen: {seen()}" if seen else f"; last error: {cause}" if cause else ""
         raise DeadlineError(f"waited {within_s:g} s for {reason}{last}") from cause
+
+
+class Poller:
+    """``with Poller(…):`` calls `_look` of its subclass again and again; the subclass may set `_stop` to end that early."""
+
+    def __init__(self, name: str, *, every_s: float, ends_within_s: float) -> None:
+        """Polling begins when the block is entered.
+
+        Args:
+            name: of the thread.
+            every_s: seconds between two calls.
+            ends_within_s: how long the end of the block waits for the last call.
+        """
+        self._every_s = every_s
+        self._ends_within_s = ends_within_s
+        self._stop = Event()
+        self._thread = Thread(target=self._run, name=name, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join(self._ends_within_s)
+
+    def _run(self) -> None:
+        while not pause(self._every_s, self._stop):
+            self._look()
+
+    def _look(self) -> None:
+        raise NotImplementedError

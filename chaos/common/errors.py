@@ -3,6 +3,8 @@
 A message says what is wrong, where, and what to do about it.
 """
 
+import re
+
 
 class ChaosError(Exception):
     """The root of the tree: a defect of the framework itself is not below it."""
@@ -34,3 +36,9 @@ class InconclusiveError(ChaosError):
 
 class ViolationError(ChaosError, AssertionError):
     """The guarantee is broken (verdict INVALID), or a negative control came back VALID."""
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Replace each run of white space by one space, and cut the text off at `limit` characters."""
+    flat = re.sub(r"[ \t\r\n]+", " ", text).strip()
+    return flat if len(flat) <= limit else f"{flat[: limit - 1]}…"

@@ -13,9 +13,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from chaos.common import clock, events
-from chaos.common.errors import InconclusiveError
+from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.events import EventValue, ProcessSaid
-from chaos.common.text import one_line
 
 V = TypeVar("V", bound=EventValue)
 

@@ -21,7 +21,7 @@ from typing import Self
 
 import psutil
 
-from chaos.common import clock, process_trees
+from chaos.common import clock, processes
 
 SESSION_VARIABLE = "CHAOS_SESSION"
 _SWEEP_S = 30.0
@@ -155,7 +155,7 @@ def _alive(path: Path) -> Iterator[psutil.Process]:
     listed = {found.pid: found for identity in recorded[1:] if (found := identity.process()) is not None}
     marked = {found.pid: found for found in psutil.process_iter() if _session_of(found) == path.stem}
     for pid, process in (listed | marked).items():
-        if pid not in spared and process_trees.state(pid) not in process_trees.ENDED:
+        if pid not in spared and processes.state(pid) not in processes.ENDED:
             yield process
 
 

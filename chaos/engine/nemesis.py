@@ -35,8 +35,7 @@ from chaos.common.events import (
 )
 from chaos.common.history import History
 from chaos.engine import triggers
-from chaos.engine.held_requests import RequestHold, hold_request
-from chaos.engine.triggers import Watch
+from chaos.engine.triggers import RequestHold, Watch, hold_request
 from chaos.faults.base import FaultBase, FaultContext, Injection, prove
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.scenario.plan import Schedule, Step

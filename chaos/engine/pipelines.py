@@ -5,10 +5,9 @@ from collections.abc import Callable
 from chaos.cluster.addresses import CLIENTS
 from chaos.cluster.system import System
 from chaos.install.artifacts import Parts
-from chaos.scenario.model import Scenario
-from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
-from chaos.scenario.pipelines import ConsumeTransformProducePipeline, FillSourcePipeline, SparkSquarePipeline
-from chaos.scenario.pipelines import Pipeline as DeclaredPipeline
+from chaos.scenario.model import CommandPipeline as DeclaredCommand
+from chaos.scenario.model import ConsumeTransformProducePipeline, FillSourcePipeline, Scenario, SparkSquarePipeline
+from chaos.scenario.model import Pipeline as DeclaredPipeline
 from pipelines.base import Endpoints, Pipeline
 from pipelines.command.pipeline import CommandPipeline
 from pipelines.loader.pipeline import FillSource

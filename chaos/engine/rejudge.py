@@ -9,16 +9,14 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from chaos.common.errors import InconclusiveError
+from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.history import load
-from chaos.common.text import one_line
 from chaos.install import artifacts
 from chaos.judging import spark_session
 from chaos.judging.judge import FORMAT, format_of, judge
 from chaos.judging.verdict import EXIT_CODES
-from chaos.report.build import build
 from chaos.report.failure_text import explain
-from chaos.report.model import FILE
+from chaos.report.model import FILE, build
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import from_json
 

@@ -7,7 +7,7 @@
 5. drain    the workload ends; the pipeline reaches the end of its source; no transaction is open
 6. observe  ends fixed; topics and ledger landed as Parquet
 7. judge    verifiers read Parquet only
-8. report   made from the history and the findings alone (`chaos.report.build`)
+8. report   made from the history and the findings alone (`chaos.report.model`)
 
 A pipeline that dies, a trigger that never comes or a drain that never ends is a problem that keeps the run from being VALID.
 What can still be observed is observed and judged: a duplicate is a duplicate in a crippled run too.
@@ -29,11 +29,10 @@ from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
 from chaos.engine import phases
-from chaos.engine.early_audit import EarlyAudit
 from chaos.engine.nemesis import Nemesis
+from chaos.engine.observers import EarlyAudit, Sampler
 from chaos.engine.phases import RunPlan
 from chaos.engine.processes import PIPELINE, Driver, RunProcesses
-from chaos.engine.sampler import Sampler
 from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultContext
 from chaos.judging.judge import judge

@@ -24,9 +24,8 @@ from chaos.install.artifacts import Parts
 from chaos.judging import spark_session
 from chaos.judging.judge import load_findings
 from chaos.report import summary
-from chaos.report.build import build
 from chaos.report.failure_text import explain
-from chaos.report.model import Report
+from chaos.report.model import Report, build
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import Schedule, plan
 from pipelines.base import Pipeline

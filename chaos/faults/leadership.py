@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from confluent_kafka import KafkaException
 
-from chaos.cluster import broker_disk, leadership
+from chaos.cluster import broker_disk
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.links import Link
 from chaos.cluster.system import System
@@ -62,7 +62,7 @@ class PartitionInjection(Injection):
     def put_back(self) -> None:
         """Give the partition its old replicas, in their old order."""
         if self.kafka.replicas(*self.partition) != self.replicas:
-            leadership.reassign(self.kafka, *self.partition, self.replicas)
+            self.kafka.reassign(*self.partition, self.replicas)
 
 
 class PreferLeader(BrokerFault):
@@ -106,8 +106,8 @@ class PreferredLeader(PartitionInjection):
         """Make it the preferred one, if it is not, and elect."""
         if self.replicas[0] != self.chosen:
             order = [self.chosen, *(replica for replica in self.replicas if replica != self.chosen)]
-            leadership.reassign(self.kafka, *self.partition, order)
-        leadership.elect(self.kafka, *self.partition)
+            self.kafka.reassign(*self.partition, order)
+        self.kafka.elect(*self.partition)
 
     def proof(self) -> Proof:
         missing = unmet(self._leads, _WITHIN_S, "the leader to move", ignore=_NOT_YET)
@@ -157,7 +157,7 @@ class ReassignedPartition(PartitionInjection):
     moved: int
 
     def inject(self) -> None:
-        leadership.reassign(self.kafka, *self.partition, self.wanted)
+        self.kafka.reassign(*self.partition, self.wanted)
 
     def proof(self) -> Proof:
         missing = unmet(self._has_moved, _WITHIN_S, "the replica to move", ignore=_NOT_YET)
@@ -232,7 +232,7 @@ class UncleanlyElected(Injection):
         self.background = BackgroundSteps(self._isolate_and_kill)
 
     def inject(self) -> None:
-        leadership.set_topic(self.system.kafka, self.partition[0], _MIN_ISR, "1")
+        self.system.kafka.set_topic(self.partition[0], _MIN_ISR, "1")
         for link in self.links:
             link.add(self.name, "blackhole", "both", {})
         self.background.begin()
@@ -282,11 +282,11 @@ class UncleanlyElected(Injection):
         """The election is refused until the controller knows that the leader is dead, and once there is a new one."""
         kafka = self.system.kafka
         with suppress(InjectionError):
-            leadership.elect(kafka, *self.partition, unclean=True)
+            kafka.elect(*self.partition, unclean=True)
         return kafka.leader(*self.partition) in self.followers
 
     def _guarded(self) -> bool:
-        leadership.set_topic(self.system.kafka, self.partition[0], _MIN_ISR, None)
+        self.system.kafka.set_topic(self.partition[0], _MIN_ISR, None)
         return True
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import psutil
 
-from chaos.common import clock, process_trees
+from chaos.common import clock, processes
 from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, TimedFault
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
@@ -37,8 +37,8 @@ class PipelineInjection(Injection):
         """
 
         def states() -> Mapping[str, str]:
-            found = {name: process_trees.state(pid) for name, pid in self.pids.items()}
-            return {name: state for name, state in found.items() if state not in process_trees.ENDED}
+            found = {name: processes.state(pid) for name, pid in self.pids.items()}
+            return {name: state for name, state in found.items() if state not in processes.ENDED}
 
         def all_stopped() -> bool:
             return not self.pids or set(states().values()) == {psutil.STATUS_STOPPED}

@@ -1,6 +1,6 @@
 """Faults of one request: lost, its answer lost, delayed, or late past its client's death; and of all requests of a kind.
 
-The trigger holds the request (`chaos.engine.held_requests`); the fault decides what becomes of it.
+The trigger holds the request (`chaos.engine.triggers`); the fault decides what becomes of it.
 
     lost      it does not arrive; a stream cannot lose its middle, so its connection ends as well
     delayed   it arrives later, and everything behind it on the connection waits

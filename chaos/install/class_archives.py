@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.common import clock, commands
+from chaos.common import clock, processes
 from chaos.common.errors import DeadlineError, RuntimeUnavailableError
 from chaos.install import preflight
 
@@ -136,7 +136,7 @@ def _remove_if_damaged(java: Path, archive: Path, class_path: str, echo: Echo) -
     """A JVM that maps a damaged archive crashes, so one is started with it here."""
     if not archive.is_file():
         return
-    answer = commands.run((str(java), *options(archive), "-cp", class_path, "-version"), within_s=_WITHIN_S)
+    answer = processes.run((str(java), *options(archive), "-cp", class_path, "-version"), within_s=_WITHIN_S)
     if answer.returncode:
         archive.unlink()
         echo(f"class archive {archive.name} was removed: a JVM that used it ended with {answer.returncode}")
@@ -166,7 +166,7 @@ def _broker(ingredients: Ingredients, folder: Path) -> Iterator[None]:
 
 def _format(jvm: tuple[str, ...], settings: Path) -> None:
     arguments = ("kafka.tools.StorageTool", "format", "-t", "Y2hhb3MtY2x1c3Rlci0wMQ", "-c", str(settings))
-    answer = commands.run((*jvm, *arguments), within_s=_WITHIN_S)
+    answer = processes.run((*jvm, *arguments), within_s=_WITHIN_S)
     if answer.returncode:
         said = (answer.stdout + answer.stderr).strip()[-300:]
         raise RuntimeUnavailableError(f"the training broker's storage could not be formatted ({answer.returncode}) {said}")
@@ -189,7 +189,7 @@ def _train_spark(ingredients: Ingredients, folder: Path) -> None:
         "SPARK_SCALA_VERSION": "2.13",  # without it, a Spark that was installed by pip starts no workers
         "PYSPARK_PYTHON": sys.executable,
     }
-    answer = commands.run(command, within_s=_WITHIN_S, cwd=home, env=environment)
+    answer = processes.run(command, within_s=_WITHIN_S, cwd=home, env=environment)
     if answer.returncode or not archive.is_file():
         archive.unlink(missing_ok=True)
         raise RuntimeUnavailableError(f"Spark's training ended with {answer.returncode}: {answer.stderr.strip()[-500:]}")

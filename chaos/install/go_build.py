@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos.common import commands
+from chaos.common import processes
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import cache
 
@@ -90,12 +90,12 @@ def parse_version(text: str, before: str) -> tuple[int, int]:
 
 
 def _version(go: Path) -> tuple[int, int]:
-    return parse_version(commands.run((str(go), "version"), within_s=_ASK_WITHIN_S).stdout, r"version go")
+    return parse_version(processes.run((str(go), "version"), within_s=_ASK_WITHIN_S).stdout, r"version go")
 
 
 def _install(folder: Path) -> None:
     pip = (sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes")
-    answer = commands.run((*pip, "-r", str(_GO_LOCK), "--target", str(folder)), within_s=_BUILD_WITHIN_S)
+    answer = processes.run((*pip, "-r", str(_GO_LOCK), "--target", str(folder)), within_s=_BUILD_WITHIN_S)
     if answer.returncode:
         wanted = ".".join(map(str, minimum()))
         raise RuntimeUnavailableError(
@@ -108,7 +108,7 @@ def _go(go: Path, place: Path, *arguments: str, cgo: bool = False) -> str:
     """Run Go in the module: this toolchain and no other, no change to go.mod, a cache of modules that can be removed."""
     settings = {"CGO_ENABLED": "1" if cgo else "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -modcacherw"}
     environment = {"GOPATH": str(place / "go-path"), **os.environ, **settings}
-    answer = commands.run((str(go), *arguments), within_s=_BUILD_WITHIN_S, cwd=SOURCES, env=environment)
+    answer = processes.run((str(go), *arguments), within_s=_BUILD_WITHIN_S, cwd=SOURCES, env=environment)
     if answer.returncode:
         said = (answer.stdout + answer.stderr).strip()[-1500:]
         raise RuntimeUnavailableError(f"`go {arguments[0]}` failed in {SOURCES}: {said}")

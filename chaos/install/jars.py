@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from chaos.common import commands
+from chaos.common import processes
 from chaos.common.errors import RuntimeUnavailableError
 
 LOCK = Path(__file__).with_name("parts.lock")
@@ -63,7 +63,7 @@ class Ivy:
         program = next((self.spark_home / "jars").glob("ivy-*.jar"))
         place = ("-settings", str(settings), "-ivy", str(module), "-confs", "default")
         copied = ("-types", "jar", "bundle", "-retrieve", str(target / _PATTERN))
-        answer = commands.run((str(self.java), "-jar", str(program), *place, *copied), within_s=_FETCH_WITHIN_S)
+        answer = processes.run((str(self.java), "-jar", str(program), *place, *copied), within_s=_FETCH_WITHIN_S)
         return answer.stdout + answer.stderr
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from chaos.common import commands
+from chaos.common import processes
 from chaos.common.errors import RuntimeUnavailableError
 
 JAVA = 17
@@ -95,7 +95,7 @@ def java_version(java: Path) -> str:
     if release.is_file():
         text = release.read_text(encoding="utf-8")
     else:
-        answer = commands.run((str(java), "-version"), within_s=_ASK_WITHIN_S)
+        answer = processes.run((str(java), "-version"), within_s=_ASK_WITHIN_S)
         text = answer.stderr + answer.stdout
     return parse_java_version(text)
 

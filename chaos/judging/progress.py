@@ -1,7 +1,7 @@
 """Progress: the pipeline goes on after a fault, soon enough, and the faults hit a run that was under way.
 
 Judged from the samples of the history alone: what a read_committed reader could see, several times a second. A sample is
-recorded when something changed (`chaos.engine.sampler`): between two of them nothing did.
+recorded when something changed (`chaos.engine.observers`): between two of them nothing did.
 
     slow recovery   from a fault's injection to the end of the longest standstill after it took longer than ``recovery_slo``
     no recovery     the output never grew after a fault, although not all of the workload had been through

@@ -20,7 +20,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from chaos.common import signals
-from chaos.common.text import one_line
+from chaos.common.errors import one_line
 from chaos.install import class_archives, preflight
 from chaos.install.artifacts import Parts
 from verifiers import VERIFIERS, evidence

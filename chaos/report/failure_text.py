@@ -5,7 +5,7 @@ It is the message of `ViolationError` and `InconclusiveError`, so it is plain te
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from chaos.common.text import one_line
+from chaos.common.errors import one_line
 from chaos.report.formatting import (
     aimed,
     day,

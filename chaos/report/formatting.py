@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from chaos.common.text import one_line
+from chaos.common.errors import one_line
 from chaos.report.model import FaultRecord, Report
 from verifiers.base import Finding, Verdict
 

@@ -16,7 +16,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chaos.common.text import one_line
+from chaos.common.errors import one_line
 from chaos.report.formatting import phrases, seconds, wall_s
 from chaos.report.model import Report
 from verifiers.base import Verdict

@@ -20,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaos.common import clock
+from chaos.common.errors import one_line
 from chaos.common.events import (
     EarlyAlarm,
     EarlyAuditEnded,
@@ -34,7 +35,6 @@ from chaos.common.events import (
     ProgressSampled,
 )
 from chaos.common.history import Event
-from chaos.common.text import one_line
 from chaos.report.formatting import facts, number, seconds
 
 _REFRESHES_PER_S = 8

@@ -16,9 +16,9 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from chaos.common.errors import one_line
 from chaos.common.events import ProgressSampled
 from chaos.common.history import Event, of_type
-from chaos.common.text import one_line
 from chaos.report.formatting import number, phrases, seconds
 from chaos.report.model import FaultRecord, Report
 from verifiers.base import Verdict

@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import psutil
 
-from chaos.common import process_trees
-from chaos.common.process_trees import ProcessTree
+from chaos.common import processes
+from chaos.common.processes import ProcessTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,29 +113,30 @@ class VisibleProcess(ABC):
 
     def resume(self) -> None:
         """Send SIGCONT; a process that is gone is left alone."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            self._process().resume()
+        if self.alive():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._process().resume()
 
     def kill_tree(self) -> dict[str, int]:
         tree = self._tree()
-        process_trees.kill(tree)
+        processes.kill(tree)
         self.kill()
-        return process_trees.pids(tree)
+        return processes.pids(tree)
 
     def pause_tree(self) -> dict[str, int]:
         tree = self._tree()
-        process_trees.pause(tree)
-        return process_trees.pids(tree)
+        processes.pause(tree)
+        return processes.pids(tree)
 
     def resume_tree(self) -> None:
-        process_trees.resume(self._tree())
+        processes.resume(self._tree())
 
     def _tree(self) -> ProcessTree:
         """It and everything it started, by name; empty when it has ended."""
         if not self.alive():
             return {}
         try:
-            return process_trees.tree_of(self.spec.name, self._process())
+            return processes.tree_of(self.spec.name, self._process())
         except psutil.NoSuchProcess:
             return {}
 

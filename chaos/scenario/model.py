@@ -1,21 +1,202 @@
 """The grammar of `scenarios.yaml`, version 1. Field names have units; aliases are the keys in YAML.
 
-Faults are in `chaos.faults`, their triggers in `chaos.grammar.triggers`, pipelines in `chaos.scenario.pipelines`.
+Faults are in `chaos.faults`, their triggers in `chaos.grammar.triggers`, the programs of pipelines in the package `pipelines`.
 
 A scenario can expect ``valid``; of single verifiers ``invalid``, or the exact anomaly: ``{duplicates: {duplicate: 1}}``; and
 ``not_sent``, if its client never sends the request that its fault waits for.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from random import Random
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from chaos.faults.registry import Fault
 from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
-from chaos.grammar.units import PerSecond, SomeSeconds
-from chaos.scenario.pipelines import Pipeline
-from chaos.scenario.random_faults import RandomFaults
+from chaos.grammar.triggers import After
+from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds
+from chaos.runtime.capabilities import Capability
+from pipelines.command.pipeline import check, placeholders
+
+# faults by chance -----------------------------------------------------------------------------------------------------
+
+
+def _without_trigger(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    if "when" in value:
+        raise ValueError("the time of this fault is drawn; leave `when` out")
+    if "until" in value or "name" in value:
+        raise ValueError("this fault may happen several times; leave `name` and `until` out")
+    return {**value, "when": {"after": "0s"}}
+
+
+def _as_declared(fault: Fault) -> dict[str, Any]:
+    """The fault without the keys that `_without_trigger` refuses."""
+    return fault.model_dump(mode="json", exclude={"when", "until", "name"})
+
+
+class Pick(Declared):
+    """A fault that may happen, and its weight in the draw."""
+
+    weight: Annotated[int, Field(strict=True, ge=1, le=100)] = 1
+    fault: Annotated[
+        Fault,
+        BeforeValidator(_without_trigger),
+        PlainSerializer(_as_declared),
+        WithJsonSchema({"type": "object", "required": ["kind"]}),
+    ]
+
+
+class RandomFaults(Declared):
+    """Which faults may happen by chance, how often, and the schedule that is drawn with a seed.
+
+        random:
+          every: 15s                      # a round has one fault of `pick`, or none
+          quiet: 25%                      # the share of rounds without a fault (a quarter, as in Jepsen's nemesis package)
+          pick:
+            - {weight: 3, fault: {kind: kill_broker, target: any}}
+            - {fault: {kind: cut_link, link: "pipeline->any", for: 5s}}
+
+    Everything is drawn before the run, with the scenario's seed, and the schedule lists what was drawn. Only one fault is in
+    force at a time: a round waits until the fault before it is healed and the output has grown again. Rounds that are still
+    waiting when the whole workload has passed are skipped.
+    """
+
+    every_s: SomeSeconds = Field(alias="every")
+    quiet: Percent = 25.0
+    pick: Annotated[tuple[Pick, ...], Field(min_length=1)]
+
+    def drawn(self, seed: int, lasts_s: float) -> Iterator[Fault]:
+        """The faults for a workload of so many seconds, with names and triggers; the last round leaves time to recover."""
+        rng = Random(seed)  # noqa: S311 - this is not a secret
+        weights = [pick.weight for pick in self.pick]
+        for number in range(1, int(lasts_s / self.every_s)):
+            quiet, (picked,) = rng.random() < self.quiet / 100, rng.choices(self.pick, weights)
+            if not quiet:
+                when = After(after=text_of_seconds(round(number * self.every_s, 3)))
+                yield picked.fault.model_copy(update={"name": f"round-{number}-{picked.fault.kind}", "when": when})
+
+
+# pipelines ------------------------------------------------------------------------------------------------------------
+
+
+_IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP})
+_ON_SPARK = frozenset({Capability.PIPELINE, Capability.SPARK, Capability.CHECKPOINT})
+_EXACTLY_ONCE = frozenset({Capability.CONSUMER_GROUP, Capability.PYTHON_WORKERS, Capability.COMMITTING_TASKS})
+
+Records = Annotated[int, Field(strict=True, ge=1)]
+
+
+class SparkSquarePipeline(Declared):
+    """Spark Structured Streaming: datasource -> square -> datasink.
+
+    With ``speculation``, a task that takes much longer than the others is started a second time on another worker.
+    """
+
+    kind: Literal["spark_square"]
+    delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
+    batch_records: Records = 3000
+    speculation: Annotated[bool, Field(strict=True)] = False
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this pipeline offers to faults."""
+        return _ON_SPARK | (_EXACTLY_ONCE if self.delivery == "exactly_once" else frozenset())
+
+
+class FillSourcePipeline(Declared):
+    """Only the loader: the source topic is judged against the loader's ledger of acknowledgements.
+
+    ``batch_records: 1`` puts one record into each request, and ``in_flight: 1`` waits for its answer, so that the counts of
+    anomalies are exact.
+    """
+
+    kind: Literal["fill_source"]
+    idempotence: Annotated[bool, Field(strict=True)] = True
+    acks: Literal["all", 1] = "all"
+    batch_records: Records | None = None
+    in_flight: Annotated[int, Field(strict=True, ge=1, le=5)] = 5
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """None: the loader offers nothing that a fault may need."""
+        return frozenset()
+
+    @model_validator(mode="after")
+    def _idempotent_needs_all(self) -> Self:
+        if self.idempotence and self.acks != "all":
+            raise ValueError("an idempotent producer needs acks: all; write that, or idempotence: false")
+        return self
+
+
+class ConsumeTransformProducePipeline(Declared):
+    """A transactional application without Spark; `pipelines.transactional.pipeline` explains the fields."""
+
+    kind: Literal["consume_transform_produce"]
+    delivery: Literal["exactly_once", "at_least_once", "at_most_once"] = "exactly_once"
+    workers: Annotated[int, Field(strict=True, ge=1, le=9)] = 3
+    batch_records: Records = 500
+    interval_s: SomeSeconds = Field(alias="interval", default=0.1)
+    transaction_failure_probability: Annotated[float, Field(ge=0, le=1)] = 0.0
+    producer_per: Literal["unanswered", "process"] = "unanswered"
+    auto_offset_reset: Literal["error", "earliest", "latest"] = "error"
+    socket_timeout_s: SomeSeconds = Field(alias="socket_timeout", default=3.0)
+    transaction_timeout_s: SomeSeconds = Field(alias="transaction_timeout", default=20.0)
+    session_timeout_s: SomeSeconds = Field(alias="session_timeout", default=6.0)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this pipeline offers to faults."""
+        return _IN_GROUP
+
+
+def _placed(text: Any) -> Any:
+    if isinstance(text, str):
+        check(text)
+    return text
+
+
+Word = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_placed)]
+
+
+class CommandPipeline(Declared):
+    """Any command that copies one topic to the other; `pipelines.command.pipeline` explains the fields and placeholders."""
+
+    kind: Literal["command"]
+    run: Annotated[tuple[Word, ...], Field(min_length=1)]
+    group: Word
+    model: Literal["identity", "square"] = "identity"
+    transactional_ids: tuple[Word, ...] = ()
+    restarts: Annotated[int, Field(strict=True, ge=0, le=100)] = 3
+    repeat: Annotated[bool, Field(strict=True)] = False
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this pipeline offers to faults."""
+        return _IN_GROUP
+
+    @field_validator("group")
+    @classmethod
+    def _one_group(cls, group: str) -> str:
+        if "partition" in placeholders(group):
+            raise ValueError("the group must not contain {partition}: its positions in all partitions are read at once")
+        return group
+
+
+Pipeline = Annotated[
+    SparkSquarePipeline | FillSourcePipeline | ConsumeTransformProducePipeline | CommandPipeline, Field(discriminator="kind")
+]
+
 
 MOST_BROKERS = 5
 MOST_WORKERS = 4

@@ -1,6 +1,6 @@
 """Which faults are possible: those whose needs are offered by the pipeline and by the system. All others are refused.
 
-Both state what they offer as `Capability`: a declared pipeline in `chaos.scenario.pipelines`, a system by its runtime. This is
+Both state what they offer as `Capability`: a declared pipeline in `chaos.scenario.model`, a system by its runtime. This is
 checked when a file is read; a fault is never skipped later. On an external system, which was there before, more is checked:
 
 * Of all links, only those of Spark's JVMs can be led through our proxies: a JVM can be told which address a name stands for
@@ -16,8 +16,7 @@ from chaos.grammar.base import Location, Problem, within
 from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern
 from chaos.grammar.triggers import OnRequest, Trigger
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
-from chaos.scenario.model import Scenario
-from chaos.scenario.pipelines import CommandPipeline, SparkSquarePipeline
+from chaos.scenario.model import CommandPipeline, Scenario, SparkSquarePipeline
 
 EXTERNAL = "external"
 RUNTIMES = ("local", "containers", EXTERNAL)

@@ -17,7 +17,7 @@ from chaos.common import clock
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.common.warden import SESSION_VARIABLE
 from chaos.runtime.base import ProcessSpec
-from chaos.runtime.docker import cleanup
+from chaos.runtime.docker import engine
 from chaos.runtime.docker import runtime as containers
 from chaos.runtime.docker.engine import connected, image_name
 
@@ -58,7 +58,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.containers, pytest.mark.timeo
 def _swept():
     """Otherwise what an earlier crash has left would be removed in the middle of a test."""
     with connected() as client:
-        cleanup.leftovers(client)
+        engine.leftovers(client)
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_what_cannot_be_removed_is_named_at_the_end(tmp_path):
     """A foreign container on the run's network keeps the network: the run fails, and says so."""
     runtime = containers.open_runtime(tmp_path / "sessions", tmp_path / "runs", print)
     with connected() as client:
-        network = client.networks.list(filters={"label": f"{cleanup.SESSION}={runtime.session.id}"})[0]
+        network = client.networks.list(filters={"label": f"{engine.SESSION}={runtime.session.id}"})[0]
         other = client.containers.run(image_name(), ["sleep", "100"], detach=True, network=network.name)
         try:
             with pytest.raises(RuntimeUnavailableError, match=f"left behind in Docker: network {network.name}; "):
@@ -207,7 +207,7 @@ def test_a_session_whose_owner_is_killed_leaves_nothing(tmp_path, warden):
     if warden == "dies too":
         assert len(listed()) == len(before) + 3
         with connected() as client:
-            assert len(cleanup.leftovers(client)) == 3
+            assert len(engine.leftovers(client)) == 3
     else:
         clock.wait_until(lambda: listed() == before, within_s=300, reason=f"the warden of {session} to sweep", seen=listed)
     assert listed() == before
@@ -216,7 +216,7 @@ def test_a_session_whose_owner_is_killed_leaves_nothing(tmp_path, warden):
 def test_what_belongs_to_a_session_that_goes_on_is_let_alone(server):
     """Two runs on one machine do not disturb each other."""
     with connected() as client:
-        assert cleanup.leftovers(client) == []
+        assert engine.leftovers(client) == []
     assert server.alive()
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from chaos.common import clock
 from chaos.common.history import History
-from chaos.engine.held_requests import hold_request
 from chaos.engine.processes import ManagedProcess
+from chaos.engine.triggers import hold_request
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.requests import LateRequest
 from chaos.scenario.model import SystemSpec

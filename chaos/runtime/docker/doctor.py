@@ -13,7 +13,7 @@ from docker.errors import ContainerError
 
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import cache, preflight
-from chaos.runtime.docker import cleanup, engine, runtime
+from chaos.runtime.docker import engine, runtime
 from chaos.runtime.docker import network as docker_network
 from chaos.runtime.docker.engine import asking, connected
 
@@ -77,7 +77,7 @@ def container() -> str:
                 ["sh", "-c", _TRIES, str(java), sys.executable],
                 volumes={str(path): {"bind": str(path), "mode": "ro"} for path in shared},
                 user=f"{os.getuid()}:{os.getgid()}",
-                labels=cleanup.labels("doctor"),
+                labels=engine.labels("doctor"),
                 network_mode="none",
                 remove=True,
             )
@@ -98,7 +98,7 @@ def reaper() -> str:
 def leftovers() -> str:
     """What carries our labels now: it belongs to a run that goes on, or is removed by the next run."""
     with connected() as client:
-        left = cleanup.belongings(client)
+        left = engine.belongings(client)
     return f"{len(left)}: {', '.join(left[:_SHOWN])}, …" if left else "none"
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 from docker.errors import APIError
 
-from chaos.common import clock, process_trees
+from chaos.common import clock, processes
 from chaos.runtime.base import ProcessSpec, VisibleProcess
 from chaos.runtime.docker.engine import asking
 from chaos.runtime.docker.network import Machine
@@ -105,7 +105,7 @@ class ContainerProcess(VisibleProcess):
     def kill_tree(self) -> dict[str, int]:
         tree = self._tree()
         self.kill()
-        return process_trees.pids(tree)
+        return processes.pids(tree)
 
     def stop(self, within_s: float = 10) -> None:
         self.resume()

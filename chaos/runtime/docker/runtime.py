@@ -29,7 +29,7 @@ from chaos.common.errors import RuntimeUnavailableError
 from chaos.common.warden import SESSION_VARIABLE, Session
 from chaos.install import cache, preflight
 from chaos.runtime.base import ProcessSpec
-from chaos.runtime.docker import cleanup, engine, network
+from chaos.runtime.docker import engine, network
 from chaos.runtime.docker.engine import asking
 from chaos.runtime.docker.network import Machine
 from chaos.runtime.docker.process import REAL, ContainerProcess, Disk, on_disk
@@ -59,8 +59,8 @@ class ContainerRuntime:
         self._client = client
         self._image = image
         self._runs = runs
-        self.session = Session(sessions, cleanup.__name__)
-        self._labels = cleanup.labels(self.session.id)
+        self.session = Session(sessions, engine.__name__)
+        self._labels = engine.labels(self.session.id)
         try:
             self._network, self.net = network.create(self.session.id, self._labels)
         except RuntimeUnavailableError:
@@ -113,8 +113,8 @@ class ContainerRuntime:
             RuntimeUnavailableError: something cannot be removed; the message names it.
         """
         with closing(self._client):
-            cleanup.sweep(self._client, self.session.id)
-            left = cleanup.belongings(self._client, self.session.id)
+            engine.sweep(self._client, self.session.id)
+            left = engine.belongings(self._client, self.session.id)
         for container in self._containers:
             container.get_docker_client().client.close()
         self.session.close()
@@ -150,7 +150,7 @@ def open_runtime(sessions: Path, runs: Path, echo: Callable[[str], None]) -> Con
         RuntimeUnavailableError: there is no usable Docker, or no image.
     """
     client = engine.connect()
-    for name in cleanup.leftovers(client):
+    for name in engine.leftovers(client):
         echo(f"removed what an earlier crash had left in Docker: {name}")
     image = engine.check_image(client)
     engine.choose_reaper(client)

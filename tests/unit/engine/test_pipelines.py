@@ -8,8 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of
-from chaos.scenario.model import Scenario
-from chaos.scenario.pipelines import Pipeline
+from chaos.scenario.model import Pipeline, Scenario
 from pipelines.command.pipeline import CommandPipeline
 from pipelines.loader.pipeline import FillSource
 from pipelines.spark_square.pipeline import SparkSquare

@@ -10,7 +10,7 @@ from chaos.cluster.kafka import Cluster, Kafka
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.external import declaration as declared
 from chaos.external import discovery, security
-from chaos.external.spark import ExternalSpark
+from chaos.external.discovery import ExternalSpark
 from pipelines.base import Endpoints, Topics
 from pipelines.loader.pipeline import FillSource
 

@@ -6,7 +6,7 @@ import pytest
 
 from chaos.common.events import read
 from chaos.common.history import Event
-from chaos.report.build import build
+from chaos.report.model import build
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from verifiers.base import Finding, Verdict

@@ -4,7 +4,7 @@ import pytest
 
 from chaos.common.errors import ScenarioError
 from chaos.scenario.load import load
-from chaos.scenario.pipelines import Pipeline
+from chaos.scenario.model import Pipeline
 from tests.unit.scenario.declared import HEAD, errors_in, errors_of, kinds, read
 
 NAME = "lower-case letters and digits, with single hyphens between them"

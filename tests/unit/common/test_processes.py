@@ -1,12 +1,12 @@
 import pytest
 
-from chaos.common import commands
+from chaos.common import processes
 from chaos.common.errors import RuntimeUnavailableError
 
 
 def test_what_a_program_says_is_kept_whatever_its_exit_code() -> None:
     """What an exit code means is decided by the caller; bytes that are not text are replaced."""
-    answer = commands.run(("sh", "-c", "printf 'a\\377'; echo b >&2; exit 3"), within_s=120)
+    answer = processes.run(("sh", "-c", "printf 'a\\377'; echo b >&2; exit 3"), within_s=120)
 
     assert (answer.returncode, answer.stdout, answer.stderr) == (3, "a\ufffd", "b\n")
 
@@ -14,10 +14,10 @@ def test_what_a_program_says_is_kept_whatever_its_exit_code() -> None:
 def test_a_program_that_does_not_exist_is_named() -> None:
     """With the reason of the operating system, and what to check."""
     with pytest.raises(RuntimeUnavailableError, match="cannot start /nowhere/java: No such file or directory; is it installed"):
-        commands.run(("/nowhere/java",), within_s=120)
+        processes.run(("/nowhere/java",), within_s=120)
 
 
 def test_a_program_that_does_not_end_is_an_error() -> None:
     """Every wait has a limit."""
     with pytest.raises(RuntimeUnavailableError, match=r"`sh -c sleep 30 …` did not end within 0\.1 s"):
-        commands.run(("sh", "-c", "sleep 30"), within_s=0.1)
+        processes.run(("sh", "-c", "sleep 30"), within_s=0.1)

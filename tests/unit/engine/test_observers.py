@@ -7,8 +7,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from chaos.common import clock
 from chaos.common.history import History
-from chaos.engine import early_audit
-from chaos.engine.early_audit import EarlyAudit
+from chaos.engine import observers
+from chaos.engine.observers import EarlyAudit
 from verifiers.base import Bounds, Example, Finding, Verdict
 from verifiers.single_scan.stream import TooScatteredError
 
@@ -53,8 +53,8 @@ def duplicates(count):
 @pytest.fixture
 def heard(tmp_path, monkeypatch):
     """Runs an early audit until its stream has been given all its parts; returns the history's events."""
-    monkeypatch.setattr(early_audit, "_EVERY_S", 0.001)
-    monkeypatch.setattr(early_audit.landing, "part", lambda _spark, topic, bounds: (topic.name, spans(bounds), topic.isolation))
+    monkeypatch.setattr(observers, "_AUDIT_EVERY_S", 0.001)
+    monkeypatch.setattr(observers.landing, "part", lambda _spark, topic, bounds: (topic.name, spans(bounds), topic.isolation))
 
     def hear(kafka, stream, isolation="read_committed"):
         with History(tmp_path / "history.jsonl") as history:

@@ -1,0 +1,134 @@
+"""What watches a run while it goes on, each in a thread of its own: the sampler, and the early audit where it is asked for.
+
+The sampler asks the brokers, on the audit listener, how far the run is. The early audit reports duplicates and inversions while
+the output grows (`verifiers.single_scan.stream`); it takes processor time from the system under test, so it runs mostly in a
+long soak, and the verdict of the run does not depend on it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+
+from confluent_kafka import IsolationLevel, KafkaException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from chaos.cluster.kafka import Kafka
+from chaos.common.clock import Poller
+from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread, LeaderSilent, ProgressSampled
+from chaos.common.history import History
+from chaos.judging import landing
+from verifiers.base import Bounds, Finding, Verdict
+from verifiers.single_scan.stream import Stream, TooScatteredError
+
+_EVERY_S = 0.03
+_SELDOM = 7
+_ENDS_WITHIN_S = 15.0
+
+
+class Sampler(Poller):
+    """Records `ProgressSampled` whenever something has changed, and `LeaderSilent` when a leader does not answer."""
+
+    def __init__(self, kafka: Kafka, history: History, source: str, output: str, *, partitions: int, total: int) -> None:
+        """Source and output are the same topic when the loader itself is under test."""
+        super().__init__("sampler", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
+        self._kafka = kafka
+        self._history = history
+        self._source = source
+        self._output = output
+        self._partitions = partitions
+        self._total = total
+        self._samples = 0
+        self._high = 0
+        self._error = ""
+        self._before: Mapping[str, int] = {}
+
+    def _look(self) -> None:
+        sample = self._sample()
+        if sample and sample != self._before:
+            self._history.record(ProgressSampled(**sample))
+            self._before = sample
+
+    def _sample(self) -> Mapping[str, int]:
+        """Empty while a leader does not answer; the reason is in the history."""
+        try:
+            written = self._kafka.end(self._source, self._partitions, IsolationLevel.READ_UNCOMMITTED)
+            end = self._kafka.end(self._output, self._partitions, IsolationLevel.READ_COMMITTED)
+            high = self._high = self._high_now()
+        except KafkaException as error:
+            self._silent(str(error))
+            return {}
+        self._error = ""
+        known = {"written": min(written, self._total), "committed": min(end, self._total), "total": self._total}
+        return {**known, "end": end, "high": max(high, end)}
+
+    def _silent(self, error: str) -> None:
+        if error != self._error:
+            self._error = error
+            self._history.record(LeaderSilent(error=error))
+
+    def _high_now(self) -> int:
+        """The high watermark, asked for at every seventh sample only: what is read from it needs seconds, not milliseconds."""
+        self._samples += 1
+        if self._samples % _SELDOM:
+            return self._high
+        return self._kafka.end(self._output, self._partitions, IsolationLevel.READ_UNCOMMITTED)
+
+
+# the early audit ------------------------------------------------------------------------------------------------------
+
+
+_AUDIT_EVERY_S = 2.0
+_AUDIT_ENDS_WITHIN_S = 60.0
+_UNREAD = (KafkaException, Py4JError, PySparkException)
+
+
+class EarlyAudit(Poller):
+    """Records `EarlyAlarm` whenever a count has grown; `EarlyPartUnread` and `EarlyAuditEnded` where it cannot look."""
+
+    def __init__(
+        self, spark: Callable[[], SparkSession], kafka: Kafka, history: History, topic: str, *, partitions: int, isolation: str
+    ) -> None:
+        super().__init__("early audit", every_s=_AUDIT_EVERY_S, ends_within_s=_AUDIT_ENDS_WITHIN_S)
+        self._spark = spark
+        self._kafka = kafka
+        self._history = history
+        self._topic = topic
+        self._partitions = partitions
+        self._isolation = isolation
+        self._stream = Stream("sink", partitions)
+        self._begins: Mapping[int, int] = {}
+        self._counts: dict[str, int] = {}
+
+    def _look(self) -> None:
+        try:
+            self._read_on()
+        except _UNREAD as error:
+            self._history.record(EarlyPartUnread(error=str(error).partition("\n")[0]))
+        except TooScatteredError as error:
+            self._history.record(EarlyAuditEnded(error=str(error)))
+            self._stop.set()
+
+    def _read_on(self) -> None:
+        offsets = self._kafka.offsets(self._topic, self._partitions)
+        bounds = {home: self._bounds(home, ends) for home, ends in offsets.items()}
+        ends = {home: one.lso for home, one in bounds.items()}
+        if all(ends[home] <= one.low for home, one in bounds.items()):
+            return
+        topic = landing.topic_of_run(self._kafka.bootstrap, self._topic, self._isolation, self._kafka.cluster.java)
+        for finding in self._stream.add(landing.part(self._spark(), topic, bounds)):
+            self._tell(finding)
+        self._begins = ends
+
+    def _bounds(self, home: int, ends: Bounds) -> Bounds:
+        """From where the part before ended to where readers get now. A new leader may put that back for a moment."""
+        low = self._begins.get(home, ends.low)
+        end = max(low, ends.lso if self._isolation == "read_committed" else ends.hw)
+        return Bounds(low, end, end)
+
+    def _tell(self, finding: Finding) -> None:
+        if finding.verdict is Verdict.INVALID and finding.count > self._counts.get(finding.verifier, 0):
+            self._counts[finding.verifier] = finding.count
+            shown = asdict(finding.examples[0])
+            verifier, count, checked = finding.verifier, finding.count, finding.checked
+            self._history.record(EarlyAlarm(verifier=verifier, count=count, checked=checked, example=shown))
