@@ -1,6 +1,5 @@
 """The system on local processes: no root, no containers, loopback only (Linux)."""
 
-import contextlib
 import os
 import subprocess
 from collections.abc import Iterable
@@ -44,14 +43,19 @@ class LocalProcess(VisibleProcess):
             self._popen = self._spawn()
 
     def kill(self) -> None:
-        with contextlib.suppress(psutil.NoSuchProcess):
+        """Send SIGKILL, unless it has ended: its pid may belong to another process, or to a thread of one, by then.
+
+        psutil does not check that a second time for a process that it has found gone once (`Process._raise_if_pid_reused`).
+        """
+        if self.alive():
             self._popen.kill()
-        self._popen.wait(timeout=_DIES_WITHIN_S)
+            self._popen.wait(timeout=_DIES_WITHIN_S)
 
     def stop(self, within_s: float = 10) -> None:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            self._popen.resume()
-            self._popen.terminate()
+        if not self.alive():
+            return
+        self._popen.resume()
+        self._popen.terminate()
         try:
             self._popen.wait(timeout=within_s)
         except psutil.TimeoutExpired:
