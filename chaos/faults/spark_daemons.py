@@ -12,7 +12,7 @@ from chaos.cluster.spark import Executor, SparkApp
 from chaos.common import clock
 from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, unmet
 from chaos.faults.broker_processes import SIGKILLED, exit_codes
-from chaos.faults.spark_executors import NO_ANSWER, running, wait_until_back
+from chaos.faults.spark_executors import NO_ANSWER, counted_on, running, wait_until_back
 from chaos.faults.targets import in_words
 from chaos.grammar.targets import Workers, WorkerTarget
 from chaos.grammar.units import Seconds
@@ -120,10 +120,9 @@ class CrashWorker(DaemonFault):
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         worker_ids = _worker_ids(self.target, list(context.system.spark.worker_ids), rng)
         app = context.spark_app()
-        executors = running(context, app)
-        lost = [executor for executor in executors if executor.worker in worker_ids]
+        lost = [executor for executor in running(context, app) if executor.worker in worker_ids]
         target = in_words([f"worker-{number}" for number in worker_ids], self.target)
-        return CrashedWorkers(target, self.restart_after_s, context, app, worker_ids, lost, len(executors))
+        return CrashedWorkers(target, self.restart_after_s, context, app, worker_ids, lost, len(counted_on(context, app)))
 
 
 @dataclass(slots=True)
@@ -132,7 +131,7 @@ class CrashedWorkers(Injection):
 
     Attributes:
         lost: the executors of these workers.
-        running_before: how many executors of the application ran when the target was resolved.
+        running_before: how many executors the driver counted on when the target was resolved.
     """
 
     context: FaultContext

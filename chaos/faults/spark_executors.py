@@ -16,11 +16,11 @@ from chaos.grammar.targets import Executors, ExecutorTarget
 from chaos.runtime.capabilities import Capability
 
 NO_ANSWER = (requests.RequestException,)
-_COUNTED_WITHIN_S = 15.0
+_COUNTED_WITHIN_S = 45.0
 _STOPS_WITHIN_S = 2.0
-_THERE_WITHIN_S = 20.0
+_THERE_WITHIN_S = 60.0
 _BUSY_WITHIN_S = 5.0
-_BACK_WITHIN_S = 30.0
+_BACK_WITHIN_S = 180.0  # seconds on a quiet machine
 
 
 class ExecutorFault(FaultBase):
@@ -41,7 +41,7 @@ class ExecutorInjection(Injection):
     """A fault of executor JVMs.
 
     Attributes:
-        running_before: how many executors of the application ran when the target was resolved.
+        running_before: how many executors the driver counted on when the target was resolved.
     """
 
     context: FaultContext
@@ -68,9 +68,10 @@ class CrashExecutor(ExecutorFault):
     kind: Literal["crash_executor"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        chosen, target = resolve_executors(self.target, context, rng)
         app = context.spark_app()
-        return CrashedExecutors(target, 0.0, context, app, chosen, len(running(context, app)))
+        before = len(counted_on(context, app))  # asked first: what is resolved may be over in milliseconds
+        chosen, target = resolve_executors(self.target, context, rng)
+        return CrashedExecutors(target, 0.0, context, app, chosen, before)
 
 
 @dataclass(slots=True)
@@ -100,9 +101,10 @@ class PauseExecutor(ExecutorFault, TimedFault):
     kind: Literal["pause_executor"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        chosen, target = resolve_executors(self.target, context, rng)
         app = context.spark_app()
-        return PausedExecutors(target, self.for_s, context, app, chosen, len(running(context, app)))
+        before = len(counted_on(context, app))  # asked first: what is resolved may be over in milliseconds
+        chosen, target = resolve_executors(self.target, context, rng)
+        return PausedExecutors(target, self.for_s, context, app, chosen, before)
 
 
 @dataclass(slots=True)
@@ -192,6 +194,13 @@ def running(context: FaultContext, app: SparkApp) -> list[Executor]:
     return [executor for executor in context.system.spark.executors() if executor.app == app.id and executor.lives()]
 
 
+def counted_on(context: FaultContext, app: SparkApp) -> list[Executor]:
+    """Executors that run and that the driver counts on: not one that it gave up and that has not ended yet."""
+    known = _known(app)
+    there = running(context, app)
+    return there if known is None else [one for one in there if one.id in known and known[one.id].active]
+
+
 def pids(executors: list[Executor]) -> dict[str, int]:
     """Name -> pid of the JVM."""
     return {f"executor-{executor.id}": executor.process.pid for executor in executors}
@@ -205,11 +214,15 @@ def wait_until_back(context: FaultContext, app: SparkApp, wanted: int) -> None:
     """
 
     def back() -> bool:
-        there, known = running(context, app), _known(app) or {}
-        ready = sum(executor.id in known and known[executor.id].active for executor in there)
-        return ready >= wanted or _known(app) is None
+        return _known(app) is None or len(counted_on(context, app)) >= wanted
 
-    clock.wait_until(back, within_s=_BACK_WITHIN_S, reason="Spark to replace the executors")
+    def seen() -> str:
+        known = _known(app) or {}
+        active = sorted(executor for executor, state in known.items() if state.active)
+        there = {executor.id: executor.process.pid for executor in running(context, app)}
+        return f"{wanted} are wanted, the driver counts on {active}, and these run (id: pid): {there}"
+
+    clock.wait_until(back, within_s=_BACK_WITHIN_S, reason="Spark to replace the executors", seen=seen)
 
 
 def _chosen(

@@ -16,21 +16,21 @@ from chaos.faults.spark_executors import (
     NO_ANSWER,
     ExecutorFault,
     ExecutorInjection,
+    counted_on,
     pids,
     resolve_working,
-    running,
     wait_until_back,
 )
 from chaos.grammar.targets import ExecutorTarget
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 
-_COUNTED_WITHIN_S = 15.0
+_COUNTED_WITHIN_S = 45.0
 _GONE_WITHIN_S = 2.0
 _COPIED_WITHIN_S = 30.0
 _REAPED_WITHIN_S = 2.0
-_RETRIED_WITHIN_S = 40.0
-_ENDS_WITHIN_S = 40.0
+_RETRIED_WITHIN_S = 90.0
+_ENDS_WITHIN_S = 90.0
 _NO_COORDINATOR = (KafkaException,)
 
 
@@ -169,9 +169,10 @@ class ZombieExecutor(PythonFault, TimedFault):
         return f"zombie_executor {self.target}, woken up after {spoken_seconds(self.for_s)}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        chosen, target = resolve_in_tasks(self.target, context, rng)
         app = context.spark_app()
-        return ZombieExecutors(target, self.for_s, context, app, chosen, len(running(context, app)))
+        before = len(counted_on(context, app))  # asked first: what is resolved may be over in milliseconds
+        chosen, target = resolve_in_tasks(self.target, context, rng)
+        return ZombieExecutors(target, self.for_s, context, app, chosen, before)
 
 
 @dataclass(slots=True)
