@@ -86,16 +86,16 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
             "partition",
             "offset",
             "unix_millis(timestamp) AS timestamp_ms",
-            f"CAST({_identity(topic.header)} AS STRING) AS key",
+            f"CAST({identified_by(topic.header)} AS STRING) AS key",
             "CAST(value AS STRING) AS value",
         )
     )
 
 
-def _identity(header: str) -> str:
-    """SQL: what identifies a record, in bytes."""
+def identified_by(header: str) -> str:
+    """SQL: what identifies a record, in bytes; null for a record that has no such header."""
     name = header.replace("\\", "\\\\").replace("'", "\\'")
-    return f"element_at(filter(headers, header -> header.key = '{name}'), 1).value" if header else "key"
+    return f"get(filter(headers, header -> header.key = '{name}'), 0).value" if header else "key"
 
 
 def part(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds]) -> Evidence:

@@ -85,7 +85,7 @@ def test_a_header_is_landed_as_the_key(spark):
     read = logs.read(spark, Topics("host:1", "in", "out", header="it's"), "in", ENDS)
 
     assert read.said["includeHeaders"] == "true"
-    assert read.columns[3] == "CAST(element_at(filter(headers, header -> header.key = 'it\\'s'), 1).value AS STRING) AS key"
+    assert read.columns[3] == "CAST(get(filter(headers, header -> header.key = 'it\\'s'), 0).value AS STRING) AS key"
 
 
 @pytest.mark.parametrize(
