@@ -4,7 +4,8 @@ Judged from the samples of the history alone: what a read_committed reader could
 recorded when something changed (`chaos.engine.observers`): between two of them nothing did.
 
     slow recovery   from a fault's injection to the end of the longest standstill after it took longer than ``recovery_slo``
-    no recovery     the output never grew after a fault, although not all of the workload had been through
+    no recovery     the output never grew after a fault, or stopped again for longer than ``recovery_slo`` and until the end of
+                    the run, although not all of the workload had been through
 
 UNKNOWN when there was nothing to watch: no output before the first fault, or none at all.
 """
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from chaos.common.events import FaultInjected, FaultStepBegan, ProgressSampled
+from chaos.common.events import FaultInjected, FaultStepBegan, PhaseBegan, PhaseEnded, ProgressSampled
 from chaos.common.history import Event, of_type
 from verifiers.base import Example, Finding, Verdict
 
@@ -52,9 +53,11 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str) -> Fi
         A finding; ``checked`` are how many times the output grew; an example is a fault.
     """
     recovered = recoveries(events)
-    found = list(_examples(recovered, slo_s, total))
-    counts = {name: sum(example.anomaly == name for example in found) for name in ("slow recovery", "no recovery")}
     grown = growths(events)
+    found = list(_examples(recovered, slo_s, total))
+    if not any(example.anomaly == "no recovery" for example in found):
+        found += _stopped(events, grown, slo_s, total)
+    counts = {name: sum(example.anomaly == name for example in found) for name in ("slow recovery", "no recovery")}
     limitation = _limitation(grown, recovered)
     verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
     return Finding(NAME, subject, verdict, len(found), len(grown), counts, tuple(found), limitation or _note(events))
@@ -68,6 +71,27 @@ def _examples(recovered: Sequence[Recovery], slo_s: float, total: int) -> Iterat
             )
         elif one.seconds is not None and one.seconds > slo_s:
             yield _example("slow recovery", one, f"{one.fault}: recovery took {one.seconds:.1f} s, {slo_s:g} s are allowed")
+
+
+def _stopped(events: Sequence[Event], grown: Sequence[Event], slo_s: float, total: int) -> Iterator[Example]:
+    """The output grew after the last fault, but not to its end: then it stood still for as long as it was watched."""
+    samples = of_type(events, ProgressSampled)
+    committed = max((sample.committed for _, sample in samples), default=0)
+    stood_s = _watched_until_s(events) - grown[-1].elapsed_s if grown else 0.0
+    if committed < total and stood_s > slo_s and not _is_drained(events):
+        detail = f"the output stopped after {committed} of {total} records, and stood still for {stood_s:.1f} s until the end"
+        yield Example("no recovery", _NOWHERE, None, None, grown[-1].time_ms, detail)
+
+
+def _watched_until_s(events: Sequence[Event]) -> float:
+    """Samples are taken until the topics are read; a history that ends before has no such moment."""
+    began = [event.elapsed_s for event, value in of_type(events, PhaseBegan) if value.phase == "observe"]
+    return began[0] if began else events[-1].elapsed_s
+
+
+def _is_drained(events: Sequence[Event]) -> bool:
+    """Whether the pipeline came to the end of its source: its last records may be later than the last sample."""
+    return any(value.phase == "drain" for _, value in of_type(events, PhaseEnded))
 
 
 def _example(anomaly: str, one: Recovery, detail: str) -> Example:

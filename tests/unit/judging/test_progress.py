@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaos.common.events import FaultInjected, ProgressSampled
+from chaos.common.events import FaultInjected, PhaseBegan, PhaseEnded, PhaseFailed, ProgressSampled
 from chaos.common.history import Event
 from chaos.judging import progress
 from chaos.judging.progress import longest_blocked_s, longest_standstill_s, recoveries
@@ -12,7 +12,7 @@ TOTAL = 100
 
 
 def history(*lines):
-    """Events from (second, what, value): ``sample`` with the committed output, or ``inject`` with a fault."""
+    """Events from (second, what, value): ``sample`` with the committed output, ``inject`` with a fault, or with a phase."""
     return tuple(_event(index, *line) for index, line in enumerate(lines))
 
 
@@ -20,9 +20,12 @@ def _event(index, second, what, value, high=None):
     if what == "sample":
         end = {"committed": value, "total": TOTAL, "written": TOTAL, "end": value, "high": value if high is None else high}
         return Event(index, 1000 * second, float(second), ProgressSampled(**end))
+    if what in PHASES:
+        return Event(index, 1000 * second, float(second), PHASES[what](phase=value))
     return Event(index, 1000 * second, float(second), FaultInjected(fault=value))
 
 
+PHASES = {"begin": PhaseBegan, "end": PhaseEnded, "fail": PhaseFailed}
 STEADY = ((0, "sample", 0), (1, "sample", 10), (2, "sample", 20))
 
 
@@ -89,6 +92,29 @@ def test_an_output_that_never_grows_again_has_not_recovered():
     assert (halted.verdict, halted.counts["no recovery"]) == (Verdict.INVALID, 1)
     assert halted.examples[0].detail == "kill: the output never grew again after 20 of 100 records"
     assert through.verdict is Verdict.VALID
+
+
+def test_an_output_that_stops_again_for_ever_has_not_recovered():
+    """One record came after the fault, and none until the drain was given up."""
+    lines = (*STEADY, (3, "inject", "kill"), (4, "sample", 21), (300, "fail", "drain"), (301, "begin", "observe"))
+
+    finding = progress.check(history(*lines, (400, "begin", "judge")), 45, TOTAL, "sink")
+
+    assert (finding.verdict, dict(finding.counts)) == (Verdict.INVALID, {"slow recovery": 0, "no recovery": 1})
+    assert finding.examples[0].detail == "the output stopped after 21 of 100 records, and stood still for 297.0 s until the end"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(((4, "sample", 21), (40, "fail", "drain"), (41, "begin", "observe")), id="not for longer than allowed"),
+        pytest.param(((4, "sample", 21), (300, "end", "drain"), (301, "begin", "observe")), id="its end was not sampled"),
+        pytest.param(((4, "sample", TOTAL), (300, "fail", "drain"), (301, "begin", "observe")), id="all was through"),
+    ],
+)
+def test_an_output_that_only_ends_has_recovered(lines):
+    """A run that ends is no standstill."""
+    assert progress.check(history(*STEADY, (3, "inject", "kill"), *lines), 45, TOTAL, "sink").verdict is Verdict.VALID
 
 
 @pytest.mark.parametrize(
