@@ -24,6 +24,7 @@ from chaos.common.events import (
 )
 from chaos.common.history import Event, of_type
 from chaos.grammar.triggers import AfterFault, OnRequest
+from chaos.judging import progress
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
 from verifiers.base import Finding, Verdict
@@ -112,8 +113,8 @@ def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], find
         problems.append(_NOTHING_JUDGED)
     if scenario.expect == "not_sent" and not not_sent:
         problems.append(f"the scenario expects that this request is never sent, but {_not_sent_problem(events)}")
-    if scenario.pipeline.kind != "fill_source" and findings and all(finding.subject != "sink" for finding in findings):
-        problems.append("no verifier has judged the sink")
+    if findings and not _output_compared(scenario, findings):
+        problems.append(f"no verifier has compared the {'source' if scenario.pipeline.kind == 'fill_source' else 'sink'}")
     if scenario.random and not any(story.is_effective for story in stories.values()):
         problems.append("none of the random faults had an effect")
     expectations = Expectations(
@@ -125,6 +126,12 @@ def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], find
     floor = Verdict.UNKNOWN if problems else Verdict.VALID
     verdict = max([floor, *map(expectations.outcome, findings)])
     return Judgement(verdict, expectations, tuple(problems), phase_errors, fault_problems, not_sent)
+
+
+def _output_compared(scenario: Scenario, findings: Iterable[Finding]) -> bool:
+    """Whether a log was read; progress is judged by the history alone."""
+    compared = {finding.subject for finding in findings if finding.verifier != progress.NAME}
+    return bool(compared) if scenario.pipeline.kind == "fill_source" else "sink" in compared
 
 
 def _exact(finding: Finding, wanted: Mapping[str, int]) -> bool:

@@ -290,13 +290,21 @@ def test_a_phase_that_was_ended_in_the_middle(phase, problems):
 
 
 @pytest.mark.parametrize(
-    ("pipeline", "problems"), [("spark_square", ("no verifier has judged the sink",)), ("fill_source", ())]
+    ("pipeline", "problems"), [("spark_square", ("no verifier has compared the sink",)), ("fill_source", ())]
 )
 def test_a_run_whose_sink_was_not_landed(pipeline, problems):
     """What is found in the source says nothing about the pipeline."""
     outcome = judged(found=findings()[:2], pipeline={"kind": pipeline})
 
     assert (outcome.problems, outcome.verdict) == (problems, Verdict.UNKNOWN if problems else Verdict.VALID)
+
+
+@pytest.mark.parametrize(("pipeline", "log"), [("spark_square", "sink"), ("fill_source", "source")])
+def test_a_run_of_which_only_the_progress_was_judged(pipeline, log):
+    """It went on, but no record was compared."""
+    outcome = judged(found=[Finding("progress", log, Verdict.VALID, 0, 100)], pipeline={"kind": pipeline})
+
+    assert (outcome.problems, outcome.verdict) == ((f"no verifier has compared the {log}",), Verdict.UNKNOWN)
 
 
 @pytest.mark.parametrize(("idle", "verdict"), [(1, Verdict.VALID), (2, Verdict.UNKNOWN)])
