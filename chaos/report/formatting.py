@@ -73,11 +73,17 @@ def phrase(report: Report, finding: Finding) -> str:
 
 
 def phrases(report: Report) -> Iterable[str]:
-    """Every finding about the output, and those about other logs that are not as they must be."""
+    """Every finding about the output, and those about other logs that are not as they must be.
+
+    And in a VALID report the faults by chance that had no effect: it allows a few of them (docs/adr/0006).
+    """
     expectations = report.expectations
     for finding in report.findings:
         if finding.subject == expectations.output or expectations.outcome(finding) is not Verdict.VALID:
             yield phrase(report, finding)
+    idle = sum(not fault.effective for fault in report.faults)
+    if idle and report.verdict is Verdict.VALID and not report.not_sent:
+        yield f"{idle} of {len(report.faults)} faults without effect"
 
 
 def _plain(value: Any) -> str:

@@ -37,6 +37,15 @@ def test_a_control_is_fulfilled_by_an_anomaly_in_the_output_alone(run: Fabricate
     ]
 
 
+def test_a_valid_run_says_how_many_faults_had_no_effect(run: Fabricated) -> None:
+    """A few faults by chance may find nothing to break; the reader is told, or green would mean more than was tried."""
+    faults = (run.fault(), run.fault(name="cut_link-2", effective=False, problem="it had no effect"))
+    valid = run.report(verdict=Verdict.VALID, findings=(run.finding("gaps"),), faults=faults)
+
+    assert [plain(text) for text in formatting.phrases(valid)] == ["gaps 0", "1 of 2 faults without effect"]
+    assert [plain(text) for text in formatting.phrases(valid.model_copy(update={"faults": faults[:1]}))] == ["gaps 0"]
+
+
 @pytest.mark.parametrize(
     ("counts", "text", "verdict"),
     [
