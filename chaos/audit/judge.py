@@ -4,6 +4,8 @@ The model says the value of each record from that of its source record, and a re
 what scenarios are judged by (`verifiers.single_scan`); without a consumer group all of the source counts as processed,
 so whatever is missing is lost.
 
+Where the source's ids recur, or do not rise, each log is a multiset (`chaos.audit.identity`).
+
 An audit cannot always tell what is wrong from what it could not see:
 
     open transaction   in the source it hides records that may demand more: `gaps`, `values` and `offsets` are UNKNOWN at best
@@ -24,7 +26,7 @@ from dataclasses import replace
 import numpy as np
 from pyspark.sql import DataFrame, Row
 
-from chaos.audit.identity import Asked, require_identified
+from chaos.audit.identity import Asked, recur_or_fall, require_identified
 from chaos.audit.logs import AuditUsageError, Ends, Logs
 from verifiers import VERIFIERS
 from verifiers.base import Evidence, Example, Finding, Verdict
@@ -51,15 +53,36 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
     for side, name in ((expected, "source"), (observed, "sink")):
         if side is not None and side.placed:
             _landed_once(side, name)
-    if expected is None or UNDECODABLE in expected["line"]:
+    if asked.keys is not None or expected is None or UNDECODABLE in expected["line"]:
         require_identified(asked)
     found = islands.judge(evidence, expected, observed, limits, unique=asked.unique)
+    if asked.otherwise is not None and not _certain(found, expected, observed) and recur_or_fall(logs.source):
+        return judge(logs, asked.otherwise(), limits)
+    if asked.unordered is not None:
+        found = tuple(_of_certain_order(one, evidence, asked.unordered) for one in found)
     if logs.fixed.positions is not None:
         once = evidence if asked.unique else replace(evidence, expected=islands.demanded(evidence.expected))
         found = (*found, VERIFIERS["offsets"].check(once))
     if logs.uncommitted is not None:
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
     return _with_keys([limited(one, logs) for one in found], asked)
+
+
+def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups | None) -> bool:
+    """Whether no id can recur in the source: all is there once, and there are as many records on both sides."""
+    if expected is None or observed is None or any(one.verdict is not Verdict.VALID for one in found):
+        return False
+    return int(expected["records"].sum()) == int(observed["records"].sum())
+
+
+def _of_certain_order(finding: Finding, evidence: Evidence, unordered: DataFrame) -> Finding:
+    """The order of all rows but these."""
+    if finding.verifier != "ordering":
+        return finding
+    kept = evidence.observed.join(unordered, ["partition", "offset"], "left_anti").select(*evidence.observed.columns)
+    ordered = VERIFIERS["ordering"].check(replace(evidence, observed=kept))
+    why = f"{unordered.count()} records recur, and are there too often or too rarely: their order cannot be told"
+    return replace(ordered, note="; ".join(filter(None, (ordered.note, why))))
 
 
 def _landed_once(log: Groups, name: str) -> None:

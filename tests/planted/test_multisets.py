@@ -1,0 +1,193 @@
+"""Keys that recur: both logs are multisets, and a perfect copy is VALID whatever its keys."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from chaos.audit import identity as audit_identity
+from chaos.audit import logs as audit_logs
+from chaos.audit.judge import judge
+from chaos.judging import landing
+from verifiers.base import Verdict
+
+COLUMNS = "partition int, offset long, key string, value string"
+
+
+@pytest.fixture
+def audited(spark, tmp_path):
+    """Land a source and its copy, and audit them; the findings by verifier."""
+
+    def ask(source, sink, identity=audit_identity.by_key):
+        for name, rows in (("source", source), ("sink", sink)):
+            spark.createDataFrame(rows, COLUMNS).coalesce(1).write.mode("overwrite").parquet(str(tmp_path / name))
+        logs = audit_logs.landed(spark, str(tmp_path))
+        return {one.verifier: one for one in judge(logs, identity(logs, audit_identity.model("identity")))}
+
+    return ask
+
+
+def log(*rows):
+    """One partition: key and value of each record, at offsets from 0 on."""
+    return [(0, offset, key, value) for offset, (key, value) in enumerate(rows)]
+
+
+def verdicts(findings):
+    """Verdict and count of each verifier."""
+    return {name: (one.verdict, one.count) for name, one in findings.items()}
+
+
+VALID = dict.fromkeys(("duplicates", "gaps", "ordering", "values"), (Verdict.VALID, 0))
+
+
+@pytest.mark.parametrize(
+    ("source", "identity"),
+    [
+        pytest.param(log(("7", "a"), ("7", "b")), audit_identity.dense, id="one key twice"),
+        pytest.param(log(("7", "a"), ("8", "x"), ("7", "a")), audit_identity.by_key, id="the same record again"),
+        pytest.param(log(("5", "x"), ("3", "y")), audit_identity.dense, id="numbers that fall"),
+        pytest.param([(0, 0, "7", "a"), (1, 0, "7", "a"), (1, 1, "7", None)], audit_identity.by_key, id="in two partitions"),
+    ],
+)
+def test_a_perfect_copy_is_valid(audited, source, identity):
+    """Whatever its keys are."""
+    assert verdicts(audited(source, source, identity)) == VALID
+
+
+def test_one_of_many_is_lost(audited):
+    """Three were demanded and two are there; which of records that are alike is lost cannot be told, and is not to be."""
+    source = log(("7", "a"), ("8", "x"), ("7", "a"), ("9", "y"), ("7", "a"))
+
+    found = audited(source, [row for row in source if row[1] != 2])
+
+    assert verdicts(found) == VALID | {"gaps": (Verdict.INVALID, 1)}
+    assert str(found["gaps"].examples[0].id) == "7"
+    assert found["ordering"].note == "2 records recur, and are there too often or too rarely: their order cannot be told"
+
+
+def test_one_of_many_is_there_too_often(audited):
+    """Two were demanded and three are there."""
+    source = log(("7", "a"), ("8", "x"), ("7", "a"), ("9", "y"))
+
+    found = audited(source, [*source, (0, 4, "7", "a")], audit_identity.dense)
+
+    assert verdicts(found) == VALID | {"duplicates": (Verdict.INVALID, 1)}
+    assert [(str(one.id), one.detail) for one in found["duplicates"].examples] == [
+        ("7", "also at offset 0; cause: unknown (without timestamps)")
+    ]
+
+
+def test_versions_of_one_key_keep_their_order(audited):
+    """Records of one key that differ can be told apart: the older version came after the newer one."""
+    source = log(("user", "1"), ("user", "2"), ("user", "3"))
+
+    found = audited(source, log(("user", "1"), ("user", "3"), ("user", "2")))
+
+    assert verdicts(found) == VALID | {"ordering": (Verdict.INVALID, 1)}
+
+
+def test_a_version_that_nothing_demands(audited):
+    """It stands in the place of the one that is not there."""
+    found = audited(log(("user", "1"), ("user", "2")), log(("user", "1"), ("user", "x")))
+
+    assert verdicts(found) == VALID | {"values": (Verdict.INVALID, 1)}
+    assert found["values"].examples[0].detail == "value x, expected 2"
+
+
+def test_a_record_in_another_partition(audited):
+    """It answers the record of its key and value that is not there, and is no duplicate of any other."""
+    source = [(0, 0, "user", "1"), (0, 1, "user", "2"), (1, 0, "else", "1")]
+
+    found = audited(source, [(0, 0, "user", "1"), (1, 0, "else", "1"), (1, 1, "user", "2")])
+
+    assert verdicts(found) == VALID | {"values": (Verdict.INVALID, 1)}
+    assert found["values"].counts["misrouted"] == 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_counts_are_those_of_multisets(audited, seed):
+    """Many keys with few values, damaged at random: lost, again, elsewhere, changed, and of keys that nothing demands."""
+    rng = Random(seed)
+    source = [(number % 3, number // 3, f"k{rng.randrange(40)}", rng.choice(["a", "b", None])) for number in range(240)]
+    sink = damaged(source, rng)
+
+    found = audited(source, sink)
+
+    assert (found["duplicates"].count, found["gaps"].count, dict(found["values"].counts)) == by_counting(source, sink)
+
+
+def damaged(rows, rng):
+    """A copy with a tenth of each damage, its offsets rising in every partition."""
+    copied = []
+    for partition, _, key, value in rows:
+        match rng.randrange(10):
+            case 0:
+                pass
+            case 1:
+                copied += [(partition, key, value)] * 2
+            case 2:
+                copied.append(((partition + 1) % 3, key, value))
+            case 3:
+                copied.append((partition, key, f"x{value}"))
+            case 4:
+                copied += [(partition, key, value), (partition, f"stray{rng.randrange(9)}", value)]
+            case _:
+                copied.append((partition, key, value))
+    ends = Counter()
+    placed = []
+    for partition, key, value in copied:
+        placed.append((partition, ends[partition], key, value))
+        ends[partition] += 1
+    return placed
+
+
+def by_counting(source, sink):
+    """Duplicates, lost records, and values by kind, counted one by one."""
+    records = [(partition, key, value) for partition, _, key, value in source]
+    rows = [(partition, key, value) for partition, _, key, value in sorted(sink)]
+    free, left = matched(Counter(records), rows, lambda row: row)
+    free, others = matched(summed(free, lambda record: record[1:]), left, lambda row: row[1:])
+    demanded = {record[1:] for record in records}
+    again = [row for row in others if row[1:] in demanded]
+    keys = {key for _, key, _ in records}
+    strays = [key for _, key, _ in others if key not in keys]
+    changed = [row for row in others if row[1:] not in demanded and row[1] in keys]
+    free, changed_again = matched(summed(free, lambda record: record[0]), changed, lambda row: row[1])
+    elsewhere = [row for row in again if row not in records]
+    kinds = {
+        "wrong value": len(changed),
+        "phantom": len(strays),
+        "misrouted": len(left) - len(others) + len(elsewhere),
+        "undecodable": 0,
+    }
+    return len(again) + len(changed_again) + len(strays) - len(set(strays)), sum(free.values()), kinds
+
+
+def matched(free, rows, like):
+    """What is free when each row has taken one that is like it, and the rows that found none."""
+    free, left = Counter(free), []
+    for row in rows:
+        if free[like(row)]:
+            free[like(row)] -= 1
+        else:
+            left.append(row)
+    return free, left
+
+
+def summed(free, like):
+    """How many are free of each that is alike."""
+    totals = Counter()
+    for record, times in free.items():
+        totals[like(record)] += times
+    return totals
+
+
+def test_a_record_without_the_header(spark):
+    """It has no identity; that does not end the audit."""
+    rows = [(1, [("trace", b"t-1"), ("other", b"x")]), (2, [("other", b"x")]), (3, [])]
+    headers = spark.createDataFrame([*rows, (4, None)], "id int, headers array<struct<key: string, value: binary>>")
+
+    found = headers.select("id", F.expr(landing.identified_by("trace")).cast("string").alias("key")).orderBy("id").collect()
+
+    assert [row["key"] for row in found] == ["t-1", None, None, None]
