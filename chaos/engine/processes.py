@@ -12,7 +12,7 @@ from typing import Any
 
 from chaos.cluster.spark import SparkApp
 from chaos.common import clock
-from chaos.common.errors import InconclusiveError
+from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.events import ProcessSaid
 from chaos.common.history import History
 from chaos.runtime.base import Process, ProcessSpec, Runtime
@@ -20,6 +20,7 @@ from pipelines.base import Command
 
 PIPELINE = "pipeline"
 _STARTED_WITHIN_S = 90.0
+_TAIL_BYTES = 16_384
 
 
 class _Instance:
@@ -92,9 +93,12 @@ class ManagedProcess:
         """
         self.listen()
         if not self._down and not self.process.alive():
-            raise InconclusiveError(
-                f"the {self.name} ended with {self.process.exit_code()} in the middle of the run; see {self._log}"
-            )
+            raise InconclusiveError(f"{self.how_it_ended()} in the middle of the run; see {self._log}")
+
+    def how_it_ended(self) -> str:
+        """Its exit code and the last line of its log, which is where a program tells its error."""
+        said = _last_line(self._log)
+        return f"the {self.name} ended with {self.process.exit_code()}" + (f" ({said})" if said else "")
 
     def wait_for(self, event: str) -> None:
         """Return when the process has reported this event.
@@ -231,3 +235,13 @@ class Driver:
         if started is None:
             raise LookupError(f"the {self.name} has not started a Spark application")
         return SparkApp(started.content["app_id"], started.content["ui"])
+
+
+def _last_line(log: Path) -> str:
+    """The last line that is not blank, shortened; "" if there is none, or no log."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
+        lines = file.read().decode(errors="replace").split("\n")
+    return next((one_line(line, 300) for line in reversed(lines) if line.strip()), "")

@@ -107,7 +107,7 @@ def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], find
     fault_problems = _fault_problems(stories, events)
     not_sent = scenario.expect == "not_sent" and _never_sent(events)
     excused = _idle(schedule, fault_problems) | (_not_triggered(schedule, stories) if not_sent else set())
-    problems = [f"{phase}: {error}" for phase, error in phase_errors.items()]
+    problems = [f"{', '.join(phases)}: {error}" for error, phases in _phases_by_error(phase_errors).items()]
     problems += [f"{fault}: {problem}" for fault, problem in fault_problems.items() if problem and fault not in excused]
     if not findings:
         problems.append(_NOTHING_JUDGED)
@@ -140,6 +140,14 @@ def _exact(finding: Finding, wanted: Mapping[str, int]) -> bool:
     return all(finding.counts.get(anomaly, 0) == count for anomaly, count in wanted.items()) and (
         sum(wanted.values()) == finding.count or wanted == found
     )
+
+
+def _phases_by_error(phase_errors: Mapping[str, str]) -> Mapping[str, list[str]]:
+    """A pipeline that has ended is told once, though every later phase failed by it."""
+    phases: dict[str, list[str]] = {}
+    for phase, error in phase_errors.items():
+        phases.setdefault(error, []).append(phase)
+    return phases
 
 
 def _phase_errors(events: Iterable[Event]) -> Iterator[tuple[str, str]]:

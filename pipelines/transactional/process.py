@@ -21,6 +21,7 @@ import argparse
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from threading import Thread
 
@@ -45,6 +46,9 @@ def main() -> None:
     run(workers, events, lambda: bool(signals))
     if signals:
         say("stopped")
+    else:
+        why = next((worker.ended_because for worker in workers if worker.ended_because), "")
+        print(f"no worker is left: {why}", file=sys.stderr, flush=True)  # the last line, which a report shows
     os._exit(0 if signals else 1)  # the clients of a broker that is gone would wait for it
 
 

@@ -44,6 +44,7 @@ class Worker:
         self._changed = False
         self._transaction = 0
         self.ready = False
+        self.ended_because = ""
 
     def run(self) -> None:
         """Work, and report why it ended if it was not told to stop."""
@@ -53,11 +54,15 @@ class Worker:
             while not self._stopped():
                 self._turn()
         except FencedError as error:
-            self._events.say("fenced", worker=self._number, why=str(error))
+            self._end("fenced", error)
         except (BrokenError, KafkaException) as error:
-            self._events.say("broken", worker=self._number, why=str(error))
+            self._end("broken", error)
         finally:
             self._consumer.close()
+
+    def _end(self, event: str, error: Exception) -> None:
+        self.ended_because = str(error)
+        self._events.say(event, worker=self._number, why=self.ended_because)
 
     def _turn(self) -> None:
         self._changed = False

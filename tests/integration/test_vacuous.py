@@ -26,6 +26,18 @@ scenarios:
 """
 
 
+FATAL = """\
+version: 1
+scenarios:
+  - name: rows-answered-out-of-order
+    title: An idempotent producer is told that its sequence numbers are wrong, which is fatal to it (KIP-98)
+    pipeline: {kind: fill_source}
+    workload: {records: 4000, rate: 1000/s}
+    faults:
+      - {kind: answer_error, request: Produce, error: OUT_OF_ORDER_SEQUENCE_NUMBER, link: "pipeline->*", when: {after: 1s}, for: 30s}
+"""
+
+
 @pytest.mark.parametrize(
     "fault",
     [
@@ -57,3 +69,16 @@ def test_a_scenario_whose_fault_did_not_bite_is_unknown(chaos_session, kind):
     assert {finding.verdict for finding in report.findings} == {Verdict.VALID}
     assert report.verdict is Verdict.UNKNOWN
     assert report.problems == (f"{kind}-1: it had no effect",)
+
+
+def test_a_fatal_answer_is_told_as_the_pipelines_own_error(chaos_session):
+    """The fault had its effect, and what the program said when it ended stands in the report."""
+    scenario = load_text(FATAL, ROOT / "scenarios.yaml").scenarios[0]
+
+    report = chaos_session.run(scenario, SystemSpec(), "", lambda _event: None).report
+
+    assert report.verdict is Verdict.UNKNOWN
+    assert [fault.effective for fault in report.faults] == [True]
+    (problem,) = report.problems
+    assert problem.startswith("drain: InconclusiveError: the loader ended with 1 (cimpl.KafkaException: KafkaError{FATAL,")
+    assert "code=OUT_OF_ORDER_SEQUENCE_NUMBER" in problem

@@ -42,6 +42,9 @@ class FakeManagedProcess:
     def must_live(self):
         self.done.append("check")
 
+    def how_it_ended(self):
+        return "the loader ended with 1"
+
     def listen(self):
         self.done.append("listen")
 

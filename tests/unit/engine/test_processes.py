@@ -127,6 +127,10 @@ def test_the_pipeline_must_live_and_the_loader_may_end(history, tmp_path):
     with pytest.raises(InconclusiveError, match=r"the pipeline ended with 1 in the middle of the run; see .*pipeline\.log"):
         processes.check()
 
+    (tmp_path / "logs" / "pipeline.log").write_text("{}\nTraceback (most recent call last):\nKafkaError: FATAL\n \n")
+    with pytest.raises(InconclusiveError, match=r"the pipeline ended with 1 \(KafkaError: FATAL\) in the middle of the run"):
+        processes.check()
+
 
 def test_a_run_without_a_pipeline_has_none_to_crash(history, tmp_path):
     with pytest.raises(LookupError, match="this scenario has no pipeline to crash"):

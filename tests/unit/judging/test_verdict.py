@@ -119,6 +119,20 @@ def test_a_phase_that_failed_is_a_problem():
     assert outcome.problems == ("drain: late",)
 
 
+def test_one_error_that_fails_several_phases_is_told_once():
+    """A pipeline that has ended fails every later phase."""
+    ended = [
+        line
+        for phase in ("heal", "drain")
+        for line in (
+            ("runner", "invoke", "phase", {"phase": phase}),
+            ("runner", "fail", "phase", {"phase": phase, "error": "the pipeline ended with 1"}),
+        )
+    ]
+
+    assert judged((*GOOD, *ended)).problems == ("heal, drain: the pipeline ended with 1",)
+
+
 def test_a_run_without_findings_is_unknown():
     """Nothing was asked, so nothing was proved."""
     assert judged(found=[]).verdict is Verdict.UNKNOWN
