@@ -230,7 +230,7 @@ def require_all_loaded(history: History, loader: ManagedProcess | None, records:
     loaded = history.last_said("loader", "loaded")
     sent = loaded.content["records"] if loaded else 0
     if sent < records:
-        raise InconclusiveError(f"{loader.how_it_ended()} after {sent or 'some'} of {records} records; see its log")
+        raise InconclusiveError(loader.how_it_ended(f"after {sent or 'some'} of {records} records"))
 
 
 class Ends(Protocol):

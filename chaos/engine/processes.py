@@ -93,12 +93,14 @@ class ManagedProcess:
         """
         self.listen()
         if not self._down and not self.process.alive():
-            raise InconclusiveError(f"{self.how_it_ended()} in the middle of the run; see {self._log}")
+            raise InconclusiveError(self.how_it_ended("in the middle of the run"))
 
-    def how_it_ended(self) -> str:
+    def how_it_ended(self, when: str) -> str:
         """Its exit code and the last line of its log, which is where a program tells its error."""
-        said = _last_line(self._log)
-        return f"the {self.name} ended with {self.process.exit_code()}" + (f" ({said})" if said else "")
+        log, said = f"logs/{self._log.name}", _last_line(self._log)
+        return f"the {self.name} ended with {self.process.exit_code()} {when}; " + (
+            f"the last line of {log}: {said}" if said else f"{log} is empty"
+        )
 
     def wait_for(self, event: str) -> None:
         """Return when the process has reported this event.

@@ -82,6 +82,7 @@ class AnsweredRequests(RuleInjection):
         missing = unmet(lambda: len(self._answered()) >= self.rule.times, self.within_s, reason, every_s=0.02)
         answered = self._answered()
         facts = {
+            "times": f"{len(answered)} of {self.rule.times}",
             "error": self.error,
             "error_code": self.rule.error_code,
             "answered": [interception.facts for interception in answered],

@@ -15,7 +15,7 @@ import math
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -23,7 +23,7 @@ from types import ModuleType
 import pytest
 
 from chaos.common import signals
-from chaos.common.errors import ScenarioError
+from chaos.common.errors import InconclusiveError, ScenarioError, ViolationError
 from chaos.engine.environment import Environment
 from chaos.engine.session import Session
 from chaos.external import declaration
@@ -170,6 +170,20 @@ def chaos_item(request: pytest.FixtureRequest, chaos_session: Session) -> Scenar
     module = request.node.getparent(ScenarioModule)
     is_last = request.session.items[-1] is request.node
     return ScenarioItem(chaos_session, module.file, request.node.nodeid, request.config, is_last)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show a verdict as its text alone: where in this framework it was raised tells a reader nothing."""
+    report = yield
+    if item.getparent(ScenarioModule) and call.excinfo and isinstance(call.excinfo.value, ViolationError | InconclusiveError):
+        shown = call.excinfo.getrepr(style="value", chain=False)
+        if shown.reprcrash is not None:
+            shown.reprcrash.message = str(call.excinfo.value).partition("\n")[0]  # for pytest's short summary
+        report.longrepr = shown
+    return report
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

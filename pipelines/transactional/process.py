@@ -48,7 +48,7 @@ def main() -> None:
         say("stopped")
     else:
         why = next((worker.ended_because for worker in workers if worker.ended_because), "")
-        print(f"no worker is left: {why}", file=sys.stderr, flush=True)  # the last line, which a report shows
+        sys.stderr.write(f"no worker is left: {why}\n")  # the last line, which a report shows
     os._exit(0 if signals else 1)  # the clients of a broker that is gone would wait for it
 
 

@@ -34,7 +34,7 @@ scenarios:
     pipeline: {kind: fill_source}
     workload: {records: 4000, rate: 1000/s}
     faults:
-      - {kind: answer_error, request: Produce, error: OUT_OF_ORDER_SEQUENCE_NUMBER, link: "pipeline->*", when: {after: 1s}, for: 30s}
+      - {kind: answer_error, request: Produce, error: OUT_OF_ORDER_SEQUENCE_NUMBER, link: loader->*, when: {after: 1s}, for: 9s}
 """
 
 
@@ -80,5 +80,7 @@ def test_a_fatal_answer_is_told_as_the_pipelines_own_error(chaos_session):
     assert report.verdict is Verdict.UNKNOWN
     assert [fault.effective for fault in report.faults] == [True]
     (problem,) = report.problems
-    assert problem.startswith("drain: InconclusiveError: the loader ended with 1 (cimpl.KafkaException: KafkaError{FATAL,")
-    assert "code=OUT_OF_ORDER_SEQUENCE_NUMBER" in problem
+    assert problem.startswith("drain: InconclusiveError: the loader ended with 1 after ")
+    assert (
+        "the last line of logs/loader.log: cimpl.KafkaException: KafkaError{FATAL,code=OUT_OF_ORDER_SEQUENCE_NUMBER" in problem
+    )

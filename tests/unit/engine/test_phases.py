@@ -42,8 +42,8 @@ class FakeManagedProcess:
     def must_live(self):
         self.done.append("check")
 
-    def how_it_ended(self):
-        return "the loader ended with 1"
+    def how_it_ended(self, when):
+        return f"the loader ended with 1 {when}"
 
     def listen(self):
         self.done.append("listen")

@@ -118,6 +118,34 @@ def test_a_machine_without_a_jdk_is_broken_not_skipped(run_pytest):
     assert "skipped" not in answer.stdout
 
 
+UNKNOWN_RUN = """\
+import pytest
+from chaos.common.errors import InconclusiveError
+
+class Item:
+    def run(self, name):
+        return self
+
+    def settle(self):
+        raise InconclusiveError("UNKNOWN: gaps ?\\nWhy: the pipeline ended") from ValueError("in the middle")
+
+@pytest.fixture
+def chaos_item():
+    return Item()
+"""
+
+
+def test_a_verdict_is_shown_without_the_places_in_the_framework(run_pytest, tmp_path):
+    """The text of the verdict says it all, and its first line is what pytest's short summary shows."""
+    (tmp_path / "conftest.py").write_text(UNKNOWN_RUN, encoding="utf-8")
+    answer = run_pytest(GOOD, "-m", "chaos and smoke")
+
+    assert answer.returncode == 1
+    assert "UNKNOWN: gaps ?\nWhy: the pipeline ended\n" in answer.stdout
+    assert "FAILED scenarios.yaml::test_scenario[first] - UNKNOWN: gaps ?\n" in answer.stdout
+    assert not {"settle", "Traceback", "in the middle", "InconclusiveError"} & set(answer.stdout.replace(":", " ").split())
+
+
 def test_the_command_line_says_what_is_wrong_in_one_message(tmp_path):
     """`chaos plan` of a wrong file prints the errors without a traceback, and ends with 2."""
     (tmp_path / "scenarios.yaml").write_text(BAD, encoding="utf-8")
