@@ -244,7 +244,12 @@ Expected = Annotated[Outcome | dict[VerifierName, Prediction], BeforeValidator(_
 
 
 class Scenario(Declared):
-    """One declared experiment. `matrix` holds the coordinates, axis -> word, of a case of `chaos.scenario.matrix`."""
+    """One declared experiment.
+
+    Attributes:
+        matrix: the coordinates, axis -> word, of a case of `chaos.scenario.matrix`.
+        unsafe: faults may together take down more brokers than min ISR tolerates.
+    """
 
     name: Name
     title: Annotated[str, StringConstraints(min_length=1)]
@@ -258,6 +263,7 @@ class Scenario(Declared):
     isolation: Isolation = "read_committed"
     recovery_slo_s: SomeSeconds = Field(alias="recovery_slo", default=60.0)
     expect: Expected = "valid"
+    unsafe: Annotated[bool, Field(strict=True)] = False
 
     def lasting(self, minutes: float) -> Self:
         """The same scenario with a workload that lasts for so many minutes."""

@@ -77,10 +77,28 @@ def test_two_named_brokers_that_are_down_together_for_too_long() -> None:
     [
         "{kind: pause_broker, target: broker-2, for: 58s, when: {after: 20s}}",
         "{kind: pause_broker, target: broker-1, for: 58s, when: {after: 5s}}",
-        "{kind: pause_broker, target: 'leader(datasink, 0)', for: 58s, when: {after: 5s}}",
-        "{kind: pause_broker, target: broker-2, for: 58s, when: {progress: 40%}}",
+        "{kind: pause_broker, target: broker-2, for: 58s, when: {request: Produce, nth: 5}}",
     ],
 )
 def test_what_may_meet_and_may_not_is_let_pass(second: str) -> None:
     """They overlap for less, hit the same broker, or whether they overlap is known only in the run."""
     assert read(f"faults: [{FIRST}, {second}]")
+
+
+@pytest.mark.parametrize(
+    ("second", "place"),
+    [
+        ("{kind: pause_broker, target: 'leader(datasink, 0)', for: 58s, when: {after: 5s}}", "6:132"),
+        ("{kind: pause_broker, target: broker-2, for: 58s, when: {progress: 40%}}", "6:132"),
+        ("{kind: pause_broker, target: broker-2, for: 58s, when: {fault: one, after: 5s}}", "6:132"),
+    ],
+)
+def test_two_brokers_that_may_be_down_together_for_too_long(second: str, place: str) -> None:
+    """A role may name another broker, and a progress may be reached in that time; who wants just that says so."""
+    (line,) = errors_in(f"faults: [{FIRST}, {second}]")
+
+    assert line.startswith(
+        f"scenarios.yaml:{place}: one (broker-1) may keep another broker down at the same time: then two are down"
+    )
+    assert line.endswith("or write unsafe: true in the scenario")
+    assert read(f"faults: [{FIRST}, {second}]", "unsafe: true")
