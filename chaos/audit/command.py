@@ -5,7 +5,7 @@ import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,17 @@ from rich.text import Text
 
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
-from chaos.audit.identity import Asked, Model
 from chaos.audit.judge import judge
-from chaos.audit.logs import ASK_S, AuditUsageError, Logs, Topics
+from chaos.audit.logs import ASK_S, AuditUsageError, Topics
 from chaos.common import clock, files
-from chaos.common.errors import InconclusiveError, one_line
+from chaos.common.errors import InconclusiveError, RuntimeUnavailableError, one_line
+from chaos.external import declaration, discovery
 from chaos.install import artifacts
 from chaos.judging import spark_session
 from chaos.judging.verdict import EXIT_CODES
 from chaos.report.formatting import number, seconds
 from verifiers.base import Finding, Verdict
 
-IDENTITIES = "dense-key, key or header:NAME"
 _WRONG_USAGE = 2
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _STANDALONE = "spark://"
@@ -45,9 +44,10 @@ class Request:
     Attributes:
         landed: folder or URL of the logs; else they are topics.
         model: as `audit_identity.model` reads it.
-        identity: one of `IDENTITIES`.
+        identity: dense-key, key, header:NAME, or SQL over key, value and headers.
         master: Spark's.
         landing: folder or URL where topics are landed and left; else they are landed in a temporary one.
+        external: the file that declares the cluster (docs/external.md), in place of `bootstrap`.
     """
 
     landed: str
@@ -59,12 +59,7 @@ class Request:
     identity: str
     master: str
     landing: str
-
-    @property
-    def topics(self) -> Topics | None:
-        """None where they were landed."""
-        header = self.identity.removeprefix("header:") if self.identity.startswith("header:") else ""
-        return None if self.landed else Topics(self.bootstrap, self.source, self.sink, self.group, header)
+    external: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,24 +114,39 @@ def check(request: Request, report: Path) -> None:
         raise AuditUsageError(f"--json {report}: its folder is not there")
     if report.is_dir():
         raise AuditUsageError(f"--json {report}: is a folder; a file is needed")
-    needed = {"--bootstrap": request.bootstrap, "--source": request.source, "--sink": request.sink}
+    if request.external and request.bootstrap:
+        raise AuditUsageError(f"--external and --bootstrap: the addresses are in {request.external}")
+    cluster = {"--external": request.external} if request.external else {"--bootstrap": request.bootstrap}
+    needed = cluster | {"--source": request.source, "--sink": request.sink}
     given = [name for name, value in (needed | {"--group": request.group, "--landing": request.landing}).items() if value]
     missing = [name for name, value in needed.items() if not value]
+    if request.landed and request.identity.startswith("header:"):
+        raise AuditUsageError("--identity header:NAME needs topics: headers are not landed; land the header as the key")
     if request.landed and given:
         raise AuditUsageError(f"--landed and {', '.join(given)}: either folders or topics")
     if not request.landed and missing:
         raise AuditUsageError(f"missing: {', '.join(missing)}; or --landed for folders")
 
 
-def _identity(request: Request) -> Callable[[Logs, Model], Asked]:
-    if request.identity == "dense-key":
-        return audit_identity.dense
-    header = request.identity.startswith("header:")
-    if header and request.landed:
-        raise AuditUsageError("--identity header:NAME needs topics: headers are not landed; land the header as the key")
-    if header or request.identity == "key":
-        return audit_identity.by_key
-    raise AuditUsageError(f"--identity {request.identity}: must be {IDENTITIES}")
+def topics_of(request: Request) -> Topics | None:
+    """Where the topics are; None where they were landed. A declared cluster is asked for its brokers.
+
+    Raises:
+        ScenarioError: the file of the cluster is wrong.
+        InconclusiveError: no broker of that cluster answers, or none lets us in.
+    """
+    if request.landed:
+        return None
+    topics = Topics(request.bootstrap, request.source, request.sink, request.group, audit_identity.sql(request.identity))
+    if not request.external:
+        return topics
+    external = declaration.load(Path(request.external))
+    try:
+        cluster = discovery.look(external)
+    except RuntimeUnavailableError as error:
+        raise InconclusiveError(str(error)) from error
+    groups = f"{external.prefix}audit"
+    return replace(topics, bootstrap=cluster.bootstrap, librdkafka=cluster.options, java=cluster.java, groups=groups)
 
 
 def _require_master(master: str) -> None:
@@ -166,18 +176,21 @@ def run(request: Request, echo: Echo) -> Audit:
     Raises:
         AuditUsageError: the audit that is asked for is not possible; Spark was not started, or something needed is not there.
     """
-    demanded, identify, topics = audit_identity.model(request.model), _identity(request), request.topics
+    demanded = audit_identity.model(request.model)
     began_s = clock.monotonic_s()
     try:
         _require_master(request.master)
+        topics = topics_of(request)
         fixed = audit_logs.fix(topics) if topics else None
         jars = artifacts.ensure(echo).connector_jars if topics else ()
         with spark_session.of_audit(request.master, jars) as spark, _folder(request) as folder:
             began_s = clock.monotonic_s()
+            audit_identity.require_known(spark, request.identity, headers=topics is not None)
             if topics and fixed:
                 audit_logs.land(spark, topics, fixed, folder)
-            logs = audit_logs.landed(spark, folder, fixed)
-            findings = judge(logs, identify(logs, demanded))
+            logs = audit_logs.landed(spark, folder, fixed, "key" if topics else audit_identity.sql(request.identity))
+            asked = audit_identity.dense if request.identity == audit_identity.DENSE else audit_identity.by_key
+            findings = judge(logs, asked(logs, demanded))
             return Audit(findings, logs.records, clock.monotonic_s() - began_s)
     except InconclusiveError as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))

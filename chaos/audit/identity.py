@@ -3,6 +3,7 @@
 ``dense-key``   the key is a decimal number, written in rising order; id ``i`` is number ``i div P`` of line ``i mod P``
 ``key``         any key, which may recur; a record's place in the source is its id
 ``header:NAME`` the same, by a header (`chaos.audit.logs` lands it as the key)
+an expression  the same, by SQL over key, value and headers, ``get_json_object(value, '$.order_id')`` for example
 
 Keys that recur make both logs multisets: what is demanded n times and is there m times has m - n duplicates or n - m gaps, and
 the k-th of records that are alike answers the k-th. Numbers that recur in the source, or do not rise there, are treated as any
@@ -19,7 +20,8 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.audit.logs import AuditUsageError, Ends, Logs
@@ -27,6 +29,11 @@ from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds, Evidence
 from verifiers.findings import by_partition
 from verifiers.single_scan.groups import decoded
+
+DENSE, KEY = "dense-key", "key"
+_HEADER = "header:"
+_COLUMNS = {"key": "string", "value": "string"}
+_HEADERS = {"headers": "array<struct<key: string, value: binary>>"}  # as Spark's Kafka source has them
 
 Model = Callable[[Column], Column]
 
@@ -72,6 +79,29 @@ def model(name: str) -> Model:
     finally:
         sys.path.pop(0)
     return found
+
+
+def sql(identity: str) -> str:
+    """What identifies a record, as SQL over key and value (strings) and headers."""
+    if identity in (DENSE, KEY):
+        return "key"
+    name = identity.removeprefix(_HEADER).replace("\\", "\\\\").replace("'", "\\'")
+    return f"get(filter(headers, header -> header.key = '{name}'), 0).value" if identity.startswith(_HEADER) else identity
+
+
+def require_known(spark: SparkSession, identity: str, *, headers: bool) -> None:
+    """Raise AuditUsageError unless Spark can read the expression.
+
+    Args:
+        headers: whether records have them: topics do, folders do not.
+    """
+    columns = _COLUMNS | (_HEADERS if headers else {})
+    nothing = spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in columns.items()))
+    try:
+        nothing.selectExpr(f"CAST({sql(identity)} AS STRING)")
+    except PySparkException as error:
+        reason = str(error).strip().splitlines()[0]
+        raise AuditUsageError(f"--identity {identity}: {reason} The columns are {', '.join(columns)}.") from None
 
 
 def dense(logs: Logs, demanded: Model) -> Asked:

@@ -8,7 +8,7 @@ uncommitted view).
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -42,14 +42,19 @@ class Topics:
 
     Attributes:
         group: the consumer group that holds the pipeline's position; empty for none.
-        header: the record header that identifies a record; empty for the key.
+        identity: SQL over key, value and headers: what identifies a record.
+        librdkafka, java: options of the clients of either kind, TLS and SASL for example.
+        groups: how the names of the groups begin that Spark reads with; empty for Spark's own choice.
     """
 
     bootstrap: str
     source: str
     sink: str
     group: str = ""
-    header: str = ""
+    identity: str = "key"
+    librdkafka: Mapping[str, str] = field(default_factory=dict)
+    java: Mapping[str, str] = field(default_factory=dict)
+    groups: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,12 @@ def fix(topics: Topics) -> Fixed:
         AuditUsageError: there is no such topic, or the group never committed.
         InconclusiveError: no broker answers in time, or the group's coordinator cannot tell a position.
     """
-    admin = AdminClient({"bootstrap.servers": topics.bootstrap, "log_level": 0, "socket.timeout.ms": int(ASK_S * 1000)})
+    settings: Mapping[str, str | int] = {
+        "bootstrap.servers": topics.bootstrap,
+        "log_level": 0,
+        "socket.timeout.ms": int(ASK_S * 1000),
+    }
+    admin = AdminClient({**topics.librdkafka, **settings})
     try:
         known = admin.list_topics(timeout=ASK_S).topics
         for topic in (topics.source, topics.sink):
@@ -123,7 +133,7 @@ def _committed(topics: Topics, partitions: Iterable[int]) -> Mapping[int, int] |
     if not topics.group:
         return None
     settings = {"bootstrap.servers": topics.bootstrap, "group.id": topics.group, "isolation.level": "read_committed"}
-    with closing(Consumer(settings | {"enable.auto.commit": False, "log_level": 0})) as asker:
+    with closing(Consumer({**topics.librdkafka, **settings, "enable.auto.commit": False, "log_level": 0})) as asker:
         asked = [TopicPartition(topics.source, number) for number in partitions]
         found = kafka.known(asker.committed(asked, timeout=ASK_S))
     if not found:
@@ -160,7 +170,9 @@ def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> None
 
 def read(spark: SparkSession, topics: Topics, name: str, ends: Ends) -> DataFrame:
     """The committed rows of one of the topics."""
-    topic = landing.Topic(topics.bootstrap, name, landing.LARGE_FETCHES, header=topics.header)
+    own = {"groupIdPrefix": topics.groups} if topics.groups else {}
+    options = {**kafka.for_spark(topics.java), **landing.LARGE_FETCHES, **own}
+    topic = landing.Topic(topics.bootstrap, name, options, identity=topics.identity)
     return landing.read(spark, topic, ends)
 
 
@@ -180,16 +192,18 @@ def _why(error: Exception, topics: Topics, topic: str, ends: Ends) -> str:
 # Parquet -------------------------------------------------------------------------------------------------------------------
 
 
-def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None) -> Logs:
+def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None, identity: str = "key") -> Logs:
     """The logs in a folder, or at a URL.
 
     Args:
+        identity: SQL over key and value: what is read in place of the key.
         fixed: how far the topics were read; None where others landed them: they are taken to have been read to their ends.
 
     Raises:
         AuditUsageError: they are not there, or have other columns.
     """
-    source, sink = (_parquet(spark, f"{folder.rstrip('/')}/{name}") for name in ("source", "sink"))
+    places = [f"{folder.rstrip('/')}/{name}" for name in ("source", "sink")]
+    source, sink = (_parquet(spark, place).withColumn("key", F.expr(f"CAST({identity} AS STRING)")) for place in places)
     committed, uncommitted = _views(sink)
     (source_records, source_ends), (sink_records, sink_ends) = _extent(source), _extent(committed)
     return Logs(source, committed, uncommitted, fixed or Fixed(source_ends, sink_ends), source_records + sink_records)

@@ -171,14 +171,19 @@ def audit(  # noqa: PLR0913 - one argument for each option
     source: Annotated[str, typer.Option(help="the topic that the pipeline reads")] = "",
     sink: Annotated[str, typer.Option(help="the topic that it writes")] = "",
     group: Annotated[str, typer.Option(help="its consumer group; records past its position are pending, not lost")] = "",
-    identity: Annotated[str, typer.Option(help="how records are identified: dense-key, key or header:NAME")] = "dense-key",
+    identity: Annotated[
+        str, typer.Option(help="what identifies a record: dense-key, key, header:NAME, or SQL over key, value and headers")
+    ] = "dense-key",
     spark_master: Annotated[str, typer.Option(help="the URL of any Spark master")] = "local[*]",
     landing: Annotated[str, typer.Option(help="folder or URL where topics are copied to as Parquet, and kept")] = "",
+    external: Annotated[
+        str, typer.Option(help="the file that declares the cluster and the login, instead of --bootstrap")
+    ] = "",
 ) -> None:
     """Audit two topics, or two folders of Parquet, that were filled by others."""
     from chaos.audit import command  # noqa: PLC0415
 
-    asked = command.Request(landed, bootstrap, source, sink, group, model, identity, spark_master, landing)
+    asked = command.Request(landed, bootstrap, source, sink, group, model, identity, spark_master, landing, external)
     raise typer.Exit(command.main(asked, report, typer.echo))
 
 

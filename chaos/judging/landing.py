@@ -39,14 +39,14 @@ class Topic:
     Attributes:
         options: of Spark's Kafka source.
         isolation: of the reader; a read_uncommitted one reads up to HW.
-        header: the record header that is read in place of the key; empty for the key.
+        identity: SQL over key, value (strings) and headers: what is read in place of the key.
     """
 
     bootstrap: str
     name: str
     options: Mapping[str, str]
     isolation: str = "read_committed"
-    header: str = ""
+    identity: str = "key"
 
 
 def topic_of_run(bootstrap: str, name: str, isolation: str, client: Mapping[str, str] | None) -> Topic:
@@ -70,6 +70,7 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
         fail_on_loss: whether offsets that are not there (any more) end the read; else they are left out.
     """
     ends = {number: one.hw if topic.isolation == "read_uncommitted" else one.lso for number, one in bounds.items()}
+    has_headers = "headers" in topic.identity
     return (
         spark.read.format("kafka")
         .options(**topic.options)
@@ -78,7 +79,7 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
         .option("startingOffsets", json.dumps({topic.name: {str(number): one.low for number, one in bounds.items()}}))
         .option("endingOffsets", json.dumps({topic.name: {str(number): end for number, end in ends.items()}}))
         .option("kafka.isolation.level", topic.isolation)
-        .option("includeHeaders", str(bool(topic.header)).lower())
+        .option("includeHeaders", str(has_headers).lower())
         .option("failOnDataLoss", str(fail_on_loss).lower())
         .option("kafkaConsumer.pollTimeoutMs", str(int(ANSWERS_WITHIN_S * 1000)))
         .load()
@@ -86,16 +87,12 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
             "partition",
             "offset",
             "unix_millis(timestamp) AS timestamp_ms",
-            f"CAST({identified_by(topic.header)} AS STRING) AS key",
+            "CAST(key AS STRING) AS key",
             "CAST(value AS STRING) AS value",
+            *(["headers"] if has_headers else []),
         )
+        .selectExpr("partition", "offset", "timestamp_ms", f"CAST({topic.identity} AS STRING) AS key", "value")
     )
-
-
-def identified_by(header: str) -> str:
-    """SQL: what identifies a record, in bytes; null for a record that has no such header."""
-    name = header.replace("\\", "\\\\").replace("'", "\\'")
-    return f"get(filter(headers, header -> header.key = '{name}'), 0).value" if header else "key"
 
 
 def part(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds]) -> Evidence:

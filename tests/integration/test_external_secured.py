@@ -3,17 +3,22 @@
 The certificate is good for ``localhost`` only, so a client that came through a proxy by another name would be refused.
 """
 
+import json
+import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
     AdminClient,
+    NewTopic,
     ResourcePatternType,
     ResourceType,
 )
@@ -160,6 +165,50 @@ def test_what_will_not_work_is_said_before_anything_is_made(cluster, monkeypatch
 
     assert "\n" not in str(caught.value)
     assert clock.monotonic_s() - began_s < 60
+
+
+def test_topics_of_a_secured_cluster_are_audited(cluster, tmp_path):
+    """With the login of the same file; what identifies a record is in its value."""
+    topics = [f"{PREFIX}orders", f"{PREFIX}copies"]
+    spec = declared.load(declaration(cluster))
+    admin = administrator(cluster)
+    for future in admin.create_topics([NewTopic(name, 2, 1) for name in topics]).values():
+        future.result(300)
+    secured = {"sasl.username": "alice", "sasl.password": PASSWORDS["alice"], "sasl.mechanism": "PLAIN", "log_level": 0}
+    tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": spec.tls.ca, "broker.address.family": "v4"}
+    producer = Producer({**secured, **tls, "bootstrap.servers": f"localhost:{PORT}"})
+    for number in range(40):
+        for name in topics:
+            producer.produce(name, key="same", value=json.dumps({"order": number}), partition=number % 2)
+    producer.produce(topics[1], key="same", value=json.dumps({"order": 39}), partition=1)
+    assert producer.flush(120) == 0
+    report = tmp_path / "report.json"
+    words = ("--external", str(declaration(cluster)), "--source", topics[0], "--sink", topics[1], "--spark-master", "local[2]")
+    chaos = str(Path(sys.executable).with_name("chaos"))
+    argv = [chaos, "audit", "--model", "identity", "--json", str(report), *words]
+    environment = {**os.environ, "EXTERNAL_PASSWORD": PASSWORDS["alice"]}
+
+    done = subprocess.run(
+        [*argv, "--identity", "get_json_object(value, '$.order')"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+        env=environment,
+    )
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    found = {finding["verifier"]: finding for finding in json.loads(report.read_text(encoding="utf-8"))["findings"]}
+    assert {name: finding["count"] for name, finding in found.items()} == {
+        "duplicates": 1,
+        "gaps": 0,
+        "ordering": 0,
+        "values": 0,
+    }
+    assert [one["id"] for one in found["duplicates"]["examples"]] == ["39"]
+    assert PASSWORDS["alice"] not in done.stdout + done.stderr
+    for future in admin.delete_topics(topics).values():
+        future.result(300)
 
 
 def certify(folder):

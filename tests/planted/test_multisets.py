@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
-from chaos.judging import landing
+from chaos.audit.logs import AuditUsageError
 from verifiers.base import Verdict
 
 COLUMNS = "partition int, offset long, key string, value string"
@@ -183,11 +183,42 @@ def summed(free, like):
     return totals
 
 
+def test_what_identifies_a_record_may_be_any_expression(spark, tmp_path):
+    """An order's number is in its value, and its key says nothing: the second copy of 2 is one too many."""
+    rows = [(0, number, "same", f'{{"order": {number}}}') for number in range(4)]
+    for name, log in (("source", rows), ("sink", [*rows, (0, 4, "same", '{"order": 2}')])):
+        spark.createDataFrame(log, COLUMNS).coalesce(1).write.parquet(str(tmp_path / name))
+
+    expression = "get_json_object(value, '$.order')"
+    logs = audit_logs.landed(spark, str(tmp_path), identity=audit_identity.sql(expression))
+    found = {one.verifier: one for one in judge(logs, audit_identity.by_key(logs, audit_identity.model("identity")))}
+
+    assert found["duplicates"].count == 1
+    assert [str(one.id) for one in found["duplicates"].examples] == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "headers", "why"),
+    [
+        ("get_json(", True, "PARSE_SYNTAX_ERROR"),
+        ("order_id", True, r"UNRESOLVED_COLUMN.* The columns are key, value, headers\."),
+        ("headers[0].value", False, r"UNRESOLVED_COLUMN.* The columns are key, value\."),
+    ],
+)
+def test_an_expression_that_cannot_be_read(spark, expression, headers, why):
+    """The message names the expression, what is wrong with it, and the columns there are."""
+    with pytest.raises(AuditUsageError, match=why) as caught:
+        audit_identity.require_known(spark, expression, headers=headers)
+
+    assert str(caught.value).startswith(f"--identity {expression}: ")
+    assert "\n" not in str(caught.value)
+
+
 def test_a_record_without_the_header(spark):
     """It has no identity; that does not end the audit."""
     rows = [(1, [("trace", b"t-1"), ("other", b"x")]), (2, [("other", b"x")]), (3, [])]
     headers = spark.createDataFrame([*rows, (4, None)], "id int, headers array<struct<key: string, value: binary>>")
 
-    found = headers.select("id", F.expr(landing.identified_by("trace")).cast("string").alias("key")).orderBy("id").collect()
+    found = headers.select("id", F.expr(audit_identity.sql("header:trace")).cast("string").alias("key")).orderBy("id").collect()
 
     assert [row["key"] for row in found] == ["t-1", None, None, None]

@@ -39,6 +39,9 @@ RIGHT = Finding("gaps", "sink", Verdict.VALID, count=0, checked=9, counts={"lost
         (replace(LANDED, bootstrap="h:1", group="g"), REPORT, "--landed and --bootstrap, --group: either folders or topics"),
         (replace(LANDED, landed=""), REPORT, "missing: --bootstrap, --source, --sink; or --landed for folders"),
         (replace(TOPICS, sink=""), REPORT, "missing: --sink"),
+        (replace(TOPICS, external="e.yaml"), REPORT, "--external and --bootstrap: the addresses are in e.yaml"),
+        (replace(LANDED, external="e.yaml"), REPORT, "--landed and --external: either folders or topics"),
+        (replace(LANDED, identity="header:trace"), REPORT, "--identity header:NAME needs topics: headers are not landed"),
         (LANDED, Path("nowhere/report.json"), "its folder is not there"),
     ],
 )
@@ -49,11 +52,31 @@ def test_too_much_or_too_little(asked, report, message):
 
 
 def test_what_is_asked_for():
-    """A header is read when the topics are landed; without a group none is asked."""
-    asked = replace(TOPICS, identity="header:trace")
+    """A header is read when the topics are landed, and its name may hold a quotation mark; without a group none is asked."""
+    header = "get(filter(headers, header -> header.key = 'it\\'s'), 0).value"
 
-    assert asked.topics == Topics("127.0.0.1:9", "in", "out", "", "trace")
-    assert (TOPICS.topics, LANDED.topics) == (Topics("127.0.0.1:9", "in", "out", "", ""), None)
+    assert command.topics_of(replace(TOPICS, identity="header:it's")) == Topics("127.0.0.1:9", "in", "out", "", header)
+    assert command.topics_of(replace(TOPICS, identity="left(value, 3)")).identity == "left(value, 3)"
+    assert (command.topics_of(TOPICS), command.topics_of(LANDED)) == (Topics("127.0.0.1:9", "in", "out", "", "key"), None)
+
+
+SECURED = """\
+version: 1
+bootstrap: ["127.0.0.1:1"]
+prefix: chaos-alice-
+"""
+
+
+def test_a_declared_cluster_that_does_not_answer(tmp_path):
+    """The audit is UNKNOWN, and the message says where to look."""
+    path = tmp_path / "external.yaml"
+    path.write_text(SECURED, encoding="utf-8")
+
+    done = command.run(replace(TOPICS, bootstrap="", external=str(path)), print)
+
+    assert done.verdict is Verdict.UNKNOWN
+    assert done.problem.startswith("no broker of 127.0.0.1:1 answers: ")
+    assert done.problem.endswith("check bootstrap, tls and sasl in the external file, and the network")
 
 
 @pytest.mark.parametrize(
@@ -98,13 +121,6 @@ def test_a_master_whose_name_cannot_be_one():
     """Nothing can answer there."""
     with pytest.raises(InconclusiveError, match=r"spark://a\.\.b:7077 does not answer"):
         command._require_master("spark://a..b:7077")
-
-
-@pytest.mark.parametrize("identity", ["value", "header:trace"])
-def test_an_identity_that_cannot_be_had(identity):
-    """Headers are not landed, so folders have none."""
-    with pytest.raises(AuditUsageError, match=f"--identity {identity.partition(':')[0]}"):
-        command.run(replace(LANDED, identity=identity), lambda _line: None)
 
 
 @pytest.mark.parametrize(

@@ -80,12 +80,22 @@ def test_an_audit_reads_committed_rows_in_large_fetches(spark):
     )
 
 
-def test_a_header_is_landed_as_the_key(spark):
-    """Its name may hold a quotation mark."""
-    read = logs.read(spark, Topics("host:1", "in", "out", header="it's"), "in", ENDS)
+def test_what_identifies_a_record_is_landed_as_the_key(spark):
+    """Headers are read if it mentions them."""
+    read = logs.read(spark, Topics("host:1", "in", "out", identity="upper(key)"), "in", ENDS)
+    assert (read.said["includeHeaders"], read.columns[3]) == ("false", "CAST(upper(key) AS STRING) AS key")
 
-    assert read.said["includeHeaders"] == "true"
-    assert read.columns[3] == "CAST(get(filter(headers, header -> header.key = 'it\\'s'), 0).value AS STRING) AS key"
+    read = logs.read(spark, Topics("host:1", "in", "out", identity="headers[0].value"), "in", ENDS)
+    assert (read.said["includeHeaders"], read.columns[3]) == ("true", "CAST(headers[0].value AS STRING) AS key")
+
+
+def test_an_audit_logs_in_as_the_cluster_demands(spark):
+    """In a group that it may use there."""
+    topics = Topics("host:1", "in", "out", java={"security.protocol": "SSL"}, groups="chaos-alice-audit")
+
+    found = logs.read(spark, topics, "in", ENDS).said
+
+    assert (found["kafka.security.protocol"], found["groupIdPrefix"]) == ("SSL", "chaos-alice-audit")
 
 
 @pytest.mark.parametrize(
