@@ -17,7 +17,8 @@ from contextlib import closing
 from threading import Thread
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from pipelines.base import Endpoints, Topics
 
@@ -91,6 +92,17 @@ def positions(endpoints: Endpoints, group: str, topics: Topics) -> Mapping[int, 
     asked = [TopicPartition(topics.source, partition) for partition in range(topics.partitions)]
     with closing(_observer(endpoints, group)) as observer:
         return known(observer.committed(asked, timeout=_WITHIN_S))
+
+
+def topic_id(bootstrap: str, topic: str, options: Mapping[str, str]) -> str:
+    """The id of a topic (KIP-516); one that is removed and made again under its name has another.
+
+    Raises:
+        KafkaException: no broker answered, or there is no such topic.
+    """
+    admin = AdminClient({**options, "bootstrap.servers": bootstrap, "log_level": 0})
+    described = admin.describe_topics(TopicCollection([topic]), request_timeout=_WITHIN_S)[topic].result(_WITHIN_S + _GRACE_S)
+    return str(described.topic_id)
 
 
 def known(answered: list[TopicPartition]) -> Mapping[int, int]:

@@ -5,13 +5,14 @@
     {"event": "restarted", "error": …}                    the query died and was started again from its checkpoint
     {"event": "stopped"}
 
-It runs until SIGTERM, and then ends with 0. It ends with 1 if its query died too often.
+It runs until SIGTERM, and then ends with 0. It ends with 1 if its query died too often, or at once if the sink refuses a batch.
 """
 
 import argparse
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +27,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pipelines import kafka
 from pipelines.messages import monotonic_s, say
-from pipelines.spark_square.sink import STATS, Sink
+from pipelines.spark_square.pipeline import planned
+from pipelines.spark_square.sink import STATS, Plan, RefusedError, Sink
 
 _OPTIONS = "delivery batch-records master kafka source sink application checkpoint host jars home java-options"
 _RESTARTS = 5
@@ -67,6 +69,8 @@ _SOURCE = {
     "kafkaConsumer.pollTimeoutMs": "8000",
 }
 _TRIGGER = "200 milliseconds"
+Refuse = Callable[[str], object]
+Start = Callable[[SparkSession, argparse.Namespace, Refuse], StreamingQuery]
 _STOCK_SINK = {"kafka.request.timeout.ms": "5000", "kafka.delivery.timeout.ms": "60000", "kafka.max.block.ms": "60000"}
 
 
@@ -90,33 +94,43 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Calla
 
     Raises:
         StreamingQueryException: it died more often than it is started again.
+        RefusedError: the sink refused a batch, and would again.
     """
-    start = _start_exactly_once
+    refused: list[str] = []
+    start: Start = _start_exactly_once
     if arguments.delivery == "at_least_once":
         start = _start_at_least_once
         spark.streams.addListener(_FinishedBatches())
-    query = start(spark, arguments)
+    query = start(spark, arguments, refused.append)
     say("started", app_id=spark.sparkContext.applicationId, ui=spark.sparkContext.uiWebUrl)
     restarts = 0
     while not told_to_stop():
         try:
             query.awaitTermination(_TURN_S)  # type: ignore[arg-type]  # it takes fractions, its annotation says int
         except StreamingQueryException as error:
+            if refused:
+                raise RefusedError(refused[0]) from None
             if restarts == _RESTARTS:
                 raise
             restarts += 1
             say("restarted", error=str(error)[:500], restarts=restarts)
-            query = start(spark, arguments)
+            query = start(spark, arguments, refused.append)
     query.stop()
 
 
-def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
+def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace, refuse: Refuse) -> StreamingQuery:
     sink = Sink(arguments.kafka, arguments.application, arguments.sink, kafka.librdkafka_options())
-    writer = _source(spark, arguments).writeStream.foreachBatch(lambda batch, number: _write(sink, batch, number))
+    source_id = kafka.topic_id(arguments.kafka, arguments.source, kafka.librdkafka_options())
+
+    def write(batch: DataFrame, number: int) -> None:
+        starts = planned(Path(arguments.checkpoint) / "offsets" / str(number - 1), arguments.source)
+        _write(sink, Plan(starts, source_id), batch, number, refuse)
+
+    writer = _source(spark, arguments).writeStream.foreachBatch(write)
     return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
 
 
-def _start_at_least_once(spark: SparkSession, arguments: argparse.Namespace) -> StreamingQuery:
+def _start_at_least_once(spark: SparkSession, arguments: argparse.Namespace, _refuse: Refuse) -> StreamingQuery:
     squared = _source(spark, arguments).selectExpr("partition", "key", f"{_SQUARE} AS value")
     writer = squared.writeStream.format("kafka").options(**_STOCK_SINK, **kafka.for_spark(kafka.java_options()))
     writer = writer.option("kafka.bootstrap.servers", arguments.kafka).option("topic", arguments.sink)
@@ -129,11 +143,19 @@ def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
     return source.option("subscribe", arguments.source).option("maxOffsetsPerTrigger", arguments.batch_records).load()
 
 
-def _write(sink: Sink, batch: DataFrame, number: int) -> None:
-    """One job without a shuffle, in which nothing is evaluated twice: one task for each source partition."""
+def _write(sink: Sink, plan: Plan, batch: DataFrame, number: int, refuse: Refuse) -> None:
+    """One job without a shuffle, in which nothing is evaluated twice: one task for each source partition.
+
+    Raises:
+        RefusedError: a task has a problem that another attempt would have too.
+    """
     began_s = monotonic_s()
     rows = batch.selectExpr("topic", "partition", "offset", "key", f"CAST({_SQUARE} AS BINARY) AS value")
-    tasks = [row.asDict() for row in rows.mapInArrow(sink.writer(), STATS).collect()]
+    tasks = [row.asDict() for row in rows.mapInArrow(sink.writer(plan), STATS).collect()]
+    problem = next(filter(None, [task.pop("problem") for task in tasks]), "")
+    if problem:
+        refuse(problem)
+        raise RefusedError(problem)
     took_ms = round(1000 * (monotonic_s() - began_s))
     say("batch", batch=number, rows=sum(task["skipped"] + task["sent"] for task in tasks), ms=took_ms, tasks=tasks)
 

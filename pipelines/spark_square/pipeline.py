@@ -121,9 +121,11 @@ def checkpointed(checkpoint: Path, topic: str) -> Mapping[int, int]:
 
 
 def planned(log: Path, topic: str) -> Mapping[int, int]:
-    """Partition -> end offset, exclusive; empty if the file is absent or damaged."""
+    """Partition -> end offset, exclusive; empty if the file is absent or damaged, or none of its sources is of this topic."""
     try:
-        last = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])
-        return {int(partition): int(offset) for partition, offset in last[topic].items()}
-    except (FileNotFoundError, IndexError, json.JSONDecodeError, KeyError):
+        sources = log.read_text(encoding="utf-8").splitlines()[2:]
+        found = [json.loads(line) for line in sources if line.startswith("{")]
+        ends = next(one[topic] for one in found if topic in one)
+        return {int(partition): int(offset) for partition, offset in ends.items()}
+    except (FileNotFoundError, StopIteration, json.JSONDecodeError, AttributeError, ValueError):
         return {}

@@ -3,13 +3,17 @@
     1  a new producer with the transactional.id of this source partition; init_transactions fences and aborts
        whatever an earlier attempt left
     2  after that, and only then, ask where the last committed transaction ended
-    3  skip the rows before it: they are in the sink already
+    3  skip the rows before it: they are in the sink already; refuse a batch that begins after it, and leaves records out
     4  produce the others, add the new position to the transaction, commit
     5  on any error raise: Spark retries the task with a new producer, and step 2 learns the truth
 
 Progress is in Kafka beside the data, so a task may be retried after a commit that Spark never heard of, by the successor of a
-zombie, or by another driver: rows that are committed are skipped. Requires one task per source partition (no ``minPartitions``,
-no repartition before the sink) and sink partition = source partition.
+zombie, or by another driver: rows that are committed are skipped. The checkpoint says where Spark begins, so the two must fit:
+a batch that begins after the position (the group was reset, or restored from a backup) would leave records out for ever, and
+a source topic that was made anew has other records below the position.
+
+Requires one task per source partition (no ``minPartitions``, no repartition before the sink) and sink partition = source
+partition.
 
 Sources: KIP-98, KIP-447; librdkafka INTRODUCTION.md "Transactional producer". A producer is never used for a second
 transaction: librdkafka has no KIP-890 (transactions v2), a late EndTxn of the first could end the second.
@@ -20,15 +24,17 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from pyspark import TaskContext
 
 from pipelines.kafka import send_offsets
+from pipelines.messages import monotonic_s
 
-STATS = "part int, attempt int, skipped bigint, sent bigint"
+STATS = "part int, attempt int, skipped bigint, sent bigint, problem string"
 _REQUEST_MS = 6000
 _TRANSACTION_MS = 25_000
 _WITHIN_S = 30.0
+_TURN_S = 0.5
 
 Batches = Iterator[pa.RecordBatch]
 Row = tuple[str, int, int, bytes, bytes]
@@ -37,6 +43,23 @@ Row = tuple[str, int, int, bytes, bytes]
 def transactional_id(application: str, topic: str, partition: int) -> str:
     """One for each source partition, the same for all attempts and drivers."""
     return f"{application}-{topic}-{partition}"
+
+
+class RefusedError(RuntimeError):
+    """The checkpoint, the group's position and the topic do not fit together; trying again would not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What Spark has planned for a batch.
+
+    Attributes:
+        starts: source partition -> where the batch begins; empty for the first batch of a checkpoint.
+        source_id: the id of the source topic (KIP-516), which is written beside each position; empty if it is not known.
+    """
+
+    starts: Mapping[int, int] = field(default_factory=dict)
+    source_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +78,15 @@ class Sink:
     topic: str
     options: Mapping[str, str] = field(default_factory=dict)
 
-    def writer(self) -> Callable[[Batches], Batches]:
-        """For ``mapInArrow``: columns topic, partition, offset, key, value in; `STATS` out, one row for a task with rows."""
-        return lambda batches: _write(self, batches)
+    def writer(self, plan: Plan) -> Callable[[Batches], Batches]:
+        """For ``mapInArrow``: columns topic, partition, offset, key, value in; `STATS` out, one row for a task with rows.
+
+        A task that has a ``problem`` wrote nothing: the driver must stop, instead of a hundred attempts that find the same.
+        """
+        return lambda batches: _write(self, plan, batches)
 
 
-def _write(sink: Sink, batches: Batches) -> Batches:
+def _write(sink: Sink, plan: Plan, batches: Batches) -> Batches:
     rows = _rows(batches)
     first = next(rows, None)
     if first is None:
@@ -69,15 +95,58 @@ def _write(sink: Sink, batches: Batches) -> Batches:
     producer = _new_producer(sink, source, partition)
     consumer = _new_consumer(sink)
     producer.init_transactions(_WITHIN_S)
-    start = _committed(consumer, source, partition)
+    committed = _committed(consumer, source, partition)
+    if problem := _problem(plan, consumer, committed):
+        consumer.close()
+        yield _stats(partition, 0, 0, problem)
+        return
     producer.begin_transaction()
-    skipped, sent, end = _produce(producer, sink.topic, partition, chain([first], rows), start)
+    skipped, sent, end = _produce(producer, sink.topic, partition, chain([first], rows), committed.offset)
     if sent:
-        position = TopicPartition(source, partition, end)
+        position = TopicPartition(source, partition, end, plan.source_id)
         send_offsets(producer, [position], consumer.consumer_group_metadata(), _WITHIN_S)
     producer.commit_transaction(_WITHIN_S)
     consumer.close()
     yield _stats(partition, skipped, sent)
+
+
+def _problem(plan: Plan, consumer: Consumer, committed: TopicPartition) -> str:
+    """Why the batch must not be written; empty if it may be."""
+    place, position = f"{committed.topic}-{committed.partition}", committed.offset
+    if committed.metadata and plan.source_id and committed.metadata != plan.source_id:
+        return (
+            f"{committed.topic} was made anew: the group's position {position} in {place} belongs to the topic with id "
+            f"{committed.metadata}, and the one that is there has id {plan.source_id}; commit position 0 in every partition, "
+            "and remove the checkpoint"
+        )
+    start = plan.starts.get(committed.partition, 0)
+    missed = _first_record(consumer, committed, start) if position < start else None
+    if missed is None:
+        return ""
+    return (
+        f"the batch begins at {start} in {place}, after the group's position {position}: the record at {missed} would be left "
+        "out for ever; remove the checkpoint, so that Spark reads all of the source again: the sink skips what it has"
+    )
+
+
+def _first_record(consumer: Consumer, committed: TopicPartition, end: int) -> int | None:
+    """Offset of the first committed record from the position on and before `end`: markers and aborted records are none.
+
+    Raises:
+        RuntimeError: no leader answers.
+        KafkaException: what stood at the position has been removed.
+    """
+    consumer.assign([TopicPartition(committed.topic, committed.partition, committed.offset)])
+    until_s = monotonic_s() + _WITHIN_S
+    while monotonic_s() < until_s:
+        message = consumer.poll(_TURN_S)
+        if message is None:
+            continue
+        error, offset = message.error(), message.offset()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - it has no public name
+            raise KafkaException(error)
+        return None if error is not None or offset is None or offset >= end else int(offset)
+    raise RuntimeError(f"the records of {committed.topic}-{committed.partition} could not be read within {_WITHIN_S:g} s")
 
 
 def _produce(producer: Producer, topic: str, partition: int, rows: Iterator[Row], start: int) -> tuple[int, int, int]:
@@ -134,7 +203,10 @@ def _new_producer(sink: Sink, source: str, partition: int) -> Producer:
 
 
 def _new_consumer(sink: Sink) -> Consumer:
-    """It only asks for offsets; read_committed makes the broker wait for a commit under way (require_stable, KIP-447)."""
+    """It asks for offsets, and hardly ever reads.
+
+    read_committed makes the broker wait for a commit under way (require_stable, KIP-447).
+    """
     return Consumer(
         {
             **sink.options,
@@ -142,13 +214,15 @@ def _new_consumer(sink: Sink) -> Consumer:
             "group.id": sink.application,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
             "socket.timeout.ms": _REQUEST_MS,
             "log_level": 3,
         }
     )
 
 
-def _committed(consumer: Consumer, source: str, partition: int) -> int:
+def _committed(consumer: Consumer, source: str, partition: int) -> TopicPartition:
     """Where the last committed transaction ended.
 
     Raises:
@@ -160,12 +234,13 @@ def _committed(consumer: Consumer, source: str, partition: int) -> int:
     if found.offset < 0:
         raise RuntimeError(
             f"the consumer group has no position in {source}-{partition}: it was never seeded, or it expired "
-            "(offsets.retention.minutes); commit the position where the sink ends, 0 for an empty sink"
+            "(offsets.retention.minutes); commit the position where the sink ends, 0 for an empty sink, and remove the "
+            "checkpoint"
         )
-    return int(found.offset)
+    return found
 
 
-def _stats(partition: int, skipped: int, sent: int) -> pa.RecordBatch:
+def _stats(partition: int, skipped: int, sent: int, problem: str = "") -> pa.RecordBatch:
     context = TaskContext.get()
     attempt = context.attemptNumber() if context else 0
     columns = [
@@ -173,5 +248,6 @@ def _stats(partition: int, skipped: int, sent: int) -> pa.RecordBatch:
         pa.array([attempt], pa.int32()),
         pa.array([skipped], pa.int64()),
         pa.array([sent], pa.int64()),
+        pa.array([problem], pa.string()),
     ]
-    return pa.record_batch(columns, names=["part", "attempt", "skipped", "sent"])
+    return pa.record_batch(columns, names=["part", "attempt", "skipped", "sent", "problem"])

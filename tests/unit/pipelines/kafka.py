@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
@@ -53,9 +54,14 @@ class Outbox:
 
 @dataclass
 class Broker:
-    """Both clients of the sink. `position` is the group's answer, `calls` are recorded."""
+    """Both clients of the sink. `position` and `metadata` are the group's answer, `calls` are recorded.
+
+    `log` has the offsets of the committed records of the source; other offsets are markers.
+    """
 
     position: int = 0
+    metadata: str = ""
+    log: tuple[int, ...] = ()
     fails_at: str = ""
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -98,7 +104,7 @@ class SinkProducer:
         self.broker.note("produce", topic, partition, key, value)
 
     def send_offsets_to_transaction(self, positions: list[TopicPartition], group: str, _within_s: float) -> None:
-        self.broker.note("send_offsets", [(one.topic, one.partition, one.offset) for one in positions], group)
+        self.broker.note("send_offsets", [(one.topic, one.partition, one.offset, one.metadata) for one in positions], group)
 
     def commit_transaction(self, _within_s: float) -> None:
         self.broker.note("commit_transaction")
@@ -111,7 +117,15 @@ class SinkConsumer:
     def committed(self, asked: list[TopicPartition], *, timeout: float) -> list[TopicPartition]:
         assert timeout > 0
         self.broker.note("committed")
-        return [TopicPartition(one.topic, one.partition, self.broker.position) for one in asked]
+        return [TopicPartition(one.topic, one.partition, self.broker.position, self.broker.metadata) for one in asked]
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        self.broker.note("assign", [(one.topic, one.partition, one.offset) for one in places])
+
+    def poll(self, _timeout_s: float) -> Any:
+        after = [offset for offset in self.broker.log if offset >= self.broker.position]
+        end = KafkaError(KafkaError._PARTITION_EOF)
+        return SimpleNamespace(error=lambda: None if after else end, offset=lambda: after[0] if after else None)
 
     def consumer_group_metadata(self) -> str:
         return "metadata of the group"

@@ -1,5 +1,5 @@
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +9,7 @@ from pyspark.errors import StreamingQueryException
 
 from pipelines.spark_square import driver
 from pipelines.spark_square.driver import _RESTARTS, _run
+from pipelines.spark_square.sink import RefusedError
 
 SPARK: Any = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app-1", uiWebUrl="http://127.0.0.9:4040"))
 ARGUMENTS = Namespace(delivery="exactly_once")
@@ -21,10 +22,13 @@ class Queries:
     deaths: int = 0
     started: int = 0
     stopped: int = 0
+    problems: tuple[str, ...] = ()
     said: list[dict[str, Any]] = field(default_factory=list)
 
-    def start(self, _spark: object, _arguments: Namespace) -> "Queries":
+    def start(self, _spark: object, _arguments: Namespace, refuse: Callable[[str], object]) -> "Queries":
         self.started += 1
+        for problem in self.problems:
+            refuse(problem)
         return self
 
     def awaitTermination(self, _timeout_s: float) -> bool:  # noqa: N802 - Spark's name
@@ -79,3 +83,12 @@ def test_a_query_that_dies_too_often_ends_the_pipeline(queries: Queries) -> None
     with pytest.raises(StreamingQueryException):
         _run(SPARK, ARGUMENTS, lambda: False)
     assert queries.stopped == 0
+
+
+def test_a_batch_that_the_sink_refuses_ends_it_at_once(queries: Queries) -> None:
+    """Another attempt would be refused too, and the program's last words must be the reason."""
+    queries.deaths, queries.problems = 9, ("the batch begins at 300",)
+
+    with pytest.raises(RefusedError, match="the batch begins at 300"):
+        _run(SPARK, ARGUMENTS, after(9).__next__)
+    assert queries.started == 1

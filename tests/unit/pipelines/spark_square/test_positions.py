@@ -55,6 +55,15 @@ def test_files_that_are_no_batches_are_passed_over(checkpoint: Path) -> None:
     assert checkpointed(checkpoint, "source") == {0: 30}
 
 
+def test_a_query_of_several_sources(checkpoint: Path) -> None:
+    """Each has a line of its own, in the order of the query; a dash stands for one that has nothing yet."""
+    plan(checkpoint, 3, '-\n{"source":{"0":30}}\n{"other":{"0":7}}')
+    commit(checkpoint, 3)
+
+    assert checkpointed(checkpoint, "source") == {0: 30}
+    assert checkpointed(checkpoint, "other") == {0: 7}
+
+
 @pytest.mark.parametrize("torn", ["", "v1", "v1\n", '{"source":{"0":4', '{"another":{"0":40}}'])
 def test_a_torn_plan_counts_as_absent(checkpoint: Path, torn: str) -> None:
     """Older progress is a safe answer, an exception or an invented position is not."""

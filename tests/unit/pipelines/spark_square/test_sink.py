@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.spark_square import sink
-from pipelines.spark_square.sink import Sink, transactional_id
+from pipelines.spark_square.sink import Plan, Sink, transactional_id
 from tests.unit.pipelines.kafka import Broker
 
 
@@ -27,9 +27,9 @@ def batch(*offsets: int, partition: int = 1) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def written(*batches: pa.RecordBatch) -> list[dict[str, int]]:
+def written(*batches: pa.RecordBatch, plan: Plan = Plan(source_id="id-1")) -> list[dict[str, int]]:  # noqa: B008 - frozen
     """What a task of the sink answers."""
-    write = Sink("broker:9092", "app", "sink").writer()
+    write = Sink("broker:9092", "app", "sink").writer(plan)
     return [row for answer in write(iter(batches)) for row in answer.to_pylist()]
 
 
@@ -50,14 +50,14 @@ def test_rows_that_are_in_the_sink_already_are_skipped(broker: Broker) -> None:
     answer = written(batch(10, 11), batch(12, 13))
 
     assert broker.produced == [("sink", 1, b"k12", b"v12"), ("sink", 1, b"k13", b"v13")]
-    assert answer == [{"part": 1, "attempt": 0, "skipped": 2, "sent": 2}]
+    assert answer == [{"part": 1, "attempt": 0, "skipped": 2, "sent": 2, "problem": ""}]
 
 
 def test_the_position_is_committed_in_the_transaction_of_its_rows(broker: Broker) -> None:
-    """It is exclusive, and stands behind the last row even where offsets have holes."""
+    """It is exclusive, and stands behind the last row even where offsets have holes; the id of its topic is beside it."""
     written(batch(3, 4), batch(9))
 
-    assert ("send_offsets", [("source", 1, 10)], "metadata of the group") in broker.calls
+    assert ("send_offsets", [("source", 1, 10, "id-1")], "metadata of the group") in broker.calls
 
 
 def test_a_task_that_skips_everything_moves_no_position(broker: Broker) -> None:
@@ -67,7 +67,7 @@ def test_a_task_that_skips_everything_moves_no_position(broker: Broker) -> None:
     answer = written(batch(10, 11))
 
     assert "send_offsets" not in broker.names
-    assert answer == [{"part": 1, "attempt": 0, "skipped": 2, "sent": 0}]
+    assert answer == [{"part": 1, "attempt": 0, "skipped": 2, "sent": 0, "problem": ""}]
 
 
 def test_an_empty_task_does_not_fence_another(broker: Broker) -> None:
@@ -83,6 +83,53 @@ def test_a_missing_position_is_an_error(broker: Broker) -> None:
     with pytest.raises(RuntimeError, match=r"no position in source-1.*never seeded.*expired"):
         written(batch(0))
     assert "begin_transaction" not in broker.names
+
+
+@pytest.mark.parametrize("first", [200, 230, 299])
+def test_a_batch_that_would_leave_records_out_is_refused(broker: Broker, first: int) -> None:
+    """The group was reset, and the checkpoint was not: nothing is written, and the error names both places."""
+    broker.position, broker.log = 200, (first, 300)
+
+    (answer,) = written(batch(300, 301), plan=Plan({1: 300}))
+
+    assert "begin_transaction" not in broker.names
+    assert (answer["skipped"], answer["sent"]) == (0, 0)
+    assert str(answer["problem"]).startswith(
+        f"the batch begins at 300 in source-1, after the group's position 200: the record at {first} would be left out for "
+        "ever; remove the checkpoint"
+    )
+
+
+@pytest.mark.parametrize(("log", "start"), [((300, 301), 300), ((), 300), ((200, 300), 200), ((200, 300), 0)])
+def test_markers_before_a_batch_are_no_records(broker: Broker, log: tuple[int, ...], start: int) -> None:
+    """The position stands behind the last row of the batch before, and Spark planned beyond the markers that follow it."""
+    broker.position, broker.log = 200, log
+
+    (answer,) = written(batch(300, 301), plan=Plan({1: start}))
+
+    assert (answer["sent"], answer["problem"]) == (2, "")
+
+
+def test_a_position_in_a_topic_that_was_made_anew_is_refused(broker: Broker) -> None:
+    """What is below the position there was never read."""
+    broker.position, broker.metadata = 200, "id-0"
+
+    (answer,) = written(batch(300), plan=Plan(source_id="id-1"))
+
+    assert "begin_transaction" not in broker.names
+    assert str(answer["problem"]).startswith(
+        "source was made anew: the group's position 200 in source-1 belongs to the topic with"
+    )
+
+
+@pytest.mark.parametrize(("metadata", "source_id"), [("", "id-1"), ("id-1", "id-1"), ("id-0", "")])
+def test_a_position_without_an_id_is_taken_as_it_is(broker: Broker, metadata: str, source_id: str) -> None:
+    """It was seeded, or set by an operator."""
+    broker.metadata = metadata
+
+    (answer,) = written(batch(3), plan=Plan(source_id=source_id))
+
+    assert (answer["sent"], answer["problem"]) == (1, "")
 
 
 def test_rows_of_two_partitions_in_one_task_are_an_error(broker: Broker) -> None:
