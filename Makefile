@@ -73,8 +73,9 @@ mutants: install  ## change the verifiers in every small way and see a planted t
 	$(BIN)/python tests/mutants.py --reach
 	$(BIN)/python tests/mutants.py --budget $(BUDGET) --shard 0/2 & $(BIN)/python tests/mutants.py --budget $(BUDGET) --shard 1/2; wait
 
-report:  ## render the last Allure results, or RESULTS=allure-results-containers (needs Node.js)
-	npx --yes allure@3 generate --config allurerc.json $(RESULTS) --output allure-report
+report:  ## render the last Allure results, or RESULTS=allure-results-containers, with the history of those before (needs Node.js)
+	@rm -rf allure-report  # Allure adds its files to those that are there, and overwrites none
+	npx --yes allure@3.18.0 generate --config allurerc.json $(RESULTS) --output allure-report
 
 UV_LOCK := uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
@@ -85,4 +86,4 @@ lock: install  ## resolve requirements/*.lock again
 	$(BIN)/$(UV_LOCK) requirements/mutants.in -o requirements/mutants.lock
 
 clean:  ## remove what runs left in this folder (the cache of parts is kept)
-	rm -rf runs mutants allure-results allure-results-containers allure-report .pytest_cache .mypy_cache .ruff_cache
+	rm -rf runs mutants allure-results allure-results-containers allure-report allure-history.jsonl .pytest_cache .mypy_cache .ruff_cache

@@ -49,7 +49,7 @@ class Endpoints:
     jars: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     java: Mapping[str, str] = field(default_factory=dict)
-    spark_options: Mapping[str, str] = field(default_factory=dict)
+    spark_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

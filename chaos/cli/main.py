@@ -5,6 +5,7 @@ Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or a wrong file, 3 unknown
 """
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -138,6 +139,26 @@ def judge(run: Annotated[Path, typer.Argument(help="the directory of a run", exi
     from chaos.engine.rejudge import rejudge  # noqa: PLC0415
 
     raise typer.Exit(rejudge(run, typer.echo))
+
+
+@app.command()
+def table(
+    runs: Annotated[Path, typer.Argument(help="the folder of run directories", exists=True, file_okay=False)] = Path("runs"),
+    *,
+    markdown: Annotated[bool, typer.Option("--markdown", help="for a page, e.g. the summary of a CI job")] = False,
+) -> None:
+    """Show the verdict of every run in a folder; those of several machines may have been put together there."""
+    from chaos.report import summary  # noqa: PLC0415
+    from chaos.report.model import reports_in  # noqa: PLC0415
+
+    reports, cut_short = reports_in(runs)
+    if markdown:
+        typer.echo(summary.markdown(reports, cut_short))
+        return
+    width = shutil.get_terminal_size((120, 24)).columns
+    typer.echo(summary.as_text(summary.summary_table(reports, width), width=width, colour=sys.stdout.isatty()))
+    for folder in cut_short:
+        typer.echo(f"{folder} has no report: the run was cut short, or it goes on")
 
 
 def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:

@@ -6,18 +6,36 @@ name of a broker cannot become a second word, let alone a second command.
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from chaos.common import clock, processes
+from chaos.common.errors import RuntimeUnavailableError
 
 _SHOWN = 500
+_HIDDEN = "***"
 Kind = Literal["kill", "start", "pause", "resume"]
 
 
 @dataclass(frozen=True, slots=True)
+class Secrets:
+    """Values that must not be recorded, although a hook is told them or prints them."""
+
+    values: tuple[str, ...] = field(default=(), repr=False)
+
+    def hidden_in(self, text: str) -> str:
+        """The text with three stars for each of them; the longest first, as one may be a part of another."""
+        for value in sorted(self.values, key=len, reverse=True):
+            text = text.replace(value, _HIDDEN)
+        return text
+
+
+NO_SECRETS = Secrets()
+
+
+@dataclass(frozen=True, slots=True)
 class HookRun:
-    """How a hook ended.
+    """How a hook ended, without secrets.
 
     Attributes:
         output: the end of what it wrote, standard error last.
@@ -53,6 +71,7 @@ class BrokerHooks:
 
     declared: HookTexts
     values: Mapping[int, Mapping[str, object]]
+    secrets: Secrets = NO_SECRETS
 
     def run(self, kind: Kind, number: int) -> HookRun | None:
         """Run one for a broker and wait for its end; None when it is not declared.
@@ -61,25 +80,30 @@ class BrokerHooks:
             RuntimeUnavailableError: it cannot be started, or does not end in time.
         """
         text: str | None = getattr(self.declared, kind)
-        return None if text is None else run_hook(text, self.values[number], self.declared.within_s)
+        return None if text is None else run_hook(text, self.values[number], self.declared.within_s, self.secrets)
 
 
-def run_hook(text: str, values: Mapping[str, object], within_s: float) -> HookRun:
+def run_hook(text: str, values: Mapping[str, object], within_s: float, secrets: Secrets = NO_SECRETS) -> HookRun:
     """Run one hook and wait for its end, whatever its exit code.
 
     Args:
         text: as it is declared.
         values: placeholder -> its value.
         within_s: it is killed after that.
+        secrets: they are hidden in what is returned or raised.
 
     Raises:
         RuntimeUnavailableError: it cannot be started, or does not end in time.
     """
     argv = hook_words(text, values)
     began_s = clock.monotonic_s()
-    answer = processes.run(argv, within_s=within_s)
+    try:
+        answer = processes.run(argv, within_s=within_s)
+    except RuntimeUnavailableError as error:
+        raise RuntimeUnavailableError(secrets.hidden_in(str(error))) from None  # its cause shows the whole command
     took_s = round(clock.monotonic_s() - began_s, 3)
-    return HookRun(argv, answer.returncode, (answer.stdout + answer.stderr).strip()[-_SHOWN:], took_s)
+    output = secrets.hidden_in(answer.stdout + answer.stderr)  # before it is cut: a part of a secret would not be found
+    return HookRun(tuple(map(secrets.hidden_in, argv)), answer.returncode, output.strip()[-_SHOWN:], took_s)
 
 
 def hook_words(text: str, values: Mapping[str, object]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ the address of a cluster and the login change from machine to machine.
 What may be done to such a system is in `chaos.scenario.support`.
 """
 
+import os
 import re
 import shlex
 from collections.abc import Mapping
@@ -32,6 +33,7 @@ _HOOK_VALUES = ("broker", "id", "host", "port")
 _ADDRESS = re.compile(r"[^\s:,]+:([0-9]{1,5})|\[[0-9a-fA-F:]+\]:([0-9]{1,5})")
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,62}[-._]")
 _MASTER = re.compile(r"local\[([0-9]+|\*)\]|spark://\S+|yarn|k8s://\S+")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _MOST_PORT = 65_535
 _OURS = ("bootstrap.servers", "security.protocol", "sasl.password", "sasl.jaas.config", "group.id", "transactional.id")
@@ -69,6 +71,18 @@ def _command(text: str) -> str:
     return text
 
 
+def _variable(text: str) -> str:
+    if not _VARIABLE.fullmatch(text):
+        raise ValueError(f"{shown(text)} is not the name of an environment variable; write letters, digits and underscores")
+    return text
+
+
+def _set(name: str) -> str:
+    if not os.environ.get(name, "").strip():
+        raise ValueError(f"the variable {name} is not set, so there is nothing to hide; export it first, or remove it here")
+    return name
+
+
 def _extra(options: Mapping[str, str]) -> Mapping[str, str]:
     taken = next((name for name in options if name in _OURS), None)
     if taken:
@@ -91,7 +105,8 @@ Address = Annotated[Text, AfterValidator(_address)]
 Hook = Annotated[Text, AfterValidator(_command)]
 Options = Annotated[dict[str, str], BeforeValidator(_as_text)]
 ClientOptions = Annotated[Options, AfterValidator(_extra)]
-Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+Variable = Annotated[str, AfterValidator(_variable)]
+SetVariable = Annotated[Variable, AfterValidator(_set)]
 
 
 class Tls(Declared):
@@ -127,7 +142,7 @@ class DeclaredSpark(Declared):
     master: Text
     executors: Literal["here", "elsewhere"] = "elsewhere"
     driver_host: Text | None = None
-    options: Options = Field(default_factory=dict)
+    options: Options = Field(default_factory=dict, repr=False)
 
     @field_validator("master")
     @classmethod
@@ -171,6 +186,7 @@ class External(Declared):
     Attributes:
         names: node id -> the value of ``{broker}`` in hooks; the default is the advertised host.
         librdkafka, java: further options of the clients of either kind.
+        secrets: variables whose values are hidden wherever hooks are recorded.
     """
 
     version: Literal[1]
@@ -179,10 +195,11 @@ class External(Declared):
     replication: Annotated[int, Field(strict=True, ge=1, le=9)] = 3
     tls: Tls | None = None
     sasl: Sasl | None = None
-    librdkafka: ClientOptions = Field(default_factory=dict)
-    java: ClientOptions = Field(default_factory=dict)
+    librdkafka: ClientOptions = Field(default_factory=dict, repr=False)
+    java: ClientOptions = Field(default_factory=dict, repr=False)
     spark: DeclaredSpark = DeclaredSpark(master="local[2]")
     hooks: Hooks = Hooks()
+    secrets: tuple[SetVariable, ...] = ()
     names: dict[int, Text] = Field(default_factory=dict)
 
     @property

@@ -63,7 +63,7 @@ class ExternalSpark:
     master: str
     driver_host: str
     java_options: str = ""
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     is_here: bool = False
     worker_ids: tuple[int, ...] = ()
 
@@ -145,7 +145,8 @@ def found(place: Place, external: External, echo: Echo) -> System:
     spark = _spark(place, external, cluster)
     spark.check()
     built = System(place, kafka, spark, links)
-    built.hooks = BrokerHooks(external.hooks, {number: _values(external, cluster, number) for number in cluster.brokers})
+    values = {number: _values(external, cluster, number) for number in cluster.brokers}
+    built.hooks = BrokerHooks(external.hooks, values, security.secrets(external))
     for remark in _remarks(external, cluster):
         echo(remark)
     return built

@@ -17,6 +17,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from chaos.cluster.hooks import Secrets
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.external.declaration import External, Sasl, Tls
 
@@ -52,6 +53,13 @@ def java(external: External) -> Mapping[str, str]:
     """
     shared = _NO_TOPICS | _protocol(external)
     return Hidden(shared | _java_tls(external.tls) | _java_sasl(external.sasl) | external.java)
+
+
+def secrets(external: External) -> Secrets:
+    """What hooks must not put on record: the variables that the file names, and the password of the login."""
+    names = (*external.secrets, *((external.sasl.password_env,) if external.sasl else ()))
+    found = (os.environ.get(name, "").strip() for name in names)
+    return Secrets(tuple(value for value in found if value))
 
 
 def _protocol(external: External) -> dict[str, str]:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from chaos.common import files
+from chaos.common.errors import InconclusiveError
 from chaos.common.events import (
     EarlyAlarm,
     FaultEvent,
@@ -116,6 +117,26 @@ class Report(Record):
     def write(self) -> None:
         """Put `report.json` into the run directory."""
         files.write_atomically(self.run_dir / FILE, self.model_dump_json(indent=1))
+
+
+def reports_in(runs: Path) -> tuple[list[Report], list[Path]]:
+    """The reports of all run directories in a folder, the oldest first, and the directories of runs that left none.
+
+    Raises:
+        InconclusiveError: no run is there, or a report cannot be read.
+    """
+    folders = sorted(path for path in runs.iterdir() if (path / FILE).exists() or (path / "scenario.json").exists())
+    if not folders:
+        raise InconclusiveError(f"{runs} holds no run directory; name the folder in which runs are made (--chaos-runs)")
+    reported = [folder for folder in folders if (folder / FILE).exists()]
+    return [_read(folder / FILE) for folder in reported], [folder for folder in folders if folder not in reported]
+
+
+def _read(path: Path) -> Report:
+    try:
+        return Report.model_validate_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValidationError) as error:
+        raise InconclusiveError(f"{path} cannot be read, or another version of chaos wrote it: {error}") from error
 
 
 # from a run directory -------------------------------------------------------------------------------------------------

@@ -7,7 +7,9 @@ did not come.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from io import StringIO
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -47,6 +49,31 @@ def summary_table(reports: Sequence[Report], width: int) -> RenderableType:
     return Group(table, *(line for report in reports if report.verdict is not Verdict.VALID for line in _repeat(report)))
 
 
+def markdown(reports: Sequence[Report], cut_short: Sequence[Path]) -> str:
+    """The same for a page that renders Markdown, the worst first; a run that left no report is a row too.
+
+    Args:
+        reports: of one or many sessions.
+        cut_short: the directories of runs that left none.
+    """
+    verdicts = Counter(report.verdict.name for report in reports) | Counter({"without a report": len(cut_short)})
+    counted = ", ".join(f"{count} {name}" for name, count in verdicts.items() if count)
+    worst_first = sorted(reports, key=lambda report: report.verdict, reverse=True)
+    rows = [
+        ("scenario", "verdict", "findings", "recovery", "wall", "seed"),
+        ("---", "---", "---", "--:", "--:", "--:"),
+        *((folder.name, "no report", "the run was cut short, or it goes on", "", "", "") for folder in cut_short),
+        *(tuple(map(_marked, _markdown_row(report))) for report in worst_first),
+    ]
+    lines = [f"**{counted}**", "", *(f"| {' | '.join(row)} |" for row in rows)]
+    for report in worst_first:
+        if report.verdict is not Verdict.VALID:
+            lines += ["", f"**{report.verdict.name} {report.scenario}**", ""]
+            lines += [f"* {_marked(one_line(problem))}" for problem in report.problems]
+            lines += [f"* replay: `{report.replay}`"]
+    return "\n".join(lines)
+
+
 def costs(reports: Sequence[Report], ups_s: Sequence[float], total_s: float) -> RenderableType:
     """Where the time went.
 
@@ -81,6 +108,17 @@ def _row(report: Report) -> tuple[RenderableType, ...]:
         seconds(wall_s(report)),
         str(report.seed),
     )
+
+
+def _markdown_row(report: Report) -> tuple[str, ...]:
+    said = " · ".join(phrases(report)) or "nothing was judged"
+    times = (seconds(report.recovery_s), seconds(wall_s(report)))
+    return (report.scenario, report.verdict.name, said, *times, str(report.seed))
+
+
+def _marked(text: str) -> str:
+    """As Markdown shows it in a cell of a table: no tags of HTML, and no further cell."""
+    return escape(text, quote=False).replace("|", "\\|")
 
 
 def _repeat(report: Report) -> Iterator[Text]:

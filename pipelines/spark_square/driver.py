@@ -11,9 +11,12 @@ It runs until SIGTERM, and then ends with 0. It ends with 1 if its query died to
 import argparse
 import os
 import signal
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import (
@@ -179,9 +182,10 @@ class _FinishedBatches(StreamingQueryListener):
 
 
 def _session(arguments: argparse.Namespace) -> SparkSession:
-    builder = SparkSession.builder.master(arguments.master).appName(arguments.application)
     settings = _SETTINGS | (_SPECULATION if arguments.speculation else {})
     settings |= {
+        "spark.master": arguments.master,
+        "spark.app.name": arguments.application,
         "spark.driver.extraClassPath": arguments.jars,
         "spark.executor.extraClassPath": arguments.jars,
         "spark.driver.host": arguments.host,
@@ -191,9 +195,40 @@ def _session(arguments: argparse.Namespace) -> SparkSession:
         "spark.executor.extraJavaOptions": arguments.java_options,
         "spark.executorEnv.PYTHONPATH": arguments.home,
     }
-    for key, value in (settings | kafka.spark_options()).items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    settings |= kafka.spark_options()
+    with _submitted(settings):
+        SparkContext.getOrCreate()
+    return SparkSession.builder.config(map={**settings}).getOrCreate()  # spark-submit takes names in spark.* only
+
+
+@contextmanager
+def _submitted(settings: Mapping[str, str]) -> Iterator[None]:
+    """Hand settings to the JVM that is started in this block; they may be secret.
+
+    `SparkSession.builder.config` would put each on the command line of spark-submit and of its JVM, which every user can read.
+    They are in a file in memory instead: only this user can open it, and nothing is left of it if this process is killed.
+    """
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+    file = os.memfd_create("spark-settings")
+    try:
+        os.fchmod(file, 0o600)
+        os.write(file, _properties(settings).encode("ascii"))
+        path = f"/proc/{os.getpid()}/fd/{file}"
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {path} --load-spark-defaults {given}"
+        yield
+    finally:
+        os.environ["PYSPARK_SUBMIT_ARGS"] = given
+        os.close(file)
+
+
+def _properties(settings: Mapping[str, str]) -> str:
+    """As `java.util.Properties` reads it; all but letters and digits is escaped, because half of it means something there."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
+
+
+def _escaped(text: str) -> str:
+    codes = (code for (code,) in struct.iter_unpack(">H", text.encode("utf-16-be")))
+    return "".join(chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\u{code:04x}" for code in codes)
 
 
 def _parsed() -> argparse.Namespace:

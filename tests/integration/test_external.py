@@ -8,6 +8,7 @@ from chaos.common.events import FaultProved
 from chaos.common.history import load, of_type
 from tests.integration.external import end, inventory, others, play, said, start_up, survivors
 
+SECRET = "hunter2"  # noqa: S105 - not a real one
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 
@@ -50,12 +51,13 @@ def of_a_hook(proof, up):
 
 
 def test_a_hook_that_kills_nobody_proves_nothing(up, tmp_path):
-    """Its exit status is 0, every broker answers, and the run is UNKNOWN."""
+    """Its exit status is 0, every broker answers, and the run is UNKNOWN; the secret that it prints is on no record."""
     declaration = up.declaration.with_name("feigned.yaml")
-    text = up.declaration.read_text(encoding="utf-8")
-    declaration.write_text(re.sub(r"(?m)^  kill: .*$", '  kill: "true {broker}"\n  within: 5s', text), encoding="utf-8")
+    kill = "  kill: sh -c 'echo logged in as ops:$OPS_PASSWORD' {broker}\n  within: 5s"
+    text = re.sub(r"(?m)^  kill: .*$", kill, up.declaration.read_text(encoding="utf-8"))
+    declaration.write_text(f"{text}secrets: [OPS_PASSWORD]\n", encoding="utf-8")
 
-    answer, (report,) = play(declaration, tmp_path, "-k", "hook")
+    answer, (report,) = play(declaration, tmp_path, "-k", "hook", "--alluredir", str(tmp_path / "allure"), OPS_PASSWORD=SECRET)
 
     assert answer.returncode == 1
     assert report["verdict"] == "UNKNOWN"
@@ -63,6 +65,9 @@ def test_a_hook_that_kills_nobody_proves_nothing(up, tmp_path):
     proof = proof_of(tmp_path, "broker-killed-by-hook")
     assert not proof.effective
     assert proof.proof["down"] == {}
+    (ran,) = proof.proof["hooks"].values()
+    assert ran["output"] == "logged in as ops:***"
+    assert [file for file in tmp_path.rglob("*") if file.is_file() and SECRET.encode() in file.read_bytes()] == []
 
 
 def proof_of(folder, scenario):

@@ -3,6 +3,7 @@
 The certificate is good for ``localhost`` only, so a client that came through a proxy by another name would be refused.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import (
@@ -29,14 +31,24 @@ from chaos.common import clock
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.external import declaration as declared
 from chaos.external import discovery
-from chaos.install import artifacts, class_archives
-from tests.integration.external import play
+from chaos.install import artifacts, class_archives, preflight
+from pipelines.base import Endpoints, Topics
+from pipelines.spark_square.pipeline import SparkSquare
+from tests.integration.external import play, said
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 PORT, CONTROLLER = 20939, "127.92.9.1:19093"
 PASSWORDS = {"broker": "broker-secret", "alice": "alice-secret", "guest": "guest-secret"}
 PREFIX = "chaos-alice-"
+START = """
+import json
+from pipelines import kafka
+from pipelines.spark_square import driver
+spark = driver._session(driver._parsed())
+print(json.dumps({name: spark.conf.get(name) for name in kafka.spark_options()}), flush=True)
+input()
+"""
 PROPERTIES = """\
 process.roles=broker,controller
 node.id=1
@@ -121,6 +133,28 @@ def test_clients_of_both_kinds_pass_tls_a_login_and_a_proxy(cluster, tmp_path):
     admin = administrator(cluster)
     assert [name for name in admin.list_topics(timeout=60).topics if name.startswith(PREFIX)] == []
     assert admin.list_consumer_groups().result(90).valid == []
+
+
+def test_options_of_spark_are_on_no_command_line_and_in_no_file(tmp_path):
+    """Neither of spark-submit nor of the two JVMs that it starts; and they arrive as they were given."""
+    secret = "hunter2 = #\\ü😀:!"  # noqa: S105 - not a real one
+    options = {"spark.hadoop.fs.s3a.secret.key": secret, "fs.s3a.session.token": secret}
+    endpoints = Endpoints("127.0.0.1:1", "127.0.0.1:1", "local[1]", spark_options=options)
+    driver = SparkSquare().command(endpoints, Topics("datasource", "datasink", 3), tmp_path)
+    start = (driver.argv[0], "-c", START, *driver.argv[3:])
+    env = os.environ | driver.env | {"JAVA_HOME": str(preflight.find_java().parents[1])}
+    with (
+        (tmp_path / "log").open("wb") as log,
+        subprocess.Popen(start, cwd=tmp_path, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log) as process,
+        Watched(process) as watched,
+    ):
+        answered = json.loads(process.stdout.readline() or b"{}")
+        clock.wait_until(watched.saw_the_driver, within_s=60, reason="a look at the JVM of the driver")
+
+    assert answered == dict.fromkeys(options, secret), said(tmp_path / "log")
+    assert any("org.apache.spark.launcher.Main" in line for line in watched.lines)
+    assert [line for line in watched.lines if "hunter2" in line] == []
+    assert [file for file in tmp_path.rglob("*") if file.is_file() and b"hunter2" in file.read_bytes()] == []
 
 
 @pytest.mark.parametrize(
@@ -211,6 +245,23 @@ def test_topics_of_a_secured_cluster_are_audited(cluster, tmp_path):
         future.result(300)
 
 
+class Watched(clock.Poller):
+    """The command lines of all that a process starts, also of what ends soon."""
+
+    def __init__(self, process):
+        super().__init__("command lines", every_s=0.005, ends_within_s=60)
+        self.lines = set()
+        self._root = psutil.Process(process.pid)
+
+    def saw_the_driver(self):
+        return any("spark.deploy.SparkSubmit" in line and "launcher.Main" not in line for line in self.lines)
+
+    def _look(self):
+        for child in self._root.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self.lines.add(" ".join(child.cmdline()))
+
+
 def certify(folder):
     """Two authorities, and a certificate of the first for ``localhost``."""
     for name in ("ca", "other"):
@@ -261,7 +312,7 @@ def declaration(folder, name="alice"):
         "tls: {ca: ca.pem}",
         f"sasl: {{mechanism: PLAIN, username: {name}, password_env: EXTERNAL_PASSWORD}}",
         "librdkafka: {broker.address.family: v4}",
-        'spark: {master: "local[2]"}',
+        f'spark: {{master: "local[2]", options: {{spark.hadoop.fs.s3a.secret.key: {PASSWORDS["alice"]}}}}}',
         "",
     )
     path.write_text("\n".join(lines), encoding="utf-8")

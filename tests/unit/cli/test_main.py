@@ -49,6 +49,16 @@ def test_sigterm_is_an_interrupt():
     assert (done.returncode, done.stderr) == (130, "")
 
 
+def test_a_table_of_no_runs_is_not_a_good_night(tmp_path):
+    """Exit code 3: nothing is known."""
+    code = "from chaos.cli.main import main; main()"
+    command = (sys.executable, "-c", code, "table", str(tmp_path), "--markdown")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"chaos: {tmp_path} holds no run directory")
+
+
 def ended(error):
     """The result of a command that raises."""
     command = (sys.executable, "-c", RAISES.replace("{error}", error))

@@ -46,6 +46,21 @@ def test_options_are_texts_whatever_yaml_makes_of_them() -> None:
     assert read("librdkafka: {a: true, b: 4, c: v4}").librdkafka == {"a": "true", "b": "4", "c": "v4"}
 
 
+def test_a_variable_that_is_empty_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused as one that is not set."""
+    monkeypatch.setenv("OPS_PASSWORD", " ")
+
+    assert "4:11: the variable OPS_PASSWORD is not set" in errors(f"{LEAST}secrets: [OPS_PASSWORD]\n")[0]
+
+
+def test_options_are_not_in_the_text_of_a_declaration() -> None:
+    """They may be secret, and pytest prints the arguments of every function that an error passed through."""
+    external = read("java: {a: hunter2}", "librdkafka: {a: hunter2}", "spark: {master: yarn, options: {a: hunter2}}")
+
+    assert external.spark.options == external.java == {"a": "hunter2"}
+    assert "hunter2" not in repr(external)
+
+
 @pytest.mark.parametrize(
     "master", ["local[4]", "local[*]", "spark://a:7077", "spark://a:1,b:2", "yarn", "k8s://https://a:6443"]
 )
@@ -62,6 +77,10 @@ def test_every_kind_of_master_is_known(master: str) -> None:
         ("tls: {certificate: a.pem}", "4:6: a certificate goes with its key: write both, or neither"),
         ("tls: {cert: a.pem}", "4:7: 'cert' is not known here"),
         ("sasl: {username: a}", "4:7: 'password_env' is missing"),
+        ("sasl: {username: a, password_env: a-b}", "4:35: 'a-b' is not the name of an environment variable; write letters"),
+        ("secrets: OPS", "4:10: 'OPS' is not a list; write [ … ]"),
+        ("secrets: [$OPS]", "4:11: '$OPS' is not the name of an environment variable; write letters, digits and underscores"),
+        ("secrets: [PATH, OPS_UNSET]", "4:17: the variable OPS_UNSET is not set, so there is nothing to hide; export it"),
         ("java: {bootstrap.servers: a}", "4:7: 'bootstrap.servers' cannot be set here"),
         ("hooks: {kill: 'a {brokr}'}", "4:15: {brokr} is not known here (did you mean broker?); there are {broker}, {id}"),
         ("hooks: {kill: 'a \"b'}", "4:15: 'a \"b' is not a command: no closing quotation"),

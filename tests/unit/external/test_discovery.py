@@ -108,3 +108,14 @@ def test_a_master_that_cannot_be_reached_is_reported_at_once():
         ExternalSpark("spark://127.93.9.9:7", "127.0.0.1").check()
     for master in ("yarn", "k8s://https://127.93.9.9:7", "local[2]"):
         ExternalSpark(master, "127.0.0.1").check()
+
+
+def test_what_hooks_must_not_put_on_record_is_in_the_environment(monkeypatch):
+    """The variables that the file names, and the password of the login, which needs no line of its own."""
+    monkeypatch.setenv("OPS_PASSWORD", "hunter2\n")
+    monkeypatch.setenv("KAFKA_PASSWORD", "hunter3")
+    text = f"{LEAST}secrets: [OPS_PASSWORD]\nsasl: {{username: a, password_env: KAFKA_PASSWORD}}\n"
+
+    found = security.secrets(declared.load_text(text, Path("external.yaml")))
+
+    assert found.hidden_in("hunter2 hunter3 hunter4") == "*** *** hunter4"

@@ -3,8 +3,9 @@ import json
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from chaos.common.errors import InconclusiveError
 from chaos.judging.judge import NamedFinding
-from chaos.report.model import Report
+from chaos.report.model import Report, reports_in
 from tests.unit.report.conftest import Fabricated
 from verifiers.base import Verdict
 
@@ -47,6 +48,31 @@ def test_a_report_that_says_something_unknown_is_refused(run: Fabricated, change
     """A file of a newer version must not be read as something it does not say."""
     with pytest.raises(ValidationError, match=next(iter(change))):
         Report.model_validate(json.loads(run.report().model_dump_json()) | change)
+
+
+def test_all_runs_of_a_folder_are_read_and_one_without_a_report_is_named(run: Fabricated) -> None:
+    """In the order of their names, which begin with the time; other folders are none of ours."""
+    for name in ("2-b", "1-a", "3-cut", "other"):
+        (run.folder / name).mkdir()
+    for name in ("2-b", "1-a"):
+        run.report(scenario=name[2:], run_dir=run.folder / name).write()
+    (run.folder / "3-cut" / "scenario.json").touch()
+
+    reports, cut_short = reports_in(run.folder)
+
+    assert [report.scenario for report in reports] == ["a", "b"]
+    assert cut_short == [run.folder / "3-cut"]
+
+
+def test_a_folder_without_runs_and_a_damaged_report_are_errors(run: Fabricated) -> None:
+    """A table of nothing, or one that leaves a run out, would look like a good night."""
+    with pytest.raises(InconclusiveError, match="holds no run directory"):
+        reports_in(run.folder)
+
+    (run.folder / "1-a").mkdir()
+    (run.folder / "1-a" / "report.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InconclusiveError, match=r"1-a/report.json cannot be read, or another version"):
+        reports_in(run.folder)
 
 
 def test_verdicts_are_written_by_name(run: Fabricated) -> None:

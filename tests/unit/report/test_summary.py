@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from rich.console import RenderableType
 
@@ -70,6 +72,26 @@ def test_fixed_cost_is_what_does_not_depend_on_the_workload(run: Fabricated) -> 
 def test_a_session_without_runs_has_costs_too() -> None:
     """The system may not have come up at all."""
     assert printed(costs([], ups_s=[], total_s=2.0)).strip() == "whole set 2.0 s"
+
+
+def test_the_same_as_markdown_begins_with_the_worst(run: Fabricated) -> None:
+    """Whoever opens a page of two hundred rows looks for the red ones."""
+    bad = run.report(scenario=LONG, verdict=Verdict.UNKNOWN, problems=("drain: <error> a|b",), replay="pytest x")
+
+    lines = summary.markdown([run.valid(), bad, run.valid()], []).replace("\u00a0", " ").splitlines()
+
+    assert lines[0] == "**2 VALID, 1 UNKNOWN**"
+    assert lines[4].startswith(f"| {LONG} | UNKNOWN | duplicates 1 204 · gaps 0 | 3.1 s | 22.0 s | 7 |")
+    assert [line.count("|") for line in lines[2:7]] == [7] * 5
+    assert lines[7:] == ["", f"**UNKNOWN {LONG}**", "", "* drain: &lt;error&gt; a\\|b", "* replay: `pytest x`"]
+
+
+def test_a_run_that_was_cut_short_is_a_row_too(run: Fabricated) -> None:
+    """A night in which runs are missing must not look like one in which all is well."""
+    text = summary.markdown([run.valid()], [Path("runs/20261121T010203Z-killed")])
+
+    assert text.startswith("**1 VALID, 1 without a report**\n")
+    assert "| 20261121T010203Z-killed | no report |" in text
 
 
 AXES = ("step", "fault", "pipeline")
