@@ -163,6 +163,9 @@ class Injection:
     def heal(self) -> Mapping[str, Any] | None:
         """Undo whatever part of it is in force, and return facts about that, if there are any. Idempotent.
 
+        ``effective: False`` among the facts, with the reason as ``problem``, says that only the end of the fault has shown that
+        it had no effect; for what can be known only then, such as the answer to a request that was held.
+
         Nothing is done for a fault that leaves nothing to undo: a request that was lost, or a process that Spark replaces.
 
         Raises:

@@ -53,6 +53,7 @@ ANSWERS = {
     "answer Fetch": {"request": "Fetch", "error": "NOT_LEADER_OR_FOLLOWER"},
     "answer Heartbeat": {"request": "Heartbeat", "error": "COORDINATOR_NOT_AVAILABLE"},
 }
+KILL = {"kind": "kill_broker", "target": "receiver", "when": {"request": "EndTxn"}}
 PIPELINE = {"zombie": {"kind": "zombie_pipeline", "for": "8s"}}
 
 
@@ -115,6 +116,35 @@ def test_a_request_is_answered_in_the_brokers_place(application, name):
     assert proof.effective, proof.facts
     assert len(proof.facts["answered"]) == fault.times
     goes_on(application)
+
+
+def test_a_late_request_is_answered_or_had_no_effect(application):
+    """The same request, with its receiver alive and with its receiver killed before it is delivered."""
+    alive, dead = (delivered_late(application, kills_receiver=kills) for kills in (False, True))
+
+    assert alive["outcome"] == "delivered"
+    assert "error_code" in alive
+    assert "effective" not in alive
+    assert (dead["effective"], dead["problem"]) == (False, "no broker answered the late request")
+
+
+def delivered_late(scene, *, kills_receiver):
+    """What the heal of a late EndTxn reports."""
+    fault = declared(FRAMES["late request"])
+    request_hold = hold_request("late", fault.when, scene, Random(1), late=True, hold_s=20)
+    with removed(request_hold):
+        clock.wait_until(request_hold.interception, within_s=300, reason=f"{fault.when}")
+        held = replace(scene, held=request_hold)
+        injection, kill = fault.prepare(held, Random(1)), declared(KILL).prepare(held, Random(1))
+        injection.inject()
+        assert prove(injection).effective
+        if kills_receiver:
+            kill.inject()
+            assert prove(kill).effective
+        facts = injection.heal()
+    kill.heal()
+    goes_on(scene)
+    return facts
 
 
 def test_a_zombie_is_fenced(application):
