@@ -69,8 +69,11 @@ class PipelineUnderTest(Protocol):
     def take_over(self) -> None:
         """Start a second instance beside the paused one, and return when it runs; from now on it is the pipeline."""
 
-    def fenced(self) -> bool:
-        """Whether the first instance, after it was resumed, has ended or reported that it was fenced."""
+    def fenced(self) -> str:
+        """What the first instance said of being fenced since it was resumed; "" if it said nothing of that."""
+
+    def zombie_ended(self) -> str:
+        """How the first instance ended, beside a second one; "" while it lives."""
 
 
 def _lacking(message: str) -> Callable[[], Any]:

@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 
+import psutil
 import pytest
 
 from chaos.common import clock
@@ -147,6 +148,20 @@ def delivered_late(scene, *, kills_receiver):
     return facts
 
 
+def test_a_zombie_that_dies_before_it_wakes_up_had_no_effect(application):
+    """No broker has refused it, whatever its process table says."""
+    injection = declared(PIPELINE["zombie"]).prepare(application, Random(1))
+    injection.inject()
+    assert prove(injection).effective
+    for pid in injection.pids.values():
+        psutil.Process(pid).kill()
+    outcome = injection.heal()
+
+    assert outcome["effective"] is False
+    assert outcome["problem"].startswith("the zombie was not fenced: it ended with -9 after it woke up")
+    goes_on(application)
+
+
 def test_a_zombie_is_fenced(application):
     """Its successor has the transactional.id now; the last test of this file, because the zombie ends."""
     injection = declared(PIPELINE["zombie"]).prepare(application, Random(1))
@@ -158,6 +173,7 @@ def test_a_zombie_is_fenced(application):
 
     assert proof.effective
     assert outcome["fenced"]
+    assert "effective" not in outcome
     goes_on(application)
 
 
