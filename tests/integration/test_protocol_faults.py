@@ -55,6 +55,7 @@ ANSWERS = {
     "answer Heartbeat": {"request": "Heartbeat", "error": "COORDINATOR_NOT_AVAILABLE"},
 }
 KILL = {"kind": "kill_broker", "target": "receiver", "when": {"request": "EndTxn"}}
+STORM = {"kind": "rebalance_storm", "for": "20s"}
 PIPELINE = {"zombie": {"kind": "zombie_pipeline", "for": "8s"}}
 
 
@@ -116,6 +117,15 @@ def test_a_request_is_answered_in_the_brokers_place(application, name):
 
     assert proof.effective, proof.facts
     assert len(proof.facts["answered"]) == fault.times
+    goes_on(application)
+
+
+def test_a_storm_takes_partitions_of_the_application(application):
+    """Twice a member of ours is given a partition that the application had."""
+    proof = proved_and_healed(declared(STORM).prepare(application, Random(1)))
+
+    assert proof.effective, proof.facts
+    assert all(one["members"] and one["taken"] for one in proof.facts["rounds"])
     goes_on(application)
 
 

@@ -59,6 +59,22 @@ def test_a_fault_on_a_link_that_nobody_uses_did_not_bite(system, fault):
     assert system.toxiproxy.disturbed() == []
 
 
+def test_a_storm_in_a_group_without_members_did_not_bite(system):
+    """A member of ours would be given all partitions, and take them from nobody."""
+    system.kafka.create(["nobody-reads"], 3)
+    context = FaultContext(system, {"datasource": "nobody-reads"}, group="nobody")
+    injection = declared({"kind": "rebalance_storm", "for": "3s"}).prepare(context, Random(1))
+
+    injection.inject()
+    proof = injection.proof()
+    healed = injection.heal()
+    system.kafka.delete(["nobody-reads"])
+
+    assert not proof.effective
+    assert "the group has no members whose partitions could move" in proof.facts["problem"]
+    assert healed == {"generations_joined": 0, "partitions_taken": 0}
+
+
 @pytest.mark.parametrize("kind", ["blackhole_link", "cut_link"])
 def test_a_scenario_whose_fault_did_not_bite_is_unknown(chaos_session, kind):
     """All verifiers say VALID, and the run is UNKNOWN, with the reason. That a link was used once is not enough."""
