@@ -5,6 +5,7 @@ from random import Random
 
 from confluent_kafka import KafkaException
 
+from chaos.cluster.kafka import STATE_TOPICS
 from chaos.cluster.links import Link
 from chaos.common import clock
 from chaos.common.errors import InjectionError
@@ -49,6 +50,26 @@ def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> t
     if not links:
         raise InjectionError(f"no link fits {pattern}")
     return links, in_words([link.name for link in links], pattern)
+
+
+def logs_meant(target: BrokerTarget, context: FaultContext) -> tuple[str, ...]:
+    """The logs because of which a broker is aimed at: a partition (``datasink-0``), or a topic for all of its partitions.
+
+    A broker that is not named for a partition is meant for what this run has on it, and the end of a held request for what
+    that request may be about.
+    """
+    kafka, own = context.system.kafka, tuple(context.topics.values())
+    match target.role:
+        case "leader" | "follower":
+            return (_log(context.topics[target.topic], target.partition),)
+        case "group_coordinator":
+            return (_log(*kafka.group_partition(context.group)),)
+        case "transaction_coordinator":
+            return (_log(*kafka.transaction_partition(_transactional_id(context, target.partition))),)
+        case "receiver" | "sender":
+            return (*own, *STATE_TOPICS)
+        case _:
+            return own
 
 
 def broker_names(broker_ids: Iterable[int]) -> list[str]:
@@ -104,6 +125,10 @@ def _end_of_held_request(role: str, context: FaultContext) -> int:
         what = f"the {role} of {interception.api} on {interception.link}"
         raise InjectionError(f"{what} is not a broker; to crash the client, write kind: crash_pipeline")
     return int(end.removeprefix("broker-"))
+
+
+def _log(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"
 
 
 def _transactional_id(context: FaultContext, partition: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 from chaos.faults.base import FaultContext
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
-from tests.integration.conftest import declared
+from tests.integration.conftest import declared, proved_and_healed
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -57,6 +57,20 @@ def test_a_fault_on_a_link_that_nobody_uses_did_not_bite(system, fault):
 
     assert not proof.effective
     assert system.toxiproxy.disturbed() == []
+
+
+def test_a_loss_of_power_that_spares_the_log_that_was_meant_did_not_bite(system):
+    """The broker loses something of other logs; of this one, to which nobody writes, there is nothing to lose."""
+    system.kafka.create(["nobody-writes"], 3)
+    fault = declared({"kind": "power_loss", "target": "leader(datasink, 0)"})
+    injection = fault.prepare(FaultContext(system, {"datasink": "nobody-writes"}), Random(1))
+
+    proof = proved_and_healed(injection)
+    system.wait_until_healthy(180)
+    system.kafka.delete(["nobody-writes"])
+
+    assert not proof.effective
+    assert proof.facts["problem"].endswith("lost nothing of nobody-writes-0")
 
 
 def test_a_storm_in_a_group_without_members_did_not_bite(system):
