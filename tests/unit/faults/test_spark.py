@@ -19,6 +19,7 @@ from chaos.faults.base import FaultContext
 from chaos.faults.registry import FAULTS
 from chaos.faults.spark_daemons import CrashMaster, CrashWorker
 from chaos.faults.spark_executors import ExecutorFault, PausedExecutors, resolve_executors, wait_until_back
+from chaos.faults.spark_python_workers import CrashedPythonDaemons
 from chaos.grammar.targets import executor_target, worker_target
 
 # A JVM that waits for its daemon as Java's process reaper does, the daemon in a process group of its own, two workers.
@@ -242,6 +243,25 @@ def test_the_python_of_an_executor_is_found_below_its_jvm():
         workers[0].kill()
         clock.wait_until(lambda: not lives(workers[0]), within_s=120, reason="the worker to be gone")
         assert found.python_workers() == [workers[1]]
+
+
+@pytest.mark.parametrize("idle", [False, True], ids=["in a task", "idle"])
+def test_a_daemon_without_workers_was_killed_for_nothing(idle):
+    """The JVM starts another one, and no task has noticed."""
+    with family() as jvm:
+        found = Executor("0", "app-1", jvm)
+        for worker in found.python_workers() if idle else ():
+            worker.kill()
+            clock.wait_until(lambda worker=worker: not lives(worker), within_s=120, reason="a worker to be gone")
+        workers = [worker.pid for worker in found.python_workers()]
+        crashed = CrashedPythonDaemons("pyspark.daemon", 0.0, [found])
+
+        crashed.inject()
+        proof = crashed.proof()
+
+    assert (len(workers), proof.effective) == ((0, False) if idle else (2, True))
+    assert proof.facts["orphans"] == workers
+    assert proof.facts.get("problem") == ("no worker outlived its daemon" if idle else None)
 
 
 def test_workers_that_lost_their_daemon_first_stay_frozen_when_their_jvm_dies():
