@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+import requests
 
-from chaos.cluster.spark import Executor, ExecutorState, lives
+from chaos.cluster.spark import Executor, ExecutorState, SparkApp, lives
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults import spark_daemons, spark_executors
@@ -136,15 +137,22 @@ def test_the_driver_is_asked_before_the_moment_for_every_fault_that_asks_it():
 
 
 @pytest.mark.parametrize(
-    ("tasks", "active", "effective"),
-    [(1, True, True), (0, False, True), (1, False, True), (0, True, False)],
-    ids=["in a task", "missed", "both", "idle and not missed"],
+    ("tasks", "active", "given_up_after_s", "effective"),
+    [
+        (1, True, 10.0, True),
+        (0, False, 10.0, True),
+        (1, False, 10.0, True),
+        (0, True, 10.0, False),
+        (1, True, 0.05, False),
+        (1, False, 0.05, True),
+    ],
+    ids=["in a task", "missed", "both", "idle and not missed", "in a task but never missed", "missed in time"],
 )
-def test_a_paused_executor_was_busy_or_is_missed(tasks, active, effective):
-    """One that was idle and runs on before its heartbeat is overdue was never missed."""
+def test_a_paused_executor_was_busy_or_is_missed(tasks, active, given_up_after_s, effective):
+    """One that was idle and runs on before its heartbeat is overdue was never missed; one paused for longer must be."""
     victim = executor(0)
     app = FakeApp(states={"0": ExecutorState("0", active=active, active_tasks=tasks)})
-    paused = PausedExecutors("executor-0", 0.1, context_of(app, [victim]), app, [victim], 1)
+    paused = PausedExecutors("executor-0", 0.1, context_of(app, [victim]), app, [victim], 1, given_up_after_s)
     paused.inject()
 
     proof = paused.proof()
@@ -152,7 +160,26 @@ def test_a_paused_executor_was_busy_or_is_missed(tasks, active, effective):
     paused.heal()
 
     assert proof.effective is effective
+    assert ("the driver to miss the executors" in proof.facts.get("problem", "")) is not effective
     assert victim.process.signals == ["suspend", "resume"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "after_s"),
+    [
+        ({}, 180.0),
+        ({"spark.network.timeout": "8s", "spark.network.timeoutInterval": "2s"}, 10.0),
+        ({"spark.network.timeout": "100", "spark.network.timeoutInterval": "500"}, 100.5),
+        ({"spark.network.timeout": "8s", "spark.storage.blockManagerHeartbeatTimeoutMs": "3000"}, 63.0),
+        ({"spark.network.timeout": "2min"}, 180.0),
+    ],
+)
+def test_how_long_a_driver_waits_for_a_heartbeat_is_asked_of_it(monkeypatch, settings, after_s):
+    """The timeout, and the interval at which the driver looks."""
+    answer = SimpleNamespace(raise_for_status=lambda: None, json=lambda: {"sparkProperties": list(map(list, settings.items()))})
+    monkeypatch.setattr(requests, "get", lambda *_args, **_options: answer)
+
+    assert SparkApp("app-1", "http://driver").gives_up_after_s() == after_s
 
 
 def test_executors_are_back_once_the_driver_knows_them(monkeypatch):
