@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import SimpleNamespace
 
+from chaos.cluster.links import Traffic
 from chaos.cluster.rules import Interception, Rule
 from chaos.cluster.toxiproxy import ProxySpec
 from chaos.faults.base import FaultContext
@@ -46,7 +47,7 @@ class UsedLink:
     def traffic(self, stream):
         """As `chaos.cluster.links.Link.traffic`."""
         self.total[stream] = tuple(so_far + more for so_far, more in zip(self.total[stream], self.passes[stream], strict=True))
-        return SimpleNamespace(bytes=self.total[stream][0], chunks=self.total[stream][1])
+        return Traffic(*self.total[stream])
 
     def bytes_seen(self, stream="both"):
         return sum(self.traffic(one).bytes for one in (("up", "down") if stream == "both" else (stream,)))
