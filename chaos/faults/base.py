@@ -104,6 +104,7 @@ class FaultContext:
         checkpoint: of the pipeline's query; None when it does not run on Spark.
         positions: where the pipeline is: source partition -> committed position, exclusive; raises KafkaException while its
             coordinator does not answer.
+        timeouts: name -> seconds after which somebody gives up on the pipeline when it is silent; only those that are known.
     """
 
     system: System
@@ -117,6 +118,7 @@ class FaultContext:
     held: HeldRequest | None = None
     checkpoint: Path | None = None
     positions: Callable[[], Mapping[int, int]] = _NO_POSITIONS
+    timeouts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

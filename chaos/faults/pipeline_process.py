@@ -78,23 +78,50 @@ class PausePipeline(TimedFault):
 
     needs = frozenset({Capability.PIPELINE})
     provokes = "a member that misses its session or transaction timeout and wakes up (KIP-447)"
-    proved_by = "all of its processes are stopped"
+    proved_by = "all of its processes are stopped; it says which of the pipeline's timeouts the pause outlasts"
     kind: Literal["pause_pipeline"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        return PausedPipeline("the pipeline", self.for_s, context.pipeline())
+        return PausedPipeline("the pipeline", self.for_s, context.pipeline(), timeouts=context.timeouts)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class PausedPipeline(PipelineInjection):
+    """A pipeline that is frozen until the heal.
+
+    Attributes:
+        timeouts: of the pipeline, as `FaultContext` has them.
+        stopped_s: when it stood still, in monotonic seconds; None before, and again once it goes on.
+    """
+
+    timeouts: Mapping[str, float]
+    stopped_s: float | None = None
+
     def inject(self) -> None:
         self.pids = self.pipeline.pause()
 
     def proof(self) -> Proof:
-        return self.wait_until_stopped()
+        """A pause within all timeouts is a pause too; which of them it outlasts is for the reader of the report."""
+        proof = self.wait_until_stopped()
+        self.stopped_s = clock.monotonic_s()
+        return Proof(proof.effective, {**proof.facts, **self._compared(self.hold_s)})
 
-    def heal(self) -> None:
+    def heal(self) -> Mapping[str, Any]:
         self.pipeline.resume()
+        if self.stopped_s is None:
+            return {}
+        paused_s, self.stopped_s = clock.monotonic_s() - self.stopped_s, None
+        return {"paused_s": round(paused_s, 1), **self._compared(paused_s)}
+
+    def _compared(self, lasts_s: float) -> Mapping[str, Any]:
+        """Timeouts that are shorter than this time, and those that are not, in seconds."""
+        if not self.timeouts:
+            return {}
+        outlasts = {name: after_s for name, after_s in self.timeouts.items() if lasts_s > after_s}
+        return {
+            "outlasts": outlasts,
+            "is_within": {name: self.timeouts[name] for name in self.timeouts.keys() - outlasts.keys()},
+        }
 
 
 class ZombiePipeline(TimedFault):

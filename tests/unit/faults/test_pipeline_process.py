@@ -136,6 +136,42 @@ def test_a_pause_is_proved_by_processes_that_are_stopped(pipeline):
     assert pipeline.done == ["pause", "resume"]
 
 
+@pytest.mark.parametrize(
+    ("lasts", "outlasts", "is_within"),
+    [
+        ("1s", {}, {"session": 600.0, "transaction": 2000.0}),
+        ("11m", {"session": 600.0}, {"transaction": 2000.0}),
+        ("34m", {"session": 600.0, "transaction": 2000.0}, {}),
+    ],
+)
+def test_a_pause_says_which_timeouts_it_outlasts(pipeline, lasts, outlasts, is_within):
+    """As it was declared; its heal says it of the time that it really lasted, once."""
+    scene = context(FakeRules(), pipeline=lambda: pipeline, timeouts={"session": 600.0, "transaction": 2000.0})
+    declared = {"kind": "pause_pipeline", "when": NOW, "for": lasts}
+    paused = PausePipeline.model_validate(declared).prepare(scene, Random(1))
+
+    paused.inject()
+    facts = prove(paused).facts
+    healed = paused.heal()
+
+    assert (facts["outlasts"], facts["is_within"]) == (outlasts, is_within)
+    assert healed["paused_s"] < 600
+    assert (healed["outlasts"], healed["is_within"]) == ({}, {"session": 600.0, "transaction": 2000.0})
+    assert paused.heal() == {}
+
+
+@pytest.mark.parametrize("pipeline", [{"obeys": False}], indirect=True)
+def test_a_pipeline_that_was_never_stopped_was_not_paused(pipeline):
+    """Its process runs on, so the check of the fault fails; there is nothing to measure then."""
+    paused = aimed(PausePipeline.model_validate({"kind": "pause_pipeline", "when": NOW, "for": "9s"}), pipeline)
+
+    paused.inject()
+
+    with pytest.raises(DeadlineError, match="the pipeline to stand still"):
+        prove(paused)
+    assert paused.heal() == {}
+
+
 def zombie(pipeline):
     """A zombie that is woken up after a second."""
     declared = {"kind": "zombie_pipeline", "when": NOW, "for": "1s"}
