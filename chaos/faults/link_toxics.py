@@ -75,7 +75,10 @@ class ThrottleLink(ConnectionFault):
     """A link is slow: each of its connections passes at most so many KB/s, in one direction or in each."""
 
     provokes = "requests that take longer than request.timeout.ms to send"
-    proved_by = "at this rate, what clients sent on a link takes a tenth of a second; a transfer of our own took as it says"
+    proved_by = (
+        "in one direction of a link, clients' bytes take a tenth of a second at this rate, and a transfer of our own took as "
+        "long as it says"
+    )
     kind: Literal["throttle_link"]
     rate_kb_per_s: Speed = Field(alias="rate")
     stream: Stream = "both"

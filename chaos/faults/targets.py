@@ -58,18 +58,27 @@ def logs_meant(target: BrokerTarget, context: FaultContext) -> tuple[str, ...]:
     A broker that is not named for a partition is meant for what this run has on it, and the end of a held request for what
     that request may be about.
     """
-    kafka, own = context.system.kafka, tuple(context.topics.values())
+    own = tuple(context.topics.values())
     match target.role:
-        case "leader" | "follower":
-            return (_log(context.topics[target.topic], target.partition),)
-        case "group_coordinator":
-            return (_log(*kafka.group_partition(context.group)),)
-        case "transaction_coordinator":
-            return (_log(*kafka.transaction_partition(_transactional_id(context, target.partition))),)
+        case "leader" | "follower" | "group_coordinator" | "transaction_coordinator":
+            topic, partition = partition_of(target, context)
+            return (f"{topic}-{partition}",)
         case "receiver" | "sender":
             return (*own, *STATE_TOPICS)
         case _:
             return own
+
+
+def partition_of(target: BrokerTarget, context: FaultContext) -> tuple[str, int]:
+    """The partition behind a role: that of a leader or follower, or the one whose leader is the coordinator."""
+    kafka = context.system.kafka
+    match target.role:
+        case "transaction_coordinator":
+            return kafka.transaction_partition(_transactional_id(context, target.partition))
+        case "group_coordinator":
+            return kafka.group_partition(context.group)
+        case _:
+            return context.topics[target.topic], target.partition
 
 
 def broker_names(broker_ids: Iterable[int]) -> list[str]:
@@ -125,10 +134,6 @@ def _end_of_held_request(role: str, context: FaultContext) -> int:
         what = f"the {role} of {interception.api} on {interception.link}"
         raise InjectionError(f"{what} is not a broker; to crash the client, write kind: crash_pipeline")
     return int(end.removeprefix("broker-"))
-
-
-def _log(topic: str, partition: int) -> str:
-    return f"{topic}-{partition}"
 
 
 def _transactional_id(context: FaultContext, partition: int) -> str:

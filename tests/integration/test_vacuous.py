@@ -26,6 +26,18 @@ scenarios:
 """
 
 
+BELOW = """\
+version: 1
+scenarios:
+  - name: loader-below-its-limit
+    title: A limit of more bytes than the whole workload has
+    pipeline: {kind: fill_source}
+    workload: {records: 4000, rate: 1000/s}
+    faults:
+      - {kind: cut_after_bytes, link: "loader->*", stream: up, bytes: 1MB, when: {after: 1s}, for: 2s}
+"""
+
+
 FATAL = """\
 version: 1
 scenarios:
@@ -45,6 +57,10 @@ scenarios:
         {"kind": "delay_link", "link": "loader->*", "latency": "50ms", "for": "1s"},
         {"kind": "cut_link", "link": "loader->*", "for": "1s"},
         {"kind": "flapping_link", "link": "loader->*", "period": "1s", "for": "3s"},
+        {"kind": "reset_link", "link": "loader->*", "for": "1s"},
+        {"kind": "throttle_link", "link": "loader->*", "rate": "1KB/s", "for": "1s"},
+        {"kind": "slice_link", "link": "loader->*", "size": "1B", "for": "1s"},
+        {"kind": "cut_after_bytes", "link": "loader->*", "bytes": "1B", "for": "1s"},
     ],
 )
 def test_a_fault_on_a_link_that_nobody_uses_did_not_bite(system, fault):
@@ -99,6 +115,17 @@ def test_a_scenario_whose_fault_did_not_bite_is_unknown(chaos_session, kind):
     assert {finding.verdict for finding in report.findings} == {Verdict.VALID}
     assert report.verdict is Verdict.UNKNOWN
     assert report.problems == (f"{kind}-1: it had no effect",)
+
+
+def test_a_limit_that_no_connection_reaches_did_not_bite(chaos_session):
+    """The loader sends something on these links, which was enough once, and a transfer of our own is cut."""
+    scenario = load_text(BELOW, ROOT / "scenarios.yaml").scenarios[0]
+
+    report = chaos_session.run(scenario, SystemSpec(), "", lambda _event: None).report
+
+    assert report.verdict is Verdict.UNKNOWN
+    assert report.problems == ("cut_after_bytes-1: it had no effect",)
+    assert "the connection of a client to reach its limit" in report.faults[0].proof["problem"]
 
 
 def test_a_fatal_answer_is_told_as_the_pipelines_own_error(chaos_session):

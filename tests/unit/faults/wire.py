@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import SimpleNamespace
 
-from chaos.cluster.links import Traffic
+from chaos.cluster.links import Pulled, Traffic
 from chaos.cluster.rules import Interception, Rule
 from chaos.cluster.toxiproxy import ProxySpec
 from chaos.faults.base import FaultContext
@@ -41,6 +41,7 @@ class UsedLink:
     passes: dict = field(default_factory=lambda: {"up": (100, 1), "down": (100, 1)})
     cuts: int = 0
     done: list = field(default_factory=list)
+    pulled: Pulled = field(default_factory=Pulled)
     proxies: tuple = (ProxySpec("app-to-broker-1", LISTEN, UPSTREAM),)
     total: dict = field(default_factory=lambda: {"up": (0, 0), "down": (0, 0)})
 
@@ -54,6 +55,12 @@ class UsedLink:
 
     def connections_cut(self, _name, _stream):
         return self.cuts
+
+    def connections(self):
+        return 1
+
+    def swallowed(self, _name, _stream):
+        return 100
 
     def add(self, name, toxic, stream, attributes):
         self.done.append(("add", name, toxic, stream, attributes))
