@@ -1,6 +1,5 @@
 """When a transfer through a link proves that the link is disturbed, beside the same transfer past it."""
 
-from dataclasses import dataclass
 from random import Random
 
 import pytest
@@ -136,14 +135,6 @@ def disturbed(monkeypatch, declaration, link):
     return fault.prepare(scene, Random(1))
 
 
-@dataclass
-class Client(UsedLink):
-    """A link that resolves as `app->broker-1`."""
-
-    source: str = "app"
-    broker: int = 1
-
-
 QUIET = {"up": (0, 0), "down": (0, 0)}
 
 
@@ -163,7 +154,7 @@ QUIET = {"up": (0, 0), "down": (0, 0)}
 )
 def test_a_toxic_is_effective_when_clients_have_met_it(monkeypatch, declaration, passes, cuts, effective):
     """What happens to connections of our own shows that the toxic works, not that it was of any consequence."""
-    injection = disturbed(monkeypatch, declaration, Client(passes=passes, cuts=cuts))
+    injection = disturbed(monkeypatch, declaration, UsedLink(passes=passes, cuts=cuts))
 
     injection.inject()
     proof = injection.proof()
@@ -175,7 +166,7 @@ def test_a_toxic_is_effective_when_clients_have_met_it(monkeypatch, declaration,
 
 def test_the_proof_says_where_clients_met_the_toxic(monkeypatch):
     """The link, the direction, and what they did there."""
-    injection = disturbed(monkeypatch, CUT, Client(passes={"up": (700, 7), "down": (0, 0)}, cuts=2))
+    injection = disturbed(monkeypatch, CUT, UsedLink(passes={"up": (700, 7), "down": (0, 0)}, cuts=2))
 
     injection.inject()
 
@@ -184,7 +175,7 @@ def test_the_proof_says_where_clients_met_the_toxic(monkeypatch):
 
 def test_a_toxic_that_clients_never_met_says_what_they_did_instead(monkeypatch):
     """Less than a tenth of a second's worth."""
-    injection = disturbed(monkeypatch, THROTTLE, Client(passes=QUIET))
+    injection = disturbed(monkeypatch, THROTTLE, UsedLink(passes=QUIET))
 
     injection.inject()
 
@@ -195,7 +186,7 @@ def test_a_toxic_that_clients_never_met_says_what_they_did_instead(monkeypatch):
 @pytest.mark.parametrize("declaration", [THROTTLE, SLICE, CUT, RESET])
 def test_clients_that_met_a_toxic_which_does_nothing_prove_nothing(monkeypatch, declaration):
     """Our own transfer fared well through it."""
-    injection = disturbed(monkeypatch, declaration, Client(passes={"up": (50_000, 5), "down": (50_000, 5)}, cuts=1))
+    injection = disturbed(monkeypatch, declaration, UsedLink(passes={"up": (50_000, 5), "down": (50_000, 5)}, cuts=1))
     monkeypatch.setattr(protocol, "upload", lambda _address, **_options: transfer())
     monkeypatch.setattr(protocol, "download", lambda _address, **_options: transfer())
 

@@ -5,6 +5,9 @@ docs/proofs.md says where the other faults have such a test.
 """
 
 import os
+import re
+from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 
 import pytest
@@ -26,12 +29,15 @@ from chaos.faults.broker_processes import ChasedLeader, KilledBrokers, PausedBro
 from chaos.faults.kafka_state import DeletedOffsets, HangingTransaction, OpenTransaction
 from chaos.faults.leadership import PreferredLeader, ReassignedPartition, UncleanlyElected
 from chaos.faults.links import BlackholedLinks, CutLinks, FlappingLinks
+from chaos.faults.network_partitions import PartitionNetwork
+from chaos.faults.registry import FAULTS
 from chaos.faults.spark_daemons import CrashedMaster, CrashedWorkers
 from chaos.faults.spark_executors import CrashedExecutors
 from chaos.faults.spark_python_workers import CrashedPythonWorkers, PausedPythonWorkers, ZombieExecutors
 from tests.unit.faults.wire import UsedLink
 from verifiers.base import Bounds
 
+TESTS = Path(__file__).parents[2]
 LOG = "sink", 0
 WAITS = {
     broker_disks: ("_GIVES_UP_WITHIN_S",),
@@ -96,7 +102,8 @@ def scene(folder):
         master_process=Unmoved(), workers={1: Unmoved()}, worker_ids=(1,), registered=lambda: 1, executors=list
     )
     addresses = SimpleNamespace(client_port=lambda _client: 1)
-    system = SimpleNamespace(kafka=kafka, spark=spark, addresses=addresses)
+    links = (UsedLink("broker-2->broker-1", source="broker-2"),)
+    system = SimpleNamespace(kafka=kafka, spark=spark, addresses=addresses, links=links)
     context = FaultContext(system, {"datasink": "sink"}, positions=lambda: {0: 5})
     return SimpleNamespace(
         context=context,
@@ -112,10 +119,18 @@ def scene(folder):
     )
 
 
+def isolated(how):
+    """Broker 1 without its peers."""
+    declared = {"kind": "partition_network", "shape": "isolate", "target": "broker-1", "how": how, "for": "200ms"}
+    return PartitionNetwork.model_validate(declared | {"when": {"after": "0s"}})
+
+
 INJECTIONS = {
     "cut_link": lambda at: CutLinks("link", 0.2, "cut", [at.link]),
     "blackhole_link": lambda at: BlackholedLinks("link", 0.2, "blackhole", [(at.link, "both")]),
     "flapping_link": lambda at: FlappingLinks("link", 0.2, "flap", [at.link], 0.02),
+    "partition_network": lambda at: isolated("cut").prepare(at.context, Random(1)),
+    "partition_network, blackholed": lambda at: isolated("blackhole").prepare(at.context, Random(1)),
     "kill_broker": lambda at: KilledBrokers("broker-1", 0.0, at.system, [1]),
     "terminate_broker": lambda at: TerminatedBrokers("broker-1", 0.0, at.system, [1]),
     "pause_broker": lambda at: PausedBrokers("broker-1", 0.0, at.system, [1]),
@@ -178,3 +193,19 @@ def test_offsets_that_are_still_there_or_never_were_have_not_been_deleted(at, be
     deleted = DeletedOffsets("the group", 0.0, at.context, None, seeds=False, pids={"pipeline": 4711}, before=before)
 
     assert not deleted.proof().effective
+
+
+def test_the_page_about_proofs_is_true_of_the_code():
+    """Each kind is there with its proof, and with tests that exist; those of this module are about that kind."""
+    page = (TESTS.parent / "docs" / "proofs.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
+    assert rows.keys() == FAULTS.keys()
+    for kind, row in rows.items():
+        proof, cited = row.split(" | ")
+        assert proof == FAULTS[kind].proved_by
+        tests = re.findall(r"`([\w/.]+)::(\w+)`", cited)
+        assert tests, f"{kind} names no test"
+        for file, name in tests:
+            assert f"def {name}(" in (TESTS / file).read_text(encoding="utf-8"), f"{kind}: {file}::{name}"
+            if name == test_a_fault_to_which_nothing_reacts_had_no_effect.__name__:
+                assert kind in INJECTIONS

@@ -43,6 +43,8 @@ class UsedLink:
     done: list = field(default_factory=list)
     pulled: Pulled = field(default_factory=Pulled)
     proxies: tuple = (ProxySpec("app-to-broker-1", LISTEN, UPSTREAM),)
+    source: str = "app"
+    broker: int = 1
     total: dict = field(default_factory=lambda: {"up": (0, 0), "down": (0, 0)})
 
     def traffic(self, stream):
