@@ -211,11 +211,11 @@ class DisturbedLinks(Injection):
     def inject(self) -> None:
         for link in self.links:
             link.add(self.toxics.name, self.toxics.type, self.toxics.stream, self.toxics.attributes)
-        self.before = {(link.name, way): link.traffic(way) for link, way in self._ways()}
-        self.last = dict(self.before)
         for link in self.links if self.breaks else ():
             link.cut(self.toxics.name)
             link.mend(self.toxics.name)
+        self.before = {(link.name, way): link.traffic(way) for link, way in self._ways()}
+        self.last = dict(self.before)
 
     def proof(self) -> Proof:
         """Clients have met the toxic, as seen before we send anything; what we send through each link fares as declared."""
