@@ -118,10 +118,8 @@ class PausedPipeline(PipelineInjection):
         if not self.timeouts:
             return {}
         outlasts = {name: after_s for name, after_s in self.timeouts.items() if lasts_s > after_s}
-        return {
-            "outlasts": outlasts,
-            "is_within": {name: self.timeouts[name] for name in self.timeouts.keys() - outlasts.keys()},
-        }
+        is_within = {name: after_s for name, after_s in self.timeouts.items() if name not in outlasts}
+        return {"outlasts": outlasts, "is_within": is_within}
 
 
 class ZombiePipeline(TimedFault):
