@@ -39,6 +39,7 @@ func registerToxics() {
 	toxics.Register("kafka", new(kafka.Toxic))
 	toxics.Register("delay", new(Delay))
 	toxics.Register("blackhole", new(Blackhole))
+	toxics.Register("cut_after", new(CutAfter))
 }
 
 // serve returns when the server was told to end, by SIGINT or SIGTERM, or could not listen.

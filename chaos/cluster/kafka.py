@@ -42,6 +42,7 @@ _CHANGED_WITHIN_S = 10.0
 _WARM_UP = "chaos-warm-up"
 _TRANSACTION_STATE = "__transaction_state"
 _GROUP_OFFSETS = "__consumer_offsets"
+STATE_TOPICS = (_TRANSACTION_STATE, _GROUP_OFFSETS)
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -97,7 +98,7 @@ class Cluster:
 
     def watched(self, topic: str) -> bool:
         """Whether the health of a topic matters to a run: our own topics, and those that transactions and groups rest on."""
-        return topic in (_TRANSACTION_STATE, _GROUP_OFFSETS) or topic.startswith(self.prefix)
+        return topic in STATE_TOPICS or topic.startswith(self.prefix)
 
     def mine(self, names: Iterable[str]) -> list[str]:
         """The same names, if all are ours; for topics, groups, and the transactional ids that a client makes by using them.

@@ -10,11 +10,22 @@ because a fault cuts the cable, not a port.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Lock
+from typing import NamedTuple
 
 from chaos.cluster.addresses import CLIENTS, CONTROLLER_PORT, INTERNAL_PORT, Addresses
 from chaos.cluster.toxiproxy import ProxySpec, Toxic, Toxiproxy
 
 STREAMS = {"up": ("upstream",), "down": ("downstream",), "both": ("upstream", "downstream")}
+
+
+class Traffic(NamedTuple):
+    """What has entered one direction of a link; a chunk is what one read of a socket returned."""
+
+    bytes: int
+    chunks: int
+
+    def since(self, before: "Traffic") -> "Traffic":
+        return Traffic(self.bytes - before.bytes, self.chunks - before.chunks)
 
 
 @dataclass(slots=True)
@@ -54,6 +65,12 @@ class Link:
         """Bytes that have entered the link so far, whether or not they came out."""
         return self._total("kafka", "bytes", stream)
 
+    def traffic(self, stream: str) -> Traffic:
+        """The same for one direction, ``up`` or ``down``, with its chunks; both counters of a proxy are read at once."""
+        directions = [(proxy.name, f"kafka_{direction}") for proxy in self.proxies for direction in STREAMS[stream]]
+        read = [self.toxiproxy.read(*direction) for direction in directions]
+        return Traffic(sum(int(one["bytes"]) for one in read), sum(int(one["chunks"]) for one in read))
+
     def connections(self) -> int:
         """How many are open now."""
         return self._total("kafka", "connections_open", "up")
@@ -61,6 +78,10 @@ class Link:
     def swallowed(self, name: str, stream: str) -> int:
         """Bytes that a `blackhole` of this name has swallowed so far."""
         return self._total(name, "swallowed", stream)
+
+    def connections_cut(self, name: str, stream: str) -> int:
+        """Connections that a `cut_after` of this name has closed so far."""
+        return self._total(name, "cut", stream)
 
     def add(self, name: str, toxic: str, stream: str, attributes: Mapping[str, int]) -> None:
         """Add a toxic behind the `kafka` toxics, in one or both directions."""

@@ -6,6 +6,7 @@ pipeline's driver can each die alone.
 directories" (``AbstractCommandBuilder.getScalaVersion``).
 """
 
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -43,6 +44,8 @@ _MASTER = "master"
 _ASK_S = 3.0
 _ASK_DRIVER_S = 15.0  # the first answer of a driver takes seconds
 _LOST = "ExecutorLostFailure"
+_UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_TIME = re.compile(rf"(\d+)({'|'.join(_UNITS_S)})?")
 _PYTHON_GONE = ("Python worker exited unexpectedly", "Python worker failed to connect back", "java.io.EOFException")
 
 
@@ -390,11 +393,25 @@ class SparkApp:
 
     def speculates(self) -> bool:
         """Whether slow tasks get a copy (``spark.speculation``)."""
-        return ["spark.speculation", "true"] in self._ask("environment")["sparkProperties"]
+        return self._settings().get("spark.speculation") == "true"
+
+    def gives_up_after_s(self) -> float:
+        """How long an executor may be silent at most until the driver removes it (``HeartbeatReceiver``).
+
+        The driver looks at intervals, so it may come to the end of one after the timeout has passed.
+        """
+        settings = self._settings()
+        own_timeout = settings.get("spark.storage.blockManagerHeartbeatTimeoutMs")
+        timeout_s = _seconds(own_timeout, "ms") if own_timeout else _seconds(settings.get("spark.network.timeout", "120s"), "s")
+        return timeout_s + _seconds(settings.get("spark.network.timeoutInterval", "60s"), "ms")
 
     def speculative_tasks(self) -> int:
         """Copies of slow tasks that were started."""
         return sum(task["speculative"] for task in self._tasks("stages?details=true"))
+
+    def _settings(self) -> Mapping[str, str]:
+        """Those that were set; the others have their defaults."""
+        return dict(self._ask("environment")["sparkProperties"])
 
     def _errors(self, executors: Collection[str]) -> list[str]:
         failed = self._tasks("stages?details=true&taskStatus=failed")
@@ -407,6 +424,22 @@ class SparkApp:
         answer = requests.get(f"{self.url}/api/v1/applications/{self.id}/{path}", timeout=_ASK_DRIVER_S)
         answer.raise_for_status()
         return answer.json()
+
+
+def _seconds(text: str, unit: str) -> float:
+    """A time as Spark reads it (``JavaUtils.timeStringAs``).
+
+    Args:
+        unit: of a text without one.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found = _TIME.fullmatch(text.strip())
+    if not found:
+        raise ValueError(f"{text!r} is not a time of Spark's")
+    number, own_unit = found.groups()
+    return int(number) * _UNITS_S[own_unit or unit]
 
 
 def _started(stage: Mapping[str, Any]) -> int:

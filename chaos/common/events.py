@@ -16,7 +16,7 @@ in brackets is not always there, and … stands for keys that are not fixed.
     nemesis    ok      resume    OutputResumed      fault, committed
     nemesis    ok      inject    FaultInjected      fault, [target], [hold_s], [after_trip_ms]
     nemesis    ok      prove     FaultProved        fault, effective, [proof]
-    nemesis    ok      heal      FaultHealed        fault, [target], …: what came of the fault
+    nemesis    ok      heal      FaultHealed        fault, [target], [effective], …: what came of the fault
     nemesis    ok      release   RequestReleased    fault, [outcome]
     nemesis    info    spared    FaultSpared        fault
     nemesis    info    missed    RequestMissed      fault, request, links, sent, unparsed
@@ -172,8 +172,16 @@ class FaultProved(FaultEvent):
 
 
 class FaultHealed(FaultEvent):
+    """A fault is over.
+
+    Attributes:
+        effective: False if only its end showed that it had no effect, e.g. a late request that no broker answered; the details
+            say why, as ``problem``.
+    """
+
     PLACE = "nemesis", "ok", "heal"
     target: str = ""
+    effective: bool = True
 
 
 class RequestReleased(FaultEvent):

@@ -38,6 +38,14 @@ def pipeline_of(
             return None
 
 
+def timeouts_of(declared: DeclaredPipeline) -> dict[str, float]:
+    """Name -> seconds after which a broker gives up on the pipeline when it is silent; only those that it declares."""
+    if not isinstance(declared, ConsumeTransformProducePipeline):
+        return {}
+    of_transactions = {"transaction_timeout": declared.transaction_timeout_s} if declared.delivery == "exactly_once" else {}
+    return {"session_timeout": declared.session_timeout_s, **of_transactions}
+
+
 def loader_of(scenario: Scenario) -> FillSource:
     records, rate_per_s, declared = scenario.workload.records, scenario.workload.rate_per_s, scenario.pipeline
     if not isinstance(declared, FillSourcePipeline):

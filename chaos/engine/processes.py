@@ -5,6 +5,7 @@ are copied to the history, and nothing else is asked of a pipeline.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,11 @@ from pipelines.base import Command
 PIPELINE = "pipeline"
 _STARTED_WITHIN_S = 90.0
 _TAIL_BYTES = 16_384
+# How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.
+# FENCED_LEADER_EPOCH is not among them: that is a reader with old metadata.
+_FENCED = re.compile(
+    r"ProducerFenced|PRODUCER_FENCED|InvalidProducerEpoch|INVALID_PRODUCER_EPOCH|FencedInstanceId|FENCED_INSTANCE_ID|\b_FENCED\b"
+)
 
 
 class _Instance:
@@ -28,7 +34,21 @@ class _Instance:
 
     def __init__(self, runtime: Runtime, spec: ProcessSpec) -> None:
         self._read_bytes = 0
+        self._woken_at_bytes = 0
         self.process: Process = runtime.start(spec)
+
+    def wake_up(self) -> None:
+        """Let it go on; what it says from now on is that of a zombie."""
+        if not self._woken_at_bytes:
+            self._woken_at_bytes = self.process.spec.log.stat().st_size
+        self.process.resume_tree()
+
+    def fencing_error(self) -> str:
+        """The first line about a fencing error that it has written since it woke up, shortened; "" if there is none."""
+        with self.process.spec.log.open("rb") as log:
+            log.seek(self._woken_at_bytes)
+            lines = (line.decode(errors="replace") for line in log)
+            return next((one_line(line, 300) for line in lines if _FENCED.search(line)), "")
 
     def new_messages(self) -> Iterator[Mapping[str, Any]]:
         """The messages in the log since the last call."""
@@ -97,10 +117,7 @@ class ManagedProcess:
 
     def how_it_ended(self, when: str) -> str:
         """Its exit code and the last line of its log, which is where a program tells its error."""
-        log, said = f"logs/{self._log.name}", _last_line(self._log)
-        return f"the {self.name} ended with {self.process.exit_code()} {when}; " + (
-            f"the last line of {log}: {said}" if said else f"{log} is empty"
-        )
+        return f"the {self.name} ended with {_end_of(self.process, when)}"
 
     def wait_for(self, event: str) -> None:
         """Return when the process has reported this event.
@@ -131,7 +148,10 @@ class ManagedProcess:
 
     def resume(self) -> None:
         """Send SIGCONT: to the first instance, the zombie, if a second one has taken over."""
-        (self._zombie or self._instance).process.resume_tree()
+        if self._zombie:
+            self._zombie.wake_up()
+        else:
+            self._instance.process.resume_tree()
 
     def take_over(self) -> None:
         """Start a second instance, with a log of its own, and return when it has reported that it started."""
@@ -141,11 +161,22 @@ class ManagedProcess:
         self._instance = _Instance(self._runtime, replace(self._spec, name=f"{self.name}-2", log=self._log))
         self._wait_for_new("started", before)
 
-    def fenced(self) -> bool:
-        """Whether the zombie has ended, or reported that it was fenced."""
+    def fenced(self) -> str:
+        """What the zombie said of being fenced: its event, or an error in its log; "" if it said nothing of that.
+
+        A process that is merely gone was not fenced: it may have run out of memory.
+        """
+        if self._zombie is None:
+            return ""
         self.listen()
         fenced = self._history.last_said(_zombie_of(self.name), "fenced")
-        return self._zombie is not None and (fenced is not None or not self._zombie.process.alive())
+        return str(fenced.content.get("why", "fenced")) if fenced else self._zombie.fencing_error()
+
+    def zombie_ended(self) -> str:
+        """How the zombie ended; "" while it lives, and when there is none."""
+        if self._zombie is None or self._zombie.process.alive():
+            return ""
+        return f"it ended with {_end_of(self._zombie.process, 'after it woke up')}"
 
     def stop(self) -> None:
         """End the process, and read its last messages."""
@@ -237,6 +268,12 @@ class Driver:
         if started is None:
             raise LookupError(f"the {self.name} has not started a Spark application")
         return SparkApp(started.content["app_id"], started.content["ui"])
+
+
+def _end_of(process: Process, when: str) -> str:
+    """The exit code of a process that has ended, and the last line of its log."""
+    log, said = f"logs/{process.spec.log.name}", _last_line(process.spec.log)
+    return f"{process.exit_code()} {when}; " + (f"the last line of {log}: {said}" if said else f"{log} is empty")
 
 
 def _last_line(log: Path) -> str:

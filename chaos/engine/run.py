@@ -32,6 +32,7 @@ from chaos.engine import phases
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.observers import EarlyAudit, Sampler
 from chaos.engine.phases import RunPlan
+from chaos.engine.pipelines import timeouts_of
 from chaos.engine.processes import PIPELINE, Driver, RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultContext
@@ -97,6 +98,7 @@ def _fault_context(
         pipeline=processes.crashable,
         readable=partial(phases.readable, system.kafka, plan.output),
         checkpoint=plan.folder / CHECKPOINT if plan.scenario.pipeline.kind == "spark_square" else None,
+        timeouts=timeouts_of(plan.scenario.pipeline),
     )
     return replace(context, positions=positions) if positions else context
 

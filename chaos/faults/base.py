@@ -69,8 +69,11 @@ class PipelineUnderTest(Protocol):
     def take_over(self) -> None:
         """Start a second instance beside the paused one, and return when it runs; from now on it is the pipeline."""
 
-    def fenced(self) -> bool:
-        """Whether the first instance, after it was resumed, has ended or reported that it was fenced."""
+    def fenced(self) -> str:
+        """What the first instance said of being fenced since it was resumed; "" if it said nothing of that."""
+
+    def zombie_ended(self) -> str:
+        """How the first instance ended, beside a second one; "" while it lives."""
 
 
 def _lacking(message: str) -> Callable[[], Any]:
@@ -101,6 +104,7 @@ class FaultContext:
         checkpoint: of the pipeline's query; None when it does not run on Spark.
         positions: where the pipeline is: source partition -> committed position, exclusive; raises KafkaException while its
             coordinator does not answer.
+        timeouts: name -> seconds after which somebody gives up on the pipeline when it is silent; only those that are known.
     """
 
     system: System
@@ -114,6 +118,7 @@ class FaultContext:
     held: HeldRequest | None = None
     checkpoint: Path | None = None
     positions: Callable[[], Mapping[int, int]] = _NO_POSITIONS
+    timeouts: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +167,9 @@ class Injection:
 
     def heal(self) -> Mapping[str, Any] | None:
         """Undo whatever part of it is in force, and return facts about that, if there are any. Idempotent.
+
+        ``effective: False`` among the facts, with the reason as ``problem``, says that only the end of the fault has shown that
+        it had no effect; for what can be known only then, such as the answer to a request that was held.
 
         Nothing is done for a fault that leaves nothing to undo: a request that was lost, or a process that Spark replaces.
 

@@ -7,7 +7,7 @@ sees the same: writes fail with an IOException ("File too large" instead of "No 
 from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import psutil
 
@@ -15,7 +15,7 @@ from chaos.cluster import broker_disk
 from chaos.cluster.broker_disk import ThrownAway
 from chaos.faults.base import FaultContext, Injection, Proof, RestartedBrokerFault
 from chaos.faults.broker_processes import SIGKILLED, RestartedBrokers, exit_codes, start_again, wait_for_end
-from chaos.faults.targets import resolve_brokers
+from chaos.faults.targets import logs_meant, resolve_brokers
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 
@@ -27,12 +27,13 @@ class PowerLoss(RestartedBrokerFault):
 
     needs = frozenset({Capability.BROKER_PROCESSES, Capability.BROKER_DISKS})
     provokes = "acknowledged records that no replica had flushed are gone (Kafka relies on replication, not on fsync)"
-    proved_by = "the exit code of SIGKILL, and the records that each broker lost"
+    proved_by = "the exit code of SIGKILL, and the records that each broker lost of the log for which it was aimed at"
     kind: Literal["power_loss"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         broker_ids, target = resolve_brokers(self.target, context, rng)
-        return PowerlessBrokers(target, self.restart_after_s, context.system, broker_ids)
+        meant = logs_meant(self.target, context)
+        return PowerlessBrokers(target, self.restart_after_s, context.system, broker_ids, meant)
 
 
 @dataclass(slots=True)
@@ -40,9 +41,11 @@ class PowerlessBrokers(RestartedBrokers):
     """Brokers whose machines lost power until the heal.
 
     Attributes:
+        meant: the logs that they were to lose something of: partitions, or topics for all of their partitions.
         lost: broker -> partition -> what was not flushed.
     """
 
+    meant: tuple[str, ...]
     lost: dict[str, dict[str, ThrownAway]] = field(default_factory=dict)
 
     def inject(self) -> None:
@@ -53,11 +56,21 @@ class PowerlessBrokers(RestartedBrokers):
         }
 
     def proof(self) -> Proof:
-        """They were killed by us, and each has lost something: a broker that had flushed everything proves nothing."""
+        """They were killed by us, and each has lost something of a log that was meant.
+
+        A broker that had flushed that log proves nothing: something of ``__consumer_offsets`` is nearly always lost.
+        """
         exits = exit_codes(self.processes)
-        effective = set(exits.values()) == {SIGKILLED} and all(self.lost.values())
-        facts = {name: {partition: thrown.facts for partition, thrown in lost.items()} for name, lost in self.lost.items()}
-        return Proof(effective, {"exit_codes": exits, "thrown_away": facts})
+        kept = [name for name, lost in self.lost.items() if not any(map(self._is_meant, lost))]
+        thrown = {name: {partition: thrown.facts for partition, thrown in lost.items()} for name, lost in self.lost.items()}
+        facts: dict[str, Any] = {"exit_codes": exits, "meant": list(self.meant), "thrown_away": thrown}
+        if kept:
+            facts["problem"] = f"{', '.join(kept)} lost nothing of {', '.join(self.meant)}"
+        return Proof(set(exits.values()) == {SIGKILLED} and not kept, facts)
+
+    def _is_meant(self, partition: str) -> bool:
+        topic, _, _ = partition.rpartition("-")
+        return partition in self.meant or topic in self.meant
 
 
 class LogDirFull(RestartedBrokerFault):

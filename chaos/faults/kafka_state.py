@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from random import Random
 from threading import Event
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from pydantic import AfterValidator, Field
@@ -31,6 +31,7 @@ _ASK_S = 10.0
 _POLL_S = 0.1
 _DELETED_WITHIN_S = 60.0
 _GENERATIONS = 2
+_STORM = "chaos-storm"  # range gives partitions in the order of the members' names: mostly before the pipeline's
 _WITHIN_S = 20.0
 _BLOCKS_WITHIN_S = 15.0
 _LONGEST_TRANSACTION_S = 900.0  # transaction.max.timeout.ms
@@ -115,9 +116,9 @@ class DeletedOffsets(Injection):
 class RebalanceStorm(LastingFault):
     """A member of ours joins the pipeline's consumer group and leaves it, over and over: each time the group rebalances."""
 
-    needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP})
+    needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
     provokes = "generations that change in the middle of a transaction (KIP-447)"
-    proved_by = "at least two generations had a member of ours"
+    proved_by = "twice a member of ours was given partitions that members of the pipeline had"
     kind: Literal["rebalance_storm"]
     every_s: SomeSeconds = Field(alias="every", default=1.0)
 
@@ -133,12 +134,12 @@ class Storm(Injection):
     """Members that join the group, are given partitions of the pipeline, and leave; they read, and commit nothing.
 
     Attributes:
-        given: how many partitions each of them got.
+        rounds: the generations with a member of ours, and those that it did not join because the group had no other member.
     """
 
     every_s: float
     context: FaultContext
-    given: list[int] = field(default_factory=list)
+    rounds: list["_Round"] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     background: BackgroundSteps = field(init=False)
 
@@ -149,23 +150,45 @@ class Storm(Injection):
         self.background.begin()
 
     def proof(self) -> Proof:
-        """The coordinator gave partitions to at least two members of ours, each in a generation of its own."""
-        missing = unmet(lambda: len(self.given) >= _GENERATIONS or self.problems, self.hold_s, "two more generations")
-        facts = {"joined": len(self.given), **(missing or {"problems": self.problems})}
-        return Proof(len(self.given) >= _GENERATIONS, facts)
+        """Two members of ours, each in a generation of its own, were given partitions that others had before."""
+        missing = unmet(
+            lambda: len(self._moved()) >= _GENERATIONS or self.problems,
+            self.hold_s,
+            "two generations in which partitions move to a member of ours",
+            seen=self._seen,
+        )
+        moved, facts = self._moved(), {"rounds": [one._asdict() for one in self.rounds], "problems": self.problems}
+        return Proof(len(moved) >= _GENERATIONS, facts | missing)
 
     def heal(self) -> Mapping[str, Any]:
         self.background.end()
-        return {"generations_joined": len(self.given), "partitions_taken": sum(self.given)}
+        moved = self._moved()
+        return {"generations_joined": len(moved), "partitions_taken": sum(one.taken for one in moved)}
+
+    def _moved(self) -> list["_Round"]:
+        return [one for one in self.rounds if one.members and one.taken]
+
+    def _seen(self) -> str:
+        if not self.rounds:
+            return "no round has ended"
+        members, taken = self.rounds[-1]
+        return f"{taken} partitions moved" if members else "the group has no members whose partitions could move"
 
     def _join_and_leave(self, stop: Event) -> None:
         while not stop.is_set() and not self.problems:
             began_s = clock.monotonic_s()
             try:
-                self.given.extend(self._joined(stop))
+                self._join_once(stop)
             except KafkaException as error:
                 self.problems.append(str(error))
             clock.pause(max(0.0, self.every_s - (clock.monotonic_s() - began_s)), stop)
+
+    def _join_once(self, stop: Event) -> None:
+        members = _members(self.context)
+        if not members:
+            self.rounds.append(_Round(0, 0))  # a member of ours would be given all partitions, and take them from nobody
+        else:
+            self.rounds.extend(_Round(members, taken) for taken in self._joined(stop))
 
     def _joined(self, stop: Event) -> list[int]:
         """How many partitions a new member got before it left; empty when it was stopped before."""
@@ -282,13 +305,36 @@ class OpenTransaction(Injection):
         return self.context.system.kafka.offsets(self.context.topics["datasink"], PARTITIONS)[self.fault.partition]
 
 
+class _Round(NamedTuple):
+    """How many members the group had before ours came, and how many partitions ours was given."""
+
+    members: int
+    taken: int
+
+
+def _members(context: FaultContext) -> int:
+    """How many members the pipeline has in its group.
+
+    Raises:
+        KafkaException: the coordinator does not answer.
+    """
+    asked = context.system.kafka.admin.describe_consumer_groups([context.group], request_timeout=_ASK_S)
+    try:
+        found = asked[context.group].result(_ASK_S + 1).members
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return 0
+        raise
+    return sum(member.client_id != _STORM for member in found)
+
+
 def _member(context: FaultContext) -> Consumer:
     """With the assignment strategy that librdkafka and Java's clients have in common."""
     return Consumer(
         {
             "bootstrap.servers": context.system.kafka.bootstrap,
             "group.id": context.group,
-            "client.id": "chaos-storm",
+            "client.id": _STORM,
             "partition.assignment.strategy": "range",
             "enable.auto.commit": False,
             "session.timeout.ms": 6000,

@@ -36,8 +36,7 @@ from chaos.faults.base import (
 )
 from chaos.faults.broker_processes import start_again
 from chaos.faults.links import heal_each, name_of
-from chaos.faults.targets import broker_names, in_words, resolve_brokers
-from chaos.grammar.targets import BrokerTarget
+from chaos.faults.targets import broker_names, in_words, partition_of, resolve_brokers
 from chaos.runtime.capabilities import Capability
 
 _MIN_ISR = "min.insync.replicas"
@@ -288,15 +287,3 @@ class UncleanlyElected(Injection):
     def _guarded(self) -> bool:
         self.system.kafka.set_topic(self.partition[0], _MIN_ISR, None)
         return True
-
-
-def partition_of(target: BrokerTarget, context: FaultContext) -> Partition:
-    """The partition behind a role: that of a leader or follower, or the one whose leader is the coordinator."""
-    kafka = context.system.kafka
-    match target.role:
-        case "transaction_coordinator":
-            return kafka.transaction_partition(context.transactional_ids[target.partition])
-        case "group_coordinator":
-            return kafka.group_partition(context.group)
-        case _:
-            return context.topics[target.topic], target.partition

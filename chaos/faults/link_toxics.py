@@ -3,33 +3,34 @@
     reset      a connection is reset (RST) as soon as its client sends something (Toxiproxy ``reset_peer``)
     throttle   so many KB/s pass a connection in each direction (``bandwidth``)
     slice      bytes arrive in small pieces with time between them (``slicer``)
-    cut after  a connection is closed once so many bytes have passed it (``limit_data``)
+    cut after  a connection is closed once so many bytes have passed it (``cut_after``, toxiproxy/cut_after.go)
 
-The proof is a transfer of our own through each link, and the same past it, straight to the broker: the first must fare as
-declared, the second well. Where time decides, the quickest of a few on either side counts: a busy machine can make anything
-slow, and nothing quick.
+The proof has two parts. The clients of the links must have met the toxic: on one link at least they sent or received so much
+that it was slowed, or so much at once that it was sliced, or the toxic closed one of their connections. And there is a transfer
+of our own through each link, and the same past it, straight to the broker: the first must fare as declared, the second well.
+Where time decides, the quickest of a few on either side counts: a busy machine can make anything slow, and nothing quick.
 
-These toxics write to their connection without heeding an interrupt. If one were taken away while its receiver has died, the
+The stock toxics write to their connection without heeding an interrupt. If one were taken away while its receiver has died, the
 API of the whole server would wait for ever (as toxiproxy/delay.go says of ``latency``). So the heal breaks the connections
 first, lets them end, and takes the toxics away then: clients do not get a faster connection, but connect anew.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
 from chaos.cluster import protocol
 from chaos.cluster.addresses import Address
-from chaos.cluster.links import Link
+from chaos.cluster.links import Link, Traffic
 from chaos.cluster.protocol import Transfer
 from chaos.cluster.toxiproxy import ProxySpec
 from chaos.common import clock
-from chaos.faults.base import FaultContext, Injection, LinkFault, Proof
-from chaos.faults.links import STREAMS, await_traffic, bytes_seen, for_each, heal_each, name_of
+from chaos.faults.base import FaultContext, Injection, LinkFault, Proof, unmet
+from chaos.faults.links import STREAMS, for_each, heal_each, name_of
 from chaos.faults.targets import resolve_links
 from chaos.grammar.base import Stream
 from chaos.grammar.units import Size, SomeSeconds, Speed, spoken_seconds, text_of_size, text_of_speed
@@ -45,7 +46,10 @@ _EARLY = 0.9  # a transfer that took so much of its time was slow
 _DIFFERENCE = 0.5  # and so much slower than the one past the link
 _WITHIN_S = 10.0
 _ROUNDS = 5
+_CUT_AFTER = "cut_after"
+_HELD_UP_S = 0.1  # so long must the bytes of clients on a throttled link take at its rate, in all
 Fares = Callable[[Transfer, Transfer], bool]
+Way = tuple[str, str]
 
 
 class ConnectionFault(LinkFault):
@@ -58,20 +62,23 @@ class ResetLink(ConnectionFault):
     """Every connection of a link, and every new one, is reset (RST) as soon as its client sends something."""
 
     provokes = "connections that end with RST in the middle of a request"
-    proved_by = "a connection of our own was reset, and traffic passed"
+    proved_by = "clients sent something, and a connection of our own was reset"
     kind: Literal["reset_link"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         links, target = resolve_links(self.link, context, rng)
         toxic = Toxics(name_of(self), "reset_peer", "up", {"timeout": 0})
-        return DisturbedLinks(target, self.for_s, links, toxic, Trial(1, is_reset), breaks=True)
+        return DisturbedLinks(target, self.for_s, links, toxic, Trial(1, is_reset), sent_something(), breaks=True)
 
 
 class ThrottleLink(ConnectionFault):
     """A link is slow: each of its connections passes at most so many KB/s, in one direction or in each."""
 
     provokes = "requests that take longer than request.timeout.ms to send"
-    proved_by = "traffic passed, and a transfer of our own took as long as the rate says"
+    proved_by = (
+        "in one direction of a link, clients' bytes take a tenth of a second at this rate, and a transfer of our own took as "
+        "long as it says"
+    )
     kind: Literal["throttle_link"]
     rate_kb_per_s: Speed = Field(alias="rate")
     stream: Stream = "both"
@@ -84,14 +91,15 @@ class ThrottleLink(ConnectionFault):
         toxic = Toxics(name_of(self), "bandwidth", self.stream, {"rate": self.rate_kb_per_s})
         size = min(_MOST_BYTES, max(_LEAST_BYTES, round(1000 * self.rate_kb_per_s * _THROTTLED_S)))
         trial = Trial(size, slower_by(size / (1000 * self.rate_kb_per_s)), _ROUNDS)
-        return DisturbedLinks(f"{target}, {self.stream}", self.for_s, links, toxic, trial)
+        meeting = slowed_by(_HELD_UP_S, self.rate_kb_per_s)
+        return DisturbedLinks(f"{target}, {self.stream}", self.for_s, links, toxic, trial, meeting)
 
 
 class SliceLink(ConnectionFault):
     """What passes a link arrives in small pieces with time between them, so that a read ends in the middle of a message."""
 
     provokes = "readers that get a message in many pieces"
-    proved_by = "traffic passed, and a transfer of our own arrived in pieces"
+    proved_by = "clients sent or received more at once than one piece, and a transfer of our own arrived in pieces"
     kind: Literal["slice_link"]
     size_bytes: Size = Field(alias="size", le=1000)
     every_s: SomeSeconds = Field(alias="every", default=0.001, le=0.1)
@@ -107,14 +115,15 @@ class SliceLink(ConnectionFault):
         pieces = max(_PIECES, round(_SLICED_S / self.every_s)) + 1
         trial = Trial(pieces * self.size_bytes, slower_by((pieces - 1) * self.every_s), _ROUNDS)
         toxic = Toxics(name_of(self), "slicer", self.stream, attributes)
-        return DisturbedLinks(f"{target}, {self.stream}", self.for_s, links, toxic, trial)
+        meeting = larger_than(self.size_bytes)
+        return DisturbedLinks(f"{target}, {self.stream}", self.for_s, links, toxic, trial, meeting)
 
 
 class CutAfterBytes(ConnectionFault):
     """Each connection of a link is closed once so many bytes have passed it: most likely in the middle of a message."""
 
     provokes = "connections that end in the middle of a message"
-    proved_by = "traffic passed, and a transfer of our own of twice that size was cut off"
+    proved_by = "the toxic closed a client's connection, and cut off a transfer of our own of twice that size"
     kind: Literal["cut_after_bytes"]
     size_bytes: Size = Field(alias="bytes")
     stream: Stream = "both"
@@ -124,9 +133,34 @@ class CutAfterBytes(ConnectionFault):
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         links, target = resolve_links(self.link, context, rng)
-        toxic = Toxics(name_of(self), "limit_data", self.stream, {"bytes": self.size_bytes})
+        toxic = Toxics(name_of(self), _CUT_AFTER, self.stream, {"bytes": self.size_bytes})
         trial = Trial(2 * self.size_bytes, ends_within(self.size_bytes, down=self.stream != "up"))
-        return DisturbedLinks(f"{target}, {self.stream}", self.for_s, links, toxic, trial)
+        return DisturbedLinks(f"{target}, {self.stream}", self.for_s, links, toxic, trial, was_cut())
+
+
+class Look(NamedTuple):
+    """What clients did on one link in one direction, as far as the proxy can tell.
+
+    Attributes:
+        since: what entered it since the injection; lately: since the look before.
+        cut: connections that were closed by the toxic.
+    """
+
+    since: Traffic
+    lately: Traffic
+    cut: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """How clients meet a toxic on one link in one direction.
+
+    Attributes:
+        reason: what is waited for, in words.
+    """
+
+    reason: str
+    happened: Callable[[Look], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,31 +193,37 @@ class DisturbedLinks(Injection):
     """Links with a toxic of their connections.
 
     Attributes:
+        meeting: what clients must have done on one of the links at least.
         breaks: living connections are broken once the toxic is there, because it works on new ones only.
+        before, last: what had entered each way when the toxic was there, and at the last look; a way is a link and a direction.
+        met: where clients met it.
     """
 
     links: list[Link]
     toxics: Toxics
     trial: Trial
+    meeting: Meeting
     breaks: bool = False
-    bytes_before: int = 0
+    before: dict[Way, Traffic] = field(default_factory=dict)
+    last: dict[Way, Traffic] = field(default_factory=dict)
+    met: dict[str, Mapping[str, int]] = field(default_factory=dict)
 
     def inject(self) -> None:
         for link in self.links:
             link.add(self.toxics.name, self.toxics.type, self.toxics.stream, self.toxics.attributes)
-        self.bytes_before = bytes_seen(self.links)
         for link in self.links if self.breaks else ():
             link.cut(self.toxics.name)
             link.mend(self.toxics.name)
+        self.before = {(link.name, way): link.traffic(way) for link, way in self._ways()}
+        self.last = dict(self.before)
 
     def proof(self) -> Proof:
-        """Clients use these links; what we send through each fares as declared, and past it well."""
-        missing = await_traffic(self.links, self.bytes_before, self.hold_s)
+        """Clients have met the toxic, as seen before we send anything; what we send through each link fares as declared."""
+        missing = unmet(self._look, self.hold_s, self.meeting.reason, every_s=0.1, seen=self._totals)
         if missing:
-            return Proof(effective=False, facts={"bytes_seen": 0, **missing})
-        passed = bytes_seen(self.links) - self.bytes_before
+            return Proof(effective=False, facts=missing)
         tried = for_each(self.links, self._try)
-        facts = {"bytes_seen": passed, "trials": {name: facts for name, (_, facts) in tried.items()}}
+        facts = {"clients": self.met, "trials": {name: facts for name, (_, facts) in tried.items()}}
         return Proof(all(fared for fared, _ in tried.values()), facts)
 
     def heal(self) -> None:
@@ -192,6 +232,25 @@ class DisturbedLinks(Injection):
         clock.pause(_SETTLE_S)
         heal_each(self.links, lambda link: link.remove(self.toxics.name, self.toxics.stream))
         heal_each(self.links, lambda link: link.mend(self.toxics.name))
+
+    def _look(self) -> bool:
+        """Look once at every way, and remember those where clients met the toxic."""
+        for link, way in self._ways():
+            now, name = link.traffic(way), (link.name, way)
+            cut = link.connections_cut(self.toxics.name, way) if self.toxics.type == _CUT_AFTER else 0
+            look = Look(now.since(self.before[name]), now.since(self.last[name]), cut)
+            self.last[name] = now
+            if self.meeting.happened(look):
+                self.met[f"{link.name} {way}"] = {**look.since._asdict(), **({"cut": cut} if cut else {})}
+        return bool(self.met)
+
+    def _totals(self) -> str:
+        """What clients did instead."""
+        since = (now.since(self.before[way]) for way, now in self.last.items())
+        return f"{sum(traffic.bytes for traffic in since)} bytes of clients"
+
+    def _ways(self) -> list[tuple[Link, str]]:
+        return [(link, way) for link in self.links for way in ("up", "down") if self.toxics.stream in (way, "both")]
 
     def _try(self, link: Link) -> tuple[bool, Mapping[str, object]]:
         """One transfer in each direction that is disturbed, through a link and past it."""
@@ -213,6 +272,30 @@ def compared(move: Callable[[Address], Transfer], proxy: ProxySpec, trial: Trial
             break
         through, past = _quicker(through, move(proxy.listen)), _quicker(past, move(proxy.upstream))
     return through, past, past.end == "answered" and trial.fares(through, past)
+
+
+def sent_something() -> Meeting:
+    """Whatever a client sends resets its connection."""
+    return Meeting("a client to send something", lambda look: look.since.bytes > 0)
+
+
+def slowed_by(least_s: float, rate_kb_per_s: int) -> Meeting:
+    """The ``bandwidth`` toxic holds up every byte for as long as it takes at this rate."""
+    least = round(least_s * 1000 * rate_kb_per_s)
+    return Meeting(f"{least} bytes of clients in one direction of a link", lambda look: look.since.bytes >= least)
+
+
+def larger_than(size: int) -> Meeting:
+    """So many bytes in so few chunks: one chunk is larger than a piece. Another may have come between the two counters."""
+    return Meeting(
+        f"a client to send or receive more than {size} bytes at once",
+        lambda look: look.lately.bytes > size * (look.lately.chunks + 1),
+    )
+
+
+def was_cut() -> Meeting:
+    """Counted by the toxic itself: a connection may end for many reasons."""
+    return Meeting("the connection of a client to reach its limit", lambda look: look.cut > 0)
 
 
 def is_reset(through: Transfer, _past: Transfer) -> bool:

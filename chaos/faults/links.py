@@ -15,9 +15,10 @@ from random import Random
 from threading import Event
 from typing import Any, Literal, Self, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from chaos.cluster import protocol
+from chaos.cluster.addresses import Address
 from chaos.cluster.links import Link
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
@@ -31,6 +32,8 @@ Way = tuple[Link, str]
 STREAMS = {"up": "upstream", "down": "downstream", "both": "both ways"}
 _SILENT_S = 0.5
 _LATE_S = 30.0
+_ROUNDS = 3  # of pings, through a link and past it: the quickest of them count
+_DIFFERENCE = 0.5  # so much of the delay must be missing past the link: on a busy machine every ping is late
 _USED_WITHIN_S = 2.0
 _DOWNS = 2  # a link that goes down once is cut, and does not flap
 
@@ -188,7 +191,7 @@ class BlackholedLinks(Injection):
         if missing:
             return Proof(effective=False, facts={"bytes_withheld": 0, **missing})
         withheld = self._withheld()
-        answered = for_each([link for link, _ in self.ways], lambda link: _ping_s(link, _SILENT_S))
+        answered = for_each([link for link, _ in self.ways], lambda link: _ping_s(link.proxies[0].listen, _SILENT_S))
         silent = [name for name, took_s in answered.items() if took_s is None]
         return Proof(len(silent) == len(self.ways), {"bytes_withheld": withheld, "unanswered": silent})
 
@@ -205,7 +208,7 @@ class DelayLink(LinkFault):
     """Everything on a link arrives later."""
 
     provokes = "answers that come later than a client waits, or in another order than on another link"
-    proved_by = "traffic passed, and a ping over each link took at least as long as declared"
+    proved_by = "traffic passed, and a ping over each link took at least as long as declared, and past it much less"
     kind: Literal["delay_link"]
     latency_s: SomeSeconds = Field(alias="latency")
     jitter_s: Seconds = Field(alias="jitter", default=0.0)
@@ -219,6 +222,17 @@ class DelayLink(LinkFault):
         links, target = resolve_links(self.link, context, rng)
         late_ms = 1000 * self.latency_s, 1000 * self.jitter_s
         return DelayedLinks(f"{target}, {self.stream}", self.for_s, name_of(self), links, self.stream, *late_ms)
+
+    @field_validator("jitter_s")
+    @classmethod
+    def _leaves_a_delay(cls, jitter_s: float, declared: ValidationInfo) -> float:
+        latency_s = declared.data.get("latency_s")
+        if latency_s is not None and jitter_s >= latency_s:
+            raise ValueError(
+                "a jitter as large as the latency lets a message pass without any delay, and then nothing could be proved; "
+                f"write less than {spoken_seconds(latency_s).replace(' ', '')}"
+            )
+        return jitter_s
 
 
 @dataclass(slots=True)
@@ -240,13 +254,33 @@ class DelayedLinks(Injection):
         if missing:
             return Proof(effective=False, facts={"bytes_delayed": 0, **missing})
         passed = bytes_seen(self.links) - self.bytes_before
-        pings = for_each(self.links, lambda link: _ping_s(link, _LATE_S))
-        times_ms = {name: round(1000 * took_s, 1) for name, took_s in pings.items() if took_s is not None}
-        slow = all(time_ms >= self.latency_ms - self.jitter_ms for time_ms in times_ms.values())
-        return Proof(slow and len(times_ms) == len(self.links), {"bytes_delayed": passed, "round_trip_ms": times_ms})
+        pings = for_each(self.links, self._pings)
+        facts = {name: {"through_ms": _ms(through_s), "past_ms": _ms(past_s)} for name, (through_s, past_s) in pings.items()}
+        slow = all(self._is_late(through_s, past_s) for through_s, past_s in pings.values())
+        return Proof(slow, {"bytes_delayed": passed, "at_least_ms": 1000 * self._least_s, "pings": facts})
 
     def heal(self) -> None:
         heal_each(self.links, lambda link: link.remove(self.name, self.stream))
+
+    @property
+    def _least_s(self) -> float:
+        """How long a request and its answer are delayed at least."""
+        return (2 if self.stream == "both" else 1) * (self.latency_ms - self.jitter_ms) / 1000
+
+    def _pings(self, link: Link) -> tuple[float | None, float | None]:
+        """The quickest ping through a link and the quickest past it, of a few."""
+        through_s = past_s = None
+        for _ in range(_ROUNDS):
+            through_s = _quicker_s(through_s, _ping_s(link.proxies[0].listen, _LATE_S))
+            past_s = _quicker_s(past_s, _ping_s(link.proxies[0].upstream, _LATE_S))
+            if self._is_late(through_s, past_s):
+                break
+        return through_s, past_s
+
+    def _is_late(self, through_s: float | None, past_s: float | None) -> bool:
+        if through_s is None or past_s is None:
+            return False
+        return through_s >= self._least_s and through_s - past_s >= _DIFFERENCE * self._least_s
 
 
 def name_of(fault: FaultBase) -> str:
@@ -305,9 +339,17 @@ def _refused_by(links: Iterable[Link]) -> list[str]:
     return [proxy.name for link in links for proxy in link.proxies if protocol.refused(proxy.listen)]
 
 
-def _ping_s(link: Link, within_s: float) -> float | None:
+def _ping_s(address: Address, within_s: float) -> float | None:
     """Seconds, None when there is no answer."""
     try:
-        return protocol.ping(link.proxies[0].listen, within_s)
+        return protocol.ping(address, within_s)
     except OSError:
         return None
+
+
+def _quicker_s(one: float | None, other: float | None) -> float | None:
+    return min((took_s for took_s in (one, other) if took_s is not None), default=None)
+
+
+def _ms(took_s: float | None) -> float | None:
+    return None if took_s is None else round(1000 * took_s, 1)

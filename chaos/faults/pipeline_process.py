@@ -13,7 +13,7 @@ from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 
 _STOPS_WITHIN_S = 5.0
-_FENCED_WITHIN_S = 30.0
+_FENCED_WITHIN_S = 60.0  # its clients find out when they send something again
 
 
 @dataclass(slots=True)
@@ -78,23 +78,48 @@ class PausePipeline(TimedFault):
 
     needs = frozenset({Capability.PIPELINE})
     provokes = "a member that misses its session or transaction timeout and wakes up (KIP-447)"
-    proved_by = "all of its processes are stopped"
+    proved_by = "all of its processes are stopped; it says which of the pipeline's timeouts the pause outlasts"
     kind: Literal["pause_pipeline"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        return PausedPipeline("the pipeline", self.for_s, context.pipeline())
+        return PausedPipeline("the pipeline", self.for_s, context.pipeline(), timeouts=context.timeouts)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class PausedPipeline(PipelineInjection):
+    """A pipeline that is frozen until the heal.
+
+    Attributes:
+        timeouts: of the pipeline, as `FaultContext` has them.
+        stopped_s: when it stood still, in monotonic seconds; None before, and again once it goes on.
+    """
+
+    timeouts: Mapping[str, float]
+    stopped_s: float | None = None
+
     def inject(self) -> None:
         self.pids = self.pipeline.pause()
 
     def proof(self) -> Proof:
-        return self.wait_until_stopped()
+        """A pause within all timeouts is a pause too; which of them it outlasts is for the reader of the report."""
+        proof = self.wait_until_stopped()
+        self.stopped_s = clock.monotonic_s()
+        return Proof(proof.effective, {**proof.facts, **self._compared(self.hold_s)})
 
-    def heal(self) -> None:
+    def heal(self) -> Mapping[str, Any]:
         self.pipeline.resume()
+        if self.stopped_s is None:
+            return {}
+        paused_s, self.stopped_s = clock.monotonic_s() - self.stopped_s, None
+        return {"paused_s": round(paused_s, 1), **self._compared(paused_s)}
+
+    def _compared(self, lasts_s: float) -> Mapping[str, Any]:
+        """Timeouts that are shorter than this time, and those that are not, in seconds."""
+        if not self.timeouts:
+            return {}
+        outlasts = {name: after_s for name, after_s in self.timeouts.items() if lasts_s > after_s}
+        is_within = {name: after_s for name, after_s in self.timeouts.items() if name not in outlasts}
+        return {"outlasts": outlasts, "is_within": is_within}
 
 
 class ZombiePipeline(TimedFault):
@@ -102,7 +127,7 @@ class ZombiePipeline(TimedFault):
 
     needs = frozenset({Capability.PIPELINE})
     provokes = "an instance that works on although another one has taken over: it must be fenced (KIP-98, KIP-447)"
-    proved_by = "the first instance is stopped, and the second one runs"
+    proved_by = "the first instance is stopped and the second one runs; woken up, the first one says that it was fenced"
     kind: Literal["zombie_pipeline"]
 
     def describe(self) -> str:
@@ -129,9 +154,17 @@ class Zombie(PipelineInjection):
         return self.wait_until_stopped()
 
     def heal(self) -> Mapping[str, Any]:
-        """Wake it up, and return when it was fenced."""
+        """Wake it up, and return when it was fenced, or has ended for another reason; then the fault had no effect."""
         self.pipeline.resume()
         if not self.taken_over:
             return {}
-        clock.wait_until(self.pipeline.fenced, within_s=_FENCED_WITHIN_S, reason="the zombie to be fenced", every_s=0.1)
-        return {"fenced": list(self.pids)}
+        clock.wait_until(
+            lambda: self.pipeline.fenced() or self.pipeline.zombie_ended(),
+            within_s=_FENCED_WITHIN_S,
+            reason="the zombie to be fenced",
+            every_s=0.1,
+        )
+        ended = self.pipeline.zombie_ended()  # asked first: what it said of fencing is in its log once it has ended
+        if said := self.pipeline.fenced():
+            return {"fenced": list(self.pids), "said": said}
+        return {"effective": False, "problem": f"the zombie was not fenced: {ended}"}

@@ -23,9 +23,11 @@ from chaos.grammar.triggers import OnRequest
 from chaos.runtime.capabilities import Capability
 
 _WITHIN_S = 5.0
+_ANSWERED_WITHIN_S = 15.0  # the toxic keeps the connection of a late request open for 10 s (answerWithin in toxiproxy/kafka/)
 _SEEN_WITHIN_S = 1.0
 _NS_PER_MS = 1_000_000
 _LOST = ("dropped", "closed")
+_UNANSWERED = {"effective": False, "problem": "no broker answered the late request"}
 
 
 def _on_request(when: Any) -> Any:
@@ -141,7 +143,7 @@ class LateRequest(DelayFault):
     """
 
     provokes = "a late EndTxn or Produce of an old transaction that arrives in a new one (KIP-890)"
-    proved_by = "the client closed its connection while the proxy held the request"
+    proved_by = "the client closed its connection while the proxy held the request, and then a broker answered it"
     outlives_client = True
     kind: Literal["late_request"]
 
@@ -189,12 +191,16 @@ class DelayedRequest(Injection):
         return Proof(effective=True, facts={**interception.facts, "client_gone_after_ms": gone_after_ms})
 
     def heal(self) -> Mapping[str, Any]:
-        """Deliver it, and return what the broker answered, and what a read_committed reader saw before and after."""
+        """Deliver it, and return what the broker answered, and what a read_committed reader saw before and after.
+
+        A request counts as delivered once the toxic passes it on, but its broker may be dead: a late one without an answer
+        may never have reached any broker, and had no effect then.
+        """
         before = self.readable() if self.readable else 0
         self.held.let_go("deliver")
-        interception = _wait(self.held, _answered_or_gone, _WITHIN_S, "the broker's answer")
-        if interception is None:
-            return _facts(self.held.interception())
+        interception = _wait(self.held, _answered_or_gone, _ANSWERED_WITHIN_S, "the broker's answer")
+        if interception is None or not interception.answered_ns:
+            return {**_facts(self.held.interception()), **(_UNANSWERED if self.client_gone_within_s else {})}
         seen = _newly_readable(self.readable, before) if self.readable and before else {}
         accepted = (
             {"see": "KIP-890"}
@@ -310,7 +316,7 @@ def _client_gone_or_let_go(interception: Interception) -> bool:
 
 def _answered_or_gone(interception: Interception) -> bool:
     """A request that went with its connection has no answer to wait for."""
-    return interception.answered_ns > 0 or interception.outcome == "client gone"
+    return interception.answered_ns > 0 or interception.outcome in ("client gone", *_LOST)
 
 
 def _newly_readable(readable: Callable[[], int], before: int) -> Mapping[str, Any]:

@@ -97,18 +97,28 @@ class PauseExecutor(ExecutorFault, TimedFault):
     """Executor JVMs are frozen by SIGSTOP, perhaps for longer than their heartbeat allows, and run on afterwards."""
 
     provokes = "an executor that misses its heartbeats, and tasks that run a second time"
-    proved_by = "the JVM was stopped in the middle of a task, or the driver removed it"
+    proved_by = (
+        "the JVM was stopped in the middle of a task, or the driver removed it; a pause for longer than the driver waits "
+        "needs the removal"
+    )
     kind: Literal["pause_executor"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         app = context.spark_app()
-        before = len(counted_on(context, app))  # asked first: what is resolved may be over in milliseconds
+        before, given_up_after_s = len(counted_on(context, app)), app.gives_up_after_s()  # asked first, as for a crash
         chosen, target = resolve_executors(self.target, context, rng)
-        return PausedExecutors(target, self.for_s, context, app, chosen, before)
+        return PausedExecutors(target, self.for_s, context, app, chosen, before, given_up_after_s)
 
 
 @dataclass(slots=True)
 class PausedExecutors(ExecutorInjection):
+    """Executors that are frozen.
+
+    Attributes:
+        given_up_after_s: how long the driver waits for their heartbeats at most.
+    """
+
+    given_up_after_s: float
     frozen_s: float = 0.0
 
     def inject(self) -> None:
@@ -122,8 +132,14 @@ class PausedExecutors(ExecutorInjection):
         left_s = max(0.1, self.frozen_s + self.hold_s - clock.monotonic_s())
         missing = unmet(self.missed, left_s, "the driver to miss the executors", ignore=NO_ANSWER)
         missed_after_s = None if missing else round(clock.monotonic_s() - self.frozen_s, 1)
-        facts: dict[str, Any] = {"pids": pids(self.executors), "active_tasks": tasks, "missed_after_s": missed_after_s}
-        return Proof(stopped and (tasks > 0 or missed_after_s is not None), facts)
+        facts: dict[str, Any] = {
+            "pids": pids(self.executors),
+            "active_tasks": tasks,
+            "missed_after_s": missed_after_s,
+            "given_up_after_s": self.given_up_after_s,
+        }
+        enough = not missing or (tasks > 0 and self.hold_s < self.given_up_after_s)
+        return Proof(stopped and enough, facts if enough else facts | missing)
 
     def heal(self) -> Mapping[str, Any] | None:
         """Let those run on that Spark has not ended meanwhile, and return when as many run as before."""

@@ -26,7 +26,7 @@ from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 
 _COUNTED_WITHIN_S = 45.0
-_GONE_WITHIN_S = 2.0
+_GONE_WITHIN_S = 10.0
 _COPIED_WITHIN_S = 30.0
 _REAPED_WITHIN_S = 2.0
 _RETRIED_WITHIN_S = 90.0
@@ -41,33 +41,39 @@ class PythonFault(ExecutorFault):
 
 
 class CrashPythonDaemon(PythonFault):
-    """The pyspark.daemon of executors is killed with SIGKILL; its workers live on, and the JVM starts another daemon."""
+    """The pyspark.daemon of executors in a task is killed with SIGKILL; its workers live on, and the JVM starts another."""
 
     provokes = "workers without a daemon: their tasks end, the next ones get new workers"
-    proved_by = "the daemon is gone, and its JVM lives"
+    proved_by = "the daemon is gone, and its JVM and at least one orphaned worker live"
     kind: Literal["crash_python_daemon"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        chosen, target = resolve_working(self.target, context, rng, lambda executor: len(executor.daemons()))
+        chosen, target = resolve_in_tasks(self.target, context, rng)
         return CrashedPythonDaemons(f"pyspark.daemon of {target}", 0.0, chosen)
 
 
 @dataclass(slots=True)
 class CrashedPythonDaemons(Injection):
+    """Daemons that are dead; their workers are orphans, as long as they live."""
+
     executors: list[Executor]
     killed: list[psutil.Process] = field(default_factory=list)
-    orphans: list[psutil.Process] = field(default_factory=list)
+    workers: list[psutil.Process] = field(default_factory=list)
 
     def inject(self) -> None:
         self.killed = _daemons(self.executors)
-        self.orphans = _workers(self.executors)
+        self.workers = _workers(self.executors)
         for daemon in self.killed:
             daemon.kill()
 
     def proof(self) -> Proof:
+        """A daemon without workers is replaced, and no task notices."""
         missing = unmet(lambda: not any(map(lives, self.killed)), _GONE_WITHIN_S, "the daemons to be gone", every_s=0.001)
+        orphans = list(filter(lives, self.workers))
         alive = all(executor.lives() for executor in self.executors)
-        facts = {"daemons": _pids(self.killed), "executors": pids(self.executors), "orphans": _pids(self.orphans)}
+        if not missing and not orphans:
+            missing = {"problem": "no worker outlived its daemon"}
+        facts = {"daemons": _pids(self.killed), "executors": pids(self.executors), "orphans": _pids(orphans)}
         return Proof(bool(self.killed) and not missing and alive, facts | missing)
 
 

@@ -5,6 +5,7 @@ from random import Random
 
 from confluent_kafka import KafkaException
 
+from chaos.cluster.kafka import STATE_TOPICS
 from chaos.cluster.links import Link
 from chaos.common import clock
 from chaos.common.errors import InjectionError
@@ -49,6 +50,35 @@ def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> t
     if not links:
         raise InjectionError(f"no link fits {pattern}")
     return links, in_words([link.name for link in links], pattern)
+
+
+def logs_meant(target: BrokerTarget, context: FaultContext) -> tuple[str, ...]:
+    """The logs because of which a broker is aimed at: a partition (``datasink-0``), or a topic for all of its partitions.
+
+    A broker that is not named for a partition is meant for what this run has on it, and the end of a held request for what
+    that request may be about.
+    """
+    own = tuple(context.topics.values())
+    match target.role:
+        case "leader" | "follower" | "group_coordinator" | "transaction_coordinator":
+            topic, partition = partition_of(target, context)
+            return (f"{topic}-{partition}",)
+        case "receiver" | "sender":
+            return (*own, *STATE_TOPICS)
+        case _:
+            return own
+
+
+def partition_of(target: BrokerTarget, context: FaultContext) -> tuple[str, int]:
+    """The partition behind a role: that of a leader or follower, or the one whose leader is the coordinator."""
+    kafka = context.system.kafka
+    match target.role:
+        case "transaction_coordinator":
+            return kafka.transaction_partition(_transactional_id(context, target.partition))
+        case "group_coordinator":
+            return kafka.group_partition(context.group)
+        case _:
+            return context.topics[target.topic], target.partition
 
 
 def broker_names(broker_ids: Iterable[int]) -> list[str]:

@@ -11,6 +11,7 @@ from chaos.common.events import (
     EventValue,
     FaultEvent,
     FaultFailed,
+    FaultHealed,
     FaultInjected,
     FaultProved,
     FaultSpared,
@@ -168,11 +169,12 @@ class _Story:
     triggered: FaultTriggered | None = None
     injected: Event | None = None
     proved: FaultProved | None = None
+    healed: FaultHealed | None = None
     failures: dict[FaultStep, str] = field(default_factory=dict)
 
     @property
     def is_effective(self) -> bool:
-        return self.proved is not None and self.proved.effective
+        return self.proved is not None and self.proved.effective and (self.healed is None or self.healed.effective)
 
     def hear(self, event: Event) -> None:
         match event.value:
@@ -182,6 +184,8 @@ class _Story:
                 self.injected = event
             case FaultProved() as value:
                 self.proved = value
+            case FaultHealed() as value:
+                self.healed = value
             case FaultFailed(step=step, error=error):
                 self.failures[step] = error
             case _:
@@ -211,7 +215,10 @@ def _fault_problem(story: _Story, samples: Sequence[tuple[Event, ProgressSampled
         return "the run ended before it was injected"
     if "prove" in story.failures:
         return f"it could not be checked whether it had an effect: {story.failures['prove']}"
-    return _in_vain(story.injected, samples) if story.is_effective else _NO_EFFECT
+    if story.is_effective:
+        return _in_vain(story.injected, samples)
+    taken_back = story.healed if story.proved is not None and story.proved.effective else None
+    return f"{_NO_EFFECT}: {taken_back.details.get('problem', '')}" if taken_back else _NO_EFFECT
 
 
 def _in_vain(injected: Event, samples: Sequence[tuple[Event, ProgressSampled]]) -> str:

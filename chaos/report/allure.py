@@ -17,7 +17,7 @@ from allure_commons import plugin_manager
 from allure_commons.model2 import Parameter, StatusDetails, TestResult, TestStepResult
 from allure_commons.types import AttachmentType
 
-from chaos.common.events import FaultEvent, FaultFailed, FaultProved, FaultStepBegan
+from chaos.common.events import FaultEvent, FaultFailed, FaultHealed, FaultProved, FaultStepBegan
 from chaos.common.history import Event, of_type
 from chaos.report.failure_text import describe, explain
 from chaos.report.formatting import aimed, facts, number, phrase, phrases, seconds
@@ -229,6 +229,8 @@ def _action(action: _Action) -> Step:
             return Step(name, begin_ms, action.end.time_ms, "broken", error)
         case FaultProved(effective=False, proof=proof):
             return Step(name, begin_ms, action.end.time_ms, "broken", f"it had no effect: {facts(proof, 400)}")
+        case FaultHealed(effective=False, details=details):
+            return Step(name, begin_ms, action.end.time_ms, "broken", f"it had no effect: {facts(details, 400)}")
         case _:
             return Step(name, begin_ms, action.end.time_ms)
 

@@ -53,7 +53,7 @@ class FaultRecord(Record):
 
     Attributes:
         name: unique in the scenario; kind: as in the catalogue; target: resolved, e.g. ``broker-2 (leader of datasink-0)``.
-        effective: whether its proof held ("bit" in files of format 1); proof: the numbers that say so.
+        effective: whether its proof held, and its heal did not show otherwise ("bit" in files of format 1); proof: the numbers.
         problem: why it was not injected, had no effect or could not be healed; "" when all went well.
         aftermath: what its heal reported.
     """
@@ -215,7 +215,7 @@ def _fault(name: str, kind: str, problem: str, events: Sequence[Event]) -> Fault
         injected_ms=injected_ms,
         proved_ms=proved_ms,
         healed_ms=healed_ms,
-        effective=proved is not None and proved.effective,
+        effective=proved is not None and proved.effective and (healed is None or healed.effective),
         proof=proved.proof if proved else {},
         problem=problem,
         aftermath=healed.details if healed else {},

@@ -180,7 +180,7 @@ def _of_fault(event: FaultEvent) -> str:
             return f"{event.fault}: in force on {target}"
         case FaultProved(effective=effective, proof=proof):
             return f"{event.fault}: {'proved by' if effective else 'had no effect:'} {facts(proof)}"
-        case FaultHealed():
-            return f"{event.fault}: healed"
+        case FaultHealed(effective=effective):
+            return f"{event.fault}: healed" + ("" if effective else f", and had no effect: {facts(event.details)}")
         case _:
             return ""

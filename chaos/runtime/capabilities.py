@@ -26,6 +26,7 @@ class Capability(StrEnum):
     # of the pipeline
     PIPELINE = "a pipeline beside the loader"
     CONSUMER_GROUP = "a pipeline that keeps its position in a consumer group"
+    GROUP_MEMBERS = "a pipeline whose consumer group has members"
     SPARK = "a pipeline that runs on Spark"
     CHECKPOINT = "a pipeline that has a checkpoint"
     PYTHON_WORKERS = "a sink that runs in Python workers"
@@ -36,6 +37,7 @@ OF_PIPELINES = frozenset(
     {
         Capability.PIPELINE,
         Capability.CONSUMER_GROUP,
+        Capability.GROUP_MEMBERS,
         Capability.SPARK,
         Capability.CHECKPOINT,
         Capability.PYTHON_WORKERS,

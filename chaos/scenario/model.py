@@ -90,7 +90,7 @@ class RandomFaults(Declared):
 # pipelines ------------------------------------------------------------------------------------------------------------
 
 
-_IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP})
+_IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
 _ON_SPARK = frozenset({Capability.PIPELINE, Capability.SPARK, Capability.CHECKPOINT})
 _EXACTLY_ONCE = frozenset({Capability.CONSUMER_GROUP, Capability.PYTHON_WORKERS, Capability.COMMITTING_TASKS})
 

@@ -40,6 +40,8 @@ _PREFIXED = "{prefix}"
 _LACKING: Mapping[Capability, str] = {
     Capability.PIPELINE: "there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
     Capability.CONSUMER_GROUP: "this pipeline does not keep its position in a consumer group, so there is no group to break",
+    Capability.GROUP_MEMBERS: "this pipeline only stores its position in its group, which has no members, so nothing can be "
+    "rebalanced; use it with consume_transform_produce or a command",
     Capability.SPARK: "this pipeline does not run on Spark, so there is no executor to crash",
     Capability.CHECKPOINT: "this pipeline does not run on Spark, so it has no checkpoint",
     Capability.PYTHON_WORKERS: "Spark's stock sink runs in the JVM, so there is no Python worker",

@@ -9,6 +9,7 @@ import pytest
 from chaos.common import clock
 from chaos.faults import containers
 from chaos.faults.answer_error import AnswerError
+from chaos.faults.kafka_state import RebalanceStorm
 from chaos.faults.pipeline_process import ZombiePipeline
 from chaos.faults.registry import FAULTS as KINDS
 from chaos.faults.requests import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
@@ -67,7 +68,6 @@ FAULTS = {
     "offsets torn": {"kind": "damage_checkpoint", "what": "offsets_torn", "repair": "batch_removed"},
     "checkpoint lost": {"kind": "damage_checkpoint", "what": "lost"},
     "older checkpoint": {"kind": "damage_checkpoint", "what": "older_copy", "restore_after": "1s"},
-    "rebalance storm": {"kind": "rebalance_storm", "for": "4s"},
     "group offsets deleted": {"kind": "delete_group_offsets", "repair": "seeded"},
     "hanging transaction": {"kind": "hanging_transaction", "partition": 1, "for": "1s"},
     "unclean election": {"kind": "unclean_election", "target": "leader(datasource, 0)"},
@@ -93,7 +93,7 @@ def test_a_fault_is_effective_and_heals(running, name):
 
 def test_every_fault_of_the_catalogue_is_tried_here():
     """A fault that is added without its test on the real system is a defect."""
-    elsewhere = {*OF_REQUESTS, ZombiePipeline}  # test_protocol_faults.py
+    elsewhere = {*OF_REQUESTS, RebalanceStorm, ZombiePipeline}  # test_protocol_faults.py
     elsewhere |= {fault for fault in KINDS.values() if fault.__module__ == containers.__name__}  # test_container_faults.py
     assert {type(declared(fault)) for fault in FAULTS.values()} | elsewhere == set(KINDS.values())
 

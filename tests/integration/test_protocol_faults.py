@@ -4,6 +4,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 
+import psutil
 import pytest
 
 from chaos.common import clock
@@ -53,6 +54,8 @@ ANSWERS = {
     "answer Fetch": {"request": "Fetch", "error": "NOT_LEADER_OR_FOLLOWER"},
     "answer Heartbeat": {"request": "Heartbeat", "error": "COORDINATOR_NOT_AVAILABLE"},
 }
+KILL = {"kind": "kill_broker", "target": "receiver", "when": {"request": "EndTxn"}}
+STORM = {"kind": "rebalance_storm", "for": "20s"}
 PIPELINE = {"zombie": {"kind": "zombie_pipeline", "for": "8s"}}
 
 
@@ -117,6 +120,58 @@ def test_a_request_is_answered_in_the_brokers_place(application, name):
     goes_on(application)
 
 
+def test_a_storm_takes_partitions_of_the_application(application):
+    """Twice a member of ours is given a partition that the application had."""
+    proof = proved_and_healed(declared(STORM).prepare(application, Random(1)))
+
+    assert proof.effective, proof.facts
+    assert all(one["members"] and one["taken"] for one in proof.facts["rounds"])
+    goes_on(application)
+
+
+def test_a_late_request_is_answered_or_had_no_effect(application):
+    """The same request, with its receiver alive and with its receiver killed before it is delivered."""
+    alive, dead = (delivered_late(application, kills_receiver=kills) for kills in (False, True))
+
+    assert alive["outcome"] == "delivered"
+    assert "error_code" in alive
+    assert "effective" not in alive
+    assert (dead["effective"], dead["problem"]) == (False, "no broker answered the late request")
+
+
+def delivered_late(scene, *, kills_receiver):
+    """What the heal of a late EndTxn reports."""
+    fault = declared(FRAMES["late request"])
+    request_hold = hold_request("late", fault.when, scene, Random(1), late=True, hold_s=20)
+    with removed(request_hold):
+        clock.wait_until(request_hold.interception, within_s=300, reason=f"{fault.when}")
+        held = replace(scene, held=request_hold)
+        injection, kill = fault.prepare(held, Random(1)), declared(KILL).prepare(held, Random(1))
+        injection.inject()
+        assert prove(injection).effective
+        if kills_receiver:
+            kill.inject()
+            assert prove(kill).effective
+        facts = injection.heal()
+    kill.heal()
+    goes_on(scene)
+    return facts
+
+
+def test_a_zombie_that_dies_before_it_wakes_up_had_no_effect(application):
+    """No broker has refused it, whatever its process table says."""
+    injection = declared(PIPELINE["zombie"]).prepare(application, Random(1))
+    injection.inject()
+    assert prove(injection).effective
+    for pid in injection.pids.values():
+        psutil.Process(pid).kill()
+    outcome = injection.heal()
+
+    assert outcome["effective"] is False
+    assert outcome["problem"].startswith("the zombie was not fenced: it ended with -9 after it woke up")
+    goes_on(application)
+
+
 def test_a_zombie_is_fenced(application):
     """Its successor has the transactional.id now; the last test of this file, because the zombie ends."""
     injection = declared(PIPELINE["zombie"]).prepare(application, Random(1))
@@ -128,6 +183,7 @@ def test_a_zombie_is_fenced(application):
 
     assert proof.effective
     assert outcome["fenced"]
+    assert "effective" not in outcome
     goes_on(application)
 
 

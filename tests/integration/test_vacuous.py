@@ -8,7 +8,7 @@ import pytest
 from chaos.faults.base import FaultContext
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
-from tests.integration.conftest import declared
+from tests.integration.conftest import declared, proved_and_healed
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +23,18 @@ scenarios:
     workload: {records: 2000, rate: 2000/s}
     faults:
       - {kind: KIND, link: "loader->broker-1", when: {after: 4s}, for: 3s}
+"""
+
+
+BELOW = """\
+version: 1
+scenarios:
+  - name: loader-below-its-limit
+    title: A limit of more bytes than the whole workload has
+    pipeline: {kind: fill_source}
+    workload: {records: 4000, rate: 1000/s}
+    faults:
+      - {kind: cut_after_bytes, link: "loader->*", stream: up, bytes: 1MB, when: {after: 1s}, for: 2s}
 """
 
 
@@ -45,6 +57,10 @@ scenarios:
         {"kind": "delay_link", "link": "loader->*", "latency": "50ms", "for": "1s"},
         {"kind": "cut_link", "link": "loader->*", "for": "1s"},
         {"kind": "flapping_link", "link": "loader->*", "period": "1s", "for": "3s"},
+        {"kind": "reset_link", "link": "loader->*", "for": "1s"},
+        {"kind": "throttle_link", "link": "loader->*", "rate": "1KB/s", "for": "1s"},
+        {"kind": "slice_link", "link": "loader->*", "size": "1B", "for": "1s"},
+        {"kind": "cut_after_bytes", "link": "loader->*", "bytes": "1B", "for": "1s"},
     ],
 )
 def test_a_fault_on_a_link_that_nobody_uses_did_not_bite(system, fault):
@@ -59,6 +75,36 @@ def test_a_fault_on_a_link_that_nobody_uses_did_not_bite(system, fault):
     assert system.toxiproxy.disturbed() == []
 
 
+def test_a_loss_of_power_that_spares_the_log_that_was_meant_did_not_bite(system):
+    """The broker loses something of other logs; of this one, to which nobody writes, there is nothing to lose."""
+    system.kafka.create(["nobody-writes"], 3)
+    fault = declared({"kind": "power_loss", "target": "leader(datasink, 0)"})
+    injection = fault.prepare(FaultContext(system, {"datasink": "nobody-writes"}), Random(1))
+
+    proof = proved_and_healed(injection)
+    system.wait_until_healthy(180)
+    system.kafka.delete(["nobody-writes"])
+
+    assert not proof.effective
+    assert proof.facts["problem"].endswith("lost nothing of nobody-writes-0")
+
+
+def test_a_storm_in_a_group_without_members_did_not_bite(system):
+    """A member of ours would be given all partitions, and take them from nobody."""
+    system.kafka.create(["nobody-reads"], 3)
+    context = FaultContext(system, {"datasource": "nobody-reads"}, group="nobody")
+    injection = declared({"kind": "rebalance_storm", "for": "3s"}).prepare(context, Random(1))
+
+    injection.inject()
+    proof = injection.proof()
+    healed = injection.heal()
+    system.kafka.delete(["nobody-reads"])
+
+    assert not proof.effective
+    assert "the group has no members whose partitions could move" in proof.facts["problem"]
+    assert healed == {"generations_joined": 0, "partitions_taken": 0}
+
+
 @pytest.mark.parametrize("kind", ["blackhole_link", "cut_link"])
 def test_a_scenario_whose_fault_did_not_bite_is_unknown(chaos_session, kind):
     """All verifiers say VALID, and the run is UNKNOWN, with the reason. That a link was used once is not enough."""
@@ -69,6 +115,17 @@ def test_a_scenario_whose_fault_did_not_bite_is_unknown(chaos_session, kind):
     assert {finding.verdict for finding in report.findings} == {Verdict.VALID}
     assert report.verdict is Verdict.UNKNOWN
     assert report.problems == (f"{kind}-1: it had no effect",)
+
+
+def test_a_limit_that_no_connection_reaches_did_not_bite(chaos_session):
+    """The loader sends something on these links, which was enough once, and a transfer of our own is cut."""
+    scenario = load_text(BELOW, ROOT / "scenarios.yaml").scenarios[0]
+
+    report = chaos_session.run(scenario, SystemSpec(), "", lambda _event: None).report
+
+    assert report.verdict is Verdict.UNKNOWN
+    assert report.problems == ("cut_after_bytes-1: it had no effect",)
+    assert "the connection of a client to reach its limit" in report.faults[0].proof["problem"]
 
 
 def test_a_fatal_answer_is_told_as_the_pipelines_own_error(chaos_session):

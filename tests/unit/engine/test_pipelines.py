@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import TypeAdapter
 
-from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of
+from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, timeouts_of
 from chaos.scenario.model import Pipeline, Scenario
 from pipelines.command.pipeline import CommandPipeline
 from pipelines.loader.pipeline import FillSource
@@ -135,3 +135,21 @@ def test_clients_find_the_system_at_the_links_of_their_group():
     assert (found.kafka, found.audit, found.host) == ("app:9092", "audit:1", "10.0.0.1")
     assert (found.options, found.java, found.spark_options) == (cluster.options, cluster.java, {"a": "b"})
     assert found.jars == ("/jars/a.jar",)
+
+
+@pytest.mark.parametrize(
+    ("options", "timeouts"),
+    [
+        ({"kind": "consume_transform_produce"}, {"session_timeout": 6.0, "transaction_timeout": 20.0}),
+        (
+            {"kind": "consume_transform_produce", "session_timeout": "9s", "transaction_timeout": "2s"},
+            {"session_timeout": 9.0, "transaction_timeout": 2.0},
+        ),
+        ({"kind": "consume_transform_produce", "delivery": "at_least_once"}, {"session_timeout": 6.0}),
+        ({"kind": "spark_square"}, {}),
+        ({"kind": "fill_source"}, {}),
+    ],
+)
+def test_the_timeouts_that_a_pipeline_declares_are_known_to_faults(options, timeouts):
+    """Without transactions none of them can be too old."""
+    assert timeouts_of(declared(**options)) == timeouts

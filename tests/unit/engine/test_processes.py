@@ -35,6 +35,9 @@ class FakeProcess:
         assert within_s > 0
         self.done.append("stop")
 
+    def resume_tree(self):
+        self.done.append("resume")
+
     def kill_tree(self):
         self.done.append("kill")
         return {}
@@ -45,10 +48,11 @@ class FakeRuntime:
     """Starts fakes."""
 
     started: dict = field(default_factory=dict)
+    says: bytes = b""
 
     def start(self, spec):
         process = FakeProcess(spec)
-        process.write(b"")
+        process.write(self.says)
         self.started[spec.name] = process
         return process
 
@@ -139,3 +143,48 @@ def test_the_pipeline_must_live_and_the_loader_may_end(history, tmp_path):
 def test_a_run_without_a_pipeline_has_none_to_crash(history, tmp_path):
     with pytest.raises(LookupError, match="this scenario has no pipeline to crash"):
         RunProcesses(FakeRuntime(), history, tmp_path).crashable()
+
+
+@pytest.fixture
+def zombie(history, tmp_path):
+    """The process of a pipeline that another instance has taken over; its log speaks of an older fencing."""
+    runtime = FakeRuntime(says=b'KafkaError{code=_FENCED}\n{"event": "started"}\n')
+    managed = ManagedProcess(runtime, history, "pipeline", Command(("true",)), tmp_path)
+    first = managed.process
+    managed.listen()
+    managed.take_over()
+    managed.resume()
+    return managed, first
+
+
+@pytest.mark.parametrize(
+    ("writes", "said"),
+    [
+        (b'{"event": "fenced", "worker": 0, "why": "KafkaError{code=_FENCED}"}\n', "KafkaError{code=_FENCED}"),
+        (b"org.apache.kafka.common.errors.ProducerFencedException: There is a newer producer\n", "ProducerFencedException"),
+        (b"  KafkaException: KafkaError{code=INVALID_PRODUCER_EPOCH,val=47}\n", "INVALID_PRODUCER_EPOCH"),
+        (b"Fetch: FENCED_LEADER_EPOCH\n", ""),
+        (b"java.lang.OutOfMemoryError: Java heap space\n", ""),
+        (b"", ""),
+    ],
+)
+def test_a_zombie_is_fenced_when_it_says_so_and_not_when_it_is_dead(zombie, writes, said):
+    """What it wrote before it woke up does not count; that it ended is told beside."""
+    managed, process = zombie
+    assert (managed.fenced(), managed.zombie_ended()) == ("", "")
+
+    process.write(writes)
+    process.lives = False
+
+    assert said in managed.fenced()
+    assert bool(managed.fenced()) is bool(said)
+    last = writes.decode().strip() or '{"event": "started"}'
+    assert managed.zombie_ended() == f"it ended with 1 after it woke up; the last line of logs/pipeline.log: {last}"
+
+
+def test_a_pipeline_that_nothing_has_taken_over_is_no_zombie(pipeline):
+    """Its death is not that of a zombie."""
+    pipeline.process.write(b"ProducerFencedException\n")
+    pipeline.process.lives = False
+
+    assert (pipeline.fenced(), pipeline.zombie_ended()) == ("", "")

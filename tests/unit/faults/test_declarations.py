@@ -86,6 +86,13 @@ def test_every_kind_of_fault_is_read_into_a_value_of_its_own() -> None:
             "6:59: 'upstream' is not known here; write up, down or both",
         ),
         (
+            "{kind: delay_link, link: '*->*', latency: 100ms, jitter: 100ms, when: {after: 1s}, for: 1s}",
+            (
+                "6:71: a jitter as large as the latency lets a message pass without any delay, and then nothing could be "
+                "proved; write less than 100ms"
+            ),
+        ),
+        (
             "{kind: pause_broker, target: any, when: {after: 1s}, for: 0s}",
             "6:72: zero leaves no time for anything to happen; write e.g. 400ms, 5s or 2m",
         ),

@@ -1,10 +1,24 @@
 """When a transfer through a link proves that the link is disturbed, beside the same transfer past it."""
 
+from random import Random
+
 import pytest
 
+from chaos.cluster import protocol
 from chaos.cluster.protocol import Transfer
 from chaos.cluster.toxiproxy import ProxySpec
-from chaos.faults.link_toxics import Trial, compared, ends_within, is_reset, slower_by
+from chaos.faults.link_toxics import (
+    CutAfterBytes,
+    ResetLink,
+    SliceLink,
+    ThrottleLink,
+    Trial,
+    compared,
+    ends_within,
+    is_reset,
+    slower_by,
+)
+from tests.unit.faults.wire import LISTEN, FakeRules, UsedLink, context
 
 PROXY = ProxySpec("spark-broker-1", ("127.0.0.1", 1), ("127.0.0.1", 2))
 
@@ -97,3 +111,87 @@ def test_what_was_answered_once_is_not_hidden_by_what_was_not():
     )
 
     assert (past.end, past.took_s) == ("answered", 0.4)
+
+
+THROTTLE = ThrottleLink, {"kind": "throttle_link", "rate": "100KB/s"}
+SLICE = SliceLink, {"kind": "slice_link", "size": "100B", "every": "1ms"}
+CUT = CutAfterBytes, {"kind": "cut_after_bytes", "bytes": "1KB", "stream": "up"}
+RESET = ResetLink, {"kind": "reset_link"}
+
+
+def disturbed(monkeypatch, declaration, link):
+    """An injection at this link, through which our own transfers fare as they must."""
+    model, declared = declaration
+    fault = model.model_validate({"link": "app->broker-1", "for": "300ms", "when": {"after": "0s"}} | declared)
+    through = {ResetLink: transfer(end="reset", received=0), CutAfterBytes: transfer(end="closed")}
+
+    def move(address, **_options):
+        return through.get(model, transfer(took_s=60.0)) if address == LISTEN else transfer()
+
+    monkeypatch.setattr(protocol, "upload", move)
+    monkeypatch.setattr(protocol, "download", move)
+    scene = context(FakeRules())
+    scene.system.links = (link,)
+    return fault.prepare(scene, Random(1))
+
+
+QUIET = {"up": (0, 0), "down": (0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("declaration", "passes", "cuts", "effective"),
+    [
+        (THROTTLE, {"up": (12_000, 9), "down": (0, 0)}, 0, True),
+        (THROTTLE, {"up": (100, 1), "down": (0, 0)}, 0, False),  # every look some bytes, too few to be slowed
+        (SLICE, {"up": (0, 0), "down": (900, 2)}, 0, True),
+        (SLICE, {"up": (0, 0), "down": (9000, 100)}, 0, False),  # many bytes, each chunk of them smaller than a piece
+        (SLICE, {"up": (0, 0), "down": (150, 1)}, 0, False),  # another chunk may have been read between the two counters
+        (CUT, {"up": (5, 1), "down": (0, 0)}, 1, True),
+        (CUT, {"up": (1_000_000, 100), "down": (0, 0)}, 0, False),  # many bytes, on many connections
+        (RESET, {"up": (1, 1), "down": (0, 0)}, 0, True),
+        (RESET, QUIET, 0, False),
+    ],
+)
+def test_a_toxic_is_effective_when_clients_have_met_it(monkeypatch, declaration, passes, cuts, effective):
+    """What happens to connections of our own shows that the toxic works, not that it was of any consequence."""
+    injection = disturbed(monkeypatch, declaration, UsedLink(passes=passes, cuts=cuts))
+
+    injection.inject()
+    proof = injection.proof()
+
+    assert proof.effective is effective
+    assert ("problem" in proof.facts) is not effective
+    assert ("trials" in proof.facts) is effective
+
+
+def test_the_proof_says_where_clients_met_the_toxic(monkeypatch):
+    """The link, the direction, and what they did there."""
+    injection = disturbed(monkeypatch, CUT, UsedLink(passes={"up": (700, 7), "down": (0, 0)}, cuts=2))
+
+    injection.inject()
+
+    assert injection.proof().facts["clients"] == {"app->broker-1 up": {"bytes": 700, "chunks": 7, "cut": 2}}
+
+
+def test_a_toxic_that_clients_never_met_says_what_they_did_instead(monkeypatch):
+    """Less than a tenth of a second's worth."""
+    injection = disturbed(monkeypatch, THROTTLE, UsedLink(passes=QUIET))
+
+    injection.inject()
+
+    assert "10000 bytes of clients in one direction of a link" in injection.proof().facts["problem"]
+    assert "0 bytes of clients" in injection.proof().facts["problem"]
+
+
+@pytest.mark.parametrize("declaration", [THROTTLE, SLICE, CUT, RESET])
+def test_clients_that_met_a_toxic_which_does_nothing_prove_nothing(monkeypatch, declaration):
+    """Our own transfer fared well through it."""
+    injection = disturbed(monkeypatch, declaration, UsedLink(passes={"up": (50_000, 5), "down": (50_000, 5)}, cuts=1))
+    monkeypatch.setattr(protocol, "upload", lambda _address, **_options: transfer())
+    monkeypatch.setattr(protocol, "download", lambda _address, **_options: transfer())
+
+    injection.inject()
+    proof = injection.proof()
+
+    assert not proof.effective
+    assert proof.facts["clients"]

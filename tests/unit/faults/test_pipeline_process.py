@@ -25,9 +25,10 @@ NOW = {"after": "0s"}
 class FakePipeline:
     """A process that does nothing, and what was done to it."""
 
-    def __init__(self, *, obeys=True, knows=True):
+    def __init__(self, *, obeys=True, says="KafkaError{code=_FENCED}", ended=""):
         self.obeys = obeys
-        self.knows = knows
+        self.says = says
+        self.ended = ended
         self.done = []
         self.process = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
 
@@ -56,7 +57,10 @@ class FakePipeline:
 
     def fenced(self):
         self.done.append("asked")
-        return self.knows
+        return self.says
+
+    def zombie_ended(self):
+        return self.ended
 
     @property
     def _pids(self):
@@ -72,7 +76,7 @@ def pipeline(request, monkeypatch):
     """Ended with the test, whatever state it is in; what it does not do is not waited for."""
     fake = FakePipeline(**getattr(request, "param", {}))
     monkeypatch.setattr(pipeline_process, "_STOPS_WITHIN_S", 120 if fake.obeys else 0.3)
-    monkeypatch.setattr(pipeline_process, "_FENCED_WITHIN_S", 120 if fake.knows else 0.3)
+    monkeypatch.setattr(pipeline_process, "_FENCED_WITHIN_S", 120 if fake.says or fake.ended else 0.3)
     yield fake
     fake.end()
 
@@ -132,6 +136,42 @@ def test_a_pause_is_proved_by_processes_that_are_stopped(pipeline):
     assert pipeline.done == ["pause", "resume"]
 
 
+@pytest.mark.parametrize(
+    ("lasts", "outlasts", "is_within"),
+    [
+        ("1s", {}, {"session": 600.0, "transaction": 2000.0}),
+        ("11m", {"session": 600.0}, {"transaction": 2000.0}),
+        ("34m", {"session": 600.0, "transaction": 2000.0}, {}),
+    ],
+)
+def test_a_pause_says_which_timeouts_it_outlasts(pipeline, lasts, outlasts, is_within):
+    """As it was declared; its heal says it of the time that it really lasted, once."""
+    scene = context(FakeRules(), pipeline=lambda: pipeline, timeouts={"session": 600.0, "transaction": 2000.0})
+    declared = {"kind": "pause_pipeline", "when": NOW, "for": lasts}
+    paused = PausePipeline.model_validate(declared).prepare(scene, Random(1))
+
+    paused.inject()
+    facts = prove(paused).facts
+    healed = paused.heal()
+
+    assert (facts["outlasts"], facts["is_within"]) == (outlasts, is_within)
+    assert healed["paused_s"] < 600
+    assert (healed["outlasts"], healed["is_within"]) == ({}, {"session": 600.0, "transaction": 2000.0})
+    assert paused.heal() == {}
+
+
+@pytest.mark.parametrize("pipeline", [{"obeys": False}], indirect=True)
+def test_a_pipeline_that_was_never_stopped_was_not_paused(pipeline):
+    """Its process runs on, so the check of the fault fails; there is nothing to measure then."""
+    paused = aimed(PausePipeline.model_validate({"kind": "pause_pipeline", "when": NOW, "for": "9s"}), pipeline)
+
+    paused.inject()
+
+    with pytest.raises(DeadlineError, match="the pipeline to stand still"):
+        prove(paused)
+    assert paused.heal() == {}
+
+
 def zombie(pipeline):
     """A zombie that is woken up after a second."""
     declared = {"kind": "zombie_pipeline", "when": NOW, "for": "1s"}
@@ -144,11 +184,32 @@ def test_a_zombie_is_fenced_after_it_woke_up(pipeline):
 
     injection.inject()
     assert prove(injection).effective
-    assert injection.heal() == {"fenced": ["pipeline"]}
-    assert pipeline.done == ["pause", "take_over", "resume", "asked"]
+    assert injection.heal() == {"fenced": ["pipeline"], "said": "KafkaError{code=_FENCED}"}
+    assert pipeline.done[:4] == ["pause", "take_over", "resume", "asked"]
 
 
-@pytest.mark.parametrize("pipeline", [{"knows": False}], indirect=True)
+@pytest.mark.parametrize("pipeline", [{"ended": "it ended with 1 after it woke up"}], indirect=True)
+def test_a_zombie_that_said_why_before_it_ended_was_fenced(pipeline):
+    """It ends because of that."""
+    injection = zombie(pipeline)
+    injection.inject()
+    prove(injection)
+
+    assert injection.heal()["said"] == "KafkaError{code=_FENCED}"
+
+
+@pytest.mark.parametrize("pipeline", [{"says": "", "ended": "it ended with -9 after it woke up"}], indirect=True)
+def test_a_zombie_that_died_of_something_else_had_no_effect(pipeline):
+    """Nobody has refused it, so nothing is known of what would have happened to its writes."""
+    injection = zombie(pipeline)
+    injection.inject()
+    assert prove(injection).effective
+
+    outcome = {"effective": False, "problem": "the zombie was not fenced: it ended with -9 after it woke up"}
+    assert injection.heal() == outcome
+
+
+@pytest.mark.parametrize("pipeline", [{"says": ""}], indirect=True)
 def test_a_zombie_that_is_not_fenced_is_an_error_of_the_heal(pipeline):
     """It would write beside its successor for ever."""
     injection = zombie(pipeline)

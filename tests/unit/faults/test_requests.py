@@ -24,6 +24,7 @@ WHEN = {"request": "EndTxn"}
 def _impatient(monkeypatch):
     """What does not come at once does not come at all."""
     monkeypatch.setattr(requests, "_WITHIN_S", 0.05)
+    monkeypatch.setattr(requests, "_ANSWERED_WITHIN_S", 0.05)
     monkeypatch.setattr(requests, "_SEEN_WITHIN_S", 0.2)
 
 
@@ -130,14 +131,25 @@ def test_the_heal_delivers_the_request_and_reports_the_brokers_answer(error_code
 
     assert held.done == ["deliver"]
     assert (outcome["outcome"], outcome["error_code"]) == ("delivered", error_code)
+    assert "effective" not in outcome
 
 
-def test_the_heal_of_a_request_that_no_broker_answers_ends_all_the_same():
-    """It reports what became of the request, and claims no answer."""
-    outcome = late(FakeHeldRequest(interception(client_gone_ns=9))).heal()
+@pytest.mark.parametrize("outcome", ["delivered", "closed", "client gone"])
+def test_a_late_request_that_no_broker_answers_had_no_effect(outcome):
+    """It was passed on, or its connection was closed; whether a broker ever saw it is not known."""
+    facts = late(FakeHeldRequest(interception(client_gone_ns=9), {"outcome": outcome})).heal()
 
-    assert outcome["outcome"] == "delivered"
-    assert outcome.get("error_code") is None
+    assert (facts["effective"], facts["problem"]) == (False, "no broker answered the late request")
+    assert facts["outcome"] == outcome
+    assert facts.get("error_code") is None
+
+
+def test_a_delayed_request_without_an_answer_was_delayed_all_the_same():
+    """It is proved by being held; a Produce with acks=0 has no answer at all."""
+    held = FakeHeldRequest(interception())
+    delayed = aimed(DelayRequest.model_validate({"kind": "delay_request", "when": WHEN, "for": "2s"}), held)
+
+    assert "effective" not in delayed.heal()
 
 
 @pytest.mark.parametrize(

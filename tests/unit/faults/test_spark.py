@@ -10,8 +10,9 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+import requests
 
-from chaos.cluster.spark import Executor, ExecutorState, lives
+from chaos.cluster.spark import Executor, ExecutorState, SparkApp, lives
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults import spark_daemons, spark_executors
@@ -19,6 +20,7 @@ from chaos.faults.base import FaultContext
 from chaos.faults.registry import FAULTS
 from chaos.faults.spark_daemons import CrashMaster, CrashWorker
 from chaos.faults.spark_executors import ExecutorFault, PausedExecutors, resolve_executors, wait_until_back
+from chaos.faults.spark_python_workers import CrashedPythonDaemons
 from chaos.grammar.targets import executor_target, worker_target
 
 # A JVM that waits for its daemon as Java's process reaper does, the daemon in a process group of its own, two workers.
@@ -135,15 +137,22 @@ def test_the_driver_is_asked_before_the_moment_for_every_fault_that_asks_it():
 
 
 @pytest.mark.parametrize(
-    ("tasks", "active", "effective"),
-    [(1, True, True), (0, False, True), (1, False, True), (0, True, False)],
-    ids=["in a task", "missed", "both", "idle and not missed"],
+    ("tasks", "active", "given_up_after_s", "effective"),
+    [
+        (1, True, 10.0, True),
+        (0, False, 10.0, True),
+        (1, False, 10.0, True),
+        (0, True, 10.0, False),
+        (1, True, 0.05, False),
+        (1, False, 0.05, True),
+    ],
+    ids=["in a task", "missed", "both", "idle and not missed", "in a task but never missed", "missed in time"],
 )
-def test_a_paused_executor_was_busy_or_is_missed(tasks, active, effective):
-    """One that was idle and runs on before its heartbeat is overdue was never missed."""
+def test_a_paused_executor_was_busy_or_is_missed(tasks, active, given_up_after_s, effective):
+    """One that was idle and runs on before its heartbeat is overdue was never missed; one paused for longer must be."""
     victim = executor(0)
     app = FakeApp(states={"0": ExecutorState("0", active=active, active_tasks=tasks)})
-    paused = PausedExecutors("executor-0", 0.1, context_of(app, [victim]), app, [victim], 1)
+    paused = PausedExecutors("executor-0", 0.1, context_of(app, [victim]), app, [victim], 1, given_up_after_s)
     paused.inject()
 
     proof = paused.proof()
@@ -151,7 +160,26 @@ def test_a_paused_executor_was_busy_or_is_missed(tasks, active, effective):
     paused.heal()
 
     assert proof.effective is effective
+    assert ("the driver to miss the executors" in proof.facts.get("problem", "")) is not effective
     assert victim.process.signals == ["suspend", "resume"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "after_s"),
+    [
+        ({}, 180.0),
+        ({"spark.network.timeout": "8s", "spark.network.timeoutInterval": "2s"}, 10.0),
+        ({"spark.network.timeout": "100", "spark.network.timeoutInterval": "500"}, 100.5),
+        ({"spark.network.timeout": "8s", "spark.storage.blockManagerHeartbeatTimeoutMs": "3000"}, 63.0),
+        ({"spark.network.timeout": "2min"}, 180.0),
+    ],
+)
+def test_how_long_a_driver_waits_for_a_heartbeat_is_asked_of_it(monkeypatch, settings, after_s):
+    """The timeout, and the interval at which the driver looks."""
+    answer = SimpleNamespace(raise_for_status=lambda: None, json=lambda: {"sparkProperties": list(map(list, settings.items()))})
+    monkeypatch.setattr(requests, "get", lambda *_args, **_options: answer)
+
+    assert SparkApp("app-1", "http://driver").gives_up_after_s() == after_s
 
 
 def test_executors_are_back_once_the_driver_knows_them(monkeypatch):
@@ -242,6 +270,25 @@ def test_the_python_of_an_executor_is_found_below_its_jvm():
         workers[0].kill()
         clock.wait_until(lambda: not lives(workers[0]), within_s=120, reason="the worker to be gone")
         assert found.python_workers() == [workers[1]]
+
+
+@pytest.mark.parametrize("idle", [False, True], ids=["in a task", "idle"])
+def test_a_daemon_without_workers_was_killed_for_nothing(idle):
+    """The JVM starts another one, and no task has noticed."""
+    with family() as jvm:
+        found = Executor("0", "app-1", jvm)
+        for worker in found.python_workers() if idle else ():
+            worker.kill()
+            clock.wait_until(lambda worker=worker: not lives(worker), within_s=120, reason="a worker to be gone")
+        workers = [worker.pid for worker in found.python_workers()]
+        crashed = CrashedPythonDaemons("pyspark.daemon", 0.0, [found])
+
+        crashed.inject()
+        proof = crashed.proof()
+
+    assert (len(workers), proof.effective) == ((0, False) if idle else (2, True))
+    assert proof.facts["orphans"] == workers
+    assert proof.facts.get("problem") == ("no worker outlived its daemon" if idle else None)
 
 
 def test_workers_that_lost_their_daemon_first_stay_frozen_when_their_jvm_dies():

@@ -1,7 +1,7 @@
 import pytest
 
 from chaos.faults.checkpoint import CrashBeforeCommit, DamageCheckpoint
-from chaos.faults.kafka_state import DeleteGroupOffsets, HangingTransaction, RebalanceStorm
+from chaos.faults.kafka_state import DeleteGroupOffsets, HangingTransaction
 from chaos.faults.spark_daemons import CrashMaster, CrashWorker
 from chaos.faults.spark_executors import PauseExecutor
 from chaos.faults.spark_python_workers import CrashPythonWorker, ZombieExecutor
@@ -19,7 +19,6 @@ faults:
       - {kind: damage_checkpoint, what: older_copy, restore_after: 4s, when: {progress: 20%}}
       - {kind: damage_checkpoint, what: offsets_torn, repair: batch_removed, when: {progress: 20%}}
       - {kind: crash_before_commit, when: {progress: 20%}}
-      - {kind: rebalance_storm, for: 10s, when: {after: 1s}}
       - {kind: delete_group_offsets, repair: seeded, when: {after: 1s}}
       - {kind: hanging_transaction, partition: 2, for: 5s, when: {after: 1s}}
 """
@@ -33,18 +32,17 @@ def test_every_fault_is_read_into_a_value_of_its_own() -> None:
     assert [type(fault) for fault in faults] == [
         *kinds,
         CrashBeforeCommit,
-        RebalanceStorm,
         DeleteGroupOffsets,
         HangingTransaction,
     ]
-    python, pause, _, worker, master, older, torn, _, storm, _, hanging = faults
+    python, pause, _, worker, master, older, torn, _, _, hanging = faults
     assert (python.target, pause.target, worker.target) == (
         ExecutorTarget("busiest"),
         ExecutorTarget("on", 2),
         WorkerTarget("number", 2),
     )
     assert (worker.restart_after_s, master.state, older.restore_after_s, older.damage) == (2.0, "lost", 4.0, "older_copy")
-    assert (torn.repair, storm.every_s, hanging.transaction_timeout_s, hanging.end) == ("batch_removed", 1.0, 600.0, "aborted")
+    assert (torn.repair, hanging.transaction_timeout_s, hanging.end) == ("batch_removed", 600.0, "aborted")
 
 
 def test_a_plan_tells_what_will_be_done() -> None:
@@ -60,7 +58,6 @@ def test_a_plan_tells_what_will_be_done() -> None:
         "at 20 % of the workload: damage_checkpoint older_copy, put back 4 s later, restarted after 1 s",
         "at 20 % of the workload: damage_checkpoint offsets_torn, the torn batch removed, restarted after 1 s",
         "at 20 % of the workload: crash_before_commit, restarted after 1 s",
-        "1 s after output flows: rebalance_storm every 1 s for 10 s",
         "1 s after output flows: delete_group_offsets, then put back, restarted after 1 s",
         "1 s after output flows: hanging_transaction in datasink-2 for 5 s, then aborted",
     ]
@@ -152,6 +149,14 @@ ALONE = "{kind: fill_source}"
             STOCK,
             "kind: delete_group_offsets",
             "this pipeline does not keep its position in a consumer group, so there is no group to break",
+        ),
+        (
+            "{kind: spark_square}",
+            "kind: rebalance_storm, for: 1s",
+            (
+                "this pipeline only stores its position in its group, which has no members, so nothing can be rebalanced; "
+                "use it with consume_transform_produce or a command"
+            ),
         ),
         (APPLICATION, "kind: crash_worker", "this pipeline does not run on Spark, so there is no executor to crash"),
         (APPLICATION, "kind: damage_checkpoint, what: lost", "this pipeline does not run on Spark, so it has no checkpoint"),

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import SimpleNamespace
 
+from chaos.cluster.links import Pulled, Traffic
 from chaos.cluster.rules import Interception, Rule
+from chaos.cluster.toxiproxy import ProxySpec
 from chaos.faults.base import FaultContext
 
 SETTLED = {"deliver": "delivered", "drop": "dropped", "close": "closed"}
@@ -20,6 +22,59 @@ class FakeLink:
     @property
     def name(self):
         return f"{self.source}->broker-{self.broker}"
+
+
+LISTEN, UPSTREAM = ("127.0.0.1", 1), ("127.0.0.1", 2)
+
+
+@dataclass
+class UsedLink:
+    """A link with one proxy, and clients whose traffic the test decides.
+
+    Attributes:
+        passes: what its clients send within a look at it: stream -> (bytes, chunks).
+        cuts: how many of their connections a toxic has cut so far.
+        done: what was done to the link, in order.
+    """
+
+    name: str = "app->broker-1"
+    passes: dict = field(default_factory=lambda: {"up": (100, 1), "down": (100, 1)})
+    cuts: int = 0
+    done: list = field(default_factory=list)
+    pulled: Pulled = field(default_factory=Pulled)
+    proxies: tuple = (ProxySpec("app-to-broker-1", LISTEN, UPSTREAM),)
+    source: str = "app"
+    broker: int = 1
+    total: dict = field(default_factory=lambda: {"up": (0, 0), "down": (0, 0)})
+
+    def traffic(self, stream):
+        """As `chaos.cluster.links.Link.traffic`."""
+        self.total[stream] = tuple(so_far + more for so_far, more in zip(self.total[stream], self.passes[stream], strict=True))
+        return Traffic(*self.total[stream])
+
+    def bytes_seen(self, stream="both"):
+        return sum(self.traffic(one).bytes for one in (("up", "down") if stream == "both" else (stream,)))
+
+    def connections_cut(self, _name, _stream):
+        return self.cuts
+
+    def connections(self):
+        return 1
+
+    def swallowed(self, _name, _stream):
+        return 100
+
+    def add(self, name, toxic, stream, attributes):
+        self.done.append(("add", name, toxic, stream, attributes))
+
+    def remove(self, name, stream):
+        self.done.append(("remove", name, stream))
+
+    def cut(self, by):
+        self.done.append(("cut", by))
+
+    def mend(self, by):
+        self.done.append(("mend", by))
 
 
 def links(brokers=2):

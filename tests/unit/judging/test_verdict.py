@@ -90,6 +90,10 @@ def test_any_violation_is_invalid(subject):
         ((*GOOD[:3], nemesis("ok", "prove", effective=False, proof={})), "it had no effect"),
         ((*GOOD[:3], nemesis("fail", "prove", error="refused")), "it could not be checked whether it had an effect: refused"),
         ((*GOOD[:4], nemesis("fail", "heal", error="will not start")), "it was not healed: will not start"),
+        (
+            (*GOOD[:4], nemesis("ok", "heal", effective=False, problem="nobody answered", error_code=None)),
+            "it had no effect: nobody answered",
+        ),
     ],
 )
 def test_a_fault_that_proves_nothing_makes_the_run_unknown(lines, problem):

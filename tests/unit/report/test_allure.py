@@ -228,6 +228,19 @@ def test_a_fault_that_did_not_bite_breaks_its_phase(run: Fabricated) -> None:
     assert named(tree, "inject", "kill_broker-1", "trigger").status == "passed"
 
 
+def test_a_fault_whose_heal_showed_no_effect_breaks_its_phase(run: Fabricated) -> None:
+    """With the reason at the heal, because the proof was not at fault."""
+    events = tuple(event for event in run.events() if event.value.f != "heal")
+    events += (run.event(900, 8.1, "nemesis", "invoke", "heal", fault="kill_broker-1"),)
+    events += (run.event(901, 8.6, "nemesis", "ok", "heal", fault="kill_broker-1", effective=False, problem="unanswered"),)
+    report = run.valid(faults=(run.fault(effective=False, problem="it had no effect: unanswered"),))
+
+    tree = steps(report, events)
+
+    assert named(tree, "inject", "kill_broker-1", "heal").message == "it had no effect: problem unanswered"
+    assert named(tree, "inject", "kill_broker-1", "prove").status == "passed"
+
+
 def test_an_action_that_never_ended_is_broken(run: Fabricated) -> None:
     """A history cut short must still be shown."""
     events = tuple(event for event in run.events() if event.elapsed_s < 5.3)

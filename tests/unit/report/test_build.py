@@ -68,6 +68,15 @@ def test_a_fault_is_told_from_its_trigger_to_its_heal():
     assert fault.aftermath == {"restarted": 1}
 
 
+def test_a_fault_whose_heal_showed_no_effect_had_none():
+    """What its proof said stands beside the reason."""
+    heal = nemesis("ok", "heal", effective=False, problem="nobody answered")
+    (fault,) = report((*GOOD[:-2], heal, GOOD[-1])).faults
+
+    assert (fault.effective, fault.problem) == (False, "it had no effect: nobody answered")
+    assert (fault.proof, fault.aftermath) == ({"refused": ["broker-2"]}, {"problem": "nobody answered"})
+
+
 def test_a_fault_that_never_came_is_told_too():
     """With the reason, and without times."""
     (fault,) = report((GOOD[0], nemesis("fail", "trigger", error="waited"), GOOD[-1])).faults

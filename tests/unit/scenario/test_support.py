@@ -67,7 +67,6 @@ def test_what_is_possible_is_let_pass(fault: str) -> None:
             "partition_network needs a proxy on every link",
         ),
         (f"kind: crash_master, {NOW}", "crash_master needs the processes of Spark's master"),
-        (f"kind: rebalance_storm, for: 1s, {NOW}", "rebalance_storm needs a cluster whose"),
         (f"kind: hanging_transaction, for: 1s, {NOW}", "hanging_transaction needs a cluster whose"),
         (f"kind: crash_executor, {NOW}", "local[2] has no executor beside its driver; write kind: crash_pipeline"),
         (f"kind: crash_python_worker, {NOW}", "crash_python_worker finds processes by the addresses of a system of our own"),
