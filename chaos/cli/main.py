@@ -178,7 +178,7 @@ def _predictions(scenario: "Scenario") -> Iterator[str]:
     if scenario.expect == "not_sent":
         yield "the request is never sent"
     for name, word in scenario.expected.items():
-        exactly = ", ".join(f"{anomaly} {count}" for anomaly, count in scenario.exactly.get(name, {}).items())
+        exactly = ", ".join(f"{anomaly}: {count}" for anomaly, count in scenario.exactly.get(name, {}).items())
         yield f"{name} {word} ({exactly})" if exactly else f"{name} {word}"
 
 

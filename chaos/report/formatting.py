@@ -52,9 +52,13 @@ def wall_s(report: Report) -> float:
     return max(ends) - report.phases[0].start_ms / 1000 if ends else 0.0
 
 
-def tally(counts: Mapping[str, int]) -> str:
-    """``lost 5, pending 2``; what is not there is not mentioned."""
-    return ", ".join(f"{anomaly} {number(count)}" for anomaly, count in counts.items() if count)
+def tally(counts: Mapping[str, int] | Mapping[str, int | str]) -> str:
+    """``lost 5, pending 2``, ``some not written``; what is not there is not mentioned."""
+    return ", ".join(
+        f"{anomaly} {number(count)}" if isinstance(count, int) else f"{count} {anomaly}"
+        for anomaly, count in counts.items()
+        if count
+    )
 
 
 def phrase(report: Report, finding: Finding) -> str:

@@ -81,7 +81,7 @@ class Report(Record):
         recovery_s: from the last injection to the end of the longest standstill of the committed output after it; None when
             nothing was injected, or the output never grew again.
         replay: the command line that repeats this schedule.
-        exactly: verifier -> anomaly -> count, where `expect` predicts those too.
+        exactly: verifier -> anomaly -> count, or ``some``, where `expect` predicts those too.
         matrix: axis -> word, of a case of a matrix.
         not_sent: the request of its fault was never sent, as the scenario predicts.
         alarmed_s: when the early audit saw a first anomaly, in seconds since the run began; None when it saw none, or was off.
@@ -103,7 +103,7 @@ class Report(Record):
     seed: int
     run_dir: Path
     replay: str
-    exactly: Mapping[str, Mapping[str, int]] = {}
+    exactly: Mapping[str, Mapping[str, int | str]] = {}
     matrix: Mapping[str, str] = {}
     not_sent: bool = False
     alarmed_s: float | None = None

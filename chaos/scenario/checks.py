@@ -119,7 +119,7 @@ _UNCLEAN = (
 )
 _NO_POWER = (
     "when all brokers lose power, acknowledged records that were not flushed are lost, so this scenario cannot be valid; "
-    "declare what must be found, e.g. expect: {ledger: invalid}"
+    "declare what must be found, e.g. expect: {ledger: {not written: some}}"
 )
 _ALL_DOWN = (
     f"all brokers are down for {{down}}, and {_WAIT}, so this scenario cannot be valid; let them be down for a shorter time"

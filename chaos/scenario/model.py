@@ -230,14 +230,21 @@ def _expectation(value: Any) -> Any:
 
 
 def _prediction(value: Any) -> Any:
-    """``valid``, ``invalid``, or exact counts of anomalies."""
+    """``valid``, ``invalid``, or counts of anomalies."""
     if value in get_args(Expectation) or isinstance(value, Mapping):
         return value
     hint = did_you_mean(value, get_args(Expectation))
     raise ValueError(f"{shown(value)} is not known here{hint}; write valid or invalid, or the exact anomaly: {{duplicate: 1}}")
 
 
-Count = Annotated[int, Field(strict=True, ge=1)]
+def _count(value: Any) -> Any:
+    """How often an anomaly must be found."""
+    if value == "some" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return value
+    raise ValueError(f"{shown(value)} is not a count; write a whole number from 1 on, or some")
+
+
+Count = Annotated[int | Literal["some"], BeforeValidator(_count)]
 Counts = Annotated[dict[str, Count], Field(min_length=1)]
 Prediction = Annotated[Expectation | Counts, BeforeValidator(_prediction)]
 Expected = Annotated[Outcome | dict[VerifierName, Prediction], BeforeValidator(_expectation)]
@@ -276,8 +283,8 @@ class Scenario(Declared):
         return {name: "valid" if self._named.get(name, "valid") == "valid" else "invalid" for name in self.verify}
 
     @property
-    def exactly(self) -> Mapping[str, Mapping[str, int]]:
-        """Verifier -> anomaly -> its count, for verifiers whose counts are predicted too."""
+    def exactly(self) -> Mapping[str, Mapping[str, int | str]]:
+        """Verifier -> anomaly -> its count, or ``some``, for verifiers whose anomalies are predicted too."""
         return {name: counts for name, counts in self._named.items() if isinstance(counts, Mapping)}
 
     @property

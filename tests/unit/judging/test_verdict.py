@@ -257,6 +257,24 @@ def test_an_exact_control_must_be_caught_with_that_anomaly_and_that_count(counts
     assert judged(found=found, expect={"duplicates": {"duplicate": 1}}).verdict is expected
 
 
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"not written": 7}, Verdict.VALID),
+        ({"not written": 7, "elsewhere": 2}, Verdict.VALID),
+        ({"elsewhere": 2}, Verdict.INVALID),
+        ({}, Verdict.INVALID),
+    ],
+)
+def test_some_of_an_anomaly_are_demanded_and_others_allowed(counts, expected):
+    """How many records a power loss takes is never the same, but that it takes some is what the control must show."""
+    found = findings()
+    verdict = Verdict.INVALID if counts else Verdict.VALID
+    found[2] = Finding("duplicates", "sink", verdict, sum(counts.values()), 100, counts)
+
+    assert judged(found=found, expect={"duplicates": {"not written": "some"}}).verdict is expected
+
+
 def test_an_exact_control_that_finds_nothing_is_invalid():
     """Not caught is not caught, however exactly it was predicted."""
     assert judged(expect={"duplicates": {"duplicate": 1}}).verdict is Verdict.INVALID

@@ -153,8 +153,8 @@ def test_only_version_1_is_known(version: str) -> None:
         ),
         ("expect: {gaps: invald}", ["6:20: 'invald' is not known here (did you mean invalid?); " + PREDICTION]),
         ("expect: {gaps: 1}", ["6:20: 1 is not known here; " + PREDICTION]),
-        ("expect: {gaps: {lost: 0}}", ["6:27: 0 is too small; the least is 1"]),
-        ("expect: {gaps: {lost: few}}", ["6:27: 'few' is not a whole number"]),
+        ("expect: {gaps: {lost: 0}}", ["6:27: 0 is not a count; write a whole number from 1 on, or some"]),
+        ("expect: {gaps: {lost: few}}", ["6:27: 'few' is not a count; write a whole number from 1 on, or some"]),
         ("expect: {gaps: {}}", ["6:20: this must not be empty; write at least one"]),
         (
             "expect: not-sent",
