@@ -147,7 +147,7 @@ def _fill(session: Session, folder: Path, bootstrap: str) -> None:
     kafka = session.system(SystemSpec()).kafka
     kafka.delete([SOURCE, SINK])
     kafka.create([SOURCE, SINK], PARTITIONS)
-    with spark_session.of_audit("local[2]", artifacts.ensure(print).connector_jars) as spark:
+    with spark_session.of_audit("local[2]", artifacts.ensure(print)) as spark:
         for topic, log in ((SOURCE, "source"), (SINK, "sink")):
             _produce(spark, folder / log, topic, bootstrap)
 

@@ -43,8 +43,8 @@ def work(way: str, folder: Path, bootstrap: str) -> None:
     if way in {"sets", "floor"}:
         _answer(_sets_of_topics(bootstrap) if bootstrap and way == "sets" else _SPARKLESS[way](folder, bootstrap))
         return
-    jars = artifacts.ensure(sys.stderr.write).connector_jars if topics else ()
-    with spark_session.of_audit("local[2]", jars) as spark:
+    parts = artifacts.ensure(sys.stderr.write) if topics else None
+    with spark_session.of_audit("local[2]", parts) as spark:
         _answer(_SPARK[way](spark, topics, folder))
 
 

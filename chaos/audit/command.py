@@ -182,13 +182,17 @@ def run(request: Request, echo: Echo) -> Audit:
         _require_master(request.master)
         topics = topics_of(request)
         fixed = audit_logs.fix(topics) if topics else None
-        jars = artifacts.ensure(echo).connector_jars if topics else ()
-        with spark_session.of_audit(request.master, jars) as spark, _folder(request) as folder:
+        parts = artifacts.ensure(echo) if topics else None
+        with (
+            spark_session.of_audit(request.master, parts, fixed.records if fixed else None) as spark,
+            _folder(request) as folder,
+        ):
             began_s = clock.monotonic_s()
             audit_identity.require_known(spark, request.identity, headers=topics is not None)
             if topics and fixed:
                 audit_logs.land(spark, topics, fixed, folder)
             logs = audit_logs.landed(spark, folder, fixed, "key" if topics else audit_identity.sql(request.identity))
+            spark_session.suit(spark, logs.records)
             asked = audit_identity.dense if request.identity == audit_identity.DENSE else audit_identity.by_key
             findings = judge(logs, asked(logs, demanded))
             return Audit(findings, logs.records, clock.monotonic_s() - began_s)

@@ -72,6 +72,11 @@ class Fixed:
     positions: Mapping[int, int] | None = None
     moved: bool = False
 
+    @property
+    def records(self) -> int:
+        """How many there are in both at most: markers and aborted records count too."""
+        return sum(ends.lso - ends.low for side in (self.source, self.sink) for ends in side.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Logs:

@@ -7,16 +7,19 @@ import logging
 import os
 import shlex
 import signal
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from chaos.common import signals
@@ -56,7 +59,7 @@ def of_run(parts: Parts, scratch: Path) -> SparkSession:
         "spark.local.dir": str(scratch),
         "spark.sql.shuffle.partitions": "2",
     }
-    spark = _start("chaos judge", "local[2]", settings)
+    spark = _start("chaos judge", "local[2]", settings, scratch)
     spark.sparkContext.setLogLevel("ERROR")
     suit(spark, records=1)
     return spark
@@ -85,14 +88,18 @@ def suit(spark: SparkSession, records: int) -> None:
 
 
 @contextmanager
-def of_audit(master: str, jars: Iterable[Path]) -> Iterator[SparkSession]:
+def of_audit(master: str, parts: Parts | None, records: int | None = None) -> Iterator[SparkSession]:
     """A session with compiled queries and a JVM that optimizes, as `held`: millions of rows outweigh a slow start.
+
+    A small log is read by a session like that of a run, which starts quickly, if the executors are local.
 
     Args:
         master: any master of Spark.
-        jars: the Kafka connector, which remote executors are sent too; none where no topic is read.
+        parts: with the Kafka connector, which remote executors are sent too; None where no topic is read.
+        records: how many there are in both topics; None where that is not known yet.
     """
     os.environ.setdefault("JAVA_HOME", str(preflight.find_java().parents[1]))
+    is_small = records is not None and records < _COMPILED_FROM and master.startswith("local")
     settings = {
         "spark.driver.memory": "3g",
         "spark.sql.shuffle.partitions": "4",
@@ -100,22 +107,47 @@ def of_audit(master: str, jars: Iterable[Path]) -> Iterator[SparkSession]:
         # Spark's default without kafka: its first reader makes a Row of each record on the way, a quarter of a scan's work
         "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     }
-    if named := ",".join(map(str, jars)):
-        settings["spark.jars"] = named
+    if parts and is_small:
+        settings["spark.driver.extraClassPath"] = class_archives.extra_class_path(parts.connector_jars)
+        settings["spark.driver.extraJavaOptions"] = " ".join(class_archives.options(parts.spark_cds))
+    elif parts:
+        settings["spark.jars"] = ",".join(map(str, parts.connector_jars))
     with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:
         # A JVM that is killed removes nothing. This adds to the user's own settings of Java and Spark, and overrides none.
         given = os.environ.get("SPARK_SUBMIT_OPTS", "")
         os.environ["SPARK_SUBMIT_OPTS"] = f"-Djava.io.tmpdir={shlex.quote(scratch)} {given}"
-        with held(lambda: _start("chaos audit", master, settings)) as spark:
+        with held(lambda: _start("chaos audit", master, settings, Path(scratch))) as spark:
+            if is_small:
+                suit(spark, records or 0)
             yield spark
 
 
 # of any judge --------------------------------------------------------------------------------------------------------------
 
 
-def _start(name: str, master: str, settings: Mapping[str, str]) -> SparkSession:
+def _start(name: str, master: str, settings: Mapping[str, str], scratch: Path) -> SparkSession:
+    """A session whose JVM writes its messages into a file: they are about Spark's start, and mean nothing to who asks a judge.
+
+    Args:
+        scratch: the folder of that file.
+
+    Raises:
+        PySparkException: the JVM did not start; what it wrote is on standard error then.
+    """
     local = _LOCAL if master.startswith("local") else {}
-    return SparkSession.builder.master(master).appName(name).config(map={**_ALWAYS, **local, **settings}).getOrCreate()
+    settings = {**_ALWAYS, **local, **settings}
+    conf = SparkConf().setMaster(master).setAppName(name).setAll(list(settings.items()))
+    SparkContext(conf=conf, gateway=SparkContext._gateway or _gateway(conf, scratch / "spark.log"))  # noqa: SLF001 - see `_jvm_ends`
+    return SparkSession.builder.getOrCreate()
+
+
+def _gateway(conf: SparkConf, log: Path) -> Any:
+    try:
+        with log.open("wb") as messages:
+            return launch_gateway(conf, {"stderr": messages})  # type: ignore[no-untyped-call]
+    except PySparkException:
+        sys.stderr.write(log.read_text(encoding="utf-8", errors="replace"))
+        raise
 
 
 @contextmanager

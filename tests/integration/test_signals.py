@@ -19,17 +19,23 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900), pytest.mark.usefixtures("hears_ctrl_c")]
 
 SCENARIO = "sink-leader-killed"
-NET = "127.78"
+
+
+@pytest.fixture(scope="module")
+def net():
+    """Addresses where nothing listens: the system of this session has others, and so has that of another session here."""
+    taken = {one.laddr.ip.rsplit(".", 2)[0] for one in psutil.net_connections("tcp") if one.status == "LISTEN" and one.laddr}
+    return next(net for net in (f"127.{number}" for number in range(100, 120)) if net not in taken)
 
 
 @pytest.fixture
-def play(tmp_path):
+def play(tmp_path, net):
     """Play one scenario in a pytest of its own, on addresses of its own, and send it a signal when a phase begins."""
 
     def started(phase, number):
         command = (sys.executable, "-m", "pytest", f"scenarios.yaml::test_scenario[{SCENARIO}]", "-m", "chaos")
         places = ("--chaos-runs", str(tmp_path / "runs"), "--alluredir", str(tmp_path / "allure"), "-p", "no:cacheprovider")
-        environment = {**os.environ, "CHAOS_NET": NET}
+        environment = {**os.environ, "CHAOS_NET": net}
         environment.pop(SESSION_VARIABLE, None)
         with (tmp_path / "log").open("wb") as log:
             process = subprocess.Popen(
@@ -64,12 +70,12 @@ def play(tmp_path):
         ("judge", signal.SIGINT),
     ],
 )
-def test_a_run_that_is_interrupted_heals_cleans_up_and_reports(play, tmp_path, phase, number):
+def test_a_run_that_is_interrupted_heals_cleans_up_and_reports(play, net, tmp_path, phase, number):
     """Pytest ends with 2, nothing of the system lives, and the Allure result is broken, neither passed nor missing."""
     code = play(phase, number)
 
     assert code == 2, (tmp_path / "log").read_text(encoding="utf-8")[-3000:]
-    assert survivors() == []
+    assert survivors(net) == []
     history = list(load(next((tmp_path / "runs").glob(f"*-{SCENARIO}/history.jsonl"))))
     injected = [value.fault for _, value in of_type(history, FaultInjected)]
     healed = [value.fault for _, value in of_type(history, FaultHealed)]
@@ -80,11 +86,13 @@ def test_a_run_that_is_interrupted_heals_cleans_up_and_reports(play, tmp_path, p
     assert phase in {step["name"].split()[0] for step in result["steps"]}
 
 
-def test_a_killed_pytest_leaves_no_process(play):
+def test_a_killed_pytest_leaves_no_process(play, net):
     """SIGKILL runs no handler: the warden sees the pipe close and ends the session's processes."""
     assert play("inject", signal.SIGKILL) == -signal.SIGKILL
 
-    clock.wait_until(lambda: not survivors(), within_s=300, reason="the warden to end the session", seen=survivors)
+    clock.wait_until(
+        lambda: not survivors(net), within_s=300, reason="the warden to end the session", seen=lambda: survivors(net)
+    )
 
 
 def phases(folder: Path):
@@ -93,9 +101,9 @@ def phases(folder: Path):
     return {value.phase for _, value in of_type(load(found), PhaseBegan)} if found else set()
 
 
-def survivors():
+def survivors(net):
     """Processes of the other system: those that listen on its addresses, or have them on their command lines."""
     processes = psutil.process_iter(["pid", "cmdline"])
-    named = [process.info for process in processes if f"{NET}." in " ".join(process.info["cmdline"] or ())]
-    sockets = [one for one in psutil.net_connections("tcp") if one.status == "LISTEN" and one.laddr.ip.startswith(f"{NET}.")]
+    named = [process.info for process in processes if f"{net}." in " ".join(process.info["cmdline"] or ())]
+    sockets = [one for one in psutil.net_connections("tcp") if one.status == "LISTEN" and one.laddr.ip.startswith(f"{net}.")]
     return [f"{info['pid']} {info['cmdline'][:3]}" for info in named] + [f"{one.pid} listens on {one.laddr}" for one in sockets]
