@@ -95,6 +95,8 @@ def require_known(spark: SparkSession, identity: str, *, headers: bool) -> None:
     Args:
         headers: whether records have them: topics do, folders do not.
     """
+    if identity in (DENSE, KEY):
+        return
     columns = _COLUMNS | (_HEADERS if headers else {})
     nothing = spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in columns.items()))
     try:
