@@ -6,6 +6,8 @@ recorded when something changed (`chaos.engine.observers`): between two of them 
     slow recovery   from a fault's injection to the end of the longest standstill after it took longer than ``recovery_slo``
     no recovery     the output never grew after a fault, or stopped again for longer than ``recovery_slo`` and until the end of
                     the run, although not all of the workload had been through
+    blocked         the last stable offset stood still for longer than ``recovery_slo``, with records above it: a transaction
+                    was open (KAFKA-10167), and read_committed readers waited for its end
 
 UNKNOWN when there was nothing to watch: no output before the first fault, or none at all.
 """
@@ -19,6 +21,7 @@ from chaos.common.history import Event, of_type
 from verifiers.base import Example, Finding, Verdict
 
 NAME = "progress"
+_ANOMALIES = ("slow recovery", "no recovery", "blocked")
 _NOWHERE = -1
 
 
@@ -57,7 +60,8 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str) -> Fi
     found = list(_examples(recovered, slo_s, total))
     if not any(example.anomaly == "no recovery" for example in found):
         found += _stopped(events, grown, slo_s, total)
-    counts = {name: sum(example.anomaly == name for example in found) for name in ("slow recovery", "no recovery")}
+    found += _blocked(events, slo_s)
+    counts = {name: sum(example.anomaly == name for example in found) for name in _ANOMALIES}
     limitation = _limitation(grown, recovered)
     verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
     return Finding(NAME, subject, verdict, len(found), len(grown), counts, tuple(found), limitation or _note(events))
@@ -81,6 +85,13 @@ def _stopped(events: Sequence[Event], grown: Sequence[Event], slo_s: float, tota
     if committed < total and stood_s > slo_s and not _is_drained(events):
         detail = f"the output stopped after {committed} of {total} records, and stood still for {stood_s:.1f} s until the end"
         yield Example("no recovery", _NOWHERE, None, None, grown[-1].time_ms, detail)
+
+
+def _blocked(events: Sequence[Event], slo_s: float) -> Iterator[Example]:
+    seconds, since = _longest_block(events)
+    if since is not None and seconds > slo_s:
+        detail = f"the last stable offset stood still for {seconds:.1f} s below an open transaction, {slo_s:g} s are allowed"
+        yield Example("blocked", _NOWHERE, None, None, since.time_ms, detail)
 
 
 def _watched_until_s(events: Sequence[Event]) -> float:
@@ -140,12 +151,19 @@ def longest_standstill_s(events: Sequence[Event]) -> float:
 
 def longest_blocked_s(events: Sequence[Event]) -> float:
     """The longest time that the last stable offset stood still with records above it: a transaction was open (KAFKA-10167)."""
-    longest_s, since_s = 0.0, None
+    return round(_longest_block(events)[0], 3)
+
+
+def _longest_block(events: Sequence[Event]) -> tuple[float, Event | None]:
+    """Its seconds, and the sample with which it began; None if there was none."""
+    longest: tuple[float, Event | None] = 0.0, None
+    since: Event | None = None
     for (earlier, before), (later, now) in pairwise(of_type(events, ProgressSampled)):
         stands = now.end == before.end and before.high > before.end
-        since_s = (earlier.elapsed_s if since_s is None else since_s) if stands else None
-        longest_s = max(longest_s, later.elapsed_s - since_s if since_s is not None else 0.0)
-    return round(longest_s, 3)
+        since = (since or earlier) if stands else None
+        if since is not None and later.elapsed_s - since.elapsed_s > longest[0]:
+            longest = later.elapsed_s - since.elapsed_s, since
+    return longest
 
 
 def _begins_s(events: Sequence[Event]) -> dict[str, float]:

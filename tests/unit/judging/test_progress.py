@@ -78,7 +78,7 @@ def test_a_recovery_may_take_as_long_as_declared(slo_s, verdict):
     finding = progress.check(events, slo_s, TOTAL, "sink")
 
     assert finding.verdict is verdict
-    assert finding.counts == {"slow recovery": int(verdict is Verdict.INVALID), "no recovery": 0}
+    assert finding.counts == {"slow recovery": int(verdict is Verdict.INVALID), "no recovery": 0, "blocked": 0}
     assert [example.detail for example in finding.examples] == (
         ["kill: recovery took 8.0 s, 7.9 s are allowed"] if finding.count else []
     )
@@ -100,7 +100,7 @@ def test_an_output_that_stops_again_for_ever_has_not_recovered():
 
     finding = progress.check(history(*lines, (400, "begin", "judge")), 45, TOTAL, "sink")
 
-    assert (finding.verdict, dict(finding.counts)) == (Verdict.INVALID, {"slow recovery": 0, "no recovery": 1})
+    assert (finding.verdict, dict(finding.counts)) == (Verdict.INVALID, {"slow recovery": 0, "no recovery": 1, "blocked": 0})
     assert finding.examples[0].detail == "the output stopped after 21 of 100 records, and stood still for 297.0 s until the end"
 
 
@@ -146,6 +146,26 @@ def test_a_blocked_last_stable_offset_is_a_standstill_below_records():
 
     assert longest_blocked_s(events) == 5.0
     assert longest_standstill_s(events) == 21.0
+
+
+@pytest.mark.parametrize(("slo_s", "verdict"), [(5.0, Verdict.VALID), (4.9, Verdict.INVALID)])
+def test_readers_may_be_blocked_for_as_long_as_declared(slo_s, verdict):
+    """Without any fault too: an application that leaves transactions open does this to its readers."""
+    lines = (
+        *STEADY,
+        (3, "sample", 20, 30),
+        (8, "sample", 20, 60),
+        (9, "sample", 60),
+        (10, "end", "drain"),
+        (11, "begin", "observe"),
+    )
+
+    finding = progress.check(history(*lines), slo_s, TOTAL, "sink")
+
+    assert (finding.verdict, finding.counts["blocked"]) == (verdict, int(verdict is Verdict.INVALID))
+    assert [example.detail for example in finding.examples] == (
+        ["the last stable offset stood still for 5.0 s below an open transaction, 4.9 s are allowed"] if finding.count else []
+    )
 
 
 def test_the_note_tells_how_long_it_stood_still():
