@@ -90,13 +90,15 @@ def main() -> None:
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Callable[[], bool]) -> None:
-    """Run the query, and start it again from its checkpoint if it dies, a few times, as a supervisor would.
+    """Run the query, and start it again from its checkpoint if it dies, as a supervisor would.
+
+    It may die a few times in a row; a batch that it has finished since begins the count anew.
 
     It waits in short turns: a signal handler that raised would leave this thread's one connection to the JVM waiting for
     ever (py4j `ClientServer`), and `stop` would wait behind it.
 
     Raises:
-        StreamingQueryException: it died more often than it is started again.
+        StreamingQueryException: it died more often than it is started again, and finished no batch meanwhile.
         RefusedError: the sink refused a batch, and would again.
     """
     refused: list[str] = []
@@ -113,9 +115,9 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Calla
         except StreamingQueryException as error:
             if refused:
                 raise RefusedError(refused[0]) from None
-            if restarts == _RESTARTS:
+            restarts = 1 if query.lastProgress else restarts + 1
+            if restarts > _RESTARTS:
                 raise
-            restarts += 1
             say("restarted", error=str(error)[:500], restarts=restarts)
             query = start(spark, arguments, refused.append)
     query.stop()

@@ -23,6 +23,7 @@ class Queries:
     started: int = 0
     stopped: int = 0
     problems: tuple[str, ...] = ()
+    lastProgress: object = None  # noqa: N815 - Spark's name
     said: list[dict[str, Any]] = field(default_factory=list)
 
     def start(self, _spark: object, _arguments: Namespace, refuse: Callable[[str], object]) -> "Queries":
@@ -83,6 +84,16 @@ def test_a_query_that_dies_too_often_ends_the_pipeline(queries: Queries) -> None
     with pytest.raises(StreamingQueryException):
         _run(SPARK, ARGUMENTS, lambda: False)
     assert queries.stopped == 0
+
+
+def test_a_query_that_works_between_its_deaths_is_always_started_again(queries: Queries) -> None:
+    """In a long soak it may die often."""
+    queries.deaths, queries.lastProgress = 3 * _RESTARTS, {"batchId": 7}
+
+    _run(SPARK, ARGUMENTS, after(3 * _RESTARTS + 2).__next__)
+
+    assert {one["restarts"] for one in queries.said if one["event"] == "restarted"} == {1}
+    assert queries.started == 3 * _RESTARTS + 1
 
 
 def test_a_batch_that_the_sink_refuses_ends_it_at_once(queries: Queries) -> None:
