@@ -58,6 +58,7 @@ class Atomicity:
     name: str = "atomicity"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = frozenset({"uncommitted", "batches"})
+    anomalies: tuple[str, ...] = ("torn", "zombie write", *_WRONG_ROWS, "unaccounted")
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""

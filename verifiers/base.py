@@ -138,6 +138,11 @@ class Verifier(Protocol):
         """What it needs beyond ``expected`` and ``observed``: names of fields of `Evidence`."""
         ...
 
+    @property
+    def anomalies(self) -> tuple[str, ...]:
+        """What it calls wrong: those of its finding's ``counts`` that make a verdict INVALID."""
+        ...
+
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""
         ...

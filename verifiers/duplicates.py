@@ -37,6 +37,7 @@ class Duplicates:
     name: str = "duplicates"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
+    anomalies: tuple[str, ...] = ("duplicate",)
 
     def check(self, evidence: Evidence, proved: int = 0) -> Finding:
         """Judge one log.

@@ -30,6 +30,7 @@ class Gaps:
     name: str = "gaps"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
+    anomalies: tuple[str, ...] = ("lost",)
 
     def check(self, evidence: Evidence, proved: int = 0) -> Finding:
         """Judge one log.

@@ -34,6 +34,7 @@ class Ledger:
     name: str = "ledger"
     subjects: frozenset[str] = frozenset({"source"})
     views: frozenset[str] = frozenset({"ledger"})
+    anomalies: tuple[str, ...] = _WRONG
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""

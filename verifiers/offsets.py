@@ -32,6 +32,7 @@ class Offsets:
     name: str = "offsets"
     subjects: frozenset[str] = frozenset({"sink"})
     views: frozenset[str] = NO_VIEW
+    anomalies: tuple[str, ...] = _KINDS
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""

@@ -35,6 +35,7 @@ class Ordering:
     name: str = "ordering"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
+    anomalies: tuple[str, ...] = ("inversion",)
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""

@@ -29,6 +29,7 @@ class Stability:
     name: str = "stability"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = frozenset({"again"})
+    anomalies: tuple[str, ...] = _KINDS
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""

@@ -29,6 +29,7 @@ class Values:
     name: str = "values"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
+    anomalies: tuple[str, ...] = KINDS
 
     def check(self, evidence: Evidence, proved: int = 0) -> Finding:
         """Judge one log.

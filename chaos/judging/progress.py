@@ -18,10 +18,10 @@ from itertools import accumulate, pairwise
 
 from chaos.common.events import FaultInjected, FaultStepBegan, PhaseBegan, PhaseEnded, ProgressSampled
 from chaos.common.history import Event, of_type
+from chaos.scenario.model import ANOMALIES_OF_PROGRESS
 from verifiers.base import Example, Finding, Verdict
 
 NAME = "progress"
-_ANOMALIES = ("slow recovery", "no recovery", "blocked")
 _NOWHERE = -1
 
 
@@ -61,7 +61,7 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str) -> Fi
     if not any(example.anomaly == "no recovery" for example in found):
         found += _stopped(events, grown, slo_s, total)
     found += _blocked(events, slo_s)
-    counts = {name: sum(example.anomaly == name for example in found) for name in _ANOMALIES}
+    counts = {name: sum(example.anomaly == name for example in found) for name in ANOMALIES_OF_PROGRESS}
     limitation = _limitation(grown, recovered)
     verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
     return Finding(NAME, subject, verdict, len(found), len(grown), counts, tuple(found), limitation or _note(events))

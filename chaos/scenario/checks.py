@@ -16,7 +16,7 @@ from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPat
 from chaos.grammar.triggers import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL, After, AfterFault, OnRequest, Progress, Trigger
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.model import Scenario, SystemSpec, Workload
+from chaos.scenario.model import ANOMALIES_OF_PROGRESS, Scenario, SystemSpec, Workload
 
 _LATE_S = 60.0  # how long a trigger may come after the planned end of the workload
 _MAX_LOADING_S = 600.0
@@ -47,6 +47,7 @@ def _scenario(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
     yield from _tags(scenario)
     yield from _workload(scenario.workload)
     yield from _verifiers(scenario)
+    yield from _predicted(scenario)
     yield from _fault_names(scenario)
     yield from _limits(scenario, system)
     for number, pick in enumerate(scenario.random.pick if scenario.random else ()):
@@ -82,6 +83,24 @@ def _verifiers(scenario: Scenario) -> Iterator[Problem]:
     for name in scenario.expect if isinstance(scenario.expect, Mapping) else ():
         if name not in scenario.verify:
             yield ("expect", name), f"a result of {name!r} is expected, but it is not in `verify`; add it there"
+
+
+def _predicted(scenario: Scenario) -> Iterator[Problem]:
+    for name, counts in scenario.exactly.items():
+        known = _anomalies(name)
+        for anomaly in counts:
+            if anomaly not in known:
+                hint = did_you_mean(anomaly, known)
+                yield (
+                    ("expect", name, anomaly),
+                    f"{name} finds nothing that is called {anomaly!r}{hint}; it finds: {', '.join(known)}",
+                )
+
+
+def _anomalies(verifier: str) -> tuple[str, ...]:
+    from verifiers import VERIFIERS  # noqa: PLC0415 - it imports Spark, and few files predict an anomaly
+
+    return VERIFIERS[verifier].anomalies if verifier in VERIFIERS else ANOMALIES_OF_PROGRESS
 
 
 def _fault_names(scenario: Scenario) -> Iterator[Problem]:

@@ -41,6 +41,7 @@ def test_a_clean_log_is_valid(judge: Judge, name: str, records: int) -> None:
 
     assert (finding.verifier, finding.subject, finding.verdict, finding.note) == (name, "sink", Verdict.VALID, "")
     assert (finding.count, finding.checked, set(finding.counts.values()), finding.examples) == (0, records, {0}, ())
+    assert set(VERIFIERS[name].anomalies) <= set(finding.counts)
 
 
 @pytest.mark.parametrize("name", VERIFIERS)
@@ -109,6 +110,7 @@ def test_what_was_seen_stays_seen(judge: Judge, name: str) -> None:
     finding = judge(name, PLANTED[name](clean()).with_open_transaction(2))
 
     assert (finding.verdict, finding.count) == (Verdict.INVALID, 1)
+    assert sum(finding.counts[anomaly] for anomaly in VERIFIERS[name].anomalies) == 1
     assert finding.note.startswith("an open transaction")
 
 

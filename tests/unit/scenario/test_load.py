@@ -155,6 +155,14 @@ def test_only_version_1_is_known(version: str) -> None:
         ("expect: {gaps: 1}", ["6:20: 1 is not known here; " + PREDICTION]),
         ("expect: {gaps: {lost: 0}}", ["6:27: 0 is not a count; write a whole number from 1 on, or some"]),
         ("expect: {gaps: {lost: few}}", ["6:27: 'few' is not a count; write a whole number from 1 on, or some"]),
+        (
+            "expect: {gaps: {losst: 1}}",
+            ["6:28: gaps finds nothing that is called 'losst' (did you mean lost?); it finds: lost"],
+        ),
+        (
+            "expect: {duplicates: {pending: some}}",
+            ["6:36: duplicates finds nothing that is called 'pending'; it finds: duplicate"],
+        ),
         ("expect: {gaps: {}}", ["6:20: this must not be empty; write at least one"]),
         (
             "expect: not-sent",
