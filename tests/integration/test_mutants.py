@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 SCENARIO = "executors-crashed-after-commit"
-COMMITTED = "start = _committed(consumer, source, partition)"
+FROM_COMMITTED = "chain([first], rows), committed.offset)"
 
 
 @pytest.fixture
@@ -34,9 +34,9 @@ def mutant(tmp_path):
 
 
 def test_a_sink_that_does_not_ask_what_was_committed_is_caught(chaos_session, mutant):
-    """Algorithm A without its second step: executors die after the commit, and the rows are written again."""
+    """Algorithm A without its third step: executors die after the commit, and the rows are written again."""
     file = load(ROOT / "scenarios.yaml")
-    square = mutant(COMMITTED, "start = 0")
+    square = mutant(FROM_COMMITTED, "chain([first], rows), 0)")
 
     report = chaos_session.run(file.scenario(SCENARIO), file.system, "", lambda _event: None, square).report
 

@@ -66,6 +66,7 @@ def application(chaos_session, tmp_path_factory):
     topics = Topics("datasource-frames", "datasink-frames", 3)
     pipeline = ConsumeTransformProduce(workers=1, batch_records=100, producer_per="process", socket_timeout_ms=2000)
     system.kafka.create([topics.source, topics.sink], 3)
+    system.rules.begin()  # what other tests have sent on these links does not count
     pipeline.prepare(endpoints(system, "app"), topics)
     with History(folder / "history.jsonl") as history:
         subject = ManagedProcess(
