@@ -12,7 +12,7 @@ the same answer (Jepsen's rule: an outcome in doubt is indeterminate).
 
 from typing import TextIO
 
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from pipelines.messages import due, monotonic_s
 
@@ -20,6 +20,7 @@ HEADER = "id,outcome,partition,offset\n"
 DELIVERY_TIMEOUT_MS = 60_000
 _REPORTED_WITHIN_S = 1.2 * DELIVERY_TIMEOUT_MS / 1000
 _STOP_WITHIN_S = 5.0
+_FATAL_WITHIN_S = 1.0
 _REFUSED = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
@@ -106,6 +107,9 @@ class Loader:
                 self._producer.produce(self._topic, key=text, value=text, partition=partition, on_delivery=self._reported)
             except BufferError:
                 self._poll(0.05)
+            except KafkaException:
+                self._poll(_FATAL_WITHIN_S)  # raises the fatal error itself: this one only says that there was one
+                raise
             else:
                 self._unreported.add(number)
                 self.sent += 1

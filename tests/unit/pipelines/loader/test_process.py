@@ -204,6 +204,22 @@ def test_a_producer_beyond_repair_leaves_a_whole_ledger() -> None:
     assert lines(ledger)[1:] == ["0,unknown,,", "1,unknown,,"]
 
 
+def test_a_fatal_error_is_told_by_its_cause() -> None:
+    """What is refused after it says only that there was one; the next poll raises the error itself."""
+
+    def broken(_key: bytes) -> None:
+        raise KafkaException(KafkaError(KafkaError._FATAL))
+
+    def tell() -> None:
+        if outbox.sent:
+            raise KafkaException(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER))
+
+    outbox = Outbox(answer=broken, on_poll=tell)
+
+    with pytest.raises(KafkaException, match="OUT_OF_ORDER_SEQUENCE_NUMBER"):
+        Loader(outbox, "source", 2, StringIO()).run(5, FAST)
+
+
 @pytest.mark.parametrize("idempotence", [True, False])
 def test_idempotence_is_the_only_difference(idempotence: bool) -> None:  # noqa: FBT001
     """A control must differ from what it controls in one thing."""
