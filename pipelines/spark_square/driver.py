@@ -14,6 +14,7 @@ import signal
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -125,11 +126,12 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Calla
 
 def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace, refuse: Refuse) -> StreamingQuery:
     sink = Sink(arguments.kafka, arguments.application, arguments.sink, kafka.librdkafka_options())
-    source_id = kafka.topic_id(arguments.kafka, arguments.source, kafka.librdkafka_options())
+    # Asked by the first batch: while no broker answers, the query dies and is started again, and the driver must not.
+    source_id = cache(lambda: kafka.topic_id(arguments.kafka, arguments.source, kafka.librdkafka_options()))
 
     def write(batch: DataFrame, number: int) -> None:
         starts = planned(Path(arguments.checkpoint) / "offsets" / str(number - 1), arguments.source)
-        _write(sink, Plan(starts, source_id), batch, number, refuse)
+        _write(sink, Plan(starts, source_id()), batch, number, refuse)
 
     writer = _source(spark, arguments).writeStream.foreachBatch(write)
     return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()

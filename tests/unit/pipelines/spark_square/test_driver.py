@@ -1,10 +1,12 @@
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from pyspark.errors import StreamingQueryException
 
 from pipelines.spark_square import driver
@@ -103,3 +105,45 @@ def test_a_batch_that_the_sink_refuses_ends_it_at_once(queries: Queries) -> None
     with pytest.raises(RefusedError, match="the batch begins at 300"):
         _run(SPARK, ARGUMENTS, after(9).__next__)
     assert queries.started == 1
+
+
+class Stream:
+    """A chain of Spark's builders; it keeps the function that writes a batch."""
+
+    write: Callable[[object, int], None]
+
+    @property
+    def writeStream(self) -> "Stream":  # noqa: N802 - Spark's name
+        return self
+
+    def foreachBatch(self, write: Callable[[object, int], None]) -> "Stream":  # noqa: N802 - Spark's name
+        self.write = write
+        return self
+
+    def option(self, _name: str, _value: str) -> "Stream":
+        return self
+
+    def trigger(self, **_trigger: str) -> "Stream":
+        return self
+
+    def start(self) -> "Stream":
+        return self
+
+
+def test_a_driver_starts_while_no_broker_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its query is started again in the middle of an outage; what it asks Kafka itself must end a batch, and not the driver."""
+    stream, asked = Stream(), []
+
+    def topic_id(*_arguments: object) -> str:
+        asked.append("id")
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    monkeypatch.setattr(driver, "_source", lambda _spark, _arguments: stream)
+    monkeypatch.setattr(driver.kafka, "topic_id", topic_id)
+    arguments = Namespace(kafka="broker:9092", source="in", sink="out", application="app", checkpoint=str(tmp_path))
+
+    driver._start_exactly_once(SPARK, arguments, lambda _problem: None)
+
+    assert asked == []
+    with pytest.raises(KafkaException):
+        stream.write(object(), 0)
