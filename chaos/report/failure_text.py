@@ -140,8 +140,9 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
     if finding.verdict is Verdict.UNKNOWN:
         yield f"Not proved: {name} (demanded: {_guarantee(finding)})"
     elif finding.verdict is report.expectations.expected(finding) is Verdict.INVALID:
-        predicted = tally(report.expectations.predicted(finding))
-        yield f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected exactly {predicted}"
+        predicted = report.expectations.predicted(finding)
+        word = "" if "some" in predicted.values() else "exactly "
+        yield f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected {word}{tally(predicted)}"
     elif report.expectations.outcome(finding) is Verdict.UNKNOWN:
         yield f"Not tried: {name}, {checked}; expected INVALID, but the run has problems, see below"
     elif report.expectations.expected(finding) is Verdict.INVALID:

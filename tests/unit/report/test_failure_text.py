@@ -124,6 +124,16 @@ def test_a_control_that_found_something_else_is_not_called_blind(run: Fabricated
     assert not [line for line in lines if "blind" in line]
 
 
+def test_a_control_that_demands_some_of_an_anomaly_says_so(run: Fabricated) -> None:
+    """Some is no exact number."""
+    finding = run.finding("gaps", Verdict.INVALID, count=3, counts={"lost": 0, "pending": 3})
+    report = run.control(
+        verdict=Verdict.INVALID, findings=(finding,), expect={"gaps": Verdict.INVALID}, exactly={"gaps": {"lost": "some"}}
+    )
+
+    assert "Not as predicted: gaps in sink, 3 of 30 000 records: pending 3; expected some lost" in explained(report)
+
+
 def test_an_exact_control_that_found_nothing_is_not_caught(run: Fabricated) -> None:
     """This control really is blind."""
     finding = run.finding("gaps", counts={"lost": 0, "pending": 0})
