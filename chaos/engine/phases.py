@@ -114,7 +114,7 @@ def positions_of(plan: RunPlan, system: System) -> Positions | None:
 
 
 def set_up(plan: RunPlan, system: System) -> None:
-    files.write_atomically(plan.folder / "scenario.json", plan.scenario.model_dump_json(indent=1, by_alias=True))
+    files.write_atomically(plan.folder / "scenario.json", plan.scenario.to_run())
     files.write_atomically(plan.folder / "schedule.json", json.dumps(to_json(plan.schedule), indent=1))
     files.write_atomically(plan.folder / "versions.json", json.dumps(system.versions(), indent=1))
     system.wait_until_healthy()

@@ -33,7 +33,7 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
         InconclusiveError: it cannot be judged: it is not a run directory, has no evidence, is damaged, or Spark failed; what
             was found before stays.
     """
-    scenario = _read(run / "scenario.json", lambda path: Scenario.model_validate_json(path.read_text(encoding="utf-8")))
+    scenario = _read(run / "scenario.json", lambda path: Scenario.of_run(path.read_text(encoding="utf-8")))
     schedule = _read(run / "schedule.json", lambda path: from_json(json.loads(path.read_text(encoding="utf-8"))))
     events = _read(run / "history.jsonl", lambda path: tuple(load(path)))
     replay = _replay(run)

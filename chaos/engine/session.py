@@ -28,6 +28,7 @@ from chaos.report.failure_text import explain
 from chaos.report.model import Report, build
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import Schedule, plan
+from chaos.scenario.support import asked_outside
 from pipelines.base import Pipeline
 from pipelines.spark_square.pipeline import SparkSquare
 from verifiers.base import Verdict
@@ -136,6 +137,8 @@ class Session:
             listener: told of every event of the history.
             spark_square: makes the Spark pipeline; a test of the framework puts a mutant here.
         """
+        if self.environment.external is not None:
+            scenario = asked_outside(scenario, self.environment.external)
         schedule = plan(scenario, self.seed)
         system = self.system(spec)
         folder = self._new_folder(scenario.name)

@@ -10,6 +10,11 @@ from pydantic_core import ErrorDetails
 
 from chaos.grammar.base import Location, Mistake, did_you_mean, shown
 
+_FORMER = {
+    "verify": "every verifier that applies is asked; name those that shall not be, with the reason: leave_out: {ordering: why}"
+}
+"""Key of earlier versions -> what to write instead."""
+
 
 def mistakes(error: ValidationError, root: type[BaseModel]) -> list[Mistake]:
     """All errors, without those that only repeat another one.
@@ -30,7 +35,9 @@ def _mistake(detail: ErrorDetails, root: type[BaseModel]) -> Mistake:
     location, value = tuple(detail["loc"]), detail["input"]
     match detail["type"]:
         case "extra_forbidden":
-            hint = did_you_mean(location[-1], (key for key in known_keys(location[:-1], root) if key != location[-1]))
+            known = known_keys(location[:-1], root)
+            instead = _FORMER.get(str(location[-1])) if "leave_out" in known else None
+            hint = f"; {instead}" if instead else did_you_mean(location[-1], (key for key in known if key != location[-1]))
             return Mistake(location, f"{str(location[-1])!r} is not known here{hint}", at_key=True)
         case "invalid_key":
             return Mistake(location, f"{str(location[-1])!r} is not a key; keys are words", at_key=True)

@@ -145,7 +145,9 @@ def _description(report: Report) -> str:
     said = " ".join(sentence for sentence in (recovery, early) if sentence)
     verdict = f"**{report.verdict.name}**: {' · '.join(phrases(report)) or 'nothing was judged'}. {said}"
     problems = "".join(f"\n* {problem}" for problem in report.problems)
-    return f"{verdict}\n{problems}\n\nReplay:\n\n```\n{report.replay}\n```\n"
+    not_asked = "".join(f"\n* {name}: {reason}" for name, reason in report.left_out.items())
+    left_out = f"\n\nNot asked:\n{not_asked}" if not_asked else ""
+    return f"{verdict}\n{problems}{left_out}\n\nReplay:\n\n```\n{report.replay}\n```\n"
 
 
 def _parametrize(test: TestResult, report: Report) -> None:

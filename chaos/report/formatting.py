@@ -8,6 +8,7 @@ from chaos.common.errors import one_line
 from chaos.report.model import FaultRecord, Report
 from verifiers.base import Finding, Verdict
 
+_NAMED = 4
 _SPACE = "\u00a0"  # no line breaks inside a number or between it and its unit
 
 
@@ -79,15 +80,29 @@ def phrase(report: Report, finding: Finding) -> str:
 def phrases(report: Report) -> Iterable[str]:
     """Every finding about the output, and those about other logs that are not as they must be.
 
-    And in a VALID report the faults by chance that had no effect: it allows a few of them (docs/adr/0006).
+    Of verifiers that found nothing, as they should, the first few are named and the rest are counted. And in a VALID report
+    the faults by chance that had no effect: it allows a few of them (docs/adr/0006).
     """
     expectations = report.expectations
+    of_output = [finding for finding in report.findings if finding.subject == expectations.output]
+    clean = [finding for finding in of_output if _is_clean(report, finding)]
+    counted = clean[_NAMED:] if len(clean) > _NAMED + 1 else []
     for finding in report.findings:
-        if finding.subject == expectations.output or expectations.outcome(finding) is not Verdict.VALID:
+        shown = finding in of_output or expectations.outcome(finding) is not Verdict.VALID
+        if shown and finding not in counted:
             yield phrase(report, finding)
+    if counted:
+        yield f"{len(counted)} more{_SPACE}0"
+    if report.left_out:
+        yield f"not asked: {', '.join(report.left_out)}"
     idle = sum(not fault.effective for fault in report.faults)
     if idle and report.verdict is Verdict.VALID and not report.not_sent:
         yield f"{idle} of {len(report.faults)} faults without effect"
+
+
+def _is_clean(report: Report, finding: Finding) -> bool:
+    outcome = report.expectations.outcome(finding)
+    return finding.count == 0 and outcome is finding.verdict is Verdict.VALID
 
 
 def _plain(value: Any) -> str:

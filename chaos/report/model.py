@@ -82,6 +82,7 @@ class Report(Record):
             nothing was injected, or the output never grew again.
         replay: the command line that repeats this schedule.
         exactly: verifier -> anomaly -> count, or ``some``, where `expect` predicts those too.
+        left_out: verifier -> why the scenario does not ask it.
         matrix: axis -> word, of a case of a matrix.
         not_sent: the request of its fault was never sent, as the scenario predicts.
         alarmed_s: when the early audit saw a first anomaly, in seconds since the run began; None when it saw none, or was off.
@@ -104,6 +105,7 @@ class Report(Record):
     run_dir: Path
     replay: str
     exactly: Mapping[str, Mapping[str, int | str]] = {}
+    left_out: Mapping[str, str] = {}
     matrix: Mapping[str, str] = {}
     not_sent: bool = False
     alarmed_s: float | None = None
@@ -170,6 +172,7 @@ def build(
         run_dir=folder,
         replay=replay,
         exactly=scenario.exactly,
+        left_out={str(name): reason for name, reason in scenario.leave_out.items()},
         matrix=scenario.matrix,
         not_sent=judgement.not_sent,
         alarmed_s=next((event.elapsed_s for event, _ in of_type(events, EarlyAlarm)), None),

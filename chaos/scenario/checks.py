@@ -16,7 +16,7 @@ from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPat
 from chaos.grammar.triggers import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL, After, AfterFault, OnRequest, Progress, Trigger
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.model import ANOMALIES_OF_PROGRESS, Scenario, SystemSpec, Workload
+from chaos.scenario.model import ANOMALIES_OF_PROGRESS, Scenario, SystemSpec, Workload, applicable
 
 _LATE_S = 60.0  # how long a trigger may come after the planned end of the workload
 _MAX_LOADING_S = 600.0
@@ -75,14 +75,18 @@ def _workload(workload: Workload) -> Iterator[Problem]:
 
 
 def _verifiers(scenario: Scenario) -> Iterator[Problem]:
-    for number, name in enumerate(scenario.verify):
-        if name in scenario.verify[:number]:
-            yield ("verify", number), f"{name!r} is here twice; keep one"
+    known = tuple(applicable(scenario.pipeline))
+    for name in scenario.leave_out:
+        if name not in known:
+            yield ("leave_out", name), f"{name!r} is not asked here anyway: this pipeline has nothing for it to judge"
+    if not scenario.verify:
+        yield ("leave_out",), "no verifier is left, so nothing would be judged; leave fewer of them out"
     if scenario.expect == "not_sent" and not any(isinstance(fault.when, OnRequest) for fault in scenario.faults):
         yield ("expect",), "not_sent is about the request that a fault waits for, and none does; write when: {request: EndTxn}"
     for name in scenario.expect if isinstance(scenario.expect, Mapping) else ():
         if name not in scenario.verify:
-            yield ("expect", name), f"a result of {name!r} is expected, but it is not in `verify`; add it there"
+            reason = "it is in `leave_out`" if name in scenario.leave_out else "this pipeline has nothing for it to judge"
+            yield ("expect", name), f"a result of {name!r} is expected, but {reason}"
 
 
 def _predicted(scenario: Scenario) -> Iterator[Problem]:

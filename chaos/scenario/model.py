@@ -2,11 +2,13 @@
 
 Faults are in `chaos.faults`, their triggers in `chaos.grammar.triggers`, the programs of pipelines in the package `pipelines`.
 
-A scenario can expect ``valid``; of single verifiers ``invalid``, or the exact anomaly: ``{duplicates: {duplicate: 1}}``; and
-``not_sent``, if its client never sends the request that its fault waits for.
+Every verifier that applies to the pipeline is asked, but those that a scenario leaves out with a reason. A scenario can expect
+``valid``; of single verifiers ``invalid``, or the exact anomaly: ``{duplicates: {duplicate: 1}}``; and ``not_sent``, if its
+client never sends the request that its fault waits for.
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -203,9 +205,17 @@ MOST_WORKERS = 4
 
 VerifierName = Literal["duplicates", "gaps", "ordering", "values", "atomicity", "offsets", "ledger", "stability", "progress"]
 ANOMALIES_OF_PROGRESS = ("slow recovery", "no recovery", "blocked")  # the other verifiers name their own
+Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Expectation = Literal["valid", "invalid"]
 Outcome = Literal["valid", "not_sent"]
 Isolation = Literal["read_committed", "read_uncommitted"]
+
+
+def applicable(pipeline: Pipeline) -> Iterator[VerifierName]:
+    """The verifiers that have something to judge: positions are those of a pipeline, and a loader has none."""
+    for name in get_args(VerifierName):
+        if name != "offsets" or Capability.PIPELINE in pipeline.capabilities:
+            yield name
 
 
 class Workload(Declared):
@@ -251,11 +261,16 @@ Prediction = Annotated[Expectation | Counts, BeforeValidator(_prediction)]
 Expected = Annotated[Outcome | dict[VerifierName, Prediction], BeforeValidator(_expectation)]
 
 
+_ASKED = "verify"
+_NOT_THEN = "it was not asked when the scenario ran"
+
+
 class Scenario(Declared):
     """One declared experiment.
 
     Attributes:
         matrix: the coordinates, axis -> word, of a case of `chaos.scenario.matrix`.
+        leave_out: verifier -> why it is not asked.
         unsafe: faults may together take down more brokers than min ISR tolerates.
     """
 
@@ -267,7 +282,7 @@ class Scenario(Declared):
     workload: Workload = Workload()
     faults: tuple[Fault, ...] = ()
     random: RandomFaults | None = None
-    verify: Annotated[tuple[VerifierName, ...], Field(min_length=1)] = ("duplicates", "gaps", "ordering", "values")
+    leave_out: dict[VerifierName, Reason] = Field(default_factory=dict)
     isolation: Isolation = "read_committed"
     recovery_slo_s: SomeSeconds = Field(alias="recovery_slo", default=60.0)
     expect: Expected = "valid"
@@ -277,6 +292,28 @@ class Scenario(Declared):
         """The same scenario with a workload that lasts for so many minutes."""
         records = round(60 * minutes * self.workload.rate_per_s)
         return self.model_copy(update={"workload": self.workload.model_copy(update={"records": records})})
+
+    def without(self, names: Iterable[str], reason: str) -> Self:
+        """The same scenario, where these verifiers are not asked."""
+        unasked = {name: reason for name in names if name in self.verify}
+        return self.model_copy(update={"leave_out": {**self.leave_out, **unasked}}) if unasked else self
+
+    def to_run(self) -> str:
+        """As JSON for the run directory, with the verifiers that are asked: a later version may know more of them."""
+        return json.dumps(self.model_dump(mode="json", by_alias=True) | {_ASKED: self.verify}, indent=1)
+
+    @classmethod
+    def of_run(cls, text: str) -> Self:
+        """What `to_run` has written: what was not asked then has no evidence, and is not asked now."""
+        declared = json.loads(text)
+        asked = declared.pop(_ASKED)
+        unasked = {name: _NOT_THEN for name in get_args(VerifierName) if name not in asked}
+        return cls.model_validate(declared | {"leave_out": unasked | declared.get("leave_out", {})})
+
+    @property
+    def verify(self) -> tuple[str, ...]:
+        """The verifiers that are asked, in the order of reports."""
+        return tuple(name for name in applicable(self.pipeline) if name not in self.leave_out)
 
     @property
     def expected(self) -> Mapping[str, Expectation]:

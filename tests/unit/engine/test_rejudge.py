@@ -27,7 +27,7 @@ SCENARIO = Scenario.model_validate(
 def run(tmp_path, monkeypatch):
     """A run directory without evidence; whoever asks for Spark has come too far."""
     monkeypatch.setattr(artifacts, "ensure", lambda _echo: pytest.fail("nothing is wrong with the files"))
-    (tmp_path / "scenario.json").write_text(SCENARIO.model_dump_json(by_alias=True), encoding="utf-8")
+    (tmp_path / "scenario.json").write_text(SCENARIO.to_run(), encoding="utf-8")
     (tmp_path / "schedule.json").write_text(json.dumps(to_json(plan(SCENARIO, 1))), encoding="utf-8")
     with History(tmp_path / "history.jsonl") as history:
         history.record(PhaseBegan(phase="set_up"))
@@ -54,7 +54,8 @@ def test_a_folder_that_is_no_run_directory(run, name):
     ("name", "old", "new", "why"),
     [
         ("scenario.json", '"title"', '"titel"', "title: Field required"),
-        ("scenario.json", '"judged"', "", "Invalid JSON: expected value"),
+        ("scenario.json", '"verify"', '"verified"', "KeyError: 'verify'"),
+        ("scenario.json", '"judged"', "", "JSONDecodeError: Expecting value"),
         ("schedule.json", '"draw"', '"drawn"', "KeyError: 'draw'"),
         ("schedule.json", '"steps"', "", "JSONDecodeError: Expecting property name"),
         ("schedule.json", '"kind": "kill_broker"', '"kind": "kill_boss"', "'kill_boss' found"),

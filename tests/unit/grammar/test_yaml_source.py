@@ -82,7 +82,7 @@ def test_anchors_and_merges_are_followed_to_where_the_value_stands() -> None:
 
 def test_a_key_without_value_is_shown_at_the_key() -> None:
     """The value that is missing has no place of its own."""
-    assert errors_in("verify:", "tags: [a]") == ["scenarios.yaml:6:5: an empty value is not a list; write [ … ]"]
+    assert errors_in("tags:", "workload: {records: 9}") == ["scenarios.yaml:6:5: an empty value is not a list; write [ … ]"]
 
 
 @settings(deadline=None)  # the first example pays for imports

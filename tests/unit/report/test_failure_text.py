@@ -234,3 +234,10 @@ def test_an_absent_record_has_no_moment(run: Fabricated) -> None:
     """A lost record was written at no time."""
     assert during(run.report(), None) == ""
     assert during(run.report(faults=()), run.at(1)) == "while no fault was in force"
+
+
+def test_what_was_not_asked_is_told_with_the_reason(run: Fabricated) -> None:
+    """VALID says nothing of it."""
+    assert "Not asked: ordering (rows are read in any order)" in explained(
+        run.report(left_out={"ordering": "rows are read in any order"})
+    )

@@ -117,3 +117,15 @@ def test_wall_time_spans_the_phases(run: Fabricated) -> None:
     """From the begin of the first to the end of the last; nothing for a run that had none."""
     assert formatting.wall_s(run.report()) == pytest.approx(22.0)
     assert formatting.wall_s(run.report(phases=())) == 0
+
+
+def test_many_verifiers_that_found_nothing_are_counted(run: Fabricated) -> None:
+    """A row of a table has room for a few; what is wrong is always named, and so is what was not asked."""
+    names = ("duplicates", "gaps", "ordering", "values", "atomicity", "offsets")
+    clean = tuple(run.finding(name) for name in names)
+    report = run.report(verdict=Verdict.VALID, findings=clean, left_out={"stability": "it takes too long"})
+    broken = run.report(verdict=Verdict.INVALID, findings=(*clean, run.finding("ledger", Verdict.INVALID, count=2)))
+
+    named = ["duplicates 0", "gaps 0", "ordering 0", "values 0"]
+    assert [plain(text) for text in formatting.phrases(report)] == [*named, "2 more 0", "not asked: stability"]
+    assert [plain(text) for text in formatting.phrases(broken)] == [*named, "ledger 2", "2 more 0"]

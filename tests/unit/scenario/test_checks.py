@@ -1,5 +1,8 @@
+from typing import get_args
+
 import pytest
 
+from chaos.scenario.model import VerifierName
 from tests.unit.scenario.declared import HEAD, errors_in, errors_in_fault, errors_of, read
 
 
@@ -27,15 +30,29 @@ def test_a_tag_that_means_something_to_pytest(tag: str) -> None:
     ]
 
 
-def test_a_verifier_that_is_named_twice() -> None:
-    """Its finding would be counted twice."""
-    assert errors_in("verify: [gaps, values, gaps]") == ["scenarios.yaml:6:28: 'gaps' is here twice; keep one"]
+def test_a_verifier_that_is_left_out_though_it_would_not_be_asked() -> None:
+    """A loader has no positions."""
+    text = HEAD.replace("spark_square", "fill_source") + "    leave_out: {offsets: they differ}\n"
+    assert errors_of(text) == [
+        "scenarios.yaml:6:26: 'offsets' is not asked here anyway: this pipeline has nothing for it to judge"
+    ]
+
+
+def test_all_verifiers_are_left_out() -> None:
+    """Nothing would be judged."""
+    every = ", ".join(f"{name}: why" for name in get_args(VerifierName))
+    assert errors_in(f"leave_out: {{{every}}}") == [
+        "scenarios.yaml:6:16: no verifier is left, so nothing would be judged; leave fewer of them out"
+    ]
 
 
 def test_an_expectation_of_a_verifier_that_does_not_run() -> None:
     """It would never be disappointed."""
-    assert errors_in("verify: [gaps]", "expect: {gaps: valid, duplicates: invalid}") == [
-        "scenarios.yaml:7:39: a result of 'duplicates' is expected, but it is not in `verify`; add it there"
+    assert errors_in("leave_out: {duplicates: why}", "expect: {gaps: valid, duplicates: invalid}") == [
+        "scenarios.yaml:7:39: a result of 'duplicates' is expected, but it is in `leave_out`"
+    ]
+    assert errors_of(HEAD.replace("spark_square", "fill_source") + "    expect: {offsets: invalid}\n") == [
+        "scenarios.yaml:6:23: a result of 'offsets' is expected, but this pipeline has nothing for it to judge"
     ]
 
 

@@ -1,10 +1,12 @@
+import json
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from chaos.common.errors import ScenarioError
 from chaos.scenario.load import load
-from chaos.scenario.model import Pipeline
+from chaos.scenario.model import Pipeline, Scenario, VerifierName
 from tests.unit.scenario.declared import HEAD, errors_in, errors_of, kinds, read
 
 NAME = "lower-case letters and digits, with single hyphens between them"
@@ -14,6 +16,10 @@ LONG = "6:15: 3000 records at 4/s take 750 s; a workload must end within 10 minu
 PREDICTION = "write valid or invalid, or the exact anomaly: {duplicate: 1}"
 ISOLATION = "write read_committed or read_uncommitted"
 EXPECT = "write valid, or, for a control, what its verifiers must find: {duplicates: invalid}"
+FORMER = (
+    "6:5: 'verify' is not known here; every verifier that applies is asked; name those that shall not be, "
+    "with the reason: leave_out: {ordering: why}"
+)
 VERIFIERS = "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability or progress"
 
 
@@ -25,15 +31,29 @@ def test_what_is_not_declared_has_a_default() -> None:
     assert (file.system.kafka.brokers, file.system.spark.workers) == (3, 2)
     assert (scenario.workload.records, scenario.workload.rate_per_s) == (30_000, 3000.0)
     assert (scenario.tags, scenario.faults, scenario.is_control) == ((), (), False)
-    assert scenario.expected == dict.fromkeys(("duplicates", "gaps", "ordering", "values"), "valid")
+    assert scenario.expected == dict.fromkeys(get_args(VerifierName), "valid")
 
 
 def test_a_control_must_be_caught_by_the_verifiers_it_names() -> None:
     """The verifiers that are not named must be satisfied."""
-    (scenario,) = read("verify: [duplicates, gaps, values]", "expect: {duplicates: invalid, gaps: valid}").scenarios
+    (scenario,) = read("leave_out: {ordering: it is not judged here}", "expect: {duplicates: invalid, gaps: valid}").scenarios
 
     assert scenario.is_control
-    assert scenario.expected == {"duplicates": "invalid", "gaps": "valid", "values": "valid"}
+    assert scenario.expected == {
+        name: "invalid" if name == "duplicates" else "valid" for name in get_args(VerifierName) if name != "ordering"
+    }
+
+
+def test_a_run_of_an_earlier_version_is_asked_what_it_was_asked_then() -> None:
+    """Its evidence lacks what other verifiers need."""
+    (scenario,) = read("leave_out: {values: why}").scenarios
+    earlier = json.loads(scenario.to_run()) | {"verify": ["gaps"]}
+    del earlier["leave_out"]
+
+    again = Scenario.of_run(json.dumps(earlier))
+
+    assert again.verify == ("gaps",)
+    assert set(again.leave_out) == {*get_args(VerifierName)} - {"gaps"}
 
 
 def test_faults_without_names_are_counted_by_kind() -> None:
@@ -55,10 +75,10 @@ def test_a_scenario_is_found_by_name() -> None:
 
 def test_all_errors_are_told_at_once_in_the_order_of_the_file() -> None:
     """Grammar and meaning are checked together, so that a file need not be mended one error at a time."""
-    text = HEAD + "    verify: [gaps, gaps]\n  - name: B!\n    titel: B\n    pipeline: {kind: spark_sqare}\n"
+    text = HEAD + "    leave_out: {gap: why}\n  - name: B!\n    titel: B\n    pipeline: {kind: spark_sqare}\n"
 
     assert errors_of(text) == [
-        "scenarios.yaml:6:20: 'gaps' is here twice; keep one",
+        "scenarios.yaml:6:17: 'gap' is not known here (did you mean gaps?); " + VERIFIERS,
         "scenarios.yaml:7:5: 'title' is missing",
         "scenarios.yaml:7:11: 'B!' is not a valid name (did you mean b?); write " + NAME,
         "scenarios.yaml:8:5: 'titel' is not known here (did you mean title?)",
@@ -141,8 +161,13 @@ def test_only_version_1_is_known(version: str) -> None:
         ("workload:", ["6:5: an empty value is not a mapping; write keys and values, e.g. {kind: …}"]),
         ("faults: {kind: kill_broker}", ["6:13: a mapping is not a list; write [ … ]"]),
         ("faults: [kill_broker]", ["6:14: 'kill_broker' is not a mapping; write keys and values, e.g. {kind: …}"]),
-        ("verify: []", ["6:13: this must not be empty; write at least one"]),
-        ("verify: [gap]", ["6:14: 'gap' is not known here (did you mean gaps?); " + VERIFIERS]),
+        ("leave_out: {gaps: ''}", ["6:23: this text must not be empty"]),
+        ("leave_out: [gaps]", ["6:16: a list is not a mapping; write keys and values, e.g. {kind: …}"]),
+        ("leave_out: {gap: why}", ["6:17: 'gap' is not known here (did you mean gaps?); " + VERIFIERS]),
+        (
+            "verify: [gaps]",
+            [FORMER],
+        ),
         (
             "expect: vald",
             ["6:13: 'vald' is not an expectation (did you mean valid?); " + EXPECT],

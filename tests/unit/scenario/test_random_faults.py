@@ -69,7 +69,7 @@ def test_what_a_soak_wrote_down_can_be_read_again():
     """`chaos judge` begins with it, however long the workload was made."""
     lasted = scenario().lasting(30)
 
-    assert Scenario.model_validate_json(lasted.model_dump_json(by_alias=True)) == lasted
+    assert Scenario.of_run(lasted.to_run()) == lasted
 
 
 def test_a_soak_lasts_as_long_as_asked():
