@@ -22,6 +22,7 @@ in brackets is not always there, and … stands for keys that are not fixed.
     nemesis    info    missed    RequestMissed      fault, request, links, sent, unparsed
     sampler    info    progress  ProgressSampled    written, committed, total, [end], [high]
     sampler    info    silent    LeaderSilent       error
+    sampler    info    pipeline  PipelineSampled    positions, lag, [executors]
     auditor    info    alarm     EarlyAlarm         verifier, count, checked, example
     auditor    info    unread    EarlyPartUnread    error
     auditor    info    blind     EarlyAuditEnded    error
@@ -245,6 +246,21 @@ class LeaderSilent(EventValue):
     error: str
 
 
+class PipelineSampled(EventValue):
+    """Where the pipeline is by its own account; recorded whenever it has changed.
+
+    Attributes:
+        positions: source partition -> committed position (exclusive); a partition without one is left out.
+        lag: offsets of the source, up to its last stable ones, that are past no position.
+        executors: of Spark that live, those without an application of their own too; 0 where none can be seen from here.
+    """
+
+    PLACE = "sampler", "info", "pipeline"
+    positions: dict[int, int]
+    lag: int
+    executors: int = 0
+
+
 class EarlyAlarm(EventValue):
     """The early audit has found more anomalies than before; the example is the first record that is wrong."""
 
@@ -316,6 +332,7 @@ TYPES: tuple[type[EventValue], ...] = (
     RequestMissed,
     ProgressSampled,
     LeaderSilent,
+    PipelineSampled,
     EarlyAlarm,
     EarlyPartUnread,
     EarlyAuditEnded,

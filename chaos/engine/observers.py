@@ -1,11 +1,11 @@
-"""What watches a run while it goes on, each in a thread of its own: the sampler, and the early audit where it is asked for.
+"""What watches a run while it goes on, each in a thread of its own: the samplers, and the early audit where it is asked for.
 
-The sampler asks the brokers, on the audit listener, how far the run is. The early audit reports duplicates and inversions while
-the output grows (`verifiers.single_scan.stream`); it takes processor time from the system under test, so it runs mostly in a
-long soak, and the verdict of the run does not depend on it.
+The samplers ask the brokers, on the audit listener, how far the run is, and where the pipeline is by its own account. The early
+audit reports duplicates and inversions while the output grows (`verifiers.single_scan.stream`); it takes processor time from
+the system under test, so it runs mostly in a long soak, and the verdict of the run does not depend on it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from confluent_kafka import IsolationLevel, KafkaException
@@ -15,15 +15,19 @@ from pyspark.sql import SparkSession
 
 from chaos.cluster.kafka import Kafka
 from chaos.common.clock import Poller
-from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread, LeaderSilent, ProgressSampled
+from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread, LeaderSilent, PipelineSampled, ProgressSampled
 from chaos.common.history import History
 from chaos.judging import landing
 from verifiers.base import Bounds, Finding, Verdict
 from verifiers.single_scan.stream import Stream, TooScatteredError
 
 _EVERY_S = 0.03
+_PIPELINE_EVERY_S = 1.0  # its positions cost a connection
 _SELDOM = 7
 _ENDS_WITHIN_S = 15.0
+
+Positions = Callable[[], Mapping[int, int]]
+Executors = Callable[[], Sequence[object]]
 
 
 class Sampler(Poller):
@@ -73,6 +77,35 @@ class Sampler(Poller):
         if self._samples % _SELDOM:
             return self._high
         return self._kafka.end(self._output, self._partitions, IsolationLevel.READ_UNCOMMITTED)
+
+
+class PipelineSampler(Poller):
+    """Records `PipelineSampled` whenever something has changed; nothing while a broker does not answer."""
+
+    def __init__(
+        self, kafka: Kafka, history: History, source: str, *, partitions: int, positions: Positions, executors: Executors
+    ) -> None:
+        """The positions are asked of the pipeline; executors are counted from outside."""
+        super().__init__("pipeline sampler", every_s=_PIPELINE_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
+        self._kafka = kafka
+        self._history = history
+        self._source = source
+        self._partitions = partitions
+        self._positions = positions
+        self._executors = executors
+        self._before: PipelineSampled | None = None
+
+    def _look(self) -> None:
+        try:
+            positions = dict(sorted(self._positions().items()))
+            ends = self._kafka.offsets(self._source, self._partitions)
+        except (KafkaException, OSError):  # the second while a fault removes the checkpoint
+            return
+        lag = sum(max(0, one.lso - max(one.low, positions.get(number, 0))) for number, one in ends.items())
+        sample = PipelineSampled(positions=positions, lag=lag, executors=len(self._executors()))
+        if sample != self._before:
+            self._history.record(sample)
+            self._before = sample
 
 
 # the early audit ------------------------------------------------------------------------------------------------------

@@ -30,13 +30,14 @@ from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
 from chaos.engine import phases
 from chaos.engine.nemesis import Nemesis
-from chaos.engine.observers import EarlyAudit, Sampler
+from chaos.engine.observers import EarlyAudit, PipelineSampler, Sampler
 from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import timeouts_of
 from chaos.engine.processes import PIPELINE, Driver, RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultContext
 from chaos.judging.judge import judge
+from chaos.runtime.capabilities import Capability
 from pipelines.spark_square.pipeline import CHECKPOINT
 
 
@@ -62,7 +63,11 @@ def execute(
     with _cleaned_up(plan, system.kafka, processes):
         with phase("set_up"):
             phases.set_up(plan, system)
-        with _sampler(plan, system.kafka, history), _auditing(plan, system.kafka, history, spark if early_audit else None):
+        with (
+            _sampler(plan, system.kafka, history),
+            _pipeline_sampler(plan, system, history, positions),
+            _auditing(plan, system.kafka, history, spark if early_audit else None),
+        ):
             try:
                 with tolerated("steady"):
                     flowing_since_s = phases.steady(plan, system, history, processes, nemesis)
@@ -105,6 +110,17 @@ def _fault_context(
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History) -> Sampler:
     return Sampler(kafka, history, plan.topics.source, plan.output, partitions=PARTITIONS, total=plan.records)
+
+
+def _pipeline_sampler(
+    plan: RunPlan, system: System, history: History, positions: phases.Positions | None
+) -> AbstractContextManager[object]:
+    if positions is None:
+        return nullcontext()
+    executors = system.spark.executors if Capability.SPARK in plan.scenario.pipeline.capabilities else tuple
+    return PipelineSampler(
+        system.kafka, history, plan.topics.source, partitions=PARTITIONS, positions=positions, executors=executors
+    )
 
 
 def _auditing(

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from chaos.common.events import FaultInjected, FaultStepBegan, PhaseBegan, PhaseEnded, ProgressSampled
+from chaos.common.events import FaultInjected, FaultStepBegan, PhaseBegan, PhaseEnded, PipelineSampled, ProgressSampled
 from chaos.common.history import Event, of_type
 from chaos.scenario.model import ANOMALIES_OF_PROGRESS
 from verifiers.base import Example, Finding, Verdict
@@ -121,7 +121,9 @@ def _limitation(grown: Sequence[Event], recovered: Sequence[Recovery]) -> str:
 
 def _note(events: Sequence[Event]) -> str:
     still_s, blocked_s = longest_standstill_s(events), longest_blocked_s(events)
-    return f"longest standstill {still_s:.1f} s, last stable offset blocked for {blocked_s:.1f} s"
+    said = f"longest standstill {still_s:.1f} s, last stable offset blocked for {blocked_s:.1f} s"
+    samples = [sample for _, sample in of_type(events, PipelineSampled)]
+    return f"{said}, at most {max(sample.lag for sample in samples)} records behind" if samples else said
 
 
 def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:

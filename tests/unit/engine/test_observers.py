@@ -6,9 +6,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.common import clock
-from chaos.common.history import History
+from chaos.common.events import PipelineSampled
+from chaos.common.history import History, of_type
 from chaos.engine import observers
-from chaos.engine.observers import EarlyAudit
+from chaos.engine.observers import EarlyAudit, PipelineSampler
 from verifiers.base import Bounds, Example, Finding, Verdict
 from verifiers.single_scan.stream import TooScatteredError
 
@@ -122,3 +123,37 @@ def test_a_log_without_runs_is_left_to_the_audit_at_the_end(heard):
     said = heard(FakeKafka([(0, 1, 1), (0, 0, 0)]), FakeStream(TooScatteredError("too many runs")))
 
     assert said == [("blind", {"error": "too many runs"})]
+
+
+def sampled(tmp_path, monkeypatch, kafka, *positions):
+    """What was recorded of a pipeline whose positions were these, one after the other; an exception is raised."""
+    monkeypatch.setattr(observers, "_PIPELINE_EVERY_S", 0.001)
+    answers = list(positions)
+
+    def ask():
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    with History(tmp_path / "history.jsonl") as history:
+        sampler = PipelineSampler(kafka, history, "source", partitions=2, positions=ask, executors=lambda: ("one", "two"))
+        with sampler:
+            clock.wait_until(lambda: len(answers) == 1, within_s=300, reason="all answers")
+            before = len(history.events())
+            clock.wait_until(lambda: len(history.events()) > before or before, within_s=300, reason="the last sample")
+        return [sample for _, sample in of_type(history.events(), PipelineSampled)]
+
+
+def test_the_pipeline_is_sampled_when_it_has_moved(tmp_path, monkeypatch):
+    """Partition 1 begins at 5, where records have expired: nobody is behind in them."""
+    kafka = FakeKafka([(0, 10, 10), (5, 12, 14)])
+    silent = KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    samples = sampled(tmp_path, monkeypatch, kafka, {}, {1: 6, 0: 4}, silent, {0: 4, 1: 6}, {0: 10, 1: 12})
+
+    assert samples[:2] == [
+        PipelineSampled(positions={}, lag=17, executors=2),
+        PipelineSampled(positions={0: 4, 1: 6}, lag=12, executors=2),
+    ]
+    assert samples[2:] == [PipelineSampled(positions={0: 10, 1: 12}, lag=0, executors=2)]
