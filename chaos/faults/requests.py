@@ -27,6 +27,11 @@ _ANSWERED_WITHIN_S = 15.0  # the toxic keeps the connection of a late request op
 _SEEN_WITHIN_S = 1.0
 _NS_PER_MS = 1_000_000
 _LOST = ("dropped", "closed")
+_OTHERWISE = {
+    True: "the broker accepted the late request, which it was to refuse",
+    False: "the broker refused the late request, which it was to accept",
+    None: "the proxy could not read what the broker answered",
+}
 _UNANSWERED = {"effective": False, "problem": "no broker answered the late request"}
 
 
@@ -140,17 +145,26 @@ class LateRequest(DelayFault):
     """A request is held until its client has given up on it and gone, and is delivered all the same.
 
     ``for`` is how long the client may take to give up on it. It is delivered then, or when the fault in ``until`` is proved.
+    ``answered`` says what its broker must answer; another answer is another fault than was declared.
     """
 
     provokes = "a late EndTxn or Produce of an old transaction that arrives in a new one (KIP-890)"
     proved_by = "the client closed its connection while the proxy held the request, and then a broker answered it"
     outlives_client = True
     kind: Literal["late_request"]
+    answered: Literal["accepted", "refused"] | None = None
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         held = _held(context)
         lasts_s = self.for_s if self.until else 0.0
-        return DelayedRequest(_target(held), lasts_s, held, client_gone_within_s=self.for_s, readable=context.readable)
+        return DelayedRequest(
+            _target(held),
+            lasts_s,
+            held,
+            client_gone_within_s=self.for_s,
+            readable=context.readable,
+            accepted=None if self.answered is None else self.answered == "accepted",
+        )
 
     @model_validator(mode="after")
     def _is_request(self) -> Self:
@@ -166,11 +180,13 @@ class DelayedRequest(Injection):
     Attributes:
         client_gone_within_s: how long its client may take to give up on it; 0 for a request that does not outlive its client.
         readable: the read_committed end of the output.
+        accepted: whether the broker must accept it; None where either answer will do.
     """
 
     held: HeldRequest
     client_gone_within_s: float = 0.0
     readable: Callable[[], int] | None = None
+    accepted: bool | None = None
 
     def inject(self) -> None:
         """The trigger holds it already."""
@@ -202,12 +218,12 @@ class DelayedRequest(Injection):
         if interception is None or not interception.answered_ns:
             return {**_facts(self.held.interception()), **(_UNANSWERED if self.client_gone_within_s else {})}
         seen = _newly_readable(self.readable, before) if self.readable and before else {}
-        accepted = (
-            {"see": "KIP-890"}
-            if self.client_gone_within_s and interception.api == "EndTxn" and interception.error_code == 0
-            else {}
-        )
-        return {**_facts(interception), "error_code": interception.error_code, **seen, **accepted}
+        accepted = None if interception.error_code is None else interception.error_code == 0
+        if self.client_gone_within_s and interception.api == "EndTxn" and accepted:
+            seen = {**seen, "see": "KIP-890"}
+        if self.accepted is not None and accepted is not self.accepted:
+            seen = {**seen, "effective": False, "problem": _OTHERWISE[accepted]}
+        return {**_facts(interception), "error_code": interception.error_code, **seen}
 
 
 @dataclass(slots=True)

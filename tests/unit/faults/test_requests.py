@@ -153,6 +153,25 @@ def test_a_delayed_request_without_an_answer_was_delayed_all_the_same():
 
 
 @pytest.mark.parametrize(
+    ("code", "answered", "problem"),
+    [
+        (0, "accepted", ""),
+        (47, "refused", ""),
+        (0, "refused", "the broker accepted the late request, which it was to refuse"),
+        (47, "accepted", "the broker refused the late request, which it was to accept"),
+        (None, "refused", "the proxy could not read what the broker answered"),
+    ],
+)
+def test_a_late_request_must_be_answered_as_declared(code, answered, problem):
+    """A late commit that is accepted where the scenario is about one that is refused shows something else."""
+    held = FakeHeldRequest(interception(client_gone_ns=9), {"answered_ns": 7, "error_code": code})
+
+    facts = late(held, answered=answered).heal()
+
+    assert (facts.get("effective", True), facts.get("problem", "")) == (not problem, problem)
+
+
+@pytest.mark.parametrize(
     ("code", "ends", "seen"),
     [
         (0, (6, 6, 9), {"readable_before": 6, "readable_after": 9, "see": "KIP-890"}),
