@@ -22,6 +22,8 @@ from verifiers.single_scan.groups import Limits
 
 LIMITS = st.sampled_from([Limits(), Limits(block_bits=2, least_run=0), Limits(block_bits=1, least_run=10**9)])
 VIEWS = ("uncommitted", "again", "batches", "ledger")
+NINE = 9  # a producer id
+CUTS = st.lists(st.integers(1, 11), max_size=3)
 
 
 @dataclass
@@ -41,17 +43,68 @@ class Partition:
 
     def write(self, wanted: list[Expected], cuts: list[int], control: str | None) -> None:
         """Batches of these rows, cut at these places, and the marker of their transaction if they are in one."""
-        into = self.hidden if control == "ABORT" else self.rows
-        producer = (1000 + self.home, self.epoch, True) if control else (-1, -1, False)
+        producer = (1000 + self.home, self.epoch) if control else None
+        self.add(wanted, cuts, producer, hidden=control == "ABORT")
+        if control and producer:
+            self.mark(producer, control)
+
+    def add(self, wanted: list[Expected], cuts: list[int], producer: tuple[int, int] | None, *, hidden: bool) -> None:
+        """Batches of these rows, cut at these places, in a transaction of this producer id and epoch if there is one."""
+        into = self.hidden if hidden else self.rows
         for begin, end in pieces(len(wanted), cuts):
             first = self.end
             into += [
                 Record(self.home, first + place, BEGAN_MS + row.id, str(row.id), row.value)
                 for place, row in enumerate(wanted[begin:end])
             ]
-            self.batches.append(Batch(self.home, first, first + end - begin - 1, *producer, None))
-        if control:
-            self.batches.append(Batch(self.home, self.end, self.end, *producer, control))
+            writer = (*producer, True) if producer else (-1, -1, False)
+            self.batches.append(Batch(self.home, first, first + end - begin - 1, *writer, None))
+
+    def mark(self, producer: tuple[int, int], control: str) -> None:
+        """The marker of a transaction."""
+        self.batches.append(Batch(self.home, self.end, self.end, *producer, transactional=True, control=control))
+
+
+@dataclass
+class Shared:
+    """Producers whose transactions are in several partitions: one, or two that take turns.
+
+    Attributes:
+        version: of transactions: with 2 a marker has the next epoch, and so has the producer's next transaction (KIP-890).
+        epochs: producer id -> its epoch.
+    """
+
+    version: int
+    epochs: dict[int, int]
+
+    def write(self, draw: st.DrawFn, ones: list[Partition], there: dict[int, list[Expected]]) -> None:
+        """All these rows, in transactions over some of the partitions, some aborted before they are committed.
+
+        A partition may be part of a transaction that has no row in it: then there is just its marker.
+        """
+        left = {home: list(rows) for home, rows in there.items()}
+        while any(left.values()):
+            producer = draw(st.sampled_from(sorted(self.epochs)))
+            homes = draw(st.permutations([one.home for one in ones if left[one.home]]))
+            taken = {home: left[home][: draw(st.integers(1, 12))] for home in homes[: draw(st.integers(1, 4))]}
+            taken |= {one.home: [] for one in ones if one.home not in taken and draw(st.booleans())}
+            for control in [*["ABORT"] * draw(st.sampled_from([0, 0, 0, 1, 2])), "COMMIT"]:
+                self._transaction(draw, producer, [one for one in ones if one.home in taken], taken, control)
+            for home, rows in taken.items():
+                del left[home][: len(rows)]
+
+    def _transaction(
+        self, draw: st.DrawFn, producer: int, ones: list[Partition], taken: dict[int, list[Expected]], control: str
+    ) -> None:
+        """A fencing abort has the next epoch, and the producer that comes after it the one after that (KIP-360)."""
+        epoch = self.epochs[producer]
+        for one in draw(st.permutations(ones)):
+            one.add(taken[one.home], draw(CUTS), (producer, epoch), hidden=control == "ABORT")
+        is_fencing = control == "ABORT" and draw(st.booleans())
+        ended = epoch + (is_fencing or self.version == 2)
+        for one in draw(st.permutations(ones)):
+            one.mark((producer, ended), control)
+        self.epochs[producer] = ended + is_fencing
 
 
 def pieces(length: int, cuts: list[int]) -> Iterator[tuple[int, int]]:
@@ -74,29 +127,34 @@ def correct(draw: st.DrawFn) -> Log:
     """What a transactional pipeline, or one that never fails, writes of what it has read so far.
 
     Transactions of any length, some aborted once or twice before they are committed, batches of any length, with a new epoch
-    for each transaction or with one for all; partitions without a record; retention that has removed what was there before
+    for each transaction or with one for all; transactions over several partitions, of version 1 or 2, aborted by the producer
+    or because it was fenced; partitions without a record; retention that has removed what was there before
     the run; records whose writer never learned of them, written or not; rows that are still to come; ids in turn in the
     partitions of the source, or scattered over them.
     """
     records, partitions = draw(st.integers(0, 48)), draw(st.integers(1, 4))
-    cut = st.lists(st.integers(1, 11), max_size=3)
-    transactional, bumps = draw(st.booleans()), draw(st.booleans())
+    transactions, bumps = draw(st.sampled_from(["none", "of one partition", "over partitions"])), draw(st.booleans())
     unknown = draw(st.sets(st.integers(0, 47), max_size=5))
     log = clean(records, partitions).demanding(*unknown, required=False)
     if draw(st.booleans()):
         log = replace(log, expected=tuple(scattered(log.expected, draw(st.integers(0, 10**9)), partitions)))
-    written, positions = [], {}
+    shared = Shared(draw(st.sampled_from([1, 2])), {NINE: 0, 10: 3}) if transactions == "over partitions" else None
+    written, positions, for_all = [], {}, {}
     for home in range(partitions):
         wanted = [row for row in log.expected if row.partition == home]
         done = draw(st.sampled_from([len(wanted), len(wanted), draw(st.integers(0, len(wanted)))]))
         one = Partition(home, draw(st.sampled_from([0, 0, draw(st.integers(1, 10**12))])), epoch=draw(st.integers(0, 9)))
-        there = [row for row in wanted[:done] if row.required or draw(st.booleans())]
-        for begin, end in pieces(len(there), draw(cut)):
-            for control in [*["ABORT"] * draw(st.sampled_from([0, 0, 0, 1, 2])), "COMMIT"] if transactional else [None]:
-                one.write(there[begin:end], draw(cut), control)
+        there = for_all[home] = [row for row in wanted[:done] if row.required or draw(st.booleans())]
+        for begin, end in pieces(len(there), draw(CUTS)) if shared is None else ():
+            for control in (
+                [*["ABORT"] * draw(st.sampled_from([0, 0, 0, 1, 2])), "COMMIT"] if transactions != "none" else [None]
+            ):
+                one.write(there[begin:end], draw(CUTS), control)
                 one.epoch += bumps
         written.append(one)
         positions[home] = done
+    if shared is not None:
+        shared.write(draw, written, for_all)
     rows = tuple(row for one in written for row in one.rows)
     places = {row.key: row for row in rows}
     told = draw(st.sets(st.integers(0, 47))) if draw(st.booleans()) else set(range(records))
@@ -145,11 +203,33 @@ def is_whole(log: Log) -> bool:
     )
 
 
+SEEN = (
+    *("whole", "rows", "aborted", "empty", "retention", "pending", "absent", "markers"),
+    *("over partitions", "bumped marker", "marker alone", "fencing abort"),
+)
+
+
+def special(batches: Iterable[Batch]) -> Iterator[str]:
+    """What is special in the transactions of a log."""
+    of_nine, open_under = set[int](), dict[tuple[int, int], int]()
+    for batch in batches:
+        who = batch.partition, batch.producer_id
+        if batch.control is None:
+            of_nine |= {batch.partition} if batch.producer_id == NINE else set()
+            open_under[who] = batch.producer_epoch
+        elif who not in open_under:
+            yield "marker alone"
+        elif open_under.pop(who) != batch.producer_epoch:
+            yield "bumped marker" if batch.control == "COMMIT" else "fencing abort"
+    if len(of_nine) > 1:
+        yield "over partitions"
+
+
 def test_the_generator_makes_what_it_promises() -> None:
     """A thousand cases of nothing would raise no alarm either."""
-    seen: dict[str, int] = dict.fromkeys(("whole", "rows", "aborted", "empty", "retention", "pending", "absent", "markers"), 0)
+    seen: dict[str, int] = dict.fromkeys(SEEN, 0)
 
-    @settings(EXAMPLES, max_examples=100)
+    @settings(EXAMPLES, max_examples=300)
     @given(log=correct())
     def look(log: Log) -> None:
         there = {row.key for row in log.observed}
@@ -161,6 +241,9 @@ def test_the_generator_makes_what_it_promises() -> None:
         seen["pending"] += any(row.position >= log.positions[row.partition] for row in log.expected if row.position is not None)
         seen["absent"] += any(not row.required and str(row.id) not in there for row in log.expected)
         seen["markers"] += any(batch.control == "COMMIT" for batch in log.batches or ())
+        kinds = set(special(log.batches or ()))
+        for kind in ("over partitions", "bumped marker", "marker alone", "fencing abort"):
+            seen[kind] += kind in kinds
 
     look()
 
