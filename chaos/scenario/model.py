@@ -201,7 +201,9 @@ Pipeline = Annotated[
 MOST_BROKERS = 5
 MOST_WORKERS = 4
 
-VerifierName = Literal["duplicates", "gaps", "ordering", "values", "atomicity", "offsets", "ledger", "stability", "progress"]
+VerifierName = Literal[
+    "duplicates", "gaps", "ordering", "values", "atomicity", "offsets", "ledger", "stability", "hanging", "progress"
+]
 ANOMALIES_OF_PROGRESS = ("slow recovery", "no recovery", "blocked")  # the other verifiers name their own
 Expectation = Literal["valid", "invalid"]
 Outcome = Literal["valid", "not_sent"]

@@ -36,6 +36,7 @@ _WRITES = _READS | {"Produce", "InitProducerId"}
 _OF_JVMS = ("spark", "pipeline")
 _OF_SINK = ("transaction_coordinator", "group_coordinator")
 _PREFIXED = "{prefix}"
+_ON_A_PLAIN_CONNECTION = {"atomicity": "reads record batches", "hanging": "asks for open transactions"}
 
 _LACKING: Mapping[Capability, str] = {
     Capability.PIPELINE: "there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
@@ -99,9 +100,10 @@ def _first(capabilities: frozenset[Capability]) -> Capability:
 def impossible_outside(scenario: Scenario, external: External) -> Iterator[Problem]:
     """Every part of a scenario that cannot be done to this external system, with its location in the scenario."""
     yield from _names(scenario)
-    if "atomicity" in scenario.verify and not external.is_plain:
-        reason = "atomicity reads record batches over a plain connection, and this cluster requires TLS or a login"
-        yield ("verify", scenario.verify.index("atomicity")), f"{reason}; leave it out of `verify`"
+    for name, asks in _ON_A_PLAIN_CONNECTION.items() if not external.is_plain else ():
+        if name in scenario.verify:
+            reason = f"{name} {asks} over a plain connection, and this cluster requires TLS or a login"
+            yield ("verify", scenario.verify.index(name)), f"{reason}; leave it out of `verify`"
     for place, fault in faults_of(scenario):
         yield from within(place, _fault(scenario, fault, external))
         yield from within(place, _trigger(scenario, fault.when, external))

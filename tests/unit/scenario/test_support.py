@@ -134,6 +134,7 @@ def test_what_is_encrypted_cannot_be_told_apart() -> None:
         in of_fault(f'kind: reset_link, link: "spark->*", for: 1s, {NOW}', TLS)[0]
     )
     assert "record batches over a plain connection" in found(read("verify: [gaps, atomicity]").scenarios[0], TLS)[0]
+    assert "open transactions over a plain connection" in found(read("verify: [gaps, hanging]").scenarios[0], TLS)[0]
 
 
 @pytest.mark.parametrize(("group", "is_right"), [("copier-{suffix}", False), ("{prefix}copier-{suffix}", True)])
