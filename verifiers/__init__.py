@@ -6,6 +6,7 @@ from verifiers.atomicity import Atomicity
 from verifiers.base import Verifier
 from verifiers.duplicates import Duplicates
 from verifiers.gaps import Gaps
+from verifiers.hanging import Hanging
 from verifiers.ledger import Ledger
 from verifiers.offsets import Offsets
 from verifiers.ordering import Ordering
@@ -21,6 +22,7 @@ _ALL: tuple[Verifier, ...] = (
     Offsets(),
     Ledger(),
     Stability(),
+    Hanging(),
 )
 VERIFIERS: Mapping[str, Verifier] = {verifier.name: verifier for verifier in _ALL}
 

@@ -12,7 +12,7 @@
 
     aborted        rows that were rightly hidden: of aborted transactions
     open           rows above the last stable offset: of a transaction that is not ended, or behind one (not decided yet)
-    hanging        transactions that are not ended; the evidence is then UNKNOWN, for they may still be
+    hanging        transactions that are not ended; the evidence is then UNKNOWN, for they may be (see `verifiers.hanging`)
 
 What a marker ends is known exactly: in one partition, the rows of its producer id since that producer's last marker. Which
 markers of different partitions belong to one transaction is known only where the epoch says so, that is where it was raised

@@ -58,8 +58,14 @@ class Evidence:
             else null); every record batch from ``low`` to HW.
         ledger: columns id long, outcome string (``ok``, ``fail``: refused for good, ``unknown``), partition int, offset long
             (both null where the writer did not learn them); one row for every record that the writer handed in.
+        open_transactions: columns partition int, producer_id long, producer_epoch int, first_offset long,
+            last_timestamp_ms long (of the producer's last batch), asked_at_ms long; and of its coordinator transactional_id
+            string (null: none knows one for this producer id), coordinator_state string, coordinator_producer_id long,
+            coordinator_epoch int (all three null: the id is not known any more), timeout_ms long (the broker's longest where
+            the id is not known), listed boolean (whether the coordinator counts this partition in the transaction); one row
+            for every transaction that was open in the partition before its coordinator was asked and after.
 
-    The last four are views that only some verifiers need; None when they were not landed.
+    The last five are views that only some verifiers need; None when they were not landed.
     """
 
     subject: str
@@ -71,6 +77,7 @@ class Evidence:
     again: DataFrame | None = None
     batches: DataFrame | None = None
     ledger: DataFrame | None = None
+    open_transactions: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)

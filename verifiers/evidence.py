@@ -12,6 +12,11 @@
     <folder>/<subject>/batches/      partition int, first_offset long, last_offset long, producer_id long,
                                      producer_epoch int, transactional boolean, control string
     <folder>/<subject>/ledger/       id long, outcome string, partition int, offset long
+    <folder>/<subject>/open_transactions/
+                                     partition int, producer_id long, producer_epoch int, first_offset long,
+                                     last_timestamp_ms long, asked_at_ms long, transactional_id string,
+                                     coordinator_state string, coordinator_producer_id long, coordinator_epoch int,
+                                     timeout_ms long, listed boolean
 
 What the columns mean is said by `verifiers.base.Evidence`. Each id is expected once: the writer of `expected` must see to
 that. Other columns are ignored. `bounds.json` is removed before anything is written and put in place last: where it exists the
@@ -46,7 +51,27 @@ BATCHES = {
     "control": "string",
 }
 LEDGER = {"id": "bigint", "outcome": "string", "partition": "int", "offset": "bigint"}
-VIEWS = {"uncommitted": OBSERVED, "again": OBSERVED, "batches": BATCHES, "ledger": LEDGER}
+OPEN_TRANSACTIONS = {
+    "partition": "int",
+    "producer_id": "bigint",
+    "producer_epoch": "int",
+    "first_offset": "bigint",
+    "last_timestamp_ms": "bigint",
+    "asked_at_ms": "bigint",
+    "transactional_id": "string",
+    "coordinator_state": "string",
+    "coordinator_producer_id": "bigint",
+    "coordinator_epoch": "int",
+    "timeout_ms": "bigint",
+    "listed": "boolean",
+}
+VIEWS = {
+    "uncommitted": OBSERVED,
+    "again": OBSERVED,
+    "batches": BATCHES,
+    "ledger": LEDGER,
+    "open_transactions": OPEN_TRANSACTIONS,
+}
 
 _ROWS = "*.parquet"
 _AT_ONCE = 2

@@ -8,18 +8,19 @@ and its ``elect_leaders`` fails with ``SystemError: more argument specifiers tha
 A ping is ApiVersions v0 (KIP-35), which every broker answers on every listener. The leader of the controller quorum comes from
 DescribeQuorum (KIP-595): in KRaft the controller that Metadata names is a random broker. Elections (KIP-460) and reassignments
 (KIP-455) are passed on to the controller by any broker. Fetch v4 with ``read_uncommitted`` shows what a consumer hides: who
-wrote which offsets, and where each transaction was ended.
+wrote which offsets, and where each transaction was ended. DescribeProducers, ListTransactions and DescribeTransactions v0
+(KIP-664) show which transactions a partition holds open, and what their coordinators know of them.
 """
 
 import socket
 import struct
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from chaos.cluster.addresses import Address
 from chaos.common import clock
@@ -32,9 +33,12 @@ with warnings.catch_warnings():
     from kafka.errors import for_code, kafka_errors
     from kafka.protocol.admin import (
         AlterPartitionReassignmentsRequest,
+        DescribeProducersRequest,
         DescribeQuorumRequest,
+        DescribeTransactionsRequest,
         ElectionType,
         ElectLeadersRequest,
+        ListTransactionsRequest,
     )
     from kafka.protocol.consumer import FetchRequest
     from kafka.protocol.metadata import ApiVersionsRequest
@@ -47,11 +51,13 @@ ERROR_CODES: Mapping[str, int] = {
     error.message: code for code, error in kafka_errors.items() if error.message and code > 0
 } | _RENAMED
 """Kafka's name of an error (https://kafka.apache.org/protocol#protocol_error_codes) -> its code."""
+_ID_NOT_FOUND = ERROR_CODES["TRANSACTIONAL_ID_NOT_FOUND"]
 _CLIENT = "chaos"
 _CORRELATION = 7
 _SIZE_BYTES = 4
 _ALTER_WITHIN_S = 10.0
-_BATCHES_WITHIN_S = 10.0
+_ANSWERS_WITHIN_S = 10.0
+_TRANSACTION_STATE = "__transaction_state"
 _FORMAT = 2  # of record batches; older ones have no transactions
 _MARKERS = {0: "ABORT", 1: "COMMIT"}
 _HEAD_BYTES = 14  # of a ping: size, api, version, correlation, length of the client id
@@ -219,11 +225,11 @@ def read_batches(bootstrap: str, topic: str, ends: Mapping[int, tuple[int, int]]
         KafkaException: the metadata of the topic cannot be had.
         InconclusiveError: a leader does not answer, or not with batches that can be read.
     """
-    metadata: Any = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(topic, timeout=_BATCHES_WITHIN_S)
+    metadata: Any = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(topic, timeout=_ANSWERS_WITHIN_S)
     for partition, (low, high) in sorted(ends.items()):
         leader = metadata.brokers[metadata.topics[topic].partitions[partition].leader]
         try:
-            with socket.create_connection((leader.host, leader.port), timeout=_BATCHES_WITHIN_S) as connection:
+            with socket.create_connection((leader.host, leader.port), timeout=_ANSWERS_WITHIN_S) as connection:
                 fetch = partial(_fetch, connection, topic, partition, most_bytes)
                 yield from _between(fetch, partition, low, high)
         except (OSError, ValueError, KafkaPythonError) as error:
@@ -279,6 +285,109 @@ def _fetch(connection: socket.socket, topic: str, partition: int, most_bytes: in
     if found.error_code:
         raise ValueError(f"Fetch was answered with {_named(found.error_code)}")
     return found.records or b""
+
+
+# open transactions -----------------------------------------------------------------------------------------------------
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that is open in a partition, and what its coordinator says of it, as `verifiers.base.Evidence` has it."""
+
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_timestamp_ms: int
+    asked_at_ms: int
+    transactional_id: str | None
+    coordinator_state: str | None
+    coordinator_producer_id: int | None
+    coordinator_epoch: int | None
+    timeout_ms: int
+    listed: bool
+
+
+def open_transactions(bootstrap: str, topic: str, partitions: Iterable[int]) -> list[OpenTransaction]:
+    """Those that are open in these partitions before their coordinators are asked, and after.
+
+    One that ended meanwhile would otherwise look as if its coordinator had forgotten it.
+
+    Raises:
+        KafkaException: the metadata, or the longest transaction timeout, cannot be had.
+        InconclusiveError: a leader or a coordinator does not answer, or with an error.
+    """
+    client: Any = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    metadata, asked = client.list_topics(timeout=_ANSWERS_WITHIN_S), sorted(partitions)
+    try:
+        before = _open(metadata, topic, asked)
+        if not before:
+            return []
+        owners = _owners(metadata, {producer_id for _, producer_id, *_ in before})
+        longest_ms = _longest_timeout_ms(client, min(metadata.brokers))
+        asked_at_ms = clock.now_ms()
+        after = _open(metadata, topic, asked)
+    except (OSError, ValueError, KafkaPythonError) as error:
+        raise InconclusiveError(f"the open transactions of {topic} cannot be had: {error}; run again") from error
+    return [
+        OpenTransaction(*place, last_ms, asked_at_ms, *_said(owners.get(place[1]), topic, place[0], longest_ms))
+        for place, last_ms in after.items()
+        if place in before
+    ]
+
+
+def _open(metadata: Any, topic: str, partitions: Iterable[int]) -> dict[tuple[int, int, int, int], int]:
+    """Partition, producer id, epoch and first offset of each open transaction -> time of its producer's last batch."""
+    found = {}
+    for partition in partitions:
+        leader = metadata.brokers.get(metadata.topics[topic].partitions[partition].leader)
+        if leader is None:
+            raise ValueError(f"{topic}-{partition} has no leader now")
+        wanted = DescribeProducersRequest.TopicRequest(name=topic, partition_indexes=[partition])
+        answer = _ask((leader.host, leader.port), DescribeProducersRequest(version=0, topics=[wanted]), _ANSWERS_WITHIN_S)
+        described = _checked("DescribeProducers", answer.topics[0].partitions[0])
+        for one in described.active_producers:
+            if one.current_txn_start_offset >= 0:
+                place = partition, one.producer_id, one.producer_epoch, one.current_txn_start_offset
+                found[place] = one.last_timestamp
+    return found
+
+
+def _owners(metadata: Any, producer_ids: set[int]) -> dict[int, Any]:
+    """Producer id -> what its coordinator says (DescribeTransactions); every broker is one, and lists its own ids only."""
+    state_topic = metadata.topics.get(_TRANSACTION_STATE)
+    if state_topic and any(partition.leader not in metadata.brokers for partition in state_topic.partitions.values()):
+        raise ValueError(f"a partition of {_TRANSACTION_STATE} has no leader now, so not every coordinator can be asked")
+    owners = {}
+    for broker in metadata.brokers.values():
+        ask = partial(_ask, (broker.host, broker.port), within_s=_ANSWERS_WITHIN_S)
+        wanted = ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=sorted(producer_ids))
+        for one in _checked("ListTransactions", ask(wanted)).transaction_states:
+            answer = ask(DescribeTransactionsRequest(version=0, transactional_ids=[one.transactional_id]))
+            owners[one.producer_id] = _checked("DescribeTransactions", answer.transaction_states[0], _ID_NOT_FOUND)
+    return owners
+
+
+def _said(owner: Any, topic: str, partition: int, longest_ms: int) -> tuple[Any, ...]:
+    """The last fields of an `OpenTransaction`, but for the time."""
+    if owner is None or owner.error_code:
+        name = None if owner is None else owner.transactional_id
+        return name, None, None, None, longest_ms, False
+    listed = any(one.topic == topic and partition in one.partitions for one in owner.topics)
+    producer = owner.producer_id, owner.producer_epoch
+    return owner.transactional_id, owner.transaction_state, *producer, owner.transaction_timeout_ms, listed
+
+
+def _checked(what: str, answer: Any, but: int = 0) -> Any:
+    """The answer; ValueError where it has an error but this one."""
+    if answer.error_code not in {0, but}:
+        raise ValueError(f"{what} was answered with {_named(answer.error_code)}")
+    return answer
+
+
+def _longest_timeout_ms(client: Any, broker: int) -> int:
+    resource = ConfigResource(ResourceType.BROKER, str(broker))
+    found = client.describe_configs([resource], request_timeout=_ANSWERS_WITHIN_S)[resource].result(_ANSWERS_WITHIN_S + 1)
+    return int(found["transaction.max.timeout.ms"].value)
 
 
 # transfers -------------------------------------------------------------------------------------------------------------

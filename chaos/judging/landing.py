@@ -127,7 +127,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
         options: of Kafka's Java clients, TLS and SASL for example.
 
     Raises:
-        InconclusiveError: its record batches cannot be read.
+        InconclusiveError: its record batches cannot be read, or its open transactions cannot be had.
     """
 
     def rows(level: str, *, fail_on_loss: bool = True) -> DataFrame:
@@ -137,6 +137,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
         "uncommitted": lambda: rows("read_uncommitted"),
         "again": lambda: rows(isolation, fail_on_loss=False),
         "batches": lambda: _batches(spark, bootstrap, topic, bounds),
+        "open_transactions": lambda: _open_transactions(spark, bootstrap, topic, bounds),
         "ledger": lambda: spark.read.csv(str(ledger), header=True, schema=_schema(evidence.LEDGER)),
     }
     wanted = needed(verify, subject) - ({"ledger"} if ledger is None else set())
@@ -162,6 +163,13 @@ def _schema(columns: Mapping[str, str]) -> str:
 def _batches(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:
     found = protocol.read_batches(bootstrap, topic, {partition: (ends.low, ends.hw) for partition, ends in bounds.items()})
     return spark.createDataFrame(list(found), _schema(evidence.BATCHES))
+
+
+def _open_transactions(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:
+    """No broker is asked of a partition that was read to its end."""
+    behind = [partition for partition, ends in bounds.items() if ends.lso < ends.hw]
+    found = protocol.open_transactions(bootstrap, topic, behind) if behind else []
+    return spark.createDataFrame(found, _schema(evidence.OPEN_TRANSACTIONS))
 
 
 # any folder or URL ---------------------------------------------------------------------------------------------------------

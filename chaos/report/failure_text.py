@@ -26,6 +26,7 @@ _FAULTS = 6
 _PROBLEMS = 5
 _BETWEEN = 3
 _OF_THE_RUN = "progress"
+_OF_PARTITIONS = "hanging"
 
 _GUARANTEES = {
     "duplicates": "no record is there twice",
@@ -36,6 +37,7 @@ _GUARANTEES = {
     "offsets": "output and progress are committed together",
     "ledger": "what was acknowledged is in the log, where it was acknowledged",
     "stability": "what was once read is read again",
+    "hanging": "every open transaction will be ended",
     "progress": "the pipeline goes on after a fault",
 }
 
@@ -165,6 +167,8 @@ def _extent(finding: Finding) -> str:
         return (
             f"too slow, or none, after {number(finding.count)} of the faults; the output grew {number(finding.checked)} times"
         )
+    if finding.verifier == _OF_PARTITIONS:
+        return f"{number(finding.count)} of the transactions in {number(finding.checked)} partitions"
     return f"{number(finding.count)} of {number(finding.checked)} records"
 
 

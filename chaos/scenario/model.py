@@ -203,7 +203,9 @@ Pipeline = Annotated[
 MOST_BROKERS = 5
 MOST_WORKERS = 4
 
-VerifierName = Literal["duplicates", "gaps", "ordering", "values", "atomicity", "offsets", "ledger", "stability", "progress"]
+VerifierName = Literal[
+    "duplicates", "gaps", "ordering", "values", "atomicity", "offsets", "ledger", "stability", "hanging", "progress"
+]
 ANOMALIES_OF_PROGRESS = ("slow recovery", "no recovery", "blocked")  # the other verifiers name their own
 Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Expectation = Literal["valid", "invalid"]

@@ -107,8 +107,8 @@ def impossible_outside(scenario: Scenario, external: External) -> Iterator[Probl
         yield from within(place, _trigger(scenario, fault.when, external))
 
 
-_READ_BATCHES = frozenset({"atomicity"})
-_UNREAD = "record batches are read over a plain connection, and this cluster requires TLS or a login"
+_ON_A_PLAIN_CONNECTION = frozenset({"atomicity", "hanging"})
+_UNREAD = "it asks brokers over a plain connection, and this cluster requires TLS or a login"
 
 
 def asked_outside(scenario: Scenario, external: External) -> Scenario:
@@ -117,7 +117,7 @@ def asked_outside(scenario: Scenario, external: External) -> Scenario:
 
 
 def _unread_outside(external: External) -> frozenset[str]:
-    return frozenset() if external.is_plain else _READ_BATCHES
+    return frozenset() if external.is_plain else _ON_A_PLAIN_CONNECTION
 
 
 def _names(scenario: Scenario) -> Iterator[Problem]:

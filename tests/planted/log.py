@@ -32,6 +32,11 @@ BATCHES = (
     "control string"
 )
 LEDGER = "id long, outcome string, partition int, offset long"
+OPEN = (
+    "partition int, producer_id long, producer_epoch int, first_offset long, last_timestamp_ms long, asked_at_ms long, "
+    "transactional_id string, coordinator_state string, coordinator_producer_id long, coordinator_epoch int, timeout_ms long, "
+    "listed boolean"
+)
 
 
 class Expected(NamedTuple):
@@ -67,6 +72,23 @@ class Line(NamedTuple):
     offset: int | None
 
 
+class Open(NamedTuple):
+    """A transaction that is open; as it stands here, it is one second young and its coordinator counts it."""
+
+    partition: int
+    producer_id: int = 7
+    producer_epoch: int = 3
+    first_offset: int = 4
+    last_timestamp_ms: int = BEGAN_MS
+    asked_at_ms: int = BEGAN_MS + 1000
+    transactional_id: str | None = "sink-1"
+    coordinator_state: str | None = "Ongoing"
+    coordinator_producer_id: int | None = 7
+    coordinator_epoch: int | None = 3
+    timeout_ms: int = 2000
+    listed: bool = True
+
+
 @dataclass(frozen=True)
 class Log:
     """Every change gives another log; `hidden` are rows of aborted transactions, and what is None is derived."""
@@ -80,6 +102,7 @@ class Log:
     again_read: tuple[Record, ...] | None = None
     batches: tuple[Batch, ...] | None = None
     lines: tuple[Line, ...] | None = None
+    open_transactions: tuple[Open, ...] = ()
 
     def record(self, id_: int) -> Record:
         """The one with this id."""
@@ -170,6 +193,7 @@ class Log:
             "again": lambda: _frame(spark, self.observed if self.again_read is None else self.again_read, OBSERVED),
             "batches": lambda: _frame(spark, self.all_batches(), BATCHES),
             "ledger": lambda: _frame(spark, self.all_lines(), LEDGER),
+            "open_transactions": lambda: _frame(spark, self.open_transactions, OPEN),
         }
         return Evidence(
             "sink",

@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.planted.examples import EXAMPLES
-from tests.planted.log import BEGAN_MS, Batch, Expected, Line, Log, Record, clean
+from tests.planted.log import BEGAN_MS, Batch, Expected, Line, Log, Open, Record, clean
 from verifiers import VERIFIERS
 from verifiers.base import Bounds, Verdict
 from verifiers.single_scan import islands
 from verifiers.single_scan.groups import Limits
 
 LIMITS = st.sampled_from([Limits(), Limits(block_bits=2, least_run=0), Limits(block_bits=1, least_run=10**9)])
-VIEWS = ("uncommitted", "again", "batches", "ledger")
+VIEWS = ("uncommitted", "again", "batches", "ledger", "open_transactions")
+STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 NINE = 9  # a producer id
 CUTS = st.lists(st.integers(1, 11), max_size=3)
 
@@ -123,6 +124,16 @@ def scattered(rows: Iterable[Expected], seed: int, partitions: int) -> Iterator[
 
 
 @st.composite
+def left_open(draw: st.DrawFn) -> tuple[Open, ...]:
+    """None; or one that is going on, or being ended by its coordinator under a newer epoch, or that only began."""
+    old, fences = draw(st.booleans()), draw(st.integers(0, 1))
+    one = Open(0, asked_at_ms=BEGAN_MS + (10**6 if old else 2000), coordinator_epoch=3 + fences)
+    ongoing = one._replace(coordinator_state=draw(st.sampled_from(STATES)))
+    ended = one._replace(coordinator_state="CompleteCommit", listed=False, asked_at_ms=BEGAN_MS + 2000)
+    return draw(st.sampled_from([(), (), (ongoing,), (ended,)]))
+
+
+@st.composite
 def correct(draw: st.DrawFn) -> Log:
     """What a transactional pipeline, or one that never fails, writes of what it has read so far.
 
@@ -130,7 +141,7 @@ def correct(draw: st.DrawFn) -> Log:
     for each transaction or with one for all; transactions over several partitions, of version 1 or 2, aborted by the producer
     or because it was fenced; partitions without a record; retention that has removed what was there before
     the run; records whose writer never learned of them, written or not; rows that are still to come; ids in turn in the
-    partitions of the source, or scattered over them.
+    partitions of the source, or scattered over them; a transaction that is open when the brokers are asked.
     """
     records, partitions = draw(st.integers(0, 48)), draw(st.integers(1, 4))
     transactions, bumps = draw(st.sampled_from(["none", "of one partition", "over partitions"])), draw(st.booleans())
@@ -170,6 +181,7 @@ def correct(draw: st.DrawFn) -> Log:
             for row in log.expected
             if str(row.id) in places or not row.required
         ),
+        open_transactions=draw(left_open()),
     )
 
 
@@ -198,13 +210,15 @@ def test_what_a_correct_pipeline_leaves_is_no_alarm(spark: SparkSession, log: Lo
 def is_whole(log: Log) -> bool:
     """Nothing is still to come, and the writer was told where everything is: no verifier has a reason to be in doubt."""
     there = {row.key for row in log.observed}
-    return all(line.outcome == "unknown" or line.offset is not None for line in log.all_lines()) and all(
-        str(row.id) in there or not row.required for row in log.expected
+    return (
+        not log.open_transactions
+        and all(line.outcome == "unknown" or line.offset is not None for line in log.all_lines())
+        and all(str(row.id) in there or not row.required for row in log.expected)
     )
 
 
 SEEN = (
-    *("whole", "rows", "aborted", "empty", "retention", "pending", "absent", "markers"),
+    *("whole", "rows", "aborted", "empty", "retention", "pending", "absent", "open", "markers"),
     *("over partitions", "bumped marker", "marker alone", "fencing abort"),
 )
 
@@ -240,6 +254,7 @@ def test_the_generator_makes_what_it_promises() -> None:
         seen["retention"] += any(bounds.low for bounds in log.bounds.values())
         seen["pending"] += any(row.position >= log.positions[row.partition] for row in log.expected if row.position is not None)
         seen["absent"] += any(not row.required and str(row.id) not in there for row in log.expected)
+        seen["open"] += bool(log.open_transactions)
         seen["markers"] += any(batch.control == "COMMIT" for batch in log.batches or ())
         kinds = set(special(log.batches or ()))
         for kind in ("over partitions", "bumped marker", "marker alone", "fencing abort"):

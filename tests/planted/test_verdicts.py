@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.planted.log import Judge, Log, clean
+from tests.planted.log import Judge, Log, Open, clean
 from verifiers import VERIFIERS
 from verifiers.base import Bounds, Finding, Verdict
 
@@ -18,6 +18,7 @@ PLANTED = {
     "offsets": lambda log: log.with_positions({**log.positions, 2: 7}),
     "ledger": lambda log: log.told(16, "ok", 1, 99),
     "stability": lambda log: replace(log, again_read=log.observed[1:]),
+    "hanging": lambda log: replace(log, open_transactions=(Open(0, timeout_ms=999, coordinator_state="Empty", listed=False),)),
 }
 
 
@@ -25,7 +26,13 @@ VIEWED = {
     "atomicity": "the uncommitted view and the record batches",
     "ledger": "the writer's ledger",
     "stability": "a second read",
+    "hanging": "the open transactions",
 }
+
+
+def compared(name: str, records: int) -> int:
+    """Of a clean log; partitions that hold anything are what `hanging` looks at."""
+    return min(records, 3) if name == "hanging" else records
 
 
 def test_every_verifier_that_needs_a_view_is_asked_for_it() -> None:
@@ -40,7 +47,8 @@ def test_a_clean_log_is_valid(judge: Judge, name: str, records: int) -> None:
     finding = judge(name, clean(records))
 
     assert (finding.verifier, finding.subject, finding.verdict, finding.note) == (name, "sink", Verdict.VALID, "")
-    assert (finding.count, finding.checked, set(finding.counts.values()), finding.examples) == (0, records, {0}, ())
+    assert (finding.count, finding.checked) == (0, compared(name, records))
+    assert (set(finding.counts.values()), finding.examples) == ({0}, ())
     assert set(VERIFIERS[name].anomalies) <= set(finding.counts)
 
 
@@ -61,7 +69,7 @@ def test_a_log_without_partitions_proves_nothing(judge: Judge, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", VIEWED)
-@pytest.mark.parametrize("view", ["uncommitted", "again", "batches", "ledger"])
+@pytest.mark.parametrize("view", ["uncommitted", "again", "batches", "ledger", "open_transactions"])
 def test_a_view_that_was_not_landed(spark: SparkSession, name: str, view: str) -> None:
     """A verifier that needs it says so and proves nothing; the others are not affected."""
     verifier = VERIFIERS[name]
@@ -71,7 +79,7 @@ def test_a_view_that_was_not_landed(spark: SparkSession, name: str, view: str) -
     if view in verifier.views:
         assert finding == Finding(name, "sink", Verdict.UNKNOWN, 0, 0, note=f"not in the evidence: {VIEWED[name]}")
     else:
-        assert (finding.verdict, finding.checked, finding.note) == (Verdict.VALID, 24, "")
+        assert (finding.verdict, finding.checked, finding.note) == (Verdict.VALID, compared(name, 24), "")
 
 
 def test_a_log_with_aborted_blocks_and_an_expired_begin_is_valid(judge: Judge) -> None:
@@ -98,7 +106,7 @@ def test_an_open_transaction_hides_the_end(judge: Judge, name: str) -> None:
     """What is above the last stable offset was not read, so all that was seen being right is not enough."""
     finding = judge(name, clean().with_open_transaction(2).with_open_transaction(1))
 
-    assert (finding.verdict, finding.count, finding.checked) == (Verdict.UNKNOWN, 0, 24)
+    assert (finding.verdict, finding.count, finding.checked) == (Verdict.UNKNOWN, 0, compared(name, 24))
     assert finding.note == (
         "an open transaction hides the end of partition 1 (read to offset 109 of 110), partition 2 (read to offset 209 of 210)"
     )

@@ -106,12 +106,24 @@ def test_an_audit_logs_in_as_the_cluster_demands(spark):
         (("gaps", "stability"), "source", {"again"}),
         (("ledger",), "source", {"ledger"}),
         (("ledger",), "sink", set()),
-        (get_args(VerifierName), "source", {"again", "batches", "ledger", "uncommitted"}),
+        (("hanging",), "source", {"open_transactions"}),
+        (get_args(VerifierName), "source", {"again", "batches", "ledger", "open_transactions", "uncommitted"}),
     ],
 )
 def test_only_what_a_verifier_needs_is_landed(verify, subject, views):
     """An ordinary scenario reads each topic once."""
     assert landing.needed(verify, subject) == views
+
+
+@pytest.mark.parametrize(("ends", "asked"), [(ENDS, [[0]]), ({1: ENDS[1]}, [])])
+def test_brokers_are_asked_of_partitions_that_were_not_read_to_their_ends(monkeypatch, ends, asked):
+    """Of none where nothing is open."""
+    of = []
+    monkeypatch.setattr(landing.protocol, "open_transactions", lambda *place: of.append(place[2]) or ["row"])
+    spark = SimpleNamespace(createDataFrame=lambda rows, _schema: rows)
+
+    assert landing._open_transactions(spark, "host:1", "topic", ends) == ["row"] * len(asked)
+    assert of == asked
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from chaos.report.failure_text import during, explain
 from chaos.report.model import Report
 from tests.unit.report.conftest import Fabricated
 from verifiers import VERIFIERS
-from verifiers.base import Verdict
+from verifiers.base import Example, Verdict
 
 
 def explained(report: Report) -> list[str]:
@@ -35,6 +35,30 @@ def test_a_run_that_was_too_slow_counts_faults_and_no_records(run: Fabricated) -
         "Broken: progress in sink, too slow, or none, after 2 of the faults; the output grew 2 214 times"
         " (demanded: the pipeline goes on after a fault)"
     ) in lines
+
+
+def test_a_hanging_transaction_is_told_first(run: Fabricated) -> None:
+    """What it hides is not proved; the drain that it failed comes after."""
+    detail = "producer 7 epoch 3 open for 63.4 s of at most 2 s; its coordinator says Empty, producer 7 epoch 3, of 'sink-1'"
+    place = Example("hanging", 0, 12, None, run.at(6.2), detail)
+    hanging = run.finding("hanging", Verdict.INVALID, count=1, checked=3, counts={"hanging": 1, "young": 0}, examples=(place,))
+    gaps = run.finding(
+        "gaps", Verdict.UNKNOWN, note="an open transaction hides the end of partition 0 (read to offset 12 of 13)"
+    )
+    expect = {"gaps": Verdict.VALID, "hanging": Verdict.VALID}
+
+    promise = "every open transaction will be ended"
+    during_it = "during kill_broker-1 on broker-2 (leader of datasink-0), 1.2 s after injection"
+
+    lines = explained(run.report(findings=(gaps, hanging), expect=expect, problems=("drain: open in datasink-0: 1",)))
+
+    assert lines[0] == "INVALID: gaps ? · hanging 1"
+    assert lines[3:7] == [
+        f"Broken: hanging in sink, 1 of the transactions in 3 partitions: hanging 1 (demanded: {promise})",
+        f"  hanging: no id, partition 0, offset 12, 11:06:46.200Z, {detail} [{during_it}]",
+        "Not proved: gaps in sink (demanded: no record is missing)",
+        "  an open transaction hides the end of partition 0 (read to offset 12 of 13)",
+    ]
 
 
 def test_it_ends_with_where_to_look_and_how_to_repeat(run: Fabricated) -> None:

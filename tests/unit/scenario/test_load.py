@@ -20,7 +20,7 @@ FORMER = (
     "6:5: 'verify' is not known here; every verifier that applies is asked; name those that shall not be, "
     "with the reason: leave_out: {ordering: why}"
 )
-VERIFIERS = "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability or progress"
+VERIFIERS = "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability, hanging or progress"
 
 
 def test_what_is_not_declared_has_a_default() -> None:

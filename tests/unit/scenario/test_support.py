@@ -133,7 +133,14 @@ def test_what_is_encrypted_cannot_be_told_apart() -> None:
         "is proved by a connection of our own without TLS"
         in of_fault(f'kind: reset_link, link: "spark->*", for: 1s, {NOW}', TLS)[0]
     )
-    assert "record batches are read over a plain connection" in found(read("expect: {atomicity: invalid}").scenarios[0], TLS)[0]
+    for name in ("atomicity", "hanging"):
+        scenario = read(f"expect: {{{name}: invalid}}").scenarios[0]
+        assert "it asks brokers over a plain connection" in found(scenario, TLS)[0]
+        assert found(scenario) == []
+    plain, secured = (declaration.load_text(LEAST + text, Path("external.yaml")) for text in ("", f"{TLS}\n"))
+    (scenario,) = read().scenarios
+    assert support.asked_outside(scenario, plain) == scenario
+    assert set(support.asked_outside(scenario, secured).leave_out) == {"atomicity", "hanging"}
 
 
 @pytest.mark.parametrize(("group", "is_right"), [("copier-{suffix}", False), ("{prefix}copier-{suffix}", True)])

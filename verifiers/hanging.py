@@ -1,0 +1,103 @@
+"""Hanging transactions: open in a partition, and nothing will end them, because their coordinator does not count them.
+
+    hanging   open beyond the transaction timeout, and not part of any transaction that a coordinator has still to end
+
+    ongoing   the coordinator has this partition in a transaction of this producer id: its end, or its timeout, will end it
+    young     not ongoing, but not open for longer than the timeout either
+
+A hanging transaction holds the last stable offset for ever: no committed row behind it can be read, and nothing behind it can
+be compacted away. It begins with a write that reaches a partition after its transaction was ended there, or that was never
+added to one; KIP-890 has brokers ask the coordinator before they append such a write.
+
+The rule is that of ``kafka-transactions.sh find-hanging``: the coordinator (DescribeTransactions) does not list the partition.
+It lists those of a transaction that is Ongoing, and in PrepareCommit and PrepareAbort those whose marker is still to come. To
+this rule the producer id is added: a transactional id that has another one by now will not end what was written under the old.
+An epoch is no part of it. A coordinator raises the epoch of a transaction before it aborts it, so a newer one is often that of
+this transaction, and if it is of the next one, its marker will end both.
+
+The timeout is that of the transactional id. Where no coordinator knows one for the producer id, or not any more, it is the
+longest that the broker allows (``transaction.max.timeout.ms``, 15 minutes by default): a younger one is UNKNOWN. The time
+begins at the timestamp of the producer's last batch, as in find-hanging, which the producer sets by its own clock.
+
+Easily confused with a hanging transaction: one that is open at the end of a run because its producer lives, or died a moment
+ago. It is ongoing, and makes the evidence UNKNOWN, for it hides the end of the log. One that ended between the reading of the
+ends and the question is none of the three.
+
+Sources: KIP-664, KAFKA-12671, KIP-890; Kafka's ``TransactionsCommand`` (``filterHangingTransactions``).
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Row
+
+from verifiers.base import ANY_LOG, Evidence, Example, Finding
+from verifiers.findings import EXAMPLES, absent, rule
+
+_ENDED = frozenset({"Empty", "CompleteCommit", "CompleteAbort", "Dead"})
+
+
+@dataclass(frozen=True, slots=True)
+class Hanging:
+    """Compares what partitions hold open with what coordinators count; ``checked`` are the partitions that hold anything."""
+
+    name: str = "hanging"
+    subjects: frozenset[str] = ANY_LOG
+    views: frozenset[str] = frozenset({"open_transactions"})
+    anomalies: tuple[str, ...] = ("hanging",)
+
+    def check(self, evidence: Evidence) -> Finding:
+        """Judge one log."""
+        if evidence.open_transactions is None:
+            return absent(self.name, evidence, "the open transactions")
+        found = evidence.open_transactions.orderBy("partition", "first_offset").collect()
+        kinds = Counter(map(_kind, found))
+        counts = {kind: kinds[kind] for kind in ("hanging", "ongoing", "young")}
+        checked = sum(ends.low < ends.hw for ends in evidence.bounds.values())
+        verdict, note = rule(evidence, counts["hanging"], checked, _undecided(found))
+        examples = tuple(_example(row) for row in found if _kind(row) == "hanging")[:EXAMPLES]
+        return Finding(self.name, evidence.subject, verdict, counts["hanging"], checked, counts, examples, note)
+
+
+def _kind(row: Row) -> str:
+    if row["listed"] and row["coordinator_producer_id"] == row["producer_id"] and row["coordinator_state"] not in _ENDED:
+        return "ongoing"
+    return "hanging" if _open_ms(row) > row["timeout_ms"] else "young"
+
+
+def _undecided(found: Sequence[Row]) -> str:
+    """Why what is open may still end, by the first of each kind."""
+    reasons = {"ongoing": "still ongoing at the coordinator", "young": "not open for longer than the timeout"}
+    firsts = {kind: [row for row in found if _kind(row) == kind] for kind in reasons}
+    return "; ".join(
+        f"{len(rows)} {reasons[kind]}, the first at partition {rows[0]['partition']} offset {rows[0]['first_offset']}: "
+        f"{_detail(rows[0])}"
+        for kind, rows in firsts.items()
+        if rows
+    )
+
+
+def _example(row: Row) -> Example:
+    """The place is that of its first record, the time that of its last."""
+    return Example("hanging", row["partition"], row["first_offset"], None, row["last_timestamp_ms"], _detail(row))
+
+
+def _detail(row: Row) -> str:
+    opened = f"open for {_open_ms(row) / 1000:.1f} s of at most {row['timeout_ms'] / 1000:g} s"
+    return f"producer {row['producer_id']} epoch {row['producer_epoch']} {opened}; {_said(row)}"
+
+
+def _said(row: Row) -> str:
+    """By the coordinator."""
+    if row["transactional_id"] is None:
+        return "no coordinator knows a transactional id of this producer"
+    if row["coordinator_state"] is None:
+        return f"its coordinator does not know {row['transactional_id']!r} any more"
+    without = "" if row["listed"] or row["coordinator_state"] in _ENDED else " without this partition"
+    producer = f"producer {row['coordinator_producer_id']} epoch {row['coordinator_epoch']}"
+    return f"its coordinator says {row['coordinator_state']}{without}, {producer}, of {row['transactional_id']!r}"
+
+
+def _open_ms(row: Row) -> int:
+    return int(row["asked_at_ms"] - row["last_timestamp_ms"])
