@@ -63,7 +63,7 @@ def test_tags_that_no_part_selects_or_two_do_are_noticed(parts: Mapping[str, Exp
     text = SCENARIOS.read_text(encoding="utf-8")
     changes = {
         '[sweep, "sweep_${pipeline}", transactions, protocol]': "[sweep, transactions, protocol]",  # 120 in no part
-        "[late, transactions, protocol]": "[late, sweep]",  # 1 in no part
+        "[late, transactions, protocol]": "[late, sweep]",  # 3 in no part
         "[recovery]": "[recovery, sweep_app]",  # 24 in two
         "[soak]": "[soak, recovery]",  # 2 that must be in none
     }
