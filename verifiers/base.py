@@ -58,8 +58,11 @@ class Evidence:
             else null); every record batch from ``low`` to HW.
         ledger: columns id long, outcome string (``ok``, ``fail``: refused for good, ``unknown``), partition int, offset long
             (both null where the writer did not learn them); one row for every record that the writer handed in.
+        anywhere: whether a record may be in any partition of the log; what is demanded has the partition of its source record
+            then. So it is of audits only: a run's evidence has each record in its partition, and `verifiers.evidence` does not
+            keep it.
 
-    The last four are views that only some verifiers need; None when they were not landed.
+    From ``uncommitted`` to ``ledger`` they are views that only some verifiers need; None when they were not landed.
     """
 
     subject: str
@@ -71,6 +74,7 @@ class Evidence:
     again: DataFrame | None = None
     batches: DataFrame | None = None
     ledger: DataFrame | None = None
+    anywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

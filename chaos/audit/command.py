@@ -32,6 +32,7 @@ _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: 
 _STANDALONE = "spark://"
 _LAST_PORT = 65_535
 _SHOWN = 3
+_ROUTINGS = ("same", "any")
 _WIDE = 80
 
 Echo = Callable[[str], None]
@@ -48,6 +49,7 @@ class Request:
         master: Spark's.
         landing: folder or URL where topics are landed and left; else they are landed in a temporary one.
         external: the file that declares the cluster (docs/external.md), in place of `bootstrap`.
+        routing: ``same`` where a record must stay in its partition, ``any`` where the pipeline chooses one.
     """
 
     landed: str
@@ -60,6 +62,7 @@ class Request:
     master: str
     landing: str
     external: str = ""
+    routing: str = "same"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,8 @@ def check(request: Request, report: Path) -> None:
         raise AuditUsageError(f"--json {report}: its folder is not there")
     if report.is_dir():
         raise AuditUsageError(f"--json {report}: is a folder; a file is needed")
+    if request.routing not in _ROUTINGS:
+        raise AuditUsageError(f"--routing {request.routing}: must be {' or '.join(_ROUTINGS)}")
     if request.external and request.bootstrap:
         raise AuditUsageError(f"--external and --bootstrap: the addresses are in {request.external}")
     cluster = {"--external": request.external} if request.external else {"--bootstrap": request.bootstrap}
@@ -193,13 +198,18 @@ def run(request: Request, echo: Echo) -> Audit:
                 audit_logs.land(spark, topics, fixed, folder)
             logs = audit_logs.landed(spark, folder, fixed, "key" if topics else audit_identity.sql(request.identity))
             spark_session.suit(spark, logs.records)
-            asked = audit_identity.dense if request.identity == audit_identity.DENSE else audit_identity.by_key
-            findings = judge(logs, asked(logs, demanded))
-            return Audit(findings, logs.records, clock.monotonic_s() - began_s)
+            return Audit(judge(logs, _asked(request, logs, demanded)), logs.records, clock.monotonic_s() - began_s)
     except InconclusiveError as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
     except spark_session.FAILURES as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=spark_session.failure(error))
+
+
+def _asked(request: Request, logs: audit_logs.Logs, demanded: audit_identity.Model) -> audit_identity.Asked:
+    """Dense keys are told by their partitions, so by any routing they are keys like others."""
+    if request.identity == audit_identity.DENSE and request.routing == "same":
+        return audit_identity.dense(logs, demanded)
+    return audit_identity.by_key(logs, demanded, anywhere=request.routing == "any")
 
 
 @contextmanager

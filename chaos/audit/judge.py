@@ -1,6 +1,7 @@
 """Is the sink what the source demands? The findings of an audit, with the keys of its logs and with what it cannot tell.
 
-The model says the value of each record from that of its source record, and a record stays in its partition. What is judged is
+The model says the value of each record from that of its source record, and a record stays in its partition, unless it may be in
+any (`Evidence.anywhere`). What is judged is
 what scenarios are judged by (`verifiers.single_scan`); without a consumer group all of the source counts as processed,
 so whatever is missing is lost.
 
@@ -27,7 +28,7 @@ import numpy as np
 from pyspark.sql import DataFrame, Row
 
 from chaos.audit.identity import Asked, recur_or_fall, require_identified
-from chaos.audit.logs import AuditUsageError, Ends, Logs
+from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from verifiers import VERIFIERS
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.findings import first, kinds, open_transaction, rule
@@ -58,8 +59,7 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
     found = islands.judge(evidence, expected, observed, limits, unique=asked.unique)
     if asked.otherwise is not None and not _certain(found, expected, observed) and recur_or_fall(logs.source):
         return judge(logs, asked.otherwise(), limits)
-    if asked.unordered is not None:
-        found = tuple(_of_certain_order(one, evidence, asked.unordered) for one in found)
+    found = tuple(_with_hint(_of_certain_order(one, asked), logs.fixed) for one in found)
     if logs.fixed.positions is not None:
         once = evidence if asked.unique else replace(evidence, expected=islands.demanded(evidence.expected))
         found = (*found, VERIFIERS["offsets"].check(once))
@@ -75,14 +75,31 @@ def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups
     return int(expected["records"].sum()) == int(observed["records"].sum())
 
 
-def _of_certain_order(finding: Finding, evidence: Evidence, unordered: DataFrame) -> Finding:
-    """The order of all rows but these."""
-    if finding.verifier != "ordering":
+def _of_certain_order(finding: Finding, asked: Asked) -> Finding:
+    """Where rows are late: the order of those whose order can be told. Where none is late, nothing is uncertain."""
+    if asked.unordered is None or finding.verifier != "ordering" or not finding.count:
         return finding
-    kept = evidence.observed.join(unordered, ["partition", "offset"], "left_anti").select(*evidence.observed.columns)
+    evidence, places = asked.evidence, asked.unordered.persist()
+    if not places.take(1):
+        return finding
+    kept = evidence.observed.join(places, ["partition", "offset"], "left_anti").select(*evidence.observed.columns)
     ordered = VERIFIERS["ordering"].check(replace(evidence, observed=kept))
-    why = f"{unordered.count()} records recur, and are there too often or too rarely: their order cannot be told"
+    where = "there too often or too rarely, or in several partitions" if evidence.anywhere else "there too often or too rarely"
+    why = f"{places.count()} records recur, and are {where}: their order cannot be told"
     return replace(ordered, note="; ".join(filter(None, (ordered.note, why))))
+
+
+def _with_hint(finding: Finding, fixed: Fixed) -> Finding:
+    """What to ask for where the pipeline seems to choose partitions itself."""
+    misrouted = finding.counts.get("misrouted", 0)
+    source, sink = len(fixed.source), len(fixed.sink)
+    if not misrouted or (source == sink and 2 * misrouted <= finding.checked):
+        return finding
+    hint = (
+        f"{misrouted} of {finding.checked} rows are in another partition than their source records (the source has {source} "
+        f"partitions, the sink {sink}): if the pipeline chooses partitions itself, audit with --routing any"
+    )
+    return replace(finding, note="; ".join(filter(None, (finding.note, hint))))
 
 
 def _landed_once(log: Groups, name: str) -> None:

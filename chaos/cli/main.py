@@ -195,6 +195,12 @@ def audit(  # noqa: PLR0913 - one argument for each option
     identity: Annotated[
         str, typer.Option(help="what identifies a record: dense-key, key, header:NAME, or SQL over key, value and headers")
     ] = "dense-key",
+    routing: Annotated[
+        str,
+        typer.Option(
+            help="same: a record stays in its partition; any: the pipeline chooses one, by a hash of the key for example"
+        ),
+    ] = "same",
     spark_master: Annotated[str, typer.Option(help="the URL of any Spark master")] = "local[*]",
     landing: Annotated[str, typer.Option(help="folder or URL where topics are copied to as Parquet, and kept")] = "",
     external: Annotated[
@@ -204,7 +210,7 @@ def audit(  # noqa: PLR0913 - one argument for each option
     """Audit two topics, or two folders of Parquet, that were filled by others."""
     from chaos.audit import command  # noqa: PLC0415
 
-    asked = command.Request(landed, bootstrap, source, sink, group, model, identity, spark_master, landing, external)
+    asked = command.Request(landed, bootstrap, source, sink, group, model, identity, spark_master, landing, external, routing)
     raise typer.Exit(command.main(asked, report, typer.echo))
 
 

@@ -11,8 +11,9 @@ writes nothing else, so 10^8 records are some 10^5 islands, and what holds of th
    ``id div P``, and the difference of number and offset (`groups`). A group with as many records as there are numbers
    from its first to its last is an island, since no two records of a partition share an offset. Expected rows are grouped too.
 2. A block is *sound* when as many records are there as are expected and their fingerprints agree: exclusive or and sum of a
-   hash of partition, id and value. Then none is missing, double, wrong or elsewhere; that two unlike blocks agree by chance
-   has a probability of 2^-64 at most. As islands that do not overlap hold no number twice, no id is expected twice either.
+   hash of partition, id and value (of id and value where a record may be in any partition). Then none is missing, double,
+   wrong or elsewhere; that two unlike blocks agree by chance has a probability of 2^-64 at most. As islands that do not overlap
+   hold no number twice, no id is expected twice either.
 3. The rows of all other blocks are read again, and the verifiers judge those as if the log held nothing else. What they say of
    a record depends only on records of the same id, so what was left out changes nothing but ``checked``.
 4. Order is judged by islands alone: taken in the order of their offsets, one that begins below the highest number before it in

@@ -42,6 +42,7 @@ RIGHT = Finding("gaps", "sink", Verdict.VALID, count=0, checked=9, counts={"lost
         (replace(TOPICS, external="e.yaml"), REPORT, "--external and --bootstrap: the addresses are in e.yaml"),
         (replace(LANDED, external="e.yaml"), REPORT, "--landed and --external: either folders or topics"),
         (replace(LANDED, identity="header:trace"), REPORT, "--identity header:NAME needs topics: headers are not landed"),
+        (replace(LANDED, routing="hash"), REPORT, "--routing hash: must be same or any"),
         (LANDED, Path("nowhere/report.json"), "its folder is not there"),
     ],
 )
@@ -77,6 +78,22 @@ def test_a_declared_cluster_that_does_not_answer(tmp_path):
     assert done.verdict is Verdict.UNKNOWN
     assert done.problem.startswith("no broker of 127.0.0.1:1 answers: ")
     assert done.problem.endswith("check bootstrap, tls and sasl in the external file, and the network")
+
+
+@pytest.mark.parametrize(
+    ("identity", "routing", "asked"),
+    [
+        ("dense-key", "same", ("dense", {})),
+        ("dense-key", "any", ("by_key", {"anywhere": True})),
+        ("key", "same", ("by_key", {"anywhere": False})),
+    ],
+)
+def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, routing, asked):
+    """What tells their order is the partition in which they rise."""
+    for name in ("dense", "by_key"):
+        monkeypatch.setattr(audit_identity, name, lambda _logs, _model, name=name, **words: (name, words))
+
+    assert command._asked(replace(LANDED, identity=identity, routing=routing), None, None) == asked
 
 
 @pytest.mark.parametrize(
