@@ -195,7 +195,7 @@ def run(request: Request, echo: Echo) -> Audit:
             began_s = clock.monotonic_s()
             audit_identity.require_known(spark, request.identity, headers=topics is not None)
             if topics and fixed:
-                audit_logs.land(spark, topics, fixed, folder)
+                fixed = audit_logs.land(spark, topics, fixed, folder)
             logs = audit_logs.landed(spark, folder, fixed, "key" if topics else audit_identity.sql(request.identity))
             spark_session.suit(spark, logs.records)
             return Audit(judge(logs, _asked(request, logs, demanded)), logs.records, clock.monotonic_s() - began_s)

@@ -28,7 +28,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.audit import answers
-from chaos.audit.logs import AuditUsageError, Ends, Logs
+from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds, Evidence
 from verifiers.single_scan.groups import decoded
@@ -51,6 +51,7 @@ class Asked:
         why: what is wrong with those, as in "3 of the source's …".
         keys: finds the keys of ids that were made here; None where the ids are the keys.
         unordered: partition and offset of the sink's rows whose order cannot be told; None where that is so of none.
+        undecided: how many rows of the sink are not in the evidence, for what they answer may have been compacted away.
         otherwise: the same question by any keys, for a source whose ids recur or do not rise; None where it is that already.
     """
 
@@ -60,6 +61,7 @@ class Asked:
     why: str
     keys: Callable[[frozenset[int]], Mapping[int, str]] | None = None
     unordered: DataFrame | None = None
+    undecided: int = 0
     otherwise: "Callable[[], Asked] | None" = None
 
 
@@ -136,11 +138,15 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False) -> Asked:
     lines = partitions + 1
     value = demanded(F.col("value")).cast("string")
     wanted = logs.source.where("key IS NOT NULL").withColumn("value", value)
-    wanted = wanted.selectExpr("partition", "offset", "key", "value", f"offset * {lines} + partition AS id").persist()
+    id_ = f"offset * {lines} + partition AS id"
+    removable = f"{_removable(logs.fixed, anywhere=anywhere)} AS removable"
+    wanted = wanted.selectExpr("partition", "offset", "key", "value", id_, removable).persist()
     positions = _positions(logs)
-    found = answers.find(wanted, logs.sink, lines, positions, anywhere=anywhere)
+    found = answers.find(wanted, logs.sink, lines, positions, anywhere=anywhere, compacted=logs.fixed.compacted)
     named = found.rows
-    expected = wanted.selectExpr("id", "partition", "value", "true AS required", "offset AS position")
+    required = "true" if found.removed is None else "removed IS NULL"
+    needed = wanted if found.removed is None else wanted.join(found.removed.selectExpr("id", "true AS removed"), "id", "left")
+    expected = needed.selectExpr("id", "partition", "value", f"{required} AS required", "offset AS position")
     observed = named.selectExpr("partition", "offset", "timestamp_ms", "CAST(id AS STRING) AS key", "value")
     evidence = Evidence("sink", expected, observed, _whole(logs.fixed.sink, lines), positions, anywhere=anywhere)
     names = wanted.select("key", "id").unionByName(named.where(f"id % {lines} = {partitions}").select("key", "id"))
@@ -148,8 +154,15 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False) -> Asked:
     def keys(asked: frozenset[int]) -> Mapping[int, str]:
         return {row["id"]: row["key"] for row in names.where(F.col("id").isin(sorted(asked))).collect()} if asked else {}
 
-    unnamed = logs.source.where("key IS NULL")
-    return Asked(evidence, True, unnamed, "records have no key, or not the header", keys, found.unordered)  # noqa: FBT003 - `unique`
+    return Asked(
+        evidence,
+        unique=True,
+        unnamed=logs.source.where("key IS NULL"),
+        why="records have no key, or not the header",
+        keys=keys,
+        unordered=found.unordered,
+        undecided=found.undecided,
+    )
 
 
 # what can be asked --------------------------------------------------------------------------------------------------------
@@ -162,6 +175,21 @@ def require_identified(asked: Asked) -> None:
         place = f"the first at partition {first['partition']} offset {first['offset']}: {first['key']!r}"
         remedy = "name what identifies a record: --identity key or header:NAME"
         raise InconclusiveError(f"{lost} of the source's {asked.why}, {place}; {remedy}")
+
+
+def _removable(fixed: Fixed, *, anywhere: bool) -> str:
+    """SQL: whether compaction may have removed the row that answers a record from the sink.
+
+    It keeps the last row of each key in each partition of the sink, unless that is a tombstone. The rows of a key are in the
+    order of its records, as far as these are in one partition of the source.
+    """
+    if "sink" not in fixed.compacted:
+        return "false"
+    if fixed.grown or not fixed.cleaned_by_key:
+        return "true"
+    followed = "offset < max(offset) OVER (PARTITION BY key, partition)"
+    elsewhere = "min(partition) OVER (PARTITION BY key) < max(partition) OVER (PARTITION BY key)"
+    return f"(value IS NULL OR {followed}{f' OR {elsewhere}' if anywhere else ''})"
 
 
 def _demand(demanded: Model) -> tuple[Column, ...]:

@@ -12,9 +12,12 @@ An audit cannot always tell what is wrong from what it could not see:
     open transaction   in the source it hides records that may demand more: `gaps`, `values` and `offsets` are UNKNOWN at best
     retention          what was answered before the source's begin is `phantom`; what was written before the sink's begin is
                        `lost`, and `behind`
+    compaction         of the source: rows that may answer what it removed are left out of the evidence, and counted in a note;
+                       of the sink: rows that it may have removed are `absent`, others that are missing are `lost`
     a live pipeline    its positions moved while the ends were asked for: what it wrote meanwhile is `ahead`
 
-The verifiers cannot tell rows of the last two from wrong ones. A finding that counts nothing else is UNKNOWN; anything else it
+What compaction may have done makes a finding UNKNOWN at best. The verifiers cannot tell rows of retention and of a live
+pipeline from wrong ones. A finding that counts nothing else is UNKNOWN; anything else it
 counts is wrong for certain, and it stays INVALID. Folders have neither a begin nor an open transaction: there is no such doubt.
 
 Easily confused with these: an open transaction in the sink. The verifiers know of it themselves (`verifiers.findings`).
@@ -57,7 +60,7 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
     if asked.keys is not None or expected is None or UNDECODABLE in expected["line"]:
         require_identified(asked)
     found = islands.judge(evidence, expected, observed, limits, unique=asked.unique)
-    if asked.otherwise is not None and not _certain(found, expected, observed) and recur_or_fall(logs.source):
+    if asked.otherwise is not None and not _certain(found, expected, observed) and _not_dense(logs):
         return judge(logs, asked.otherwise(), limits)
     found = tuple(_with_hint(_of_certain_order(one, asked), logs.fixed) for one in found)
     if logs.fixed.positions is not None:
@@ -65,7 +68,12 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
         found = (*found, VERIFIERS["offsets"].check(once))
     if logs.uncommitted is not None:
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
-    return _with_keys([limited(one, logs) for one in found], asked)
+    return _with_keys([limited(one, logs, asked.undecided) for one in found], asked)
+
+
+def _not_dense(logs: Logs) -> bool:
+    """Whether what the ids say may be wrong; they may have recurred before compaction."""
+    return bool(logs.fixed.compacted) or recur_or_fall(logs.source)
 
 
 def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups | None) -> bool:
@@ -84,8 +92,8 @@ def _of_certain_order(finding: Finding, asked: Asked) -> Finding:
         return finding
     kept = evidence.observed.join(places, ["partition", "offset"], "left_anti").select(*evidence.observed.columns)
     ordered = VERIFIERS["ordering"].check(replace(evidence, observed=kept))
-    where = "there too often or too rarely, or in several partitions" if evidence.anywhere else "there too often or too rarely"
-    why = f"{places.count()} records recur, and are {where}: their order cannot be told"
+    where = ", or in several partitions" if evidence.anywhere else ""
+    why = f"{places.count()} records recur, and are wrong, or there too often or too rarely{where}: their order cannot be told"
     return replace(ordered, note="; ".join(filter(None, (ordered.note, why))))
 
 
@@ -147,15 +155,20 @@ def _split(row: Row) -> Example:
 # what cannot be told -------------------------------------------------------------------------------------------------------
 
 
-def limited(finding: Finding, logs: Logs) -> Finding:
-    """The finding, with the limitations that concern it in its note; the one place where INVALID can become UNKNOWN."""
+def limited(finding: Finding, logs: Logs, undecided: int = 0) -> Finding:
+    """The finding, with the limitations that concern it in its note; the one place where INVALID can become UNKNOWN.
+
+    Args:
+        undecided: rows of the sink that were left out, because of compaction.
+    """
     hidden = open_transaction(logs.fixed.source) if finding.verifier in _DEMANDING else ""
     excuses = {kind: why for kind, why in _excuses(finding.verifier, logs).items() if why and finding.counts.get(kind)}
     certain = finding.count - sum(finding.counts[kind] for kind in excuses)
     verdict = finding.verdict if certain else min(finding.verdict, Verdict.UNKNOWN)
-    if hidden or excuses:
+    removed = _removed(finding, logs.fixed, undecided)
+    if hidden or excuses or removed:
         verdict = max(verdict, Verdict.UNKNOWN)
-    notes = (finding.note, f"in the source, {hidden}" if hidden else "", *excuses.values())
+    notes = (finding.note, f"in the source, {hidden}" if hidden else "", *excuses.values(), removed)
     return replace(finding, verdict=verdict, note="; ".join(filter(None, notes)))
 
 
@@ -168,8 +181,22 @@ def _excuses(verifier: str, logs: Logs) -> Mapping[str, str]:
         return {"lost": _expired("sink", sink, "what was written before that is called lost")}
     if verifier == "offsets":
         behind = _expired("sink", sink, "what was written before that is called behind")
-        return {"behind": behind, "ahead": _MOVED if logs.fixed.moved else ""}
+        why = logs.fixed.compacted.get("source")
+        removed = f"the source {why}: what answers a removed record may be called ahead" if why else ""
+        return {"behind": behind, "ahead": _MOVED if logs.fixed.moved else removed}
     return {}
+
+
+def _removed(finding: Finding, fixed: Fixed, undecided: int) -> str:
+    """What could not be judged because of compaction; empty where that is nothing."""
+    if finding.verifier in {"duplicates", "values"} and undecided:
+        why = fixed.compacted["source"]
+        return f"the source {why}: {undecided} rows of the sink answer nothing that is left of it, and were not judged"
+    absent = finding.counts.get("absent") if finding.verifier == "gaps" else 0
+    if not absent:
+        return ""
+    grown = ", and grew while it was read" if fixed.grown else ""
+    return f"the sink {fixed.compacted['sink']}{grown}: {absent} rows that are not there may have been removed"
 
 
 def _expired(log: str, ends: Ends, what: str) -> str:

@@ -8,17 +8,17 @@ uncommitted view).
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.cluster.kafka import log_ends
+from chaos.cluster.kafka import cleanup_policy, log_ends
 from chaos.common.errors import ChaosError, InconclusiveError
 from chaos.judging import landing
 from pipelines import kafka
@@ -28,6 +28,7 @@ _COLUMNS = {"partition": "int", "offset": "bigint", "key": "string", "value": "s
 _OPTIONAL = {"timestamp_ms": "bigint", "isolation": "string"}
 ASK_S = 10.0
 _END = 2**63 - 1
+_FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
 Ends = Mapping[int, Bounds]
 
@@ -65,12 +66,18 @@ class Fixed:
         source, sink: how far each partition is read.
         positions: of the consumer group, as they were before the ends; None when no group was named.
         moved: whether they were others after the ends: the pipeline is at work.
+        compacted: ``source`` or ``sink``, where compaction may have removed records -> why, as in "is compacted".
+        cleaned_by_key: whether what identifies a record is the record's key, by which Kafka compacts.
+        grown: whether a compacted sink grew while it was read: later rows may have removed what was not read yet.
     """
 
     source: Ends
     sink: Ends
     positions: Mapping[int, int] | None = None
     moved: bool = False
+    compacted: Mapping[str, str] = field(default_factory=dict)
+    cleaned_by_key: bool = True
+    grown: bool = False
 
     @property
     def records(self) -> int:
@@ -86,7 +93,8 @@ class Logs:
         source: columns partition, offset, key, value.
         sink: the same and timestamp_ms (null where unknown); committed rows.
         uncommitted: the same, the uncommitted view of the sink; None when there is none.
-        fixed: how far they were read; of landed folders only that they were read to their ends.
+        fixed: how far they were read; of landed folders only that they were read to their ends. A topic without a hole is not
+            among the compacted: nothing was removed from within it.
         records: in both.
     """
 
@@ -101,7 +109,7 @@ class Logs:
 
 
 def fix(topics: Topics) -> Fixed:
-    """The group's position, and low, LSO and HW of every partition.
+    """The group's position, low, LSO and HW of every partition, and what compaction may remove.
 
     The pipeline may be at work meanwhile, hence the order: what the positions are past was written before the sink's ends were
     asked for, and what is in the sink was demanded before the source's ends were.
@@ -125,12 +133,24 @@ def fix(topics: Topics) -> Fixed:
         positions = _committed(topics, known[topics.source].partitions)
         sink, source = (log_ends(admin, topic, known[topic].partitions, ASK_S) for topic in (topics.sink, topics.source))
         moved = positions != _committed(topics, known[topics.source].partitions)
+        both = {"source": topics.source, "sink": topics.sink}
+        compacted = {side: why for side, topic in both.items() if (why := _compacted(admin, topic))}
     except KafkaException as error:
         reason = error.args[0].str()
         raise InconclusiveError(
             f"{topics.bootstrap} does not answer within {ASK_S:g} s ({reason}): is it up, and reachable?"
         ) from error
-    return Fixed(source, sink, positions, moved)
+    return Fixed(source, sink, positions, moved, compacted, topics.identity == "key")
+
+
+def _compacted(admin: AdminClient, topic: str) -> str:
+    """Why compaction may have removed records of a topic; empty where it does not."""
+    try:
+        return "is compacted" if "compact" in cleanup_policy(admin, topic, ASK_S) else ""
+    except KafkaException as error:
+        if error.args[0].code() not in _FORBIDDEN:
+            raise
+        return f"may be compacted (we may not read its cleanup.policy: {error.args[0].str()})"
 
 
 def _committed(topics: Topics, partitions: Iterable[int]) -> Mapping[int, int] | None:
@@ -146,8 +166,11 @@ def _committed(topics: Topics, partitions: Iterable[int]) -> Mapping[int, int] |
     return found
 
 
-def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> None:
+def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> Fixed:
     """Write both topics up to the fixed offsets: both, or neither unless Spark is killed meanwhile.
+
+    Returns:
+        What is fixed, and whether a compacted sink grew meanwhile.
 
     Raises:
         AuditUsageError: something is in the folder already, or Spark cannot write to it.
@@ -171,6 +194,9 @@ def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> None
 
     both = zip(places, (topics.source, topics.sink), (fixed.source, fixed.sink), strict=True)
     landing.land_together(spark, {place: partial(write, name, ends) for place, name, ends in both})
+    if "sink" not in fixed.compacted:
+        return fixed
+    return replace(fixed, grown=any(ends.hw > fixed.sink[number].hw for number, ends in fix(topics).sink.items()))
 
 
 def read(spark: SparkSession, topics: Topics, name: str, ends: Ends) -> DataFrame:
@@ -211,7 +237,11 @@ def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None, identit
     source, sink = (_parquet(spark, place).withColumn("key", F.expr(f"CAST({identity} AS STRING)")) for place in places)
     committed, uncommitted = _views(sink)
     (source_records, source_ends), (sink_records, sink_ends) = _extent(source), _extent(committed)
-    return Logs(source, committed, uncommitted, fixed or Fixed(source_ends, sink_ends), source_records + sink_records)
+    fixed = fixed or Fixed(source_ends, sink_ends)
+    sides = {"source": (fixed.source, source_records), "sink": (fixed.sink, sink_records)}
+    holed = {side for side, (ends, records) in sides.items() if records < sum(one.lso - one.low for one in ends.values())}
+    fixed = replace(fixed, compacted={side: why for side, why in fixed.compacted.items() if side in holed})
+    return Logs(source, committed, uncommitted, fixed, source_records + sink_records)
 
 
 def _parquet(spark: SparkSession, place: str) -> DataFrame:

@@ -72,6 +72,20 @@ def topics(system):
     return ("--bootstrap", system.kafka.bootstrap, "--source", SOURCE, "--sink", SINK)
 
 
+def produce(system, topic, records):
+    """Write keys and values, in the partitions that Kafka's Java producer chooses (murmur2 of the key)."""
+    own = {"bootstrap.servers": system.kafka.bootstrap, "partitioner": "murmur2_random", "enable.idempotence": True}
+    producer = Producer(own)
+    for key, value in records:
+        producer.produce(topic, key=key, value=value)
+    assert producer.flush(120) == 0
+
+
+def notes(report):
+    """By verifier, where there is one."""
+    return {finding["verifier"]: finding["note"] for finding in report["findings"] if finding["note"]}
+
+
 def counts(report):
     """By verifier."""
     return {finding["verifier"]: finding["count"] for finding in report["findings"]}
@@ -95,6 +109,23 @@ def test_anomalies_by_a_header(system, tmp_path):
     assert (code, counts(report)) == (1, {"duplicates": 2, "gaps": 1, "ordering": 2, "values": 0})
     examples = {finding["verifier"]: [one["id"] for one in finding["examples"]] for finding in report["findings"]}
     assert (examples["gaps"], examples["duplicates"]) == (["t-150"], ["t-3", "t-6"])
+
+
+def test_a_copy_into_more_partitions(system, tmp_path):
+    """From 3 partitions to 6, as Kafka's Java producer chooses them; the keys recur, and so do whole records."""
+    records = [(f"user-{number % 17}", str(number % 5)) for number in range(RECORDS)]
+    asked = (*topics(system), "--model", "identity", "--identity", "key")
+    system.kafka.create([SOURCE], 3)
+    system.kafka.create([SINK], 6)
+    try:
+        for topic in (SOURCE, SINK):
+            produce(system, topic, records)
+        anywhere, same = audit(tmp_path, *asked, "--routing", "any"), audit(tmp_path, *asked)
+    finally:
+        system.kafka.delete([SOURCE, SINK])
+
+    assert (anywhere[0], counts(anywhere[2])) == (0, {"duplicates": 0, "gaps": 0, "ordering": 0, "values": 0})
+    assert (same[0], "(the source has 3 partitions, the sink 6)" in notes(same[2])["values"]) == (1, True)
 
 
 def test_what_the_group_has_not_read_is_pending(system, tmp_path):

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
-from chaos.audit.logs import AuditUsageError
+from chaos.audit.logs import AuditUsageError, Fixed
 from verifiers.base import Bounds, Verdict
 
 COLUMNS = "partition int, offset long, key string, value string"
@@ -67,7 +67,9 @@ def test_one_of_many_is_lost(audited):
 
     assert verdicts(found) == VALID | {"gaps": (Verdict.INVALID, 1)}
     assert str(found["gaps"].examples[0].id) == "7"
-    assert found["ordering"].note == "2 records recur, and are there too often or too rarely: their order cannot be told"
+    assert (
+        found["ordering"].note == "2 records recur, and are wrong, or there too often or too rarely: their order cannot be told"
+    )
 
 
 def test_one_of_many_is_there_too_often(audited):
@@ -97,6 +99,15 @@ def test_a_version_that_nothing_demands(audited):
 
     assert verdicts(found) == VALID | {"values": (Verdict.INVALID, 1)}
     assert found["values"].examples[0].detail == "value x, expected 2"
+
+
+def test_the_order_of_a_version_that_nothing_demands(audited):
+    """It may stand in the place of the first record or of the last: its order is not judged."""
+    source = log(("user", "1"), ("user", "2"), ("else", "1"), ("user", "3"))
+
+    found = audited(source, log(("user", "2"), ("else", "1"), ("user", "x")))
+
+    assert verdicts(found) == VALID | {"values": (Verdict.INVALID, 1), "gaps": (Verdict.INVALID, 1)}
 
 
 def test_a_record_in_another_partition(audited):
@@ -290,7 +301,7 @@ def test_which_record_a_row_answers_cannot_be_told(audited, source, sink):
 
     assert verdicts(found) == VALID
     assert found["ordering"].note == (
-        "2 records recur, and are there too often or too rarely, or in several partitions: their order cannot be told"
+        "2 records recur, and are wrong, or there too often or too rarely, or in several partitions: their order cannot be told"
     )
 
 
@@ -303,6 +314,124 @@ def test_an_open_transaction_hides_what_may_be_anywhere(audited):
     found = audited(source, [row for row in sink if row != lost], ANYWHERE, sink=ends)["gaps"]
 
     assert (found.verdict, found.counts["lost"], found.counts["pending"]) == (Verdict.UNKNOWN, 0, 1)
+
+
+# compacted logs ----------------------------------------------------------------------------------------------------------
+
+COMPACTED = "is compacted"
+
+
+def cleaned(rows, end, *, tombstones):
+    """The log after a run of Kafka's cleaner up to an offset: of each key of a partition the last, and all that is above.
+
+    Args:
+        tombstones: whether those that it finds are old enough to be removed.
+    """
+    last = {(home, key): offset for home, offset, key, _ in sorted(rows) if offset < end}
+    kept = [row for row in rows if row[1] >= end or last[row[0], row[2]] == row[1]]
+    return [row for row in kept if not (tombstones and row[1] < end and row[3] is None)]
+
+
+@pytest.mark.parametrize("anywhere", [False, True])
+@pytest.mark.parametrize(("sides", "tombstones"), [(("source",), True), (("sink",), True), (("source", "sink"), False)])
+def test_a_perfect_copy_of_compacted_logs_is_never_invalid(audited, sides, tombstones, anywhere):
+    """What compaction may have removed is undecided, row by row; nothing else is said to be wrong. A third are tombstones."""
+    rng = Random(len(sides) + 2 * tombstones)
+    records = [(f"user-{rng.randrange(30)}", rng.choice(["a", "b", None])) for _ in range(240)]
+    source, sink = routed(records, 3), routed(records, 6 if anywhere else 3)
+    source = cleaned(source, 50, tombstones=tombstones) if "source" in sides else source
+    sink = cleaned(sink, 30, tombstones=tombstones) if "sink" in sides else sink
+
+    found = audited(source, sink, partial(audit_identity.by_key, anywhere=anywhere), compacted=dict.fromkeys(sides, COMPACTED))
+
+    there, wanted = (Counter(row[2:] if anywhere else (row[0], *row[2:]) for row in log) for log in (sink, source))
+    left, missing = (there - wanted).total(), (wanted - there).total()
+    assert {name: one.count for name, one in found.items()} == dict.fromkeys(VALID, 0)
+    assert (left > 0, missing > 0) == ("source" in sides, "sink" in sides)
+    unjudged = f"the source is compacted: {left} rows of the sink answer nothing that is left of it, and were not judged"
+    absent = f"the sink is compacted: {missing} rows that are not there may have been removed"
+    assert (found["values"].note, found["duplicates"].note) == ((unjudged,) * 2 if left else ("", ""))
+    assert (found["gaps"].note, found["gaps"].counts["absent"]) == (absent if missing else "", missing)
+    undecided = {"values": left, "duplicates": left, "gaps": missing, "ordering": 0}
+    assert {name: one.verdict for name, one in found.items()} == {
+        name: Verdict.UNKNOWN if rows else Verdict.VALID for name, rows in undecided.items()
+    }
+
+
+HISTORY = log(("k", "1"), ("k", "2"), ("gone", "1"), ("gone", None), ("k", "3"), ("else", "1"))
+
+
+@pytest.mark.parametrize(
+    ("sink", "wrong"),
+    [
+        pytest.param(log(("k", "x"), ("else", "1")), {"values": 1}, id="a wrong value in the place of the last"),
+        pytest.param(log(("k", "2"), ("else", "1")), {"gaps": 1}, id="the last is lost"),
+        pytest.param(log(("k", "3"), ("k", "3"), ("else", "1")), {"duplicates": 1}, id="the last twice"),
+        pytest.param(log(("gone", "y"), ("k", "3"), ("else", "1")), {"values": 1}, id="a value in the place of a tombstone"),
+        pytest.param(log(("k", "3"), ("else", "1"), ("stray", "1")), {"values": 1}, id="a key that nothing demands"),
+    ],
+)
+def test_what_is_wrong_in_a_compacted_sink(audited, sink, wrong):
+    """Of each key the last row stays, and no row is there that was never demanded."""
+    found = audited(HISTORY, sink, compacted={"sink": COMPACTED})
+
+    assert {name: one.count for name, one in found.items()} == dict.fromkeys(VALID, 0) | wrong
+    assert {name for name, one in found.items() if one.verdict is Verdict.INVALID} == set(wrong)
+
+
+def test_a_wrong_value_of_a_compacted_source(audited):
+    """The last record of a key is there, and its answer is another one; the rows before it are not judged."""
+    source = [row for row in HISTORY if row[1] in {4, 5}]
+    sink = [(*row[:3], "x") if row[1] == 4 else row for row in HISTORY]
+
+    found = audited(source, sink, compacted={"source": COMPACTED})
+
+    assert verdicts(found) == VALID | {"values": (Verdict.INVALID, 1), "duplicates": (Verdict.UNKNOWN, 0)}
+    assert found["values"].examples[0].detail == "value x, expected 3"
+    assert "4 rows of the sink answer nothing" in found["values"].note
+
+
+@pytest.mark.parametrize("identity", [audit_identity.dense, audit_identity.by_key])
+def test_numbers_that_recurred_before_compaction(audited, identity):
+    """The source has each once by now; a tombstone that is copied is a perfect copy."""
+    sink = log(("7", "a"), ("8", "x"), ("7", "b"), ("9", None))
+
+    found = audited(sink[1:], sink, identity, compacted={"source": COMPACTED})
+
+    undecided = (Verdict.UNKNOWN, 0)
+    assert verdicts(found) == VALID | {"values": undecided, "duplicates": undecided}
+
+
+@pytest.mark.parametrize("known", [{"grown": True}, {"cleaned_by_key": False}])
+def test_any_row_may_have_been_removed(audited, known):
+    """By a row that was written while the sink was read; or by one of the same key, which is not what identifies it."""
+    found = audited(HISTORY, [], compacted={"sink": COMPACTED}, **known)["gaps"]
+
+    assert (found.verdict, found.counts["lost"], found.counts["absent"]) == (Verdict.UNKNOWN, 0, len(HISTORY))
+
+
+def test_what_was_not_processed_is_not_what_a_row_of_a_compacted_sink_answers(audited):
+    """The first of two that are alike was, and is there; the second is pending, and nothing is ahead."""
+    source, sink = log(("k", "a"), ("k", "b"), ("k", "a"), ("z", "1")), log(("k", "a"), ("k", "b"))
+
+    found = audited(source, sink, compacted={"sink": COMPACTED}, positions={0: 2})
+
+    assert (found["gaps"].verdict, dict(found["gaps"].counts)) == (
+        Verdict.UNKNOWN,
+        {"lost": 0, "pending": 2, "recovered": 0, "absent": 0},
+    )
+    assert verdicts(found) == VALID | {"gaps": (Verdict.UNKNOWN, 0), "offsets": (Verdict.VALID, 0)}
+
+
+def test_a_compacted_topic_without_holes(spark, tmp_path):
+    """Nothing was removed from it, so it is judged as any other is."""
+    for name, rows in (("source", HISTORY), ("sink", HISTORY[1:])):
+        spark.createDataFrame(rows, COLUMNS).coalesce(1).write.parquet(str(tmp_path / name))
+    ends = {0: Bounds(0, len(HISTORY), len(HISTORY))}
+
+    logs = audit_logs.landed(spark, str(tmp_path), Fixed(ends, ends, compacted={"source": COMPACTED, "sink": COMPACTED}))
+
+    assert logs.fixed.compacted == {"sink": COMPACTED}
 
 
 # what identifies a record --------------------------------------------------------------------------------------------------
