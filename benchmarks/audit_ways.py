@@ -39,7 +39,7 @@ _AT_ONCE = 100_000
 
 def work(way: str, folder: Path, bootstrap: str) -> None:
     """Answer each line on standard input with seconds and counts; the first time is for warming up."""
-    topics = Topics(bootstrap, SOURCE, SINK) if bootstrap else None
+    topics = Topics(bootstrap, (SOURCE,), (SINK,)) if bootstrap else None
     if way in {"sets", "floor"}:
         _answer(_sets_of_topics(bootstrap) if bootstrap and way == "sets" else _SPARKLESS[way](folder, bootstrap))
         return

@@ -54,8 +54,8 @@ class Request:
 
     landed: str
     bootstrap: str
-    source: str
-    sink: str
+    source: tuple[str, ...]
+    sink: tuple[str, ...]
     group: str
     model: str
     identity: str
@@ -117,8 +117,7 @@ def check(request: Request, report: Path) -> None:
         raise AuditUsageError(f"--json {report}: its folder is not there")
     if report.is_dir():
         raise AuditUsageError(f"--json {report}: is a folder; a file is needed")
-    if request.routing not in _ROUTINGS:
-        raise AuditUsageError(f"--routing {request.routing}: must be {' or '.join(_ROUTINGS)}")
+    _check_routing(request)
     if request.external and request.bootstrap:
         raise AuditUsageError(f"--external and --bootstrap: the addresses are in {request.external}")
     cluster = {"--external": request.external} if request.external else {"--bootstrap": request.bootstrap}
@@ -131,6 +130,19 @@ def check(request: Request, report: Path) -> None:
         raise AuditUsageError(f"--landed and {', '.join(given)}: either folders or topics")
     if not request.landed and missing:
         raise AuditUsageError(f"missing: {', '.join(missing)}; or --landed for folders")
+
+
+def _check_routing(request: Request) -> None:
+    if request.routing not in _ROUTINGS:
+        raise AuditUsageError(f"--routing {request.routing}: must be {' or '.join(_ROUTINGS)}")
+    for name, topics in (("--source", request.source), ("--sink", request.sink)):
+        twice = sorted(topic for topic in set(topics) if topics.count(topic) > 1)
+        if twice:
+            raise AuditUsageError(f"{name} {twice[0]}: is named twice")
+    sources, sinks = len(request.source), len(request.sink)
+    if request.routing == "same" and sources != sinks and 0 not in {sources, sinks}:
+        given = f"{sources} of --source and {sinks} of --sink"
+        raise AuditUsageError(f"{given}: what is in the n-th source must be in the n-th sink, unless with --routing any")
 
 
 def topics_of(request: Request) -> Topics | None:

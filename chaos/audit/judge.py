@@ -31,7 +31,7 @@ import numpy as np
 from pyspark.sql import DataFrame, Row
 
 from chaos.audit.identity import Asked, recur_or_fall, require_identified
-from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
+from chaos.audit.logs import AuditUsageError, Fixed, Logs
 from verifiers import VERIFIERS
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.findings import first, kinds, open_transaction, rule
@@ -40,8 +40,10 @@ from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits
 
 _DEMANDING = frozenset({"gaps", "offsets", "values"})
 _NAMES_OTHERS = frozenset({"duplicate", "inversion"})  # the detail of a wrong value has what others wrote in it
+_NAMES_PARTITIONS = frozenset({"duplicate", "misrouted", "lost", "pending", "behind", "ahead"})
 _DEFAULT = Limits()
 _IDS = re.compile(r"\bid \d+(?: and \d+)?")
+_PARTITION = re.compile(r"\b(source )?partition (\d+)")
 _MOVED = "the pipeline is at work: its positions moved while the ends were asked for, what it wrote meanwhile is called ahead"
 
 
@@ -68,6 +70,7 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
         found = (*found, VERIFIERS["offsets"].check(once))
     if logs.uncommitted is not None:
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
+    found = tuple(_with_topics(one, logs.fixed, anywhere=evidence.anywhere) for one in found)
     return _with_keys([limited(one, logs, asked.undecided) for one in found], asked)
 
 
@@ -162,6 +165,7 @@ def limited(finding: Finding, logs: Logs, undecided: int = 0) -> Finding:
         undecided: rows of the sink that were left out, because of compaction.
     """
     hidden = open_transaction(logs.fixed.source) if finding.verifier in _DEMANDING else ""
+    hidden = _naming_topics(hidden, logs.fixed, "source")
     excuses = {kind: why for kind, why in _excuses(finding.verifier, logs).items() if why and finding.counts.get(kind)}
     certain = finding.count - sum(finding.counts[kind] for kind in excuses)
     verdict = finding.verdict if certain else min(finding.verdict, Verdict.UNKNOWN)
@@ -174,13 +178,12 @@ def limited(finding: Finding, logs: Logs, undecided: int = 0) -> Finding:
 
 def _excuses(verifier: str, logs: Logs) -> Mapping[str, str]:
     """Anomaly -> why what is counted as such may be right; an empty text where there is no reason to think so."""
-    source, sink = logs.fixed.source, logs.fixed.sink
     if verifier == "values":
-        return {"phantom": _expired("source", source, "what was answered before that is called phantom")}
+        return {"phantom": _expired("source", logs.fixed, "what was answered before that is called phantom")}
     if verifier == "gaps":
-        return {"lost": _expired("sink", sink, "what was written before that is called lost")}
+        return {"lost": _expired("sink", logs.fixed, "what was written before that is called lost")}
     if verifier == "offsets":
-        behind = _expired("sink", sink, "what was written before that is called behind")
+        behind = _expired("sink", logs.fixed, "what was written before that is called behind")
         why = logs.fixed.compacted.get("source")
         removed = f"the source {why}: what answers a removed record may be called ahead" if why else ""
         return {"behind": behind, "ahead": _MOVED if logs.fixed.moved else removed}
@@ -199,14 +202,46 @@ def _removed(finding: Finding, fixed: Fixed, undecided: int) -> str:
     return f"the sink {fixed.compacted['sink']}{grown}: {absent} rows that are not there may have been removed"
 
 
-def _expired(log: str, ends: Ends, what: str) -> str:
+def _expired(log: str, fixed: Fixed, what: str) -> str:
     """Where a log begins above 0: the first partition, and how many more."""
+    ends = fixed.source if log == "source" else fixed.sink
     begins = [(number, one.low) for number, one in sorted(ends.items()) if one.low > 0]
     if not begins:
         return ""
     (number, low), *others = begins
     more = f" (and above 0 in {len(others)} more)" if others else ""
-    return f"the {log} begins at offset {low} of partition {number}{more}: {what}"
+    return _naming_topics(f"the {log} begins at offset {low} of partition {number}{more}: {what}", fixed, log)
+
+
+# topics --------------------------------------------------------------------------------------------------------------------
+
+
+def _with_topics(finding: Finding, fixed: Fixed, *, anywhere: bool) -> Finding:
+    """The finding with topics and their partitions in place of the partitions of logs of several topics."""
+    examples = tuple(
+        _with_topic(one, fixed, "source" if anywhere and one.offset is None else "sink") for one in finding.examples
+    )
+    return replace(finding, examples=examples, note=_naming_topics(finding.note, fixed, "sink"))
+
+
+def _with_topic(one: Example, fixed: Fixed, side: str) -> Example:
+    """Where the sink's topic has no such partition, it is that of the source."""
+    place = fixed.place(side, one.partition) or fixed.place("source", one.partition)
+    if place is None:
+        return one
+    topic, partition = place
+    detail = _naming_topics(one.detail, fixed, "sink") if one.anomaly in _NAMES_PARTITIONS else one.detail
+    return replace(one, partition=partition, detail=f"in {topic}: {detail}")
+
+
+def _naming_topics(text: str, fixed: Fixed, side: str) -> str:
+    """The text with ``partition 1 of orders`` in place of ``partition 4``; ``source partition 4`` is one of the source."""
+
+    def named(match: re.Match[str]) -> str:
+        place = fixed.place("source" if match[1] else side, int(match[2])) or fixed.place("source", int(match[2]))
+        return f"partition {place[1]} of {place[0]}" if place else match[0]
+
+    return _PARTITION.sub(named, text)
 
 
 # keys ----------------------------------------------------------------------------------------------------------------------

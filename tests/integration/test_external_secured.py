@@ -229,7 +229,9 @@ def test_topics_of_a_secured_cluster_are_audited(cluster, tmp_path, monkeypatch)
     }
     assert [one["id"] for one in found["duplicates"]["examples"]] == ["39"]
     assert PASSWORDS["alice"] not in text
-    asked = command.Request("", "", *topics, "", "identity", "key", "", "", external=str(declaration(cluster)))
+    asked = command.Request(
+        "", "", (topics[0],), (topics[1],), "", "identity", "key", "", "", external=str(declaration(cluster))
+    )
     monkeypatch.setenv("EXTERNAL_PASSWORD", PASSWORDS["alice"])
     assert fix(command.topics_of(asked)).compacted == {}
     who, what = "User:alice", (AclOperation.DESCRIBE_CONFIGS, AclPermissionType.DENY)

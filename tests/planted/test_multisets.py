@@ -434,6 +434,42 @@ def test_a_compacted_topic_without_holes(spark, tmp_path):
     assert logs.fixed.compacted == {"sink": COMPACTED}
 
 
+# several topics ------------------------------------------------------------------------------------------------------------
+
+NUMBERS = {"source": {"a": {0: 0, 1: 1}, "b": {0: 2, 1: 3}}, "sink": {"x": {0: 0, 1: 1}, "y": {0: 2}}}
+ENDS = {number: Bounds(0, 99, 99) for number in range(4)}
+
+
+def test_examples_name_topics(audited):
+    """And their partitions; what is missing is told by its source. What only looks like a partition is left as it is."""
+    source = [(0, 0, "k1", "1"), (1, 0, "k2", "2"), (2, 0, "k3", "3"), (2, 1, "k4", "4"), (3, 0, "k5", "5")]
+    sink = [(0, 0, "k1", "1"), (1, 0, "k2", "2"), (1, 1, "k3", "3"), (2, 0, "k4", "partition 3"), (2, 1, "k2", "2")]
+
+    found = audited(source, sink, source={**ENDS, 3: Bounds(0, 1, 2)}, sink=ENDS, numbers=NUMBERS)
+
+    told = {(one.anomaly, str(one.id)): (one.partition, one.detail) for each in found.values() for one in each.examples}
+    assert told == {
+        ("duplicate", "k2"): (0, "in y: also at partition 1 of x offset 0; cause: other partition"),
+        ("lost", "k5"): (1, "in b: its input is at partition 1 of b offset 0"),
+        ("misrouted", "k2"): (0, "in y: expected in partition 1 of x"),
+        ("misrouted", "k3"): (1, "in x: expected in partition 0 of y"),
+        ("wrong value", "k4"): (0, "in y: value partition 3, expected 4"),
+    }
+    assert found["gaps"].note == "in the source, an open transaction hides the end of partition 1 of b (read to offset 1 of 2)"
+
+
+def test_topics_are_one_log_by_any_routing(audited):
+    """A record of one source may be in any sink; what is missing has the place of its source."""
+    source = [(number, 0, f"k{number}", "v") for number in range(4)]
+    sink = [(0, 0, "k3", "v"), (2, 0, "k0", "v"), (2, 1, "k1", "v")]
+
+    found = audited(source, sink, ANYWHERE, source=ENDS, sink=ENDS, numbers=NUMBERS)
+
+    assert verdicts(found) == VALID | {"gaps": (Verdict.INVALID, 1)}
+    (lost,) = found["gaps"].examples
+    assert (lost.partition, lost.detail) == (0, "in b: its input is at partition 0 of b offset 0")
+
+
 # what identifies a record --------------------------------------------------------------------------------------------------
 
 
