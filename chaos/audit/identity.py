@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.audit import answers
+from chaos.audit import answers, copies
 from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds, Evidence
@@ -51,6 +51,7 @@ class Asked:
         why: what is wrong with those, as in "3 of the source's …".
         keys: finds the keys of ids that were made here; None where the ids are the keys.
         unordered: partition and offset of the sink's rows whose order cannot be told; None where that is so of none.
+        copied: how many records there are on either side, if the sink is known to be a copy in order; nothing is wrong then.
         undecided: how many rows of the sink are not in the evidence, for what they answer may have been compacted away.
         otherwise: the same question by any keys, for a source whose ids recur or do not rise; None where it is that already.
     """
@@ -61,6 +62,7 @@ class Asked:
     why: str
     keys: Callable[[frozenset[int]], Mapping[int, str]] | None = None
     unordered: DataFrame | None = None
+    copied: int = 0
     undecided: int = 0
     otherwise: "Callable[[], Asked] | None" = None
 
@@ -137,18 +139,21 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False) -> Asked:
     partitions = _partitions(logs)
     lines = partitions + 1
     value = demanded(F.col("value")).cast("string")
-    wanted = logs.source.where("key IS NOT NULL").withColumn("value", value)
+    wanted = logs.source.withColumn("value", value)
+    positions, bounds = _positions(logs), _whole(logs.fixed.sink, lines)
+    if not anywhere and logs.fixed.positions is None and (copied := copies.records(wanted, logs.sink)):
+        evidence = Evidence("sink", wanted, logs.sink, bounds, positions)
+        return Asked(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied)
     id_ = f"offset * {lines} + partition AS id"
     removable = f"{_removable(logs.fixed, anywhere=anywhere)} AS removable"
-    wanted = wanted.selectExpr("partition", "offset", "key", "value", id_, removable).persist()
-    positions = _positions(logs)
+    wanted = wanted.where("key IS NOT NULL").selectExpr("partition", "offset", "key", "value", id_, removable).persist()
     found = answers.find(wanted, logs.sink, lines, positions, anywhere=anywhere, compacted=logs.fixed.compacted)
     named = found.rows
     required = "true" if found.removed is None else "removed IS NULL"
     needed = wanted if found.removed is None else wanted.join(found.removed.selectExpr("id", "true AS removed"), "id", "left")
     expected = needed.selectExpr("id", "partition", "value", f"{required} AS required", "offset AS position")
     observed = named.selectExpr("partition", "offset", "timestamp_ms", "CAST(id AS STRING) AS key", "value")
-    evidence = Evidence("sink", expected, observed, _whole(logs.fixed.sink, lines), positions, anywhere=anywhere)
+    evidence = Evidence("sink", expected, observed, bounds, positions, anywhere=anywhere)
     names = wanted.select("key", "id").unionByName(named.where(f"id % {lines} = {partitions}").select("key", "id"))
 
     def keys(asked: frozenset[int]) -> Mapping[int, str]:

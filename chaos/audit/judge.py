@@ -54,16 +54,8 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
         AuditUsageError: a log was landed more than once.
         InconclusiveError: the source's keys do not identify its records.
     """
+    asked, found = _verified(logs, asked, limits)
     evidence = asked.evidence
-    expected, observed = islands.summarize(evidence, limits)
-    for side, name in ((expected, "source"), (observed, "sink")):
-        if side is not None and side.placed:
-            _landed_once(side, name)
-    if asked.keys is not None or expected is None or UNDECODABLE in expected["line"]:
-        require_identified(asked)
-    found = islands.judge(evidence, expected, observed, limits, unique=asked.unique)
-    if asked.otherwise is not None and not _certain(found, expected, observed) and _not_dense(logs):
-        return judge(logs, asked.otherwise(), limits)
     found = tuple(_with_hint(_of_certain_order(one, asked), logs.fixed) for one in found)
     if logs.fixed.positions is not None:
         once = evidence if asked.unique else replace(evidence, expected=islands.demanded(evidence.expected))
@@ -72,6 +64,22 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
     found = tuple(_with_topics(one, logs.fixed, anywhere=evidence.anywhere) for one in found)
     return _with_keys([limited(one, logs, asked.undecided) for one in found], asked)
+
+
+def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Finding, ...]]:
+    """What was asked in the end, by any keys where ids turned out to say nothing; and what the verifiers say."""
+    if asked.copied:
+        return asked, islands.sound(asked.evidence, asked.copied)
+    expected, observed = islands.summarize(asked.evidence, limits)
+    for side, name in ((expected, "source"), (observed, "sink")):
+        if side is not None and side.placed:
+            _landed_once(side, name)
+    if asked.keys is not None or expected is None or UNDECODABLE in expected["line"]:
+        require_identified(asked)
+    found = islands.judge(asked.evidence, expected, observed, limits, unique=asked.unique)
+    if asked.otherwise is not None and not _certain(found, expected, observed) and _not_dense(logs):
+        return _verified(logs, asked.otherwise(), limits)
+    return asked, found
 
 
 def _not_dense(logs: Logs) -> bool:

@@ -48,7 +48,7 @@ from verifiers.single_scan.runs import Late, Runs
 from verifiers.values import Values
 
 NAMES = ("duplicates", "gaps", "ordering", "values")
-_KINDS = (("duplicates", ("duplicate",)), ("gaps", gaps.KINDS), ("values", values.KINDS))
+_KINDS = (("duplicates", ("duplicate",)), ("gaps", gaps.KINDS), ("ordering", ("inversion",)), ("values", values.KINDS))
 _DEFAULT = Limits()
 
 
@@ -93,7 +93,8 @@ def judge(
         return _directly(whole)
     proved = int(observed["records"][~np.isin(observed.ids(partitions), doubtful)].sum())
     if not len(doubtful):
-        return _sound(evidence, proved, observed, order)
+        ordering = _ordering(evidence, evidence, observed, order, _DEFAULT)
+        return tuple(ordering if one.verifier == ordering.verifier else one for one in sound(evidence, proved))
     with (
         _narrowed(evidence, doubtful, (expected, observed), limits, unique=unique) as narrow,
         ThreadPoolExecutor(len(NAMES)) as pool,  # so few rows cost less than the start of a query
@@ -117,11 +118,16 @@ def _directly(evidence: Evidence) -> tuple[Finding, ...]:
     return tuple(verifier.check(evidence) for verifier in (Duplicates(), Gaps(), Ordering(), Values()))
 
 
-def _sound(evidence: Evidence, proved: int, observed: Groups, order: Order | None) -> tuple[Finding, ...]:
-    """Nothing but the order of islands is left to be judged."""
+def sound(evidence: Evidence, proved: int) -> tuple[Finding, ...]:
+    """What is said of a log whose records are all known to be right.
+
+    Args:
+        proved: how many they are.
+    """
     verdict, note = rule(evidence, 0, proved)
-    none = [Finding(name, evidence.subject, verdict, 0, proved, dict.fromkeys(kinds, 0), (), note) for name, kinds in _KINDS]
-    return (none[0], none[1], _ordering(evidence, evidence, observed, order, _DEFAULT), none[2])
+    return tuple(
+        Finding(name, evidence.subject, verdict, 0, proved, dict.fromkeys(kinds, 0), (), note) for name, kinds in _KINDS
+    )
 
 
 # which blocks are read again -----------------------------------------------------------------------------------------------
