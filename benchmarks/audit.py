@@ -1,7 +1,8 @@
 """What an audit costs, compared with a bare scan, the audit that one would write first, and Python sets.
 
-    .venv/bin/python benchmarks/audit.py [--records 1e6] [--rounds 4] [--layouts identity,scattered] [--states clean,dirty]
-                                         [--ways ours,scan,bare,shuffle,sets,floor] [--kafka] [--folder DIR]
+    .venv/bin/python benchmarks/audit.py [--records 1e6] [--rounds 4] [--layouts identity,scattered,recurring]
+                                         [--states clean,dirty] [--ways ours,keys,scan,bare,shuffle,sets,floor]
+                                         [--kafka] [--folder DIR]
 
 The ways (`audit_ways.py`) take turns within one run, so that a machine that becomes slower does so for all of them. Each is a
 process of its own, so that its peak memory (VmHWM of it and of its JVM) can be told. The first turn of each warms it up and
@@ -23,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from audit_planted import LAYOUTS, PARTITIONS, plant
+from audit_planted import LAYOUTS, PARTITIONS, RECURRING, plant
 from audit_ways import SINK, SOURCE, work
 from pyspark.sql import SparkSession
 
@@ -35,6 +36,7 @@ from chaos.scenario.model import SystemSpec
 
 _WAYS = "ours,scan,shuffle,sets"
 _FROM_KAFKA = "ours,scan,bare,sets,floor"
+_OF_TEXTS = "keys,scan"
 
 
 @dataclass(slots=True)
@@ -68,7 +70,7 @@ def _one(words: argparse.Namespace, records: int, layout: str, state: str, boots
         truth = plant(folder, records, layout, dirty=state == "dirty")
         if session is not None:
             _fill(session, folder, bootstrap)
-        ways = (words.ways or (_FROM_KAFKA if bootstrap else _WAYS)).split(",")
+        ways = (words.ways or (_OF_TEXTS if layout == RECURRING else _FROM_KAFKA if bootstrap else _WAYS)).split(",")
         _print(f"{records:.0e} {layout} {state}", _measure(ways, folder, bootstrap, words.rounds), truth, 2 * records)
     finally:
         shutil.rmtree(folder)

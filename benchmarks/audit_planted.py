@@ -2,12 +2,14 @@
 
     identity    partition i mod 3, so that a partition holds every number of one line: what a keyed pipeline leaves
     scattered   partition by a hash of the id: a partition holds each number of three lines or not
+    recurring   as identity, but the key is text, and every key is there eight times
 
 A marker follows every 1000th record of the sink. In a dirty sink each partition has lost 20 records and a run of 500, has a run
 of 1000 again and 10 records elsewhere again, 15 pairs in each other's place, 7 wrong values and 3 phantoms.
 """
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 PARTITIONS = 3
-LAYOUTS = ("identity", "scattered")
+LAYOUTS = ("identity", "scattered", "recurring")
+RECURRING = LAYOUTS[2]
 _TRANSACTION = 1000
 _FILES = 2  # for each partition, so that each core has one of its own
 _ROWS = 1_000_000  # of a row group
@@ -31,18 +34,27 @@ def plant(folder: Path, records: int, layout: str, *, dirty: bool) -> Counter[st
     draw = np.random.default_rng(7)
     for partition in range(PARTITIONS):
         ids = _ids(records, partition, layout)
-        _write(folder / "source", partition, ids, ids, np.arange(len(ids), dtype=np.int64))
+        keys = partial(_keys, records=records, layout=layout)
+        _write(folder / "source", partition, keys(ids), ids, np.arange(len(ids), dtype=np.int64))
         there, values = _spoiled(ids, records, draw, truth) if dirty else (ids, ids * ids)
         places = np.arange(len(there), dtype=np.int64)
-        _write(folder / "sink", partition, there, values, places + places // _TRANSACTION)
+        _write(folder / "sink", partition, keys(there), values, places + places // _TRANSACTION)
     return truth
 
 
 def _ids(records: int, partition: int, layout: str) -> Longs:
-    if layout == "identity":
+    if layout != "scattered":
         return np.arange(partition, records, PARTITIONS, dtype=np.int64)
     ids = np.arange(records, dtype=np.int64)
     return ids[((ids * np.int64(0x9E3779B1)) >> 13) % PARTITIONS == partition]
+
+
+def _keys(ids: Longs, records: int, layout: str) -> pa.Array:
+    """As texts; those of records that nothing demands do not recur."""
+    if layout != RECURRING:
+        return pc.cast(pa.array(ids), pa.string())
+    some = PARTITIONS * max(1, records // (PARTITIONS * 8))  # so that records of a key are in one partition
+    return pc.binary_join_element_wise("user", pc.cast(pa.array(np.where(ids < records, ids % some, ids)), pa.string()), "-")
 
 
 def _spoiled(ids: Longs, records: int, draw: np.random.Generator, truth: Counter[str]) -> tuple[Longs, Longs]:
@@ -63,14 +75,14 @@ def _spoiled(ids: Longs, records: int, draw: np.random.Generator, truth: Counter
     return there, values
 
 
-def _write(folder: Path, partition: int, ids: Longs, values: Longs, offsets: Longs) -> None:
+def _write(folder: Path, partition: int, keys: pa.Array, values: Longs, offsets: Longs) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for number, piece in enumerate(np.array_split(np.arange(len(ids)), _FILES)):
+    for number, piece in enumerate(np.array_split(np.arange(len(values)), _FILES)):
         rows = slice(piece[0], piece[-1] + 1) if len(piece) else slice(0)
         columns = {
             "partition": pa.array(np.full(len(piece), partition, np.int32)),
             "offset": pa.array(offsets[rows]),
-            "key": pc.cast(pa.array(ids[rows]), pa.string()),
+            "key": keys[rows],
             "value": pc.cast(pa.array(values[rows]), pa.string()),
         }
         pq.write_table(pa.table(columns), folder / f"{partition}-{number}.parquet", row_group_size=_ROWS)

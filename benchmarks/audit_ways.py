@@ -1,6 +1,7 @@
 """The ways that `audit.py` compares, each in a process of its own: it does its work once for each line it is sent.
 
     ours      `chaos audit`: duplicates, gaps, ordering and values
+    keys      the same by any keys, `--identity key`; the only one besides scan for keys that are texts
     scan      Spark reads every column of both logs and adds them up: what no audit that reads them can beat
     bare      the same, as one would write it: Spark's and the consumer's defaults, not those of `ours`; from Kafka only
     shuffle   Spark as one would write it: groupBy for duplicates, anti-join for gaps, join for values, window and lag for order
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -39,7 +41,7 @@ _AT_ONCE = 100_000
 
 def work(way: str, folder: Path, bootstrap: str) -> None:
     """Answer each line on standard input with seconds and counts; the first time is for warming up."""
-    topics = Topics(bootstrap, SOURCE, SINK) if bootstrap else None
+    topics = Topics(bootstrap, (SOURCE,), (SINK,)) if bootstrap else None
     if way in {"sets", "floor"}:
         _answer(_sets_of_topics(bootstrap) if bootstrap and way == "sets" else _SPARKLESS[way](folder, bootstrap))
         return
@@ -63,14 +65,16 @@ def _logs(spark: SparkSession, topics: Topics | None, folder: Path) -> tuple[Dat
     return audit_logs.read(spark, topics, SOURCE, fixed.source), audit_logs.read(spark, topics, SINK, fixed.sink)
 
 
-def _ours(spark: SparkSession, topics: Topics | None, folder: Path) -> Callable[[], Counts]:
+def _ours(
+    spark: SparkSession, topics: Topics | None, folder: Path, asked: Callable[..., identity.Asked] = identity.dense
+) -> Callable[[], Counts]:
     def job() -> Counts:
         place, fixed = str(folder), None
         if topics is not None:
             place, fixed = tempfile.mkdtemp(prefix="bench-"), audit_logs.fix(topics)
             audit_logs.land(spark, topics, fixed, place)
         logs = audit_logs.landed(spark, place, fixed)
-        findings = judge(logs, identity.dense(logs, identity.model("square")))
+        findings = judge(logs, asked(logs, identity.model("square")))
         if topics is not None:
             shutil.rmtree(place)
         return {finding.verifier: finding.count for finding in findings}
@@ -166,5 +170,5 @@ def _floor(_folder: Path, bootstrap: str) -> Callable[[], Counts]:
     return lambda: {"exit": read(SOURCE) + read(SINK)}
 
 
-_SPARK = {"ours": _ours, "scan": _scan, "bare": _bare, "shuffle": _shuffle}
+_SPARK = {"ours": _ours, "keys": partial(_ours, asked=identity.by_key), "scan": _scan, "bare": _bare, "shuffle": _shuffle}
 _SPARKLESS = {"sets": _sets, "floor": _floor}

@@ -64,8 +64,11 @@ class Evidence:
             coordinator_epoch int (all three null: the id is not known any more), timeout_ms long (the broker's longest where
             the id is not known), listed boolean (whether the coordinator counts this partition in the transaction); one row
             for every transaction that was open in the partition before its coordinator was asked and after.
+        anywhere: whether a record may be in any partition of the log; what is demanded has the partition of its source record
+            then. So it is of audits only: a run's evidence has each record in its partition, and `verifiers.evidence` does not
+            keep it.
 
-    The last five are views that only some verifiers need; None when they were not landed.
+    From ``uncommitted`` to ``open_transactions`` they are views that only some verifiers need; None when they were not landed.
     """
 
     subject: str
@@ -78,6 +81,7 @@ class Evidence:
     batches: DataFrame | None = None
     ledger: DataFrame | None = None
     open_transactions: DataFrame | None = None
+    anywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,13 @@ def load(spark: SparkSession, folder: Path, subject: str) -> Evidence:
     expected = _read(spark, place / "expected", EXPECTED)
     observed = _read(spark, place / "observed", OBSERVED)
     return Evidence(
-        subject, expected, observed, bounds, positions, **{view: _read(spark, place / view, VIEWS[view]) for view in views}
+        subject,
+        expected,
+        observed,
+        bounds,
+        positions,
+        anywhere=False,
+        **{view: _read(spark, place / view, VIEWS[view]) for view in views},
     )
 
 

@@ -59,9 +59,11 @@ def absent(verifier: str, evidence: Evidence, what: str) -> Finding:
     return Finding(verifier, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=f"not in the evidence: {what}")
 
 
-def hidden(bounds: Mapping[int, Bounds]) -> str:
+def hidden(evidence: Evidence) -> str:
     """SQL: whether an open transaction hides the end of the row's partition. A row that is not seen there may exist."""
-    behind = _hidden(bounds)
+    behind = _hidden(evidence.bounds)
+    if behind and evidence.anywhere:
+        return "true"
     return f"partition IN ({', '.join(map(str, behind))})" if behind else "false"
 
 

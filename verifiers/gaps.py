@@ -62,7 +62,7 @@ def _judged(evidence: Evidence) -> DataFrame:
         f"""CASE WHEN seen AND required THEN 'there'
                  WHEN seen THEN 'recovered'
                  WHEN NOT required THEN 'absent'
-                 WHEN {hidden(evidence.bounds)} THEN 'pending'
+                 WHEN {hidden(evidence)} THEN 'pending'
                  WHEN position IS NULL OR position < {by_partition(evidence.positions)} THEN 'lost'
                  ELSE 'pending' END AS kind""",
     )

@@ -53,7 +53,7 @@ def _judged(evidence: Evidence) -> DataFrame:
     seen = decoded(evidence.observed).where("id IS NOT NULL")
     places = seen.groupBy("id").agg(F.expr("min(struct(partition, offset, timestamp_ms)) AS place"))
     position = by_partition(evidence.positions)
-    absent_for_certain = f"place IS NULL AND NOT {hidden(evidence.bounds)}"
+    absent_for_certain = f"place IS NULL AND NOT {hidden(evidence)}"
     kind = f"""CASE WHEN {absent_for_certain} AND required AND position < {position} THEN 'behind'
                     WHEN place IS NOT NULL AND position >= {position} THEN 'ahead'
                     ELSE 'right' END AS kind"""

@@ -3,7 +3,7 @@
     undecodable  its key is not an id: it is null, or anything but a decimal without sign and leading zeros
     phantom      its id is not expected at all
     wrong value  its id is expected, with another value
-    misrouted    it is right, but expected in another partition
+    misrouted    it is right, but expected in another partition (never where a record may be in any)
 
 A record has one kind, the first that applies. Each copy of a record is compared; that there are copies is for
 `verifiers.duplicates`.
@@ -49,10 +49,10 @@ class Values:
 def _judged(evidence: Evidence) -> DataFrame:
     """Every observed record; columns added: expected_partition, expected_value, kind (``right`` or one of `KINDS`)."""
     expected = evidence.expected.selectExpr("id", "partition AS expected_partition", "value AS expected_value")
-    kind = """CASE WHEN id IS NULL THEN 'undecodable'
+    kind = f"""CASE WHEN id IS NULL THEN 'undecodable'
                    WHEN expected_partition IS NULL THEN 'phantom'
                    WHEN NOT value <=> expected_value THEN 'wrong value'
-                   WHEN partition <> expected_partition THEN 'misrouted'
+                   WHEN NOT {evidence.anywhere} AND partition <> expected_partition THEN 'misrouted'
                    ELSE 'right' END AS kind"""
     return decoded(evidence.observed).join(expected, "id", "left").selectExpr("*", kind)
 

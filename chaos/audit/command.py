@@ -32,6 +32,7 @@ _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: 
 _STANDALONE = "spark://"
 _LAST_PORT = 65_535
 _SHOWN = 3
+_ROUTINGS = ("same", "any")
 _WIDE = 80
 
 Echo = Callable[[str], None]
@@ -48,18 +49,20 @@ class Request:
         master: Spark's.
         landing: folder or URL where topics are landed and left; else they are landed in a temporary one.
         external: the file that declares the cluster (docs/external.md), in place of `bootstrap`.
+        routing: ``same`` where a record must stay in its partition, ``any`` where the pipeline chooses one.
     """
 
     landed: str
     bootstrap: str
-    source: str
-    sink: str
+    source: tuple[str, ...]
+    sink: tuple[str, ...]
     group: str
     model: str
     identity: str
     master: str
     landing: str
     external: str = ""
+    routing: str = "same"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ def check(request: Request, report: Path) -> None:
         raise AuditUsageError(f"--json {report}: its folder is not there")
     if report.is_dir():
         raise AuditUsageError(f"--json {report}: is a folder; a file is needed")
+    _check_routing(request)
     if request.external and request.bootstrap:
         raise AuditUsageError(f"--external and --bootstrap: the addresses are in {request.external}")
     cluster = {"--external": request.external} if request.external else {"--bootstrap": request.bootstrap}
@@ -126,6 +130,19 @@ def check(request: Request, report: Path) -> None:
         raise AuditUsageError(f"--landed and {', '.join(given)}: either folders or topics")
     if not request.landed and missing:
         raise AuditUsageError(f"missing: {', '.join(missing)}; or --landed for folders")
+
+
+def _check_routing(request: Request) -> None:
+    if request.routing not in _ROUTINGS:
+        raise AuditUsageError(f"--routing {request.routing}: must be {' or '.join(_ROUTINGS)}")
+    for name, topics in (("--source", request.source), ("--sink", request.sink)):
+        twice = sorted(topic for topic in set(topics) if topics.count(topic) > 1)
+        if twice:
+            raise AuditUsageError(f"{name} {twice[0]}: is named twice")
+    sources, sinks = len(request.source), len(request.sink)
+    if request.routing == "same" and sources != sinks and 0 not in {sources, sinks}:
+        given = f"{sources} of --source and {sinks} of --sink"
+        raise AuditUsageError(f"{given}: what is in the n-th source must be in the n-th sink, unless with --routing any")
 
 
 def topics_of(request: Request) -> Topics | None:
@@ -190,16 +207,21 @@ def run(request: Request, echo: Echo) -> Audit:
             began_s = clock.monotonic_s()
             audit_identity.require_known(spark, request.identity, headers=topics is not None)
             if topics and fixed:
-                audit_logs.land(spark, topics, fixed, folder)
+                fixed = audit_logs.land(spark, topics, fixed, folder)
             logs = audit_logs.landed(spark, folder, fixed, "key" if topics else audit_identity.sql(request.identity))
             spark_session.suit(spark, logs.records)
-            asked = audit_identity.dense if request.identity == audit_identity.DENSE else audit_identity.by_key
-            findings = judge(logs, asked(logs, demanded))
-            return Audit(findings, logs.records, clock.monotonic_s() - began_s)
+            return Audit(judge(logs, _asked(request, logs, demanded)), logs.records, clock.monotonic_s() - began_s)
     except InconclusiveError as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
     except spark_session.FAILURES as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=spark_session.failure(error))
+
+
+def _asked(request: Request, logs: audit_logs.Logs, demanded: audit_identity.Model) -> audit_identity.Asked:
+    """Dense keys are told by their partitions, so by any routing they are keys like others."""
+    if request.identity == audit_identity.DENSE and request.routing == "same":
+        return audit_identity.dense(logs, demanded)
+    return audit_identity.by_key(logs, demanded, anywhere=request.routing == "any")
 
 
 @contextmanager

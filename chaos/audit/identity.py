@@ -11,23 +11,26 @@ other keys (`Asked.otherwise`).
 
 Ids made of places are offset * (P + 1) + partition: each source partition is a line, and its numbers are its offsets. A record
 of the sink whose key the source does not have is in line P, numbered by where its key is there first.
+
+Where a record may be in any partition (`by_key`, ``anywhere``), order is that of the rows of one sink partition which answer
+one source partition. Of records that are alike and in several partitions it cannot be told which row answers which.
 """
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.audit.logs import AuditUsageError, Ends, Logs
+from chaos.audit import answers, copies
+from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds, Evidence
-from verifiers.findings import by_partition
 from verifiers.single_scan.groups import decoded
 
 DENSE, KEY = "dense-key", "key"
@@ -47,7 +50,9 @@ class Asked:
         unnamed: rows of the source that nothing identifies; nothing can be judged if there are any.
         why: what is wrong with those, as in "3 of the source's …".
         keys: finds the keys of ids that were made here; None where the ids are the keys.
-        unordered: partition and offset of the sink's rows whose order cannot be judged; None where that is so of none.
+        unordered: partition and offset of the sink's rows whose order cannot be told; None where that is so of none.
+        copied: how many records there are on either side, if the sink is known to be a copy in order; nothing is wrong then.
+        undecided: how many rows of the sink are not in the evidence, for what they answer may have been compacted away.
         otherwise: the same question by any keys, for a source whose ids recur or do not rise; None where it is that already.
     """
 
@@ -57,6 +62,8 @@ class Asked:
     why: str
     keys: Callable[[frozenset[int]], Mapping[int, str]] | None = None
     unordered: DataFrame | None = None
+    copied: int = 0
+    undecided: int = 0
     otherwise: "Callable[[], Asked] | None" = None
 
 
@@ -123,89 +130,47 @@ def recur_or_fall(source: DataFrame) -> bool:
     return bool(falls.take(1)) or bool(rows.groupBy("id").count().where("count > 1").take(1))
 
 
-def by_key(logs: Logs, demanded: Model) -> Asked:
-    """By any keys, or the header that was landed as the key; keys may recur. Both logs are joined."""
+def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False) -> Asked:
+    """By any keys, or the header that was landed as the key; keys may recur. Both logs are joined.
+
+    Args:
+        anywhere: whether a record may be in any partition of the sink.
+    """
     partitions = _partitions(logs)
     lines = partitions + 1
     value = demanded(F.col("value")).cast("string")
-    wanted = logs.source.where("key IS NOT NULL").withColumn("value", value)
-    wanted = wanted.selectExpr("partition", "offset", "key", "value", f"offset * {lines} + partition AS id").persist()
-    positions = _positions(logs)
-    named, unordered = _answered(wanted, logs.sink, partitions, positions)
-    expected = wanted.selectExpr("id", "partition", "value", "true AS required", "offset AS position")
+    wanted = logs.source.withColumn("value", value)
+    positions, bounds = _positions(logs), _whole(logs.fixed.sink, lines)
+    if not anywhere and logs.fixed.positions is None and (copied := copies.records(wanted, logs.sink)):
+        evidence = Evidence("sink", wanted, logs.sink, bounds, positions)
+        return Asked(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied)
+    id_ = f"offset * {lines} + partition AS id"
+    removable = f"{_removable(logs.fixed, anywhere=anywhere)} AS removable"
+    wanted = wanted.where("key IS NOT NULL").selectExpr("partition", "offset", "key", "value", id_, removable).persist()
+    found = answers.find(wanted, logs.sink, lines, positions, anywhere=anywhere, compacted=logs.fixed.compacted)
+    named = found.rows
+    required = "true" if found.removed is None else "removed IS NULL"
+    needed = wanted if found.removed is None else wanted.join(found.removed.selectExpr("id", "true AS removed"), "id", "left")
+    expected = needed.selectExpr("id", "partition", "value", f"{required} AS required", "offset AS position")
     observed = named.selectExpr("partition", "offset", "timestamp_ms", "CAST(id AS STRING) AS key", "value")
-    evidence = Evidence("sink", expected, observed, _whole(logs.fixed.sink, lines), positions)
+    evidence = Evidence("sink", expected, observed, bounds, positions, anywhere=anywhere)
     names = wanted.select("key", "id").unionByName(named.where(f"id % {lines} = {partitions}").select("key", "id"))
 
     def keys(asked: frozenset[int]) -> Mapping[int, str]:
         return {row["id"]: row["key"] for row in names.where(F.col("id").isin(sorted(asked))).collect()} if asked else {}
 
-    unnamed = logs.source.where("key IS NULL")
-    return Asked(evidence, True, unnamed, "records have no key, or not the header", keys, unordered)  # noqa: FBT003 - `unique`
+    return Asked(
+        evidence,
+        unique=True,
+        unnamed=logs.source.where("key IS NULL"),
+        why="records have no key, or not the header",
+        keys=keys,
+        unordered=found.unordered,
+        undecided=found.undecided,
+    )
 
 
-# which record of the source a row of the sink answers ----------------------------------------------------------------------
-
-
-def _answered(
-    wanted: DataFrame, sink: DataFrame, partitions: int, positions: Mapping[int, int]
-) -> tuple[DataFrame, DataFrame | None]:
-    """The rows of the sink with the ``id`` of the record that each answers, null where there is no key.
-
-    A row answers a record of its own partition, key and value; else one of its key and value, and it is misrouted; else, if
-    nothing demands its value, one of its key, and its value is wrong. Each record is answered once. A row that is left is one
-    too many, and has the id of the first record like it; or its key is not in the source, and it has an id of line P.
-
-    Args:
-        wanted: partition, offset, key, value and id of what is demanded.
-
-    Returns:
-        The rows; and partition and offset of those whose order cannot be judged, None where that is so of none.
-    """
-    exact, alike = ("partition", "key", "value"), ("key", "value")
-    rows = sink.select("partition", "offset", "timestamp_ms", "key", "value")
-    same = _matched(wanted, rows, exact).persist()
-    left = same.where("id IS NULL AND key IS NOT NULL").drop("id")
-    if not left.take(1) and same.where("id IS NOT NULL").count() == wanted.count():
-        return same, None  # a perfect copy, which is the rule: nothing else is to be asked
-    free = wanted.join(same.select("id"), "id", "left_anti")
-    moved = _matched(free, left, alike).persist()
-    free = free.join(moved.select("id"), "id", "left_anti")
-    others = moved.where("id IS NULL").drop("id")
-    others = _looked_up(others, wanted, exact, "here")
-    others = _looked_up(others, wanted, alike, "anywhere").selectExpr("*", "coalesce(here, anywhere) AS first_id").persist()
-    surplus = others.where("first_id IS NOT NULL").withColumnRenamed("first_id", "id").select(*same.columns)
-    changed = _matched(free, others.where("first_id IS NULL").select(*rows.columns), ("key",)).withColumnRenamed("id", "own")
-    changed = _looked_up(changed, wanted, ("key",), "of_key")
-    stray = f"min(offset * {partitions} + partition) OVER (PARTITION BY key) * {partitions + 1} + {partitions}"
-    changed = changed.selectExpr("*", f"{stray} AS stray").selectExpr("*", "coalesce(own, of_key, stray) AS id").persist()
-    parts = (same.where("id IS NOT NULL OR key IS NULL"), moved.where("id IS NOT NULL"), surplus, changed.select(*same.columns))
-    named = reduce(DataFrame.unionByName, parts)
-    missing = free.join(changed.selectExpr("own AS id"), "id", "left_anti").where(f"offset < {by_partition(positions)}")
-    return named, _ambiguous(wanted, named, surplus.select(*alike).unionByName(missing.select(*alike)))
-
-
-def _matched(wanted: DataFrame, rows: DataFrame, by: Sequence[str]) -> DataFrame:
-    """The rows with the ``id`` of what they answer, or null: of those alike in these columns the k-th answers the k-th."""
-    nth = f"row_number() OVER (PARTITION BY {', '.join(by)} ORDER BY partition, offset)"
-    offered = wanted.selectExpr(*(f"{name} AS _{name}" for name in by), "id", f"{nth} AS _nth")
-    alike = F.expr(" AND ".join((*(f"{name} <=> _{name}" for name in by), "nth = _nth")))
-    return rows.selectExpr("*", f"{nth} AS nth").join(offered, alike, "left").select(*rows.columns, "id")
-
-
-def _looked_up(rows: DataFrame, wanted: DataFrame, by: Sequence[str], name: str) -> DataFrame:
-    """The rows and, as a last column, the id of the first record that is like each in these columns; null if there is none."""
-    firsts = wanted.groupBy(*(F.col(column).alias(f"_{column}") for column in by)).agg(F.min("id").alias(name))
-    alike = F.expr(" AND ".join(f"{column} <=> _{column}" for column in by))
-    return rows.join(firsts, alike, "left").select(*rows.columns, name)
-
-
-def _ambiguous(wanted: DataFrame, named: DataFrame, odd: DataFrame) -> DataFrame | None:
-    """Rows that are demanded more than once, alike, and are there too often or too rarely: which is which cannot be told."""
-    recurring = wanted.groupBy("key", "value").count().where("count > 1").selectExpr("key AS _key", "value AS _value")
-    alike = F.expr("key <=> _key AND value <=> _value")
-    classes = odd.distinct().join(recurring, alike, "left_semi").selectExpr("key AS _key", "value AS _value").persist()
-    return named.join(classes, alike, "left_semi").select("partition", "offset") if classes.take(1) else None
+# what can be asked --------------------------------------------------------------------------------------------------------
 
 
 def require_identified(asked: Asked) -> None:
@@ -215,6 +180,21 @@ def require_identified(asked: Asked) -> None:
         place = f"the first at partition {first['partition']} offset {first['offset']}: {first['key']!r}"
         remedy = "name what identifies a record: --identity key or header:NAME"
         raise InconclusiveError(f"{lost} of the source's {asked.why}, {place}; {remedy}")
+
+
+def _removable(fixed: Fixed, *, anywhere: bool) -> str:
+    """SQL: whether compaction may have removed the row that answers a record from the sink.
+
+    It keeps the last row of each key in each partition of the sink, unless that is a tombstone. The rows of a key are in the
+    order of its records, as far as these are in one partition of the source.
+    """
+    if "sink" not in fixed.compacted:
+        return "false"
+    if fixed.grown or not fixed.cleaned_by_key:
+        return "true"
+    followed = "offset < max(offset) OVER (PARTITION BY key, partition)"
+    elsewhere = "min(partition) OVER (PARTITION BY key) < max(partition) OVER (PARTITION BY key)"
+    return f"(value IS NULL OR {followed}{f' OR {elsewhere}' if anywhere else ''})"
 
 
 def _demand(demanded: Model) -> tuple[Column, ...]:

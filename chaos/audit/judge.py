@@ -1,6 +1,7 @@
 """Is the sink what the source demands? The findings of an audit, with the keys of its logs and with what it cannot tell.
 
-The model says the value of each record from that of its source record, and a record stays in its partition. What is judged is
+The model says the value of each record from that of its source record, and a record stays in its partition, unless it may be in
+any (`Evidence.anywhere`). What is judged is
 what scenarios are judged by (`verifiers.single_scan`); without a consumer group all of the source counts as processed,
 so whatever is missing is lost.
 
@@ -11,9 +12,12 @@ An audit cannot always tell what is wrong from what it could not see:
     open transaction   in the source it hides records that may demand more: `gaps`, `values` and `offsets` are UNKNOWN at best
     retention          what was answered before the source's begin is `phantom`; what was written before the sink's begin is
                        `lost`, and `behind`
+    compaction         of the source: rows that may answer what it removed are left out of the evidence, and counted in a note;
+                       of the sink: rows that it may have removed are `absent`, others that are missing are `lost`
     a live pipeline    its positions moved while the ends were asked for: what it wrote meanwhile is `ahead`
 
-The verifiers cannot tell rows of the last two from wrong ones. A finding that counts nothing else is UNKNOWN; anything else it
+What compaction may have done makes a finding UNKNOWN at best. The verifiers cannot tell rows of retention and of a live
+pipeline from wrong ones. A finding that counts nothing else is UNKNOWN; anything else it
 counts is wrong for certain, and it stays INVALID. Folders have neither a begin nor an open transaction: there is no such doubt.
 
 Easily confused with these: an open transaction in the sink. The verifiers know of it themselves (`verifiers.findings`).
@@ -27,7 +31,7 @@ import numpy as np
 from pyspark.sql import DataFrame, Row
 
 from chaos.audit.identity import Asked, recur_or_fall, require_identified
-from chaos.audit.logs import AuditUsageError, Ends, Logs
+from chaos.audit.logs import AuditUsageError, Fixed, Logs
 from verifiers import VERIFIERS
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.findings import first, kinds, open_transaction, rule
@@ -36,8 +40,10 @@ from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits
 
 _DEMANDING = frozenset({"gaps", "offsets", "values"})
 _NAMES_OTHERS = frozenset({"duplicate", "inversion"})  # the detail of a wrong value has what others wrote in it
+_NAMES_PARTITIONS = frozenset({"duplicate", "misrouted", "lost", "pending", "behind", "ahead"})
 _DEFAULT = Limits()
 _IDS = re.compile(r"\bid \d+(?: and \d+)?")
+_PARTITION = re.compile(r"\b(source )?partition (\d+)")
 _MOVED = "the pipeline is at work: its positions moved while the ends were asked for, what it wrote meanwhile is called ahead"
 
 
@@ -48,24 +54,37 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
         AuditUsageError: a log was landed more than once.
         InconclusiveError: the source's keys do not identify its records.
     """
+    asked, found = _verified(logs, asked, limits)
     evidence = asked.evidence
-    expected, observed = islands.summarize(evidence, limits)
-    for side, name in ((expected, "source"), (observed, "sink")):
-        if side is not None and side.placed:
-            _landed_once(side, name)
-    if asked.keys is not None or expected is None or UNDECODABLE in expected["line"]:
-        require_identified(asked)
-    found = islands.judge(evidence, expected, observed, limits, unique=asked.unique)
-    if asked.otherwise is not None and not _certain(found, expected, observed) and recur_or_fall(logs.source):
-        return judge(logs, asked.otherwise(), limits)
-    if asked.unordered is not None:
-        found = tuple(_of_certain_order(one, evidence, asked.unordered) for one in found)
+    found = tuple(_with_hint(_of_certain_order(one, asked), logs.fixed) for one in found)
     if logs.fixed.positions is not None:
         once = evidence if asked.unique else replace(evidence, expected=islands.demanded(evidence.expected))
         found = (*found, VERIFIERS["offsets"].check(once))
     if logs.uncommitted is not None:
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
-    return _with_keys([limited(one, logs) for one in found], asked)
+    found = tuple(_with_topics(one, logs.fixed, anywhere=evidence.anywhere) for one in found)
+    return _with_keys([limited(one, logs, asked.undecided) for one in found], asked)
+
+
+def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Finding, ...]]:
+    """What was asked in the end, by any keys where ids turned out to say nothing; and what the verifiers say."""
+    if asked.copied:
+        return asked, islands.sound(asked.evidence, asked.copied)
+    expected, observed = islands.summarize(asked.evidence, limits)
+    for side, name in ((expected, "source"), (observed, "sink")):
+        if side is not None and side.placed:
+            _landed_once(side, name)
+    if asked.keys is not None or expected is None or UNDECODABLE in expected["line"]:
+        require_identified(asked)
+    found = islands.judge(asked.evidence, expected, observed, limits, unique=asked.unique)
+    if asked.otherwise is not None and not _certain(found, expected, observed) and _not_dense(logs):
+        return _verified(logs, asked.otherwise(), limits)
+    return asked, found
+
+
+def _not_dense(logs: Logs) -> bool:
+    """Whether what the ids say may be wrong; they may have recurred before compaction."""
+    return bool(logs.fixed.compacted) or recur_or_fall(logs.source)
 
 
 def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups | None) -> bool:
@@ -75,14 +94,31 @@ def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups
     return int(expected["records"].sum()) == int(observed["records"].sum())
 
 
-def _of_certain_order(finding: Finding, evidence: Evidence, unordered: DataFrame) -> Finding:
-    """The order of all rows but these."""
-    if finding.verifier != "ordering":
+def _of_certain_order(finding: Finding, asked: Asked) -> Finding:
+    """Where rows are late: the order of those whose order can be told. Where none is late, nothing is uncertain."""
+    if asked.unordered is None or finding.verifier != "ordering" or not finding.count:
         return finding
-    kept = evidence.observed.join(unordered, ["partition", "offset"], "left_anti").select(*evidence.observed.columns)
+    evidence, places = asked.evidence, asked.unordered.persist()
+    if not places.take(1):
+        return finding
+    kept = evidence.observed.join(places, ["partition", "offset"], "left_anti").select(*evidence.observed.columns)
     ordered = VERIFIERS["ordering"].check(replace(evidence, observed=kept))
-    why = f"{unordered.count()} records recur, and are there too often or too rarely: their order cannot be told"
+    where = ", or in several partitions" if evidence.anywhere else ""
+    why = f"{places.count()} records recur, and are wrong, or there too often or too rarely{where}: their order cannot be told"
     return replace(ordered, note="; ".join(filter(None, (ordered.note, why))))
+
+
+def _with_hint(finding: Finding, fixed: Fixed) -> Finding:
+    """What to ask for where the pipeline seems to choose partitions itself."""
+    misrouted = finding.counts.get("misrouted", 0)
+    source, sink = len(fixed.source), len(fixed.sink)
+    if not misrouted or (source == sink and 2 * misrouted <= finding.checked):
+        return finding
+    hint = (
+        f"{misrouted} of {finding.checked} rows are in another partition than their source records (the source has {source} "
+        f"partitions, the sink {sink}): if the pipeline chooses partitions itself, audit with --routing any"
+    )
+    return replace(finding, note="; ".join(filter(None, (finding.note, hint))))
 
 
 def _landed_once(log: Groups, name: str) -> None:
@@ -130,39 +166,90 @@ def _split(row: Row) -> Example:
 # what cannot be told -------------------------------------------------------------------------------------------------------
 
 
-def limited(finding: Finding, logs: Logs) -> Finding:
-    """The finding, with the limitations that concern it in its note; the one place where INVALID can become UNKNOWN."""
+def limited(finding: Finding, logs: Logs, undecided: int = 0) -> Finding:
+    """The finding, with the limitations that concern it in its note; the one place where INVALID can become UNKNOWN.
+
+    Args:
+        undecided: rows of the sink that were left out, because of compaction.
+    """
     hidden = open_transaction(logs.fixed.source) if finding.verifier in _DEMANDING else ""
+    hidden = _naming_topics(hidden, logs.fixed, "source")
     excuses = {kind: why for kind, why in _excuses(finding.verifier, logs).items() if why and finding.counts.get(kind)}
     certain = finding.count - sum(finding.counts[kind] for kind in excuses)
     verdict = finding.verdict if certain else min(finding.verdict, Verdict.UNKNOWN)
-    if hidden or excuses:
+    removed = _removed(finding, logs.fixed, undecided)
+    if hidden or excuses or removed:
         verdict = max(verdict, Verdict.UNKNOWN)
-    notes = (finding.note, f"in the source, {hidden}" if hidden else "", *excuses.values())
+    notes = (finding.note, f"in the source, {hidden}" if hidden else "", *excuses.values(), removed)
     return replace(finding, verdict=verdict, note="; ".join(filter(None, notes)))
 
 
 def _excuses(verifier: str, logs: Logs) -> Mapping[str, str]:
     """Anomaly -> why what is counted as such may be right; an empty text where there is no reason to think so."""
-    source, sink = logs.fixed.source, logs.fixed.sink
     if verifier == "values":
-        return {"phantom": _expired("source", source, "what was answered before that is called phantom")}
+        return {"phantom": _expired("source", logs.fixed, "what was answered before that is called phantom")}
     if verifier == "gaps":
-        return {"lost": _expired("sink", sink, "what was written before that is called lost")}
+        return {"lost": _expired("sink", logs.fixed, "what was written before that is called lost")}
     if verifier == "offsets":
-        behind = _expired("sink", sink, "what was written before that is called behind")
-        return {"behind": behind, "ahead": _MOVED if logs.fixed.moved else ""}
+        behind = _expired("sink", logs.fixed, "what was written before that is called behind")
+        why = logs.fixed.compacted.get("source")
+        removed = f"the source {why}: what answers a removed record may be called ahead" if why else ""
+        return {"behind": behind, "ahead": _MOVED if logs.fixed.moved else removed}
     return {}
 
 
-def _expired(log: str, ends: Ends, what: str) -> str:
+def _removed(finding: Finding, fixed: Fixed, undecided: int) -> str:
+    """What could not be judged because of compaction; empty where that is nothing."""
+    if finding.verifier in {"duplicates", "values"} and undecided:
+        why = fixed.compacted["source"]
+        return f"the source {why}: {undecided} rows of the sink answer nothing that is left of it, and were not judged"
+    absent = finding.counts.get("absent") if finding.verifier == "gaps" else 0
+    if not absent:
+        return ""
+    grown = ", and grew while it was read" if fixed.grown else ""
+    return f"the sink {fixed.compacted['sink']}{grown}: {absent} rows that are not there may have been removed"
+
+
+def _expired(log: str, fixed: Fixed, what: str) -> str:
     """Where a log begins above 0: the first partition, and how many more."""
+    ends = fixed.source if log == "source" else fixed.sink
     begins = [(number, one.low) for number, one in sorted(ends.items()) if one.low > 0]
     if not begins:
         return ""
     (number, low), *others = begins
     more = f" (and above 0 in {len(others)} more)" if others else ""
-    return f"the {log} begins at offset {low} of partition {number}{more}: {what}"
+    return _naming_topics(f"the {log} begins at offset {low} of partition {number}{more}: {what}", fixed, log)
+
+
+# topics --------------------------------------------------------------------------------------------------------------------
+
+
+def _with_topics(finding: Finding, fixed: Fixed, *, anywhere: bool) -> Finding:
+    """The finding with topics and their partitions in place of the partitions of logs of several topics."""
+    examples = tuple(
+        _with_topic(one, fixed, "source" if anywhere and one.offset is None else "sink") for one in finding.examples
+    )
+    return replace(finding, examples=examples, note=_naming_topics(finding.note, fixed, "sink"))
+
+
+def _with_topic(one: Example, fixed: Fixed, side: str) -> Example:
+    """Where the sink's topic has no such partition, it is that of the source."""
+    place = fixed.place(side, one.partition) or fixed.place("source", one.partition)
+    if place is None:
+        return one
+    topic, partition = place
+    detail = _naming_topics(one.detail, fixed, "sink") if one.anomaly in _NAMES_PARTITIONS else one.detail
+    return replace(one, partition=partition, detail=f"in {topic}: {detail}")
+
+
+def _naming_topics(text: str, fixed: Fixed, side: str) -> str:
+    """The text with ``partition 1 of orders`` in place of ``partition 4``; ``source partition 4`` is one of the source."""
+
+    def named(match: re.Match[str]) -> str:
+        place = fixed.place("source" if match[1] else side, int(match[2])) or fixed.place("source", int(match[2]))
+        return f"partition {place[1]} of {place[0]}" if place else match[0]
+
+    return _PARTITION.sub(named, text)
 
 
 # keys ----------------------------------------------------------------------------------------------------------------------

@@ -3,22 +3,27 @@
 Landed logs are ``source/`` and ``sink/`` in one folder or at one URL: Parquet with the columns partition int, offset long,
 key string and value string, and perhaps timestamp_ms long and isolation string (rows marked ``read_uncommitted`` are the
 uncommitted view).
+
+Several topics are landed as one log, their partitions numbered through: those of the second follow on those of the first, and
+so on. Where the n-th topics of the two sides have different numbers of partitions, numbers are left out, so that partitions
+which belong together have the same number.
 """
 
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from itertools import zip_longest
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.cluster.kafka import log_ends
+from chaos.cluster.kafka import cleanup_policy, log_ends
 from chaos.common.errors import ChaosError, InconclusiveError
 from chaos.judging import landing
 from pipelines import kafka
@@ -28,8 +33,10 @@ _COLUMNS = {"partition": "int", "offset": "bigint", "key": "string", "value": "s
 _OPTIONAL = {"timestamp_ms": "bigint", "isolation": "string"}
 ASK_S = 10.0
 _END = 2**63 - 1
+_FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
 Ends = Mapping[int, Bounds]
+Numbers = Mapping[str, Mapping[int, int]]  # topic -> its partition -> the number of that in the log
 
 
 class AuditUsageError(ChaosError):
@@ -48,8 +55,8 @@ class Topics:
     """
 
     bootstrap: str
-    source: str
-    sink: str
+    sources: tuple[str, ...]
+    sinks: tuple[str, ...]
     group: str = ""
     identity: str = "key"
     librdkafka: Mapping[str, str] = field(default_factory=dict)
@@ -65,12 +72,26 @@ class Fixed:
         source, sink: how far each partition is read.
         positions: of the consumer group, as they were before the ends; None when no group was named.
         moved: whether they were others after the ends: the pipeline is at work.
+        compacted: ``source`` or ``sink``, where compaction may have removed records -> why, as in "is compacted".
+        cleaned_by_key: whether what identifies a record is the record's key, by which Kafka compacts.
+        numbers: ``source`` and ``sink`` -> the numbers of the partitions of its topics; empty where others landed them.
+        grown: whether a compacted sink grew while it was read: later rows may have removed what was not read yet.
     """
 
     source: Ends
     sink: Ends
     positions: Mapping[int, int] | None = None
     moved: bool = False
+    compacted: Mapping[str, str] = field(default_factory=dict)
+    cleaned_by_key: bool = True
+    grown: bool = False
+    numbers: Mapping[str, Numbers] = field(default_factory=dict)
+
+    def place(self, side: str, number: int) -> tuple[str, int] | None:
+        """Topic, and partition there, of a partition of the log; None where there is one topic at most."""
+        topics = self.numbers.get(side, {})
+        places = ((topic, partition) for topic, own in topics.items() for partition, there in own.items() if there == number)
+        return next(places, None) if any(len(those) > 1 for those in self.numbers.values()) else None
 
     @property
     def records(self) -> int:
@@ -86,7 +107,8 @@ class Logs:
         source: columns partition, offset, key, value.
         sink: the same and timestamp_ms (null where unknown); committed rows.
         uncommitted: the same, the uncommitted view of the sink; None when there is none.
-        fixed: how far they were read; of landed folders only that they were read to their ends.
+        fixed: how far they were read; of landed folders only that they were read to their ends. A topic without a hole is not
+            among the compacted: nothing was removed from within it.
         records: in both.
     """
 
@@ -101,7 +123,7 @@ class Logs:
 
 
 def fix(topics: Topics) -> Fixed:
-    """The group's position, and low, LSO and HW of every partition.
+    """The group's position, low, LSO and HW of every partition, and what compaction may remove.
 
     The pipeline may be at work meanwhile, hence the order: what the positions are past was written before the sink's ends were
     asked for, and what is in the sink was demanded before the source's ends were.
@@ -117,37 +139,68 @@ def fix(topics: Topics) -> Fixed:
     }
     admin = AdminClient({**topics.librdkafka, **settings})
     try:
-        known = admin.list_topics(timeout=ASK_S).topics
-        for topic in (topics.source, topics.sink):
-            if topic not in known:
-                there = ", ".join(sorted(name for name in known if not name.startswith("__"))) or "none"
-                raise AuditUsageError(f"there is no topic {topic!r} at {topics.bootstrap}; there are: {there}")
-        positions = _committed(topics, known[topics.source].partitions)
-        sink, source = (log_ends(admin, topic, known[topic].partitions, ASK_S) for topic in (topics.sink, topics.source))
-        moved = positions != _committed(topics, known[topics.source].partitions)
+        numbers = _numbered(admin, topics)
+        positions = _committed(topics, numbers["source"])
+        sink, source = (_ends(admin, numbers[side]) for side in ("sink", "source"))
+        moved = positions != _committed(topics, numbers["source"])
+        compacted = {side: why for side, those in numbers.items() if (why := _compacted(admin, those))}
     except KafkaException as error:
         reason = error.args[0].str()
         raise InconclusiveError(
             f"{topics.bootstrap} does not answer within {ASK_S:g} s ({reason}): is it up, and reachable?"
         ) from error
-    return Fixed(source, sink, positions, moved)
+    return Fixed(source, sink, positions, moved, compacted, topics.identity == "key", numbers=numbers)
 
 
-def _committed(topics: Topics, partitions: Iterable[int]) -> Mapping[int, int] | None:
+def _numbered(admin: AdminClient, topics: Topics) -> Mapping[str, Numbers]:
+    known = admin.list_topics(timeout=ASK_S).topics
+    for topic in (*topics.sources, *topics.sinks):
+        if topic not in known:
+            there = ", ".join(sorted(name for name in known if not name.startswith("__"))) or "none"
+            raise AuditUsageError(f"there is no topic {topic!r} at {topics.bootstrap}; there are: {there}")
+    begin, source, sink = 0, dict[str, Mapping[int, int]](), dict[str, Mapping[int, int]]()
+    for pair in zip_longest(topics.sources, topics.sinks):
+        for side, topic in zip((source, sink), pair, strict=True):
+            if topic is not None:
+                side[topic] = {partition: begin + partition for partition in known[topic].partitions}
+        begin += max(len(known[topic].partitions) for topic in pair if topic is not None)
+    return {"source": source, "sink": sink}
+
+
+def _ends(admin: AdminClient, numbers: Numbers) -> Ends:
+    ends = {topic: log_ends(admin, topic, own, ASK_S) for topic, own in numbers.items()}
+    return {number: ends[topic][partition] for topic, own in numbers.items() for partition, number in own.items()}
+
+
+def _compacted(admin: AdminClient, topics: Iterable[str]) -> str:
+    """Why compaction may have removed records of one of the topics; empty where it does not."""
+    try:
+        return "is compacted" if any("compact" in cleanup_policy(admin, topic, ASK_S) for topic in topics) else ""
+    except KafkaException as error:
+        if error.args[0].code() not in _FORBIDDEN:
+            raise
+        return f"may be compacted (we may not read its cleanup.policy: {error.args[0].str()})"
+
+
+def _committed(topics: Topics, numbers: Numbers) -> Mapping[int, int] | None:
     """The positions of the group; None where no group is named."""
     if not topics.group:
         return None
     settings = {"bootstrap.servers": topics.bootstrap, "group.id": topics.group, "isolation.level": "read_committed"}
     with closing(Consumer({**topics.librdkafka, **settings, "enable.auto.commit": False, "log_level": 0})) as asker:
-        asked = [TopicPartition(topics.source, number) for number in partitions]
-        found = kafka.known(asker.committed(asked, timeout=ASK_S))
-    if not found:
-        raise AuditUsageError(f"the group {topics.group!r} never committed a position in {topics.source!r}: is that its name?")
-    return found
+        asked = {topic: [TopicPartition(topic, partition) for partition in own] for topic, own in numbers.items()}
+        found = {topic: kafka.known(asker.committed(those, timeout=ASK_S)) for topic, those in asked.items()}
+    if not any(found.values()):
+        names = " or ".join(map(repr, numbers))
+        raise AuditUsageError(f"the group {topics.group!r} never committed a position in {names}: is that its name?")
+    return {numbers[topic][partition]: at for topic, those in found.items() for partition, at in those.items()}
 
 
-def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> None:
-    """Write both topics up to the fixed offsets: both, or neither unless Spark is killed meanwhile.
+def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> Fixed:
+    """Write both logs up to the fixed offsets: both, or neither unless Spark is killed meanwhile.
+
+    Returns:
+        What is fixed, and whether a compacted sink grew meanwhile.
 
     Raises:
         AuditUsageError: something is in the folder already, or Spark cannot write to it.
@@ -163,14 +216,27 @@ def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> None
         if there:
             raise AuditUsageError(f"{place} is there already: name another --landing, or audit it with --landed")
 
-    def write(name: str, ends: Ends, place: str) -> None:
+    def write(side: str, ends: Ends, place: str) -> None:
         try:
-            read(spark, topics, name, ends).write.parquet(place)
+            _log(spark, topics, fixed.numbers[side], ends).write.parquet(place)
         except (PySparkException, Py4JJavaError) as error:
-            raise InconclusiveError(_why(error, topics, name, ends)) from error
+            raise InconclusiveError(_why(error, topics, side, fixed)) from error
 
-    both = zip(places, (topics.source, topics.sink), (fixed.source, fixed.sink), strict=True)
-    landing.land_together(spark, {place: partial(write, name, ends) for place, name, ends in both})
+    both = zip(places, ("source", "sink"), (fixed.source, fixed.sink), strict=True)
+    landing.land_together(spark, {place: partial(write, side, ends) for place, side, ends in both})
+    if "sink" not in fixed.compacted:
+        return fixed
+    return replace(fixed, grown=any(ends.hw > fixed.sink[number].hw for number, ends in fix(topics).sink.items()))
+
+
+def _log(spark: SparkSession, topics: Topics, numbers: Numbers, ends: Ends) -> DataFrame:
+    """The committed rows of several topics."""
+
+    def rows(topic: str, own: Mapping[int, int]) -> DataFrame:
+        found = read(spark, topics, topic, {partition: ends[number] for partition, number in own.items()})
+        return found.withColumn("partition", F.col("partition") + F.lit(own[0]))
+
+    return reduce(DataFrame.unionByName, (rows(topic, own) for topic, own in numbers.items()))
 
 
 def read(spark: SparkSession, topics: Topics, name: str, ends: Ends) -> DataFrame:
@@ -181,17 +247,20 @@ def read(spark: SparkSession, topics: Topics, name: str, ends: Ends) -> DataFram
     return landing.read(spark, topic, ends)
 
 
-def _why(error: Exception, topics: Topics, topic: str, ends: Ends) -> str:
-    """Why a topic could not be read: retention has removed records meanwhile, or else what Spark says."""
+def _why(error: Exception, topics: Topics, side: str, fixed: Fixed) -> str:
+    """Why a log could not be read: retention has removed records meanwhile, or else what Spark says."""
     now = fix(topics)
+    before, after = (fixed.source, now.source) if side == "source" else (fixed.sink, now.sink)
     moved = [
-        f"partition {number} began at {ends[number].low} and begins at {there.low} now"
-        for number, there in (now.source if topic == topics.source else now.sink).items()
-        if number in ends and there.low > ends[number].low
+        f"partition {partition} of {topic} began at {before[number].low} and begins at {after[number].low} now"
+        for topic, own in fixed.numbers[side].items()
+        for partition, number in own.items()
+        if number in after and after[number].low > before[number].low
     ]
+    names = ", ".join(fixed.numbers[side])
     if moved:
-        return f"records of {topic} were removed while it was read ({'; '.join(moved)}): raise retention.ms and audit again"
-    return f"{topic} could not be read: {str(error).splitlines()[0]}"
+        return f"records of {names} were removed while it was read ({'; '.join(moved)}): raise retention.ms and audit again"
+    return f"{names} could not be read: {str(error).splitlines()[0]}"
 
 
 # Parquet -------------------------------------------------------------------------------------------------------------------
@@ -211,7 +280,11 @@ def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None, identit
     source, sink = (_parquet(spark, place).withColumn("key", F.expr(f"CAST({identity} AS STRING)")) for place in places)
     committed, uncommitted = _views(sink)
     (source_records, source_ends), (sink_records, sink_ends) = _extent(source), _extent(committed)
-    return Logs(source, committed, uncommitted, fixed or Fixed(source_ends, sink_ends), source_records + sink_records)
+    fixed = fixed or Fixed(source_ends, sink_ends)
+    sides = {"source": (fixed.source, source_records), "sink": (fixed.sink, sink_records)}
+    holed = {side for side, (ends, records) in sides.items() if records < sum(one.lso - one.low for one in ends.values())}
+    fixed = replace(fixed, compacted={side: why for side, why in fixed.compacted.items() if side in holed})
+    return Logs(source, committed, uncommitted, fixed, source_records + sink_records)
 
 
 def _parquet(spark: SparkSession, place: str) -> DataFrame:

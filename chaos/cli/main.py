@@ -189,12 +189,18 @@ def audit(  # noqa: PLR0913 - one argument for each option
     model: Annotated[str, typer.Option(help="identity, square, or module:function (a column in, a column out)")],
     landed: Annotated[str, typer.Option(help="folder or URL with Parquet in source/ and sink/, instead of topics")] = "",
     bootstrap: Annotated[str, typer.Option(help="HOST:PORT of the brokers")] = "",
-    source: Annotated[str, typer.Option(help="the topic that the pipeline reads")] = "",
-    sink: Annotated[str, typer.Option(help="the topic that it writes")] = "",
+    source: Annotated[list[str] | None, typer.Option(help="the topic that the pipeline reads; again for each more")] = None,
+    sink: Annotated[list[str] | None, typer.Option(help="the topic that it writes; again for each more")] = None,
     group: Annotated[str, typer.Option(help="its consumer group; records past its position are pending, not lost")] = "",
     identity: Annotated[
         str, typer.Option(help="what identifies a record: dense-key, key, header:NAME, or SQL over key, value and headers")
     ] = "dense-key",
+    routing: Annotated[
+        str,
+        typer.Option(
+            help="same: a record stays in its partition; any: the pipeline chooses one, by a hash of the key for example"
+        ),
+    ] = "same",
     spark_master: Annotated[str, typer.Option(help="the URL of any Spark master")] = "local[*]",
     landing: Annotated[str, typer.Option(help="folder or URL where topics are copied to as Parquet, and kept")] = "",
     external: Annotated[
@@ -204,7 +210,8 @@ def audit(  # noqa: PLR0913 - one argument for each option
     """Audit two topics, or two folders of Parquet, that were filled by others."""
     from chaos.audit import command  # noqa: PLC0415
 
-    asked = command.Request(landed, bootstrap, source, sink, group, model, identity, spark_master, landing, external)
+    topics = (tuple(source or ()), tuple(sink or ()))
+    asked = command.Request(landed, bootstrap, *topics, group, model, identity, spark_master, landing, external, routing)
     raise typer.Exit(command.main(asked, report, typer.echo))
 
 

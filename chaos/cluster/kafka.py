@@ -414,6 +414,16 @@ def log_ends(admin: AdminClient, topic: str, partitions: Iterable[int], within_s
     return {number: Bounds(low[number], lso[number], hw[number]) for number in partitions}
 
 
+def cleanup_policy(admin: AdminClient, topic: str, within_s: float) -> str:
+    """What becomes of old records of a topic: ``delete``, ``compact``, or both.
+
+    Raises:
+        KafkaException: no broker answers now, or we may not ask.
+    """
+    (answer,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)], request_timeout=within_s).values()
+    return str(answer.result(within_s + 1)["cleanup.policy"].value)
+
+
 def list_offsets(
     admin: AdminClient, topic: str, partitions: Iterable[int], spec: Any, level: IsolationLevel, within_s: float
 ) -> dict[int, int]:

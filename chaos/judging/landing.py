@@ -142,7 +142,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     }
     wanted = needed(verify, subject) - ({"ledger"} if ledger is None else set())
     views = {name: makers[name]() for name in sorted(wanted)}
-    evidence.write(folder, Evidence(subject, expected, rows(isolation), bounds, positions or {}, **views))
+    evidence.write(folder, Evidence(subject, expected, rows(isolation), bounds, positions or {}, anywhere=False, **views))
 
 
 def needed(verify: Collection[str], subject: str) -> frozenset[str]:

@@ -60,7 +60,7 @@ def expire(system, *begins):
         future.result(300)
 
     def begun():
-        fixed = fix(Topics(system.kafka.bootstrap, SOURCE, SINK))
+        fixed = fix(Topics(system.kafka.bootstrap, (SOURCE,), (SINK,)))
         ends = {SOURCE: fixed.source, SINK: fixed.sink}
         return all(ends[one.topic][one.partition].low == one.offset for one in begins)
 
@@ -70,6 +70,20 @@ def expire(system, *begins):
 def topics(system):
     """The words that name them."""
     return ("--bootstrap", system.kafka.bootstrap, "--source", SOURCE, "--sink", SINK)
+
+
+def produce(system, topic, records):
+    """Write keys and values, in the partitions that Kafka's Java producer chooses (murmur2 of the key)."""
+    own = {"bootstrap.servers": system.kafka.bootstrap, "partitioner": "murmur2_random", "enable.idempotence": True}
+    producer = Producer(own)
+    for key, value in records:
+        producer.produce(topic, key=key, value=value)
+    assert producer.flush(120) == 0
+
+
+def notes(report):
+    """By verifier, where there is one."""
+    return {finding["verifier"]: finding["note"] for finding in report["findings"] if finding["note"]}
 
 
 def counts(report):
@@ -97,6 +111,51 @@ def test_anomalies_by_a_header(system, tmp_path):
     assert (examples["gaps"], examples["duplicates"]) == (["t-150"], ["t-3", "t-6"])
 
 
+def test_a_copy_into_more_partitions(system, tmp_path):
+    """From 3 partitions to 6, as Kafka's Java producer chooses them; the keys recur, and so do whole records."""
+    records = [(f"user-{number % 17}", str(number % 5)) for number in range(RECORDS)]
+    asked = (*topics(system), "--model", "identity", "--identity", "key")
+    system.kafka.create([SOURCE], 3)
+    system.kafka.create([SINK], 6)
+    try:
+        for topic in (SOURCE, SINK):
+            produce(system, topic, records)
+        anywhere, same = audit(tmp_path, *asked, "--routing", "any"), audit(tmp_path, *asked)
+    finally:
+        system.kafka.delete([SOURCE, SINK])
+
+    assert (anywhere[0], counts(anywhere[2])) == (0, {"duplicates": 0, "gaps": 0, "ordering": 0, "values": 0})
+    assert (same[0], "(the source has 3 partitions, the sink 6)" in notes(same[2])["values"]) == (1, True)
+
+
+def test_several_topics(system, tmp_path):
+    """One log by any routing; with as many sinks the first belongs to the first. An example names its topic."""
+    records = [(f"user-{number % 17}", str(number)) for number in range(RECORDS)]
+    names = (SOURCE, f"{SOURCE}-2", SINK, f"{SINK}-2")
+    sources = ("--bootstrap", system.kafka.bootstrap, "--source", SOURCE, "--source", names[1], "--model", "identity")
+    asked = (*sources, "--identity", "key", "--sink", SINK)
+    system.kafka.create(names, 3)
+    try:
+        produce(system, SOURCE, records[:150])
+        produce(system, names[1], records[150:])
+        produce(system, SINK, records)
+        produce(system, names[3], records[151:])
+        anywhere = audit(tmp_path, *asked, "--routing", "any")
+        system.kafka.delete([SINK])
+        system.kafka.create([SINK], 3)
+        produce(system, SINK, records[:150])
+        same = audit(tmp_path, *asked, "--sink", names[3])
+        few = audit(tmp_path, *asked)
+    finally:
+        system.kafka.delete(names)
+
+    assert (anywhere[0], counts(anywhere[2])) == (0, {"duplicates": 0, "gaps": 0, "ordering": 0, "values": 0})
+    assert (same[0], counts(same[2])) == (1, {"duplicates": 0, "gaps": 1, "ordering": 0, "values": 0})
+    gaps = next(finding for finding in same[2]["findings"] if finding["verifier"] == "gaps")
+    assert gaps["examples"][0]["detail"].startswith(f"lost: in {names[3]}: its input is at partition ")
+    assert (few[0], few[1].startswith("chaos audit: 2 of --source and 1 of --sink: ")) == (2, True)
+
+
 def test_what_the_group_has_not_read_is_pending(system, tmp_path):
     """With a position before the lost record's input, it may still come."""
     with written(system, lost=[150]):
@@ -118,17 +177,19 @@ def test_what_the_group_has_not_read_is_pending(system, tmp_path):
 def test_a_topic_that_is_not_there(system):
     """What there is instead is told."""
     with written(system), pytest.raises(AuditUsageError, match=rf"no topic 'nowhere' .*{SINK}, {SOURCE}"):
-        fix(Topics(system.kafka.bootstrap, "nowhere", SINK))
+        fix(Topics(system.kafka.bootstrap, ("nowhere",), (SINK,)))
 
 
 def test_retention_that_moves_while_it_is_read(system, chaos_session, tmp_path):
     """Records that were there when the ends were fixed, and are gone when they are read."""
-    asked = Topics(system.kafka.bootstrap, SOURCE, SINK)
+    asked = Topics(system.kafka.bootstrap, (SOURCE,), (SINK,))
     with written(system):
         fixed = fix(asked)
         expire(system, TopicPartition(SOURCE, 1, 40))
 
-        with pytest.raises(InconclusiveError, match=r"records of audit-source were removed .*partition 1 began at 0"):
+        with pytest.raises(
+            InconclusiveError, match=r"records of audit-source were removed .*partition 1 of audit-source began at 0"
+        ):
             land(chaos_session.spark(), asked, fixed, str(tmp_path))
 
     assert list(tmp_path.iterdir()) == []
@@ -157,7 +218,7 @@ def test_retention_before_the_audit(system, tmp_path):
 def test_a_landing_that_is_there(system, chaos_session, tmp_path, there):
     """Nothing is written beside it, and what is in it stays."""
     (tmp_path / there).mkdir()
-    asked = Topics(system.kafka.bootstrap, SOURCE, SINK)
+    asked = Topics(system.kafka.bootstrap, (SOURCE,), (SINK,))
     with written(system), pytest.raises(AuditUsageError, match=f"{tmp_path}/{there} is there already: name another"):
         land(chaos_session.spark(), asked, fix(asked), str(tmp_path))
 
@@ -166,7 +227,7 @@ def test_a_landing_that_is_there(system, chaos_session, tmp_path, there):
 
 def test_a_landing_that_cannot_be(system, chaos_session):
     """Hadoop says what it lacks."""
-    asked = Topics(system.kafka.bootstrap, SOURCE, SINK)
+    asked = Topics(system.kafka.bootstrap, (SOURCE,), (SINK,))
     with written(system), pytest.raises(AuditUsageError, match='--landing nowhere://x: No FileSystem for scheme "nowhere"'):
         land(chaos_session.spark(), asked, fix(asked), "nowhere://x")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -25,6 +25,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from chaos.audit import command
+from chaos.audit.logs import fix
 from chaos.cluster.broker import Brokers
 from chaos.cluster.kafka import Kafka
 from chaos.common import clock
@@ -76,6 +78,8 @@ transaction.state.log.num.partitions=3
 share.coordinator.state.topic.replication.factor=1
 group.initial.rebalance.delay.ms=0
 auto.create.topics.enable=true
+log.cleaner.backoff.ms=1000
+log.cleaner.dedupe.buffer.size=4194304
 log.dirs={folder}/data
 """
 SCENARIO = """\
@@ -201,38 +205,22 @@ def test_what_will_not_work_is_said_before_anything_is_made(cluster, monkeypatch
     assert clock.monotonic_s() - began_s < 60
 
 
-def test_topics_of_a_secured_cluster_are_audited(cluster, tmp_path):
-    """With the login of the same file; what identifies a record is in its value."""
+def test_topics_of_a_secured_cluster_are_audited(cluster, tmp_path, monkeypatch):
+    """With the login of the same file; what identifies a record is in its value. Whether it is compacted may not be known."""
     topics = [f"{PREFIX}orders", f"{PREFIX}copies"]
-    spec = declared.load(declaration(cluster))
     admin = administrator(cluster)
     for future in admin.create_topics([NewTopic(name, 2, 1) for name in topics]).values():
         future.result(300)
-    secured = {"sasl.username": "alice", "sasl.password": PASSWORDS["alice"], "sasl.mechanism": "PLAIN", "log_level": 0}
-    tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": spec.tls.ca, "broker.address.family": "v4"}
-    producer = Producer({**secured, **tls, "bootstrap.servers": f"localhost:{PORT}"})
+    producer = Producer(login(cluster))
     for number in range(40):
         for name in topics:
             producer.produce(name, key="same", value=json.dumps({"order": number}), partition=number % 2)
     producer.produce(topics[1], key="same", value=json.dumps({"order": 39}), partition=1)
     assert producer.flush(120) == 0
-    report = tmp_path / "report.json"
-    words = ("--external", str(declaration(cluster)), "--source", topics[0], "--sink", topics[1], "--spark-master", "local[2]")
-    chaos = str(Path(sys.executable).with_name("chaos"))
-    argv = [chaos, "audit", "--model", "identity", "--json", str(report), *words]
-    environment = {**os.environ, "EXTERNAL_PASSWORD": PASSWORDS["alice"]}
 
-    done = subprocess.run(
-        [*argv, "--identity", "get_json_object(value, '$.order')"],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        env=environment,
-    )
+    code, found, text = audited(cluster, tmp_path, *topics, "get_json_object(value, '$.order')")
 
-    assert done.returncode == 1, done.stdout + done.stderr
-    found = {finding["verifier"]: finding for finding in json.loads(report.read_text(encoding="utf-8"))["findings"]}
+    assert code == 1, text
     assert {name: finding["count"] for name, finding in found.items()} == {
         "duplicates": 1,
         "gaps": 0,
@@ -240,9 +228,92 @@ def test_topics_of_a_secured_cluster_are_audited(cluster, tmp_path):
         "values": 0,
     }
     assert [one["id"] for one in found["duplicates"]["examples"]] == ["39"]
-    assert PASSWORDS["alice"] not in done.stdout + done.stderr
+    assert PASSWORDS["alice"] not in text
+    asked = command.Request(
+        "", "", (topics[0],), (topics[1],), "", "identity", "key", "", "", external=str(declaration(cluster))
+    )
+    monkeypatch.setenv("EXTERNAL_PASSWORD", PASSWORDS["alice"])
+    assert fix(command.topics_of(asked)).compacted == {}
+    who, what = "User:alice", (AclOperation.DESCRIBE_CONFIGS, AclPermissionType.DENY)
+    denied = AclBinding(ResourceType.TOPIC, topics[0], ResourcePatternType.LITERAL, who, "*", *what)
+    for future in admin.create_acls([denied]).values():
+        future.result(300)
+    told = clock.wait_until(lambda: fix(command.topics_of(asked)).compacted, within_s=60, reason="the right to be taken away")
+    assert set(told) == {"source"}
+    assert told["source"].startswith("may be compacted (we may not read its cleanup.policy: ")
     for future in admin.delete_topics(topics).values():
         future.result(300)
+
+
+def test_a_topic_before_and_after_compaction(cluster, tmp_path):
+    """A perfect copy is VALID until records are removed, and UNKNOWN then; as a source, and as a sink. A wrong row is wrong."""
+    topics = compacted, plain = f"{PREFIX}compacted", f"{PREFIX}plain"
+    settings = {"cleanup.policy": "compact", "segment.ms": "60000", "min.cleanable.dirty.ratio": "0.01"}
+    admin = administrator(cluster)
+    for future in admin.create_topics([NewTopic(compacted, 2, 1, config=settings), NewTopic(plain, 2, 1)]).values():
+        future.result(300)
+    records = [(f"user-{number % 7}", None if number % 5 == 0 else str(number)) for number in range(300)]
+    fill(cluster, topics, records, clock.now_ms() - 3_600_000)
+    before = audited(cluster, tmp_path, *topics, "key")
+    fill(cluster, topics, [(f"user-{number % 7}", "last") for number in range(14)])  # of another hour, so of another segment
+    clock.wait_until(
+        lambda: readable(cluster, compacted) < 300, within_s=300, reason="the cleaner to remove records", every_s=1
+    )
+
+    as_source, as_sink = (audited(cluster, tmp_path, *both, "key") for both in ((compacted, plain), (plain, compacted)))
+    fill(cluster, [compacted], [("user-0", "x")])
+    wrong = audited(cluster, tmp_path, plain, compacted, "key")
+    for future in admin.delete_topics(list(topics)).values():
+        future.result(300)
+
+    notes = [{name: one["note"] for name, one in found.items() if one["note"]} for _, found, _ in (before, as_source, as_sink)]
+    assert [code for code, _, _ in (before, as_source, as_sink, wrong)] == [0, 3, 3, 1], wrong
+    assert [set(one) for one in notes] == [set(), {"duplicates", "values"}, {"gaps"}]
+    assert notes[1]["values"].startswith("the source is compacted: ")
+    assert notes[2]["gaps"].startswith("the sink is compacted: ")
+    assert {name: one["count"] for name, one in wrong[1].items() if one["count"]} == {"values": 1}
+
+
+def audited(cluster, tmp_path, source, sink, identity):
+    """Exit code, findings by verifier, and what was printed."""
+    report = tmp_path / "report.json"
+    words = ("--external", str(declaration(cluster)), "--source", source, "--sink", sink, "--spark-master", "local[2]")
+    chaos = str(Path(sys.executable).with_name("chaos"))
+    argv = [chaos, "audit", "--model", "identity", "--json", str(report), *words, "--identity", identity]
+    environment = {**os.environ, "EXTERNAL_PASSWORD": PASSWORDS["alice"]}
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False, env=environment)
+    found = {finding["verifier"]: finding for finding in json.loads(report.read_text(encoding="utf-8"))["findings"]}
+    return done.returncode, found, done.stdout + done.stderr
+
+
+def fill(cluster, topics, records, at_ms=0):
+    """Write keys and values into topics, each key in the partition of its hash (librdkafka's consistent_random, by CRC32)."""
+    producer = Producer(login(cluster))
+    for key, value in records:
+        for name in topics:
+            producer.produce(name, key=key, value=value, timestamp=at_ms)
+    assert producer.flush(120) == 0
+
+
+def readable(cluster, topic):
+    """How many records can be read from two partitions."""
+    with contextlib.closing(
+        Consumer({**login(cluster), "group.id": f"{PREFIX}reader", "enable.partition.eof": True})
+    ) as reader:
+        reader.assign([TopicPartition(topic, number, 0) for number in (0, 1)])
+        ends = found = 0
+        while ends < 2:
+            message = reader.poll(60)
+            assert message is not None, f"{topic} cannot be read"
+            ends, found = (ends + 1, found) if message.error() else (ends, found + 1)
+        return found
+
+
+def login(cluster):
+    """Of alice, for clients of librdkafka."""
+    secured = {"sasl.username": "alice", "sasl.password": PASSWORDS["alice"], "sasl.mechanism": "PLAIN", "log_level": 0}
+    tls = {"security.protocol": "SASL_SSL", "ssl.ca.location": str(cluster / "ca.pem"), "broker.address.family": "v4"}
+    return {**secured, **tls, "bootstrap.servers": f"localhost:{PORT}"}
 
 
 class Watched(clock.Poller):

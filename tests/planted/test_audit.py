@@ -1,11 +1,13 @@
 """Folders of Parquet that others landed, audited without a cluster."""
 
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.audit import identity as audit_identity
@@ -217,18 +219,31 @@ class AtWork:
 
     Args:
         errors: what it answers for the position in each partition; None for the position.
+        policies: of both topics; an error in place of one that may not be read.
     """
 
-    def __init__(self, *errors):
+    topics: ClassVar = {"in": [0, 1], "out": [0, 1], "small": [0]}
+
+    def __init__(self, *errors, policies=("delete", "delete")):
         self.commits = 0
+        self.policies = dict(zip(("in", "out"), policies, strict=True)) | {"small": "delete"}
         self.errors = dict(enumerate(errors))
 
     def list_topics(self, **_options):
-        return SimpleNamespace(topics={name: SimpleNamespace(partitions=[0, 1]) for name in ("in", "out")})
+        return SimpleNamespace(topics={name: SimpleNamespace(partitions=numbers) for name, numbers in self.topics.items()})
 
     def listed(self, _admin, _topic, partitions, *_options):
         self.commits += 1
         return dict.fromkeys(partitions, self.commits)
+
+    def describe_configs(self, resources, **_options):
+        future = Future()
+        policy = self.policies[resources[0].name]
+        if isinstance(policy, KafkaError):
+            future.set_exception(KafkaException(policy))
+        else:
+            future.set_result({"cleanup.policy": SimpleNamespace(value=policy)})
+        return {resources[0]: future}
 
     def committed(self, asked, **_options):
         self.commits += 1
@@ -243,11 +258,11 @@ class AtWork:
 def fix(monkeypatch):
     """Fix what such a cluster says."""
 
-    def ask(cluster, group="it"):
+    def ask(cluster, group="it", sources=("in",), sinks=("out",)):
         monkeypatch.setattr(kafka, "list_offsets", cluster.listed)
         for client in ("AdminClient", "Consumer"):
             monkeypatch.setattr(audit_logs, client, lambda _settings: cluster)
-        return audit_logs.fix(Topics("somewhere", "in", "out", group))
+        return audit_logs.fix(Topics("somewhere", sources, sinks, group))
 
     return ask
 
@@ -265,6 +280,40 @@ def test_a_position_that_cannot_be_told(fix):
     """It is not that of a group which never committed there: that stands at the begin, and all of its rows would be ahead."""
     with pytest.raises(InconclusiveError, match=r"somewhere does not answer .*not the coordinator for this group"):
         fix(AtWork(None, KafkaError(KafkaError.NOT_COORDINATOR, "not the coordinator for this group")))
+
+
+def test_partitions_of_several_topics_are_numbered_through(fix):
+    """Those that belong together have the same number; names are told where there are several topics on a side."""
+    fixed = fix(AtWork(), sources=("small", "in"), sinks=("out", "small"))
+
+    assert fixed.numbers == {"source": {"small": {0: 0}, "in": {0: 2, 1: 3}}, "sink": {"out": {0: 0, 1: 1}, "small": {0: 2}}}
+    assert [sorted(ends) for ends in (fixed.source, fixed.sink, fixed.positions)] == [[0, 2, 3], [0, 1, 2], [0, 2, 3]]
+    assert (fixed.place("source", 3), fixed.place("sink", 3)) == (("in", 1), None)
+    assert fix(AtWork()).place("source", 1) is None
+    assert fix(AtWork(), sinks=("small",), sources=("in", "out")).place("sink", 0) == ("small", 0)
+
+
+def test_topics_that_are_compacted(fix):
+    """One whose policy may not be read may be; a broker that does not tell it otherwise is one that does not answer."""
+    denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not allowed")
+    told = "may be compacted (we may not read its cleanup.policy: not allowed)"
+
+    assert fix(AtWork()).compacted == {}
+    assert fix(AtWork(policies=("compact", "delete"))).compacted == {"source": "is compacted"}
+    assert fix(AtWork(policies=(denied, "compact,delete"))).compacted == {"source": told, "sink": "is compacted"}
+    with pytest.raises(InconclusiveError, match=r"does not answer .*timed out"):
+        fix(AtWork(policies=("delete", KafkaError(KafkaError.REQUEST_TIMED_OUT, "timed out"))))
+
+
+@pytest.mark.parametrize(("side", "grown"), [("source", False), ("sink", True)])
+def test_a_sink_that_grows_while_it_is_read(fix, monkeypatch, side, grown):
+    """It matters where it is compacted: later rows remove those before them."""
+    monkeypatch.setattr(audit_logs.landing, "exists", lambda *_: False)
+    monkeypatch.setattr(audit_logs.landing, "land_together", lambda *_: None)
+    cluster = AtWork(policies=("compact" if side == "source" else "delete", "compact" if side == "sink" else "delete"))
+    fixed = fix(cluster)
+
+    assert audit_logs.land(None, Topics("somewhere", ("in",), ("out",)), fixed, "folder") == replace(fixed, grown=grown)
 
 
 def test_what_was_fixed_is_known_of_the_logs(spark, tmp_path):

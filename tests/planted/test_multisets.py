@@ -1,7 +1,10 @@
 """Keys that recur: both logs are multisets, and a perfect copy is VALID whatever its keys."""
 
 from collections import Counter
+from dataclasses import replace
+from functools import partial
 from random import Random
+from zlib import crc32
 
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
@@ -9,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
-from chaos.audit.logs import AuditUsageError
-from verifiers.base import Verdict
+from chaos.audit.logs import AuditUsageError, Fixed
+from verifiers.base import Bounds, Verdict
 
 COLUMNS = "partition int, offset long, key string, value string"
 
@@ -19,10 +22,11 @@ COLUMNS = "partition int, offset long, key string, value string"
 def audited(spark, tmp_path):
     """Land a source and its copy, and audit them; the findings by verifier."""
 
-    def ask(source, sink, identity=audit_identity.by_key):
+    def ask(source, sink, identity=audit_identity.by_key, **known):
         for name, rows in (("source", source), ("sink", sink)):
             spark.createDataFrame(rows, COLUMNS).coalesce(1).write.mode("overwrite").parquet(str(tmp_path / name))
         logs = audit_logs.landed(spark, str(tmp_path))
+        logs = replace(logs, fixed=replace(logs.fixed, **known))
         return {one.verifier: one for one in judge(logs, identity(logs, audit_identity.model("identity")))}
 
     return ask
@@ -63,7 +67,9 @@ def test_one_of_many_is_lost(audited):
 
     assert verdicts(found) == VALID | {"gaps": (Verdict.INVALID, 1)}
     assert str(found["gaps"].examples[0].id) == "7"
-    assert found["ordering"].note == "2 records recur, and are there too often or too rarely: their order cannot be told"
+    assert (
+        found["ordering"].note == "2 records recur, and are wrong, or there too often or too rarely: their order cannot be told"
+    )
 
 
 def test_one_of_many_is_there_too_often(audited):
@@ -95,6 +101,15 @@ def test_a_version_that_nothing_demands(audited):
     assert found["values"].examples[0].detail == "value x, expected 2"
 
 
+def test_the_order_of_a_version_that_nothing_demands(audited):
+    """It may stand in the place of the first record or of the last: its order is not judged."""
+    source = log(("user", "1"), ("user", "2"), ("else", "1"), ("user", "3"))
+
+    found = audited(source, log(("user", "2"), ("else", "1"), ("user", "x")))
+
+    assert verdicts(found) == VALID | {"values": (Verdict.INVALID, 1), "gaps": (Verdict.INVALID, 1)}
+
+
 def test_a_record_in_another_partition(audited):
     """It answers the record of its key and value that is not there, and is no duplicate of any other."""
     source = [(0, 0, "user", "1"), (0, 1, "user", "2"), (1, 0, "else", "1")]
@@ -105,16 +120,18 @@ def test_a_record_in_another_partition(audited):
     assert found["values"].counts["misrouted"] == 1
 
 
+@pytest.mark.parametrize("anywhere", [False, True])
 @pytest.mark.parametrize("seed", range(2))
-def test_counts_are_those_of_multisets(audited, seed):
+def test_counts_are_those_of_multisets(audited, seed, anywhere):
     """Many keys with few values, damaged at random: lost, again, elsewhere, changed, and of keys that nothing demands."""
     rng = Random(seed)
     source = [(number % 3, number // 3, f"k{rng.randrange(40)}", rng.choice(["a", "b", None])) for number in range(240)]
     sink = damaged(source, rng)
 
-    found = audited(source, sink)
+    found = audited(source, sink, partial(audit_identity.by_key, anywhere=anywhere))
 
-    assert (found["duplicates"].count, found["gaps"].count, dict(found["values"].counts)) == by_counting(source, sink)
+    counted = by_counting(*([(0, *row[1:]) for row in log] if anywhere else log for log in (source, sorted(sink))))
+    assert (found["duplicates"].count, found["gaps"].count, dict(found["values"].counts)) == counted
 
 
 def damaged(rows, rng):
@@ -143,9 +160,9 @@ def damaged(rows, rng):
 
 
 def by_counting(source, sink):
-    """Duplicates, lost records, and values by kind, counted one by one."""
+    """Duplicates, lost records, and values by kind, counted one by one; the sink is ordered."""
     records = [(partition, key, value) for partition, _, key, value in source]
-    rows = [(partition, key, value) for partition, _, key, value in sorted(sink)]
+    rows = [(partition, key, value) for partition, _, key, value in sink]
     free, left = matched(Counter(records), rows, lambda row: row)
     free, others = matched(summed(free, lambda record: record[1:]), left, lambda row: row[1:])
     demanded = {record[1:] for record in records}
@@ -181,6 +198,279 @@ def summed(free, like):
     for record, times in free.items():
         totals[like(record)] += times
     return totals
+
+
+# --routing any -------------------------------------------------------------------------------------------------------------
+
+ANYWHERE = partial(audit_identity.by_key, anywhere=True)
+
+
+def routed(records, partitions):
+    """A log of keys and values in this order, each in the partition that the hash of its key says."""
+    ends = Counter()
+    rows = []
+    for key, value in records:
+        partition = crc32(key.encode()) % partitions
+        rows.append((partition, ends[partition], key, value))
+        ends[partition] += 1
+    return rows
+
+
+def late(source, sink):
+    """How many rows come after one that follows them in their source partition, counted one by one; records are unlike."""
+    places = {row[2:]: row[:2] for row in source}
+    highest, count = {}, 0
+    for home, _, key, value in sorted(sink):
+        line, number = places[key, value]
+        count += number < highest.get((home, line), -1)
+        highest[home, line] = max(number, highest.get((home, line), -1))
+    return count
+
+
+RECORDS = [(f"user-{number * number % 23}", str(number)) for number in range(200)]
+
+
+def test_a_copy_into_more_partitions(audited):
+    """Any routing is right if any is asked for; else the report says that it can be. Keys recur, and so do whole records."""
+    records = [(key, str(int(value) % 2)) for key, value in RECORDS]
+    source, sink = routed(records, 3), routed(records, 6)
+
+    misrouted = audited(source, sink)["values"]
+
+    assert verdicts(audited(source, sink, ANYWHERE)) == VALID
+    assert (misrouted.verdict, misrouted.counts["misrouted"]) == (Verdict.INVALID, sum(row[0] > 2 for row in sink))
+    assert misrouted.note == (
+        f"{misrouted.count} of 200 rows are in another partition than their source records (the source has 3 partitions, "
+        "the sink 6): if the pipeline chooses partitions itself, audit with --routing any"
+    )
+
+
+def test_a_copy_whose_rows_are_mostly_elsewhere(audited):
+    """The hint is there for as many partitions, too; for one row of many it is not."""
+    source = [(0, number, f"k{number}", "v") for number in range(9)] + [(1, 0, "k", "v")]
+    shifted = [(1 - partition, *row) for partition, *row in source]
+    once = [*source[:8], (1, 1, "k8", "v"), source[9]]
+
+    assert audited(source, shifted)["values"].note.endswith("audit with --routing any")
+    assert (audited(source, once)["values"].count, audited(source, once)["values"].note) == (1, "")
+
+
+def test_every_anomaly_in_more_partitions(audited):
+    """One more, one lost, one changed, and two in each other's place: no more and no less."""
+    again, lost, changed, first = RECORDS[20], RECORDS[51], RECORDS[80], 120
+    second = next(number for number in range(first + 1, 200) if RECORDS[number][0] == RECORDS[first][0])
+    there = list(RECORDS)
+    there[first], there[second] = there[second], there[first]
+    there = [("changed" if one == changed else one) for one in there if one != lost]
+    there = [(changed[0], "x") if one == "changed" else one for one in there]
+    there.insert(there.index(again), again)
+    source, sink = routed(RECORDS, 3), routed(there, 6)
+
+    found = audited(source, sink, ANYWHERE)
+
+    known = [(*row[:3], changed[1]) if row[3] == "x" else row for row in sink]
+    assert verdicts(found) == {
+        "duplicates": (Verdict.INVALID, 1),
+        "gaps": (Verdict.INVALID, 1),
+        "ordering": (Verdict.INVALID, late(source, known)),
+        "values": (Verdict.INVALID, 1),
+    }
+    assert found["ordering"].count > 0
+    assert [str(found[name].examples[0].id) for name in ("duplicates", "gaps")] == [again[0], lost[0]]
+    assert (found["values"].counts["wrong value"], found["values"].examples[0].detail) == (1, f"value x, expected {changed[1]}")
+
+
+@pytest.mark.parametrize(
+    ("source", "sink"),
+    [
+        pytest.param(
+            [(0, 0, "k", "a"), (0, 1, "b", "b"), (1, 0, "k", "a"), (1, 1, "c", "c")],
+            log(("k", "a"), ("c", "c"), ("k", "a"), ("b", "b")),
+            id="alike in two partitions of the source",
+        ),
+        pytest.param(
+            log(("k", "a"), ("b", "b"), ("k", "a")),
+            [(0, 0, "k", "a"), (1, 0, "k", "a"), (1, 1, "b", "b")],
+            id="alike in two partitions of the sink",
+        ),
+    ],
+)
+def test_which_record_a_row_answers_cannot_be_told(audited, source, sink):
+    """Some way to tell them apart is in order, so the order is not wrong for certain."""
+    found = audited(source, sink, ANYWHERE)
+
+    assert verdicts(found) == VALID
+    assert found["ordering"].note == (
+        "2 records recur, and are wrong, or there too often or too rarely, or in several partitions: their order cannot be told"
+    )
+
+
+def test_an_open_transaction_hides_what_may_be_anywhere(audited):
+    """What is missing may be in the partition whose end is hidden, whichever that is."""
+    source, sink = routed(RECORDS, 3), routed(RECORDS, 6)
+    lost = next(row for row in sink if row[0] < 3)
+    ends = {number: Bounds(0, 99, 99 + (number == 5)) for number in range(6)}
+
+    found = audited(source, [row for row in sink if row != lost], ANYWHERE, sink=ends)["gaps"]
+
+    assert (found.verdict, found.counts["lost"], found.counts["pending"]) == (Verdict.UNKNOWN, 0, 1)
+
+
+# compacted logs ----------------------------------------------------------------------------------------------------------
+
+COMPACTED = "is compacted"
+
+
+def cleaned(rows, end, *, tombstones):
+    """The log after a run of Kafka's cleaner up to an offset: of each key of a partition the last, and all that is above.
+
+    Args:
+        tombstones: whether those that it finds are old enough to be removed.
+    """
+    last = {(home, key): offset for home, offset, key, _ in sorted(rows) if offset < end}
+    kept = [row for row in rows if row[1] >= end or last[row[0], row[2]] == row[1]]
+    return [row for row in kept if not (tombstones and row[1] < end and row[3] is None)]
+
+
+@pytest.mark.parametrize("anywhere", [False, True])
+@pytest.mark.parametrize(("sides", "tombstones"), [(("source",), True), (("sink",), True), (("source", "sink"), False)])
+def test_a_perfect_copy_of_compacted_logs_is_never_invalid(audited, sides, tombstones, anywhere):
+    """What compaction may have removed is undecided, row by row; nothing else is said to be wrong. A third are tombstones."""
+    rng = Random(len(sides) + 2 * tombstones)
+    records = [(f"user-{rng.randrange(30)}", rng.choice(["a", "b", None])) for _ in range(240)]
+    source, sink = routed(records, 3), routed(records, 6 if anywhere else 3)
+    source = cleaned(source, 50, tombstones=tombstones) if "source" in sides else source
+    sink = cleaned(sink, 30, tombstones=tombstones) if "sink" in sides else sink
+
+    found = audited(source, sink, partial(audit_identity.by_key, anywhere=anywhere), compacted=dict.fromkeys(sides, COMPACTED))
+
+    there, wanted = (Counter(row[2:] if anywhere else (row[0], *row[2:]) for row in log) for log in (sink, source))
+    left, missing = (there - wanted).total(), (wanted - there).total()
+    assert {name: one.count for name, one in found.items()} == dict.fromkeys(VALID, 0)
+    assert (left > 0, missing > 0) == ("source" in sides, "sink" in sides)
+    unjudged = f"the source is compacted: {left} rows of the sink answer nothing that is left of it, and were not judged"
+    absent = f"the sink is compacted: {missing} rows that are not there may have been removed"
+    assert (found["values"].note, found["duplicates"].note) == ((unjudged,) * 2 if left else ("", ""))
+    assert (found["gaps"].note, found["gaps"].counts["absent"]) == (absent if missing else "", missing)
+    undecided = {"values": left, "duplicates": left, "gaps": missing, "ordering": 0}
+    assert {name: one.verdict for name, one in found.items()} == {
+        name: Verdict.UNKNOWN if rows else Verdict.VALID for name, rows in undecided.items()
+    }
+
+
+HISTORY = log(("k", "1"), ("k", "2"), ("gone", "1"), ("gone", None), ("k", "3"), ("else", "1"))
+
+
+@pytest.mark.parametrize(
+    ("sink", "wrong"),
+    [
+        pytest.param(log(("k", "x"), ("else", "1")), {"values": 1}, id="a wrong value in the place of the last"),
+        pytest.param(log(("k", "2"), ("else", "1")), {"gaps": 1}, id="the last is lost"),
+        pytest.param(log(("k", "3"), ("k", "3"), ("else", "1")), {"duplicates": 1}, id="the last twice"),
+        pytest.param(log(("gone", "y"), ("k", "3"), ("else", "1")), {"values": 1}, id="a value in the place of a tombstone"),
+        pytest.param(log(("k", "3"), ("else", "1"), ("stray", "1")), {"values": 1}, id="a key that nothing demands"),
+    ],
+)
+def test_what_is_wrong_in_a_compacted_sink(audited, sink, wrong):
+    """Of each key the last row stays, and no row is there that was never demanded."""
+    found = audited(HISTORY, sink, compacted={"sink": COMPACTED})
+
+    assert {name: one.count for name, one in found.items()} == dict.fromkeys(VALID, 0) | wrong
+    assert {name for name, one in found.items() if one.verdict is Verdict.INVALID} == set(wrong)
+
+
+def test_a_wrong_value_of_a_compacted_source(audited):
+    """The last record of a key is there, and its answer is another one; the rows before it are not judged."""
+    source = [row for row in HISTORY if row[1] in {4, 5}]
+    sink = [(*row[:3], "x") if row[1] == 4 else row for row in HISTORY]
+
+    found = audited(source, sink, compacted={"source": COMPACTED})
+
+    assert verdicts(found) == VALID | {"values": (Verdict.INVALID, 1), "duplicates": (Verdict.UNKNOWN, 0)}
+    assert found["values"].examples[0].detail == "value x, expected 3"
+    assert "4 rows of the sink answer nothing" in found["values"].note
+
+
+@pytest.mark.parametrize("identity", [audit_identity.dense, audit_identity.by_key])
+def test_numbers_that_recurred_before_compaction(audited, identity):
+    """The source has each once by now; a tombstone that is copied is a perfect copy."""
+    sink = log(("7", "a"), ("8", "x"), ("7", "b"), ("9", None))
+
+    found = audited(sink[1:], sink, identity, compacted={"source": COMPACTED})
+
+    undecided = (Verdict.UNKNOWN, 0)
+    assert verdicts(found) == VALID | {"values": undecided, "duplicates": undecided}
+
+
+@pytest.mark.parametrize("known", [{"grown": True}, {"cleaned_by_key": False}])
+def test_any_row_may_have_been_removed(audited, known):
+    """By a row that was written while the sink was read; or by one of the same key, which is not what identifies it."""
+    found = audited(HISTORY, [], compacted={"sink": COMPACTED}, **known)["gaps"]
+
+    assert (found.verdict, found.counts["lost"], found.counts["absent"]) == (Verdict.UNKNOWN, 0, len(HISTORY))
+
+
+def test_what_was_not_processed_is_not_what_a_row_of_a_compacted_sink_answers(audited):
+    """The first of two that are alike was, and is there; the second is pending, and nothing is ahead."""
+    source, sink = log(("k", "a"), ("k", "b"), ("k", "a"), ("z", "1")), log(("k", "a"), ("k", "b"))
+
+    found = audited(source, sink, compacted={"sink": COMPACTED}, positions={0: 2})
+
+    assert (found["gaps"].verdict, dict(found["gaps"].counts)) == (
+        Verdict.UNKNOWN,
+        {"lost": 0, "pending": 2, "recovered": 0, "absent": 0},
+    )
+    assert verdicts(found) == VALID | {"gaps": (Verdict.UNKNOWN, 0), "offsets": (Verdict.VALID, 0)}
+
+
+def test_a_compacted_topic_without_holes(spark, tmp_path):
+    """Nothing was removed from it, so it is judged as any other is."""
+    for name, rows in (("source", HISTORY), ("sink", HISTORY[1:])):
+        spark.createDataFrame(rows, COLUMNS).coalesce(1).write.parquet(str(tmp_path / name))
+    ends = {0: Bounds(0, len(HISTORY), len(HISTORY))}
+
+    logs = audit_logs.landed(spark, str(tmp_path), Fixed(ends, ends, compacted={"source": COMPACTED, "sink": COMPACTED}))
+
+    assert logs.fixed.compacted == {"sink": COMPACTED}
+
+
+# several topics ------------------------------------------------------------------------------------------------------------
+
+NUMBERS = {"source": {"a": {0: 0, 1: 1}, "b": {0: 2, 1: 3}}, "sink": {"x": {0: 0, 1: 1}, "y": {0: 2}}}
+ENDS = {number: Bounds(0, 99, 99) for number in range(4)}
+
+
+def test_examples_name_topics(audited):
+    """And their partitions; what is missing is told by its source. What only looks like a partition is left as it is."""
+    source = [(0, 0, "k1", "1"), (1, 0, "k2", "2"), (2, 0, "k3", "3"), (2, 1, "k4", "4"), (3, 0, "k5", "5")]
+    sink = [(0, 0, "k1", "1"), (1, 0, "k2", "2"), (1, 1, "k3", "3"), (2, 0, "k4", "partition 3"), (2, 1, "k2", "2")]
+
+    found = audited(source, sink, source={**ENDS, 3: Bounds(0, 1, 2)}, sink=ENDS, numbers=NUMBERS)
+
+    told = {(one.anomaly, str(one.id)): (one.partition, one.detail) for each in found.values() for one in each.examples}
+    assert told == {
+        ("duplicate", "k2"): (0, "in y: also at partition 1 of x offset 0; cause: other partition"),
+        ("lost", "k5"): (1, "in b: its input is at partition 1 of b offset 0"),
+        ("misrouted", "k2"): (0, "in y: expected in partition 1 of x"),
+        ("misrouted", "k3"): (1, "in x: expected in partition 0 of y"),
+        ("wrong value", "k4"): (0, "in y: value partition 3, expected 4"),
+    }
+    assert found["gaps"].note == "in the source, an open transaction hides the end of partition 1 of b (read to offset 1 of 2)"
+
+
+def test_topics_are_one_log_by_any_routing(audited):
+    """A record of one source may be in any sink; what is missing has the place of its source."""
+    source = [(number, 0, f"k{number}", "v") for number in range(4)]
+    sink = [(0, 0, "k3", "v"), (2, 0, "k0", "v"), (2, 1, "k1", "v")]
+
+    found = audited(source, sink, ANYWHERE, source=ENDS, sink=ENDS, numbers=NUMBERS)
+
+    assert verdicts(found) == VALID | {"gaps": (Verdict.INVALID, 1)}
+    (lost,) = found["gaps"].examples
+    assert (lost.partition, lost.detail) == (0, "in b: its input is at partition 0 of b offset 0")
+
+
+# what identifies a record --------------------------------------------------------------------------------------------------
 
 
 def test_what_identifies_a_record_may_be_any_expression(spark, tmp_path):

@@ -4,8 +4,8 @@
     int        id%P   id div P >> 10   number - offset  of which not required    numbers of  the fingerprints
 
 ``number`` is ``id div P``. Records without an id are in line and block -1, and their number is their offset. A record's
-fingerprint is a 64-bit hash of (partition, id, value). Expected rows are not grouped by offset: their delta is 0, and first and
-last are the positions that demand them (-1 where one has none).
+fingerprint is a 64-bit hash of (partition, id, value), or of (id, value) where a record may be in any partition. Expected rows
+are not grouped by offset: their delta is 0, and first and last are the positions that demand them (-1 where one has none).
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,6 @@ _HOW = {
     "total": np.add,
 }
 _COLUMNS = (*_KEY, *_HOW)
-_FINGERPRINT = "IF(id IS NULL, 0L, xxhash64(partition, id, value))"
 _TOTALS = (
     "count(*) AS records",
     "bit_xor(fingerprint) AS xor",
@@ -154,12 +153,13 @@ def reduced(how: np.ufunc, column: Longs, begins: Longs) -> Longs:
 def _keyed(rows: DataFrame, evidence: Evidence, limits: Limits, place: str) -> DataFrame:
     """Rows and, beside their columns, those of `_HOME` and `_ROW`."""
     partitions = max(1, len(evidence.bounds))
+    proved = "id, value" if evidence.anywhere else "partition, id, value"
     numbered = rows.selectExpr("*", f"coalesce(id % {partitions}, {UNDECODABLE}L) AS line", f"id DIV {partitions} AS numbered")
     return numbered.selectExpr(
         "*",
         f"coalesce(shiftright(numbered, {limits.block_bits}), {UNDECODABLE}L) AS block",
         f"coalesce(numbered, {place}) AS number",
-        f"{_FINGERPRINT} AS fingerprint",
+        f"IF(id IS NULL, 0L, xxhash64({proved})) AS fingerprint",
     )
 
 

@@ -11,8 +11,9 @@ writes nothing else, so 10^8 records are some 10^5 islands, and what holds of th
    ``id div P``, and the difference of number and offset (`groups`). A group with as many records as there are numbers
    from its first to its last is an island, since no two records of a partition share an offset. Expected rows are grouped too.
 2. A block is *sound* when as many records are there as are expected and their fingerprints agree: exclusive or and sum of a
-   hash of partition, id and value. Then none is missing, double, wrong or elsewhere; that two unlike blocks agree by chance
-   has a probability of 2^-64 at most. As islands that do not overlap hold no number twice, no id is expected twice either.
+   hash of partition, id and value (of id and value where a record may be in any partition). Then none is missing, double,
+   wrong or elsewhere; that two unlike blocks agree by chance has a probability of 2^-64 at most. As islands that do not overlap
+   hold no number twice, no id is expected twice either.
 3. The rows of all other blocks are read again, and the verifiers judge those as if the log held nothing else. What they say of
    a record depends only on records of the same id, so what was left out changes nothing but ``checked``.
 4. Order is judged by islands alone: taken in the order of their offsets, one that begins below the highest number before it in
@@ -47,7 +48,7 @@ from verifiers.single_scan.runs import Late, Runs
 from verifiers.values import Values
 
 NAMES = ("duplicates", "gaps", "ordering", "values")
-_KINDS = (("duplicates", ("duplicate",)), ("gaps", gaps.KINDS), ("values", values.KINDS))
+_KINDS = (("duplicates", ("duplicate",)), ("gaps", gaps.KINDS), ("ordering", ("inversion",)), ("values", values.KINDS))
 _DEFAULT = Limits()
 
 
@@ -92,7 +93,8 @@ def judge(
         return _directly(whole)
     proved = int(observed["records"][~np.isin(observed.ids(partitions), doubtful)].sum())
     if not len(doubtful):
-        return _sound(evidence, proved, observed, order)
+        ordering = _ordering(evidence, evidence, observed, order, _DEFAULT)
+        return tuple(ordering if one.verifier == ordering.verifier else one for one in sound(evidence, proved))
     with (
         _narrowed(evidence, doubtful, (expected, observed), limits, unique=unique) as narrow,
         ThreadPoolExecutor(len(NAMES)) as pool,  # so few rows cost less than the start of a query
@@ -116,11 +118,16 @@ def _directly(evidence: Evidence) -> tuple[Finding, ...]:
     return tuple(verifier.check(evidence) for verifier in (Duplicates(), Gaps(), Ordering(), Values()))
 
 
-def _sound(evidence: Evidence, proved: int, observed: Groups, order: Order | None) -> tuple[Finding, ...]:
-    """Nothing but the order of islands is left to be judged."""
+def sound(evidence: Evidence, proved: int) -> tuple[Finding, ...]:
+    """What is said of a log whose records are all known to be right.
+
+    Args:
+        proved: how many they are.
+    """
     verdict, note = rule(evidence, 0, proved)
-    none = [Finding(name, evidence.subject, verdict, 0, proved, dict.fromkeys(kinds, 0), (), note) for name, kinds in _KINDS]
-    return (none[0], none[1], _ordering(evidence, evidence, observed, order, _DEFAULT), none[2])
+    return tuple(
+        Finding(name, evidence.subject, verdict, 0, proved, dict.fromkeys(kinds, 0), (), note) for name, kinds in _KINDS
+    )
 
 
 # which blocks are read again -----------------------------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from chaos.report.summary import as_text
 from verifiers.base import Example, Finding, Verdict
 
 REPORT = Path("report.json")
-LANDED = Request("logs", "", "", "", "", "square", "dense-key", "local[2]", "")
-TOPICS = replace(LANDED, landed="", bootstrap="127.0.0.1:9", source="in", sink="out")
+LANDED = Request("logs", "", (), (), "", "square", "dense-key", "local[2]", "")
+TOPICS = replace(LANDED, landed="", bootstrap="127.0.0.1:9", source=("in",), sink=("out",))
 WRONG = Finding(
     "values",
     "sink",
@@ -38,10 +38,13 @@ RIGHT = Finding("gaps", "sink", Verdict.VALID, count=0, checked=9, counts={"lost
     [
         (replace(LANDED, bootstrap="h:1", group="g"), REPORT, "--landed and --bootstrap, --group: either folders or topics"),
         (replace(LANDED, landed=""), REPORT, "missing: --bootstrap, --source, --sink; or --landed for folders"),
-        (replace(TOPICS, sink=""), REPORT, "missing: --sink"),
+        (replace(TOPICS, sink=()), REPORT, "missing: --sink"),
         (replace(TOPICS, external="e.yaml"), REPORT, "--external and --bootstrap: the addresses are in e.yaml"),
         (replace(LANDED, external="e.yaml"), REPORT, "--landed and --external: either folders or topics"),
         (replace(LANDED, identity="header:trace"), REPORT, "--identity header:NAME needs topics: headers are not landed"),
+        (replace(LANDED, routing="hash"), REPORT, "--routing hash: must be same or any"),
+        (replace(TOPICS, source=("a", "b", "a")), REPORT, "--source a: is named twice"),
+        (replace(TOPICS, source=("a", "b")), REPORT, "2 of --source and 1 of --sink: .* unless with --routing any"),
         (LANDED, Path("nowhere/report.json"), "its folder is not there"),
     ],
 )
@@ -51,13 +54,30 @@ def test_too_much_or_too_little(asked, report, message):
         command.check(asked, report)
 
 
+@pytest.mark.parametrize(("sinks", "routing"), [(("x", "y"), "same"), (("x",), "any")])
+def test_several_topics(sinks, routing):
+    """As many on both sides, or any number of them where a record may be anywhere."""
+    command.check(replace(TOPICS, source=("a", "b"), sink=sinks, routing=routing), REPORT)
+
+
+def test_a_topic_for_each_time_an_option_is_given(monkeypatch, tmp_path):
+    """In their order, for the first source belongs to the first sink."""
+    asked = []
+    monkeypatch.setattr(command, "main", lambda request, *_: asked.append(request) or 0)
+    words = "audit --bootstrap h:1 --source b --source a --sink x --sink y --model identity --json"
+
+    answer = CliRunner().invoke(main.app, [*words.split(), str(tmp_path / "report.json")])
+
+    assert (answer.exit_code, asked[0].source, asked[0].sink) == (0, ("b", "a"), ("x", "y"))
+
+
 def test_what_is_asked_for():
     """A header is read when the topics are landed, and its name may hold a quotation mark; without a group none is asked."""
     header = "get(filter(headers, header -> header.key = 'it\\'s'), 0).value"
 
-    assert command.topics_of(replace(TOPICS, identity="header:it's")) == Topics("127.0.0.1:9", "in", "out", "", header)
+    assert command.topics_of(replace(TOPICS, identity="header:it's")) == Topics("127.0.0.1:9", ("in",), ("out",), "", header)
     assert command.topics_of(replace(TOPICS, identity="left(value, 3)")).identity == "left(value, 3)"
-    assert (command.topics_of(TOPICS), command.topics_of(LANDED)) == (Topics("127.0.0.1:9", "in", "out", "", "key"), None)
+    assert (command.topics_of(TOPICS), command.topics_of(LANDED)) == (Topics("127.0.0.1:9", ("in",), ("out",), "", "key"), None)
 
 
 SECURED = """\
@@ -77,6 +97,22 @@ def test_a_declared_cluster_that_does_not_answer(tmp_path):
     assert done.verdict is Verdict.UNKNOWN
     assert done.problem.startswith("no broker of 127.0.0.1:1 answers: ")
     assert done.problem.endswith("check bootstrap, tls and sasl in the external file, and the network")
+
+
+@pytest.mark.parametrize(
+    ("identity", "routing", "asked"),
+    [
+        ("dense-key", "same", ("dense", {})),
+        ("dense-key", "any", ("by_key", {"anywhere": True})),
+        ("key", "same", ("by_key", {"anywhere": False})),
+    ],
+)
+def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, routing, asked):
+    """What tells their order is the partition in which they rise."""
+    for name in ("dense", "by_key"):
+        monkeypatch.setattr(audit_identity, name, lambda _logs, _model, name=name, **words: (name, words))
+
+    assert command._asked(replace(LANDED, identity=identity, routing=routing), None, None) == asked
 
 
 @pytest.mark.parametrize(
@@ -188,7 +224,7 @@ def test_a_broker_that_does_not_answer(monkeypatch):
         address = f"127.0.0.1:{deaf.getsockname()[1]}"
 
         with pytest.raises(InconclusiveError, match=rf"{address} does not answer within 0\.3 s"):
-            logs.fix(Topics(address, "in", "out"))
+            logs.fix(Topics(address, ("in",), ("out",)))
 
 
 def test_an_unreachable_broker_is_unknown_and_reported(tmp_path, monkeypatch):

@@ -70,7 +70,7 @@ def test_records_that_are_gone_end_the_read_unless_it_is_the_second(spark, fails
 
 def test_an_audit_reads_committed_rows_in_large_fetches(spark):
     """Under a group name of Spark's own choice: the topics are not ours."""
-    found = logs.read(spark, Topics("host:1", "in", "out"), "in", ENDS).said
+    found = logs.read(spark, Topics("host:1", ("in",), ("out",)), "in", ENDS).said
 
     assert found.items() >= landing.LARGE_FETCHES.items()
     assert (found["kafka.isolation.level"], found["includeHeaders"], "groupIdPrefix" in found) == (
@@ -82,16 +82,16 @@ def test_an_audit_reads_committed_rows_in_large_fetches(spark):
 
 def test_what_identifies_a_record_is_landed_as_the_key(spark):
     """Headers are read if it mentions them."""
-    read = logs.read(spark, Topics("host:1", "in", "out", identity="upper(key)"), "in", ENDS)
+    read = logs.read(spark, Topics("host:1", ("in",), ("out",), identity="upper(key)"), "in", ENDS)
     assert (read.said["includeHeaders"], read.columns[3]) == ("false", "CAST(upper(key) AS STRING) AS key")
 
-    read = logs.read(spark, Topics("host:1", "in", "out", identity="headers[0].value"), "in", ENDS)
+    read = logs.read(spark, Topics("host:1", ("in",), ("out",), identity="headers[0].value"), "in", ENDS)
     assert (read.said["includeHeaders"], read.columns[3]) == ("true", "CAST(headers[0].value AS STRING) AS key")
 
 
 def test_an_audit_logs_in_as_the_cluster_demands(spark):
     """In a group that it may use there."""
-    topics = Topics("host:1", "in", "out", java={"security.protocol": "SSL"}, groups="chaos-alice-audit")
+    topics = Topics("host:1", ("in",), ("out",), java={"security.protocol": "SSL"}, groups="chaos-alice-audit")
 
     found = logs.read(spark, topics, "in", ENDS).said
 

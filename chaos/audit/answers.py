@@ -1,0 +1,154 @@
+"""Which record of the source each row of the sink answers, where keys may recur.
+
+A row answers a record of its own partition, key and value; else one of its key and value, and it is misrouted; else, if nothing
+demands its value, one of its key, and its value is wrong. Each record is answered once, and of those alike the k-th row answers
+the k-th record. A row that is left is one too many, and has the id of the first record like it; or its key is not in the
+source, and it has an id of the last line. Where a record may be anywhere, the partition plays no part.
+
+Which of several records that are alike a row answers cannot be told from the row. It need not be, for nothing but their order
+depends on it; and the order of these cannot be told:
+
+    there too often or too rarely   any of them may be the one too many, or the one that is missing
+    with a value nothing demands    and of a key that recurs: the row may stand in the place of any of its records
+    in several partitions           and a record may be anywhere: rows of one partition may answer records of any other
+    not processed yet               and a log was compacted: the rows of earlier ones may have been removed, or their records
+
+Compaction removes all but the last records of a key, so what is left of records that are alike are the last of them. Where a
+log was compacted, the last row answers the last of them that was processed, and so on backwards. Then two things are undecided:
+
+    a row that is left over      the source was compacted: the row may answer a record that was removed
+    a record without an answer   the sink was compacted, and may have lost the row to a later one of its key
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from verifiers.findings import by_partition
+
+_EXACT, _ALIKE = ("partition", "key", "value"), ("key", "value")
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What was found.
+
+    Attributes:
+        rows: those of the sink with the ``id`` of the record that each answers, null where there is no key.
+        unordered: partition and offset of the rows whose order cannot be told; None where that is so of none.
+        undecided: how many rows are left out, because the source was compacted.
+        removed: ``id`` of the records whose answers may have been removed from the sink; None where there are none.
+    """
+
+    rows: DataFrame
+    unordered: DataFrame | None = None
+    undecided: int = 0
+    removed: DataFrame | None = None
+
+
+def find(
+    wanted: DataFrame,
+    sink: DataFrame,
+    lines: int,
+    positions: Mapping[int, int],
+    *,
+    anywhere: bool,
+    compacted: Collection[str] = (),
+) -> Answers:
+    """The answers to what is demanded.
+
+    Args:
+        wanted: partition, offset, key, value and id of what is demanded, and whether compaction may have removed its answer.
+        lines: ids are offset * lines + partition; the last line is that of keys which the source does not have.
+        anywhere: whether a record may be in any partition of the sink.
+        compacted: ``source``, ``sink``, or both.
+    """
+    processed = f"offset < {by_partition(positions)}"
+    last = processed if compacted else ""
+    rows = sink.select("partition", "offset", "timestamp_ms", "key", "value")
+    same = _matched(wanted, rows, _ALIKE if anywhere else _EXACT, last).persist()
+    early = [wanted.where(f"NOT {processed}").select(*_ALIKE)] if compacted else []
+    left = same.where("id IS NULL AND key IS NOT NULL").drop("id")
+    if not left.take(1) and same.where("id IS NOT NULL").count() == wanted.count():  # a perfect copy, which is the rule
+        return Answers(same, _places(same, [*early, *([_spread(same, lines)] if anywhere else [])]))
+    free = wanted.join(same.select("id"), "id", "left_anti")
+    certain = f"{processed} AND NOT removable" if "source" in compacted else "true"
+    moved = _matched(free.where(certain), left, _ALIKE, last).persist()
+    free = free.join(moved.select("id"), "id", "left_anti")
+    others = moved.where("id IS NULL").drop("id")
+    others = _looked_up(others, wanted, _EXACT, "here")
+    others = _looked_up(others, wanted, _ALIKE, "anywhere").selectExpr("*", "coalesce(here, anywhere) AS first_id").persist()
+    surplus = others.where("first_id IS NOT NULL").withColumnRenamed("first_id", "id").select(*same.columns)
+    changed = _matched(free.where(certain), others.where("first_id IS NULL").select(*rows.columns), ("key",), last)
+    changed = _named(changed.withColumnRenamed("id", "own"), wanted, lines).persist()
+    undecided = surplus.count() + changed.where("own IS NULL").count() if "source" in compacted else 0
+    rest = [changed.where("own IS NOT NULL")] if "source" in compacted else [surplus, changed]
+    parts = (same.where("id IS NOT NULL OR key IS NULL"), moved.where("id IS NOT NULL"), *rest)
+    named = reduce(DataFrame.unionByName, (one.select(*same.columns) for one in parts))
+    missing = free.join(changed.selectExpr("own AS id"), "id", "left_anti").where(processed)
+    odd = _recurring(wanted, surplus.select(*_ALIKE).unionByName(missing.select(*_ALIKE)), _ALIKE)
+    wrong = _recurring(wanted, changed.select(*_ALIKE), ("key",))
+    unordered = _places(named, [odd, wrong, *early, *([_spread(named, lines)] if anywhere else [])])
+    removed = missing.where("removable").select("id") if "sink" in compacted else None
+    return Answers(named, unordered, undecided, removed)
+
+
+def _matched(wanted: DataFrame, rows: DataFrame, by: Sequence[str], last: str) -> DataFrame:
+    """The rows with the ``id`` of what they answer, or null: of those alike in these columns the k-th answers the k-th.
+
+    Args:
+        last: empty, or what is true of records that are answered from the last one backwards, before the others.
+    """
+    first = f"PARTITION BY {', '.join(by)} ORDER BY"
+    backwards = "partition DESC, offset DESC"
+    asked, answered = (f"NOT ({last}), {backwards}", backwards) if last else ("partition, offset", "partition, offset")
+    offered = wanted.selectExpr(*(f"{name} AS _{name}" for name in by), "id", f"row_number() OVER ({first} {asked}) AS _nth")
+    alike = F.expr(" AND ".join((*(f"{name} <=> _{name}" for name in by), "nth = _nth")))
+    numbered = rows.selectExpr("*", f"row_number() OVER ({first} {answered}) AS nth")
+    return numbered.join(offered, alike, "left").select(*rows.columns, "id")
+
+
+def _named(changed: DataFrame, wanted: DataFrame, lines: int) -> DataFrame:
+    """Rows whose value nothing demands, with an ``id``: ``own``, else the first of their key, else one of the last line."""
+    stray = f"min(offset * {lines - 1} + partition) OVER (PARTITION BY key) * {lines} + {lines - 1} AS stray"
+    found = _looked_up(changed, wanted, ("key",), "of_key").selectExpr("*", stray)
+    return found.selectExpr("*", "coalesce(own, of_key, stray) AS id")
+
+
+def _looked_up(rows: DataFrame, wanted: DataFrame, by: Sequence[str], name: str) -> DataFrame:
+    """The rows and, as a last column, the id of the first record that is like each in these columns; null if there is none."""
+    firsts = wanted.groupBy(*(F.col(column).alias(f"_{column}") for column in by)).agg(F.min("id").alias(name))
+    alike = F.expr(" AND ".join(f"{column} <=> _{column}" for column in by))
+    return rows.join(firsts, alike, "left").select(*rows.columns, name)
+
+
+# whose order cannot be told ------------------------------------------------------------------------------------------------
+
+
+def _recurring(wanted: DataFrame, odd: DataFrame, by: Sequence[str]) -> DataFrame:
+    """Those of the odd keys and values that are like, in these columns, what is demanded more than once."""
+    recurring = wanted.groupBy(*(F.col(name).alias(f"_{name}") for name in by)).count().where("count > 1")
+    alike = F.expr(" AND ".join(f"{name} <=> _{name}" for name in by))
+    return odd.distinct().join(recurring, alike, "left_semi")
+
+
+def _spread(named: DataFrame, lines: int) -> DataFrame:
+    """Key and value of rows that are alike, and are in several partitions or answer records of several."""
+    ends = (
+        f"{end}({what}) AS {end}_{name}"
+        for name, what in (("here", "partition"), ("there", f"id % {lines}"))
+        for end in ("min", "max")
+    )
+    found = named.groupBy(*_ALIKE).agg(*map(F.expr, ends))
+    return found.where("min_here < max_here OR min_there < max_there").select(*_ALIKE)
+
+
+def _places(named: DataFrame, classes: Sequence[DataFrame]) -> DataFrame | None:
+    """Partition and offset of the rows with these keys and values; None where there are none."""
+    if not classes:
+        return None
+    these = reduce(DataFrame.unionByName, classes).selectExpr("key AS _key", "value AS _value")
+    return named.join(these, F.expr("key <=> _key AND value <=> _value"), "left_semi").select("partition", "offset")
