@@ -58,8 +58,14 @@ class Evidence:
             else null); every record batch from ``low`` to HW.
         ledger: columns id long, outcome string (``ok``, ``fail``: refused for good, ``unknown``), partition int, offset long
             (both null where the writer did not learn them); one row for every record that the writer handed in.
+        told: columns transaction string, told string (``committed``, ``aborted``, ``unknown``: also if its writer never learned
+            or never said it), id string (a key); one row for each key that the transaction wrote, as often as it wrote it, and
+            one with a null id for a transaction of which no key is known.
+        deliveries: columns instance string (one consumer, from one start of its process), seq long (grows with time within an
+            instance), event string (``got``: handed to the application; ``start``: from here it reads on purpose), partition
+            int, offset long (of a start null where it is left to the client); what was read of this log.
 
-    The last four are views that only some verifiers need; None when they were not landed.
+    All from ``uncommitted`` on are views that only some verifiers need; None when they were not landed.
     """
 
     subject: str
@@ -71,6 +77,8 @@ class Evidence:
     again: DataFrame | None = None
     batches: DataFrame | None = None
     ledger: DataFrame | None = None
+    told: DataFrame | None = None
+    deliveries: DataFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)

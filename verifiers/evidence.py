@@ -12,6 +12,8 @@
     <folder>/<subject>/batches/      partition int, first_offset long, last_offset long, producer_id long,
                                      producer_epoch int, transactional boolean, control string
     <folder>/<subject>/ledger/       id long, outcome string, partition int, offset long
+    <folder>/<subject>/told/         transaction string, told string, id string
+    <folder>/<subject>/deliveries/   instance string, seq long, event string, partition int, offset long
 
 What the columns mean is said by `verifiers.base.Evidence`. Each id is expected once: the writer of `expected` must see to
 that. Other columns are ignored. `bounds.json` is removed before anything is written and put in place last: where it exists the
@@ -46,7 +48,11 @@ BATCHES = {
     "control": "string",
 }
 LEDGER = {"id": "bigint", "outcome": "string", "partition": "int", "offset": "bigint"}
-VIEWS = {"uncommitted": OBSERVED, "again": OBSERVED, "batches": BATCHES, "ledger": LEDGER}
+TOLD = {"transaction": "string", "told": "string", "id": "string"}
+DELIVERIES = {"instance": "string", "seq": "bigint", "event": "string", "partition": "int", "offset": "bigint"}
+SPOKEN = {"told": TOLD, "deliveries": DELIVERIES}
+"""What the programs themselves said; of a log whose programs say nothing there is no such view."""
+VIEWS = {"uncommitted": OBSERVED, "again": OBSERVED, "batches": BATCHES, "ledger": LEDGER} | SPOKEN
 
 _ROWS = "*.parquet"
 _AT_ONCE = 2

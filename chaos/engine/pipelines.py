@@ -46,6 +46,19 @@ def timeouts_of(declared: DeclaredPipeline) -> dict[str, float]:
     return {"session_timeout": declared.session_timeout_s, **of_transactions}
 
 
+def speaks_of(declared: DeclaredPipeline) -> frozenset[str]:
+    """Of what the program under test makes statements: ``transactions``, ``deliveries`` (docs/adapters.md)."""
+    match declared:
+        case ConsumeTransformProducePipeline(delivery="exactly_once"):
+            return frozenset({"transactions", "deliveries"})
+        case ConsumeTransformProducePipeline():
+            return frozenset({"deliveries"})
+        case DeclaredCommand():
+            return frozenset(declared.speaks)
+        case _:
+            return frozenset()
+
+
 def loader_of(scenario: Scenario) -> FillSource:
     records, rate_per_s, declared = scenario.workload.records, scenario.workload.rate_per_s, scenario.pipeline
     if not isinstance(declared, FillSourcePipeline):

@@ -36,6 +36,8 @@ _GUARANTEES = {
     "offsets": "output and progress are committed together",
     "ledger": "what was acknowledged is in the log, where it was acknowledged",
     "stability": "what was once read is read again",
+    "outcomes": "what a writer was told of its transactions is true of the log",
+    "deliveries": "a consumer hands its application every record once, in order",
     "progress": "the pipeline goes on after a fault",
 }
 

@@ -179,6 +179,7 @@ class CommandPipeline(Declared):
     transactional_ids: tuple[Word, ...] = ()
     restarts: Annotated[int, Field(strict=True, ge=0, le=100)] = 3
     repeat: Annotated[bool, Field(strict=True)] = False
+    speaks: tuple[Literal["transactions", "deliveries"], ...] = ()
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -201,7 +202,19 @@ Pipeline = Annotated[
 MOST_BROKERS = 5
 MOST_WORKERS = 4
 
-VerifierName = Literal["duplicates", "gaps", "ordering", "values", "atomicity", "offsets", "ledger", "stability", "progress"]
+VerifierName = Literal[
+    "duplicates",
+    "gaps",
+    "ordering",
+    "values",
+    "atomicity",
+    "offsets",
+    "ledger",
+    "stability",
+    "outcomes",
+    "deliveries",
+    "progress",
+]
 ANOMALIES_OF_PROGRESS = ("slow recovery", "no recovery", "blocked")  # the other verifiers name their own
 Expectation = Literal["valid", "invalid"]
 Outcome = Literal["valid", "not_sent"]

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.planted.examples import EXAMPLES
-from tests.planted.log import BEGAN_MS, Batch, Expected, Line, Log, Record, clean
+from tests.planted.log import BEGAN_MS, Batch, Expected, Line, Log, Record, Told, clean
 from verifiers import VERIFIERS
 from verifiers.base import Bounds, Verdict
 from verifiers.single_scan import islands
 from verifiers.single_scan.groups import Limits
 
 LIMITS = st.sampled_from([Limits(), Limits(block_bits=2, least_run=0), Limits(block_bits=1, least_run=10**9)])
-VIEWS = ("uncommitted", "again", "batches", "ledger")
+VIEWS = ("uncommitted", "again", "batches", "ledger", "told", "deliveries")
 
 
 @dataclass
@@ -33,14 +33,22 @@ class Partition:
     rows: list[Record] = field(default_factory=list)
     hidden: list[Record] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
     epoch: int = 0
 
     @property
     def end(self) -> int:
         return self.batches[-1].last_offset + 1 if self.batches else self.low
 
-    def write(self, wanted: list[Expected], cuts: list[int], control: str | None) -> None:
-        """Batches of these rows, cut at these places, and the marker of their transaction if they are in one."""
+    def write(self, wanted: list[Expected], cuts: list[int], control: str | None, *, learned: bool = True) -> None:
+        """Batches of these rows, cut at these places, and the marker of their transaction if they are in one.
+
+        Args:
+            learned: whether the writer learned how the transaction ended.
+        """
+        outcome = {"COMMIT": "committed", "ABORT": "aborted"}.get(control or "") if learned else "unknown"
+        if control:
+            self.told += [Told(f"{self.home}-{self.end}", outcome, str(row.id)) for row in wanted]
         into = self.hidden if control == "ABORT" else self.rows
         producer = (1000 + self.home, self.epoch, True) if control else (-1, -1, False)
         for begin, end in pieces(len(wanted), cuts):
@@ -93,7 +101,7 @@ def correct(draw: st.DrawFn) -> Log:
         there = [row for row in wanted[:done] if row.required or draw(st.booleans())]
         for begin, end in pieces(len(there), draw(cut)):
             for control in [*["ABORT"] * draw(st.sampled_from([0, 0, 0, 1, 2])), "COMMIT"] if transactional else [None]:
-                one.write(there[begin:end], draw(cut), control)
+                one.write(there[begin:end], draw(cut), control, learned=draw(st.sampled_from([True, True, False])))
                 one.epoch += bumps
         written.append(one)
         positions[home] = done
@@ -107,6 +115,7 @@ def correct(draw: st.DrawFn) -> Log:
         batches=tuple(batch for one in written for batch in one.batches),
         bounds={one.home: Bounds(one.low, one.end, one.end) for one in written},
         positions=positions,
+        told_rows=tuple(row for one in written for row in one.told) if transactional else None,
         lines=tuple(
             _line(row, places.get(str(row.id)), told=row.id in told)
             for row in log.expected

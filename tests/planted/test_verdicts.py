@@ -18,6 +18,8 @@ PLANTED = {
     "offsets": lambda log: log.with_positions({**log.positions, 2: 7}),
     "ledger": lambda log: log.told(16, "ok", 1, 99),
     "stability": lambda log: replace(log, again_read=log.observed[1:]),
+    "outcomes": lambda log: log.with_told(12, "aborted"),
+    "deliveries": lambda log: log.not_delivered(15),
 }
 
 
@@ -25,6 +27,8 @@ VIEWED = {
     "atomicity": "the uncommitted view and the record batches",
     "ledger": "the writer's ledger",
     "stability": "a second read",
+    "outcomes": "what the writer was told of its transactions",
+    "deliveries": "what was delivered to the application",
 }
 
 
@@ -61,7 +65,7 @@ def test_a_log_without_partitions_proves_nothing(judge: Judge, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", VIEWED)
-@pytest.mark.parametrize("view", ["uncommitted", "again", "batches", "ledger"])
+@pytest.mark.parametrize("view", ["uncommitted", "again", "batches", "ledger", "told", "deliveries"])
 def test_a_view_that_was_not_landed(spark: SparkSession, name: str, view: str) -> None:
     """A verifier that needs it says so and proves nothing; the others are not affected."""
     verifier = VERIFIERS[name]
@@ -87,7 +91,7 @@ def test_a_log_with_aborted_blocks_and_an_expired_begin_is_valid(judge: Judge) -
     assert found["atomicity"].counts["aborted"] == 5
 
 
-@pytest.mark.parametrize("name", ["duplicates", "ordering", "values", "atomicity", "stability"])
+@pytest.mark.parametrize("name", ["duplicates", "ordering", "values", "atomicity", "stability", "deliveries"])
 def test_an_empty_log_has_nothing_to_compare(judge: Judge, name: str) -> None:
     """That records are missing is for gaps to say."""
     assert judge(name, clean().without(*range(24))).verdict is Verdict.UNKNOWN

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import TypeAdapter
 
-from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, timeouts_of
+from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, speaks_of, timeouts_of
 from chaos.scenario.model import Pipeline, Scenario
 from pipelines.command.pipeline import CommandPipeline
 from pipelines.loader.pipeline import FillSource
@@ -153,3 +153,19 @@ def test_clients_find_the_system_at_the_links_of_their_group():
 def test_the_timeouts_that_a_pipeline_declares_are_known_to_faults(options, timeouts):
     """Without transactions none of them can be too old."""
     assert timeouts_of(declared(**options)) == timeouts
+
+
+@pytest.mark.parametrize(
+    ("options", "speaks"),
+    [
+        ({"kind": "consume_transform_produce"}, {"transactions", "deliveries"}),
+        ({"kind": "consume_transform_produce", "delivery": "at_least_once"}, {"deliveries"}),
+        ({"kind": "command", "run": ["a"], "group": "g"}, set()),
+        ({"kind": "command", "run": ["a"], "group": "g", "speaks": ["deliveries"]}, {"deliveries"}),
+        ({"kind": "spark_square"}, set()),
+        ({"kind": "fill_source"}, set()),
+    ],
+)
+def test_only_of_some_pipelines_it_is_known_that_they_make_statements(options, speaks):
+    """The lines of any other are its own."""
+    assert speaks_of(declared(**options)) == speaks

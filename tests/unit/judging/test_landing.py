@@ -106,7 +106,8 @@ def test_an_audit_logs_in_as_the_cluster_demands(spark):
         (("gaps", "stability"), "source", {"again"}),
         (("ledger",), "source", {"ledger"}),
         (("ledger",), "sink", set()),
-        (get_args(VerifierName), "source", {"again", "batches", "ledger", "uncommitted"}),
+        (("outcomes", "deliveries"), "sink", {"told"}),
+        (get_args(VerifierName), "source", {"again", "batches", "deliveries", "ledger", "told", "uncommitted"}),
     ],
 )
 def test_only_what_a_verifier_needs_is_landed(verify, subject, views):

@@ -14,7 +14,7 @@ LONG = "6:15: 3000 records at 4/s take 750 s; a workload must end within 10 minu
 PREDICTION = "write valid or invalid, or the exact anomaly: {duplicate: 1}"
 ISOLATION = "write read_committed or read_uncommitted"
 EXPECT = "write valid, or, for a control, what its verifiers must find: {duplicates: invalid}"
-VERIFIERS = "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability or progress"
+VERIFIERS = "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability, outcomes, deliveries or progress"
 
 
 def test_what_is_not_declared_has_a_default() -> None:
