@@ -75,7 +75,7 @@ class RunPlan:
 
     @property
     def transactional_ids(self) -> tuple[str, ...]:
-        return self.pipeline.transactional_ids(self.topics) if self.pipeline else ()
+        return (self.pipeline or self.loader).transactional_ids(self.topics)
 
     @property
     def trigger_within_s(self) -> float:
@@ -119,7 +119,7 @@ def set_up(plan: RunPlan, system: System) -> None:
     files.write_atomically(plan.folder / "versions.json", json.dumps(system.versions(), indent=1))
     system.wait_until_healthy()
     system.rules.begin()
-    if plan.pipeline:
+    if plan.group or plan.transactional_ids:
         system.kafka.cluster.mine([*([plan.group] if plan.group else []), *plan.transactional_ids])
     system.kafka.create(plan.topic_names, PARTITIONS)
     if plan.pipeline:

@@ -55,6 +55,8 @@ def speaks_of(declared: DeclaredPipeline) -> frozenset[str]:
             return frozenset({"deliveries"})
         case DeclaredCommand():
             return frozenset(declared.speaks)
+        case FillSourcePipeline() if declared.transaction_records:
+            return frozenset({"transactions"})
         case _:
             return frozenset()
 
@@ -70,6 +72,7 @@ def loader_of(scenario: Scenario) -> FillSource:
         acks=str(declared.acks),
         batch_records=declared.batch_records,
         in_flight=declared.in_flight,
+        transaction_records=declared.transaction_records,
     )
 
 

@@ -126,6 +126,7 @@ class FillSourcePipeline(Declared):
     acks: Literal["all", 1] = "all"
     batch_records: Records | None = None
     in_flight: Annotated[int, Field(strict=True, ge=1, le=5)] = 5
+    transaction_records: Records | None = None
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -136,6 +137,8 @@ class FillSourcePipeline(Declared):
     def _idempotent_needs_all(self) -> Self:
         if self.idempotence and self.acks != "all":
             raise ValueError("an idempotent producer needs acks: all; write that, or idempotence: false")
+        if self.transaction_records and not self.idempotence:
+            raise ValueError("transaction_records needs idempotence: true and acks: all; write these, or leave it out")
         return self
 
 

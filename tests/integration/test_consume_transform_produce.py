@@ -19,6 +19,7 @@ from chaos.engine.processes import ManagedProcess
 from chaos.judging import landing, statements
 from pipelines.base import Endpoints, Topics
 from pipelines.command.pipeline import CommandPipeline
+from pipelines.loader.pipeline import LEDGER, FillSource
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Verdict
@@ -339,6 +340,42 @@ def test_a_client_that_does_not_tell_the_truth_is_found_out(play, chaos_session)
     assert "transaction 'pipeline 3' was told committed" in outcomes.examples[0].detail
     assert deliveries.counts == {"skipped": 1, "repeated": 0, "backwards": 0, "not in the log": 0}
     assert (deliveries.verdict, deliveries.examples[0].partition, deliveries.examples[0].offset) == (Verdict.INVALID, 1, 50)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_loader_writes_in_transactions(play, chaos_session, lost):
+    """Also when an answer to the request that ends one is lost: what it was told, and its ledger, are true of the log."""
+    loader = FillSource(1000, 500.0, transaction_records=50)
+    command = loader.command(play.endpoints, play.topics, play.folder)
+    rules, links = play.system.rules, [link.name for link in play.system.links if link.source == "spark"]
+    name = rules.arm("lost", Rule("EndTxn", "response", links, nth=3)) if lost else ""
+    process = ManagedProcess(play.system.runtime, play.history, "loader", command, play.folder)
+    play.subjects.append(process)
+    if lost:
+        clock.wait_until(lambda: rules.interceptions(name), within_s=300, reason="the third answer")
+        rules.release(name, "close")
+        rules.disarm(name)
+    clock.wait_until(lambda: not process.process.alive(), within_s=300, reason="the loader to end")
+
+    spark, topic = chaos_session.spark(), play.topics.source
+    verify = ("duplicates", "gaps", "ordering", "values", "ledger", "outcomes")
+    told = partial(statements.told, statements.logs(play.folder, "loader"))
+    ends = play.system.kafka.settled_offsets(topic, 3)
+    expected, ledger = loader.expected(spark, play.folder, 3), play.folder / LEDGER
+    folder = play.folder / "evidence"
+    land = partial(landing.land, spark, play.system.kafka.bootstrap, topic, ends, expected, "source", folder)
+    land(verify=verify, ledger=ledger, spoken={"told": told})
+    found = {one: VERIFIERS[one].check(evidence.load(spark, folder, "source")) for one in verify}
+
+    assert {one: (finding.verdict, finding.note) for one, finding in found.items()} == dict.fromkeys(
+        verify, (Verdict.VALID, "")
+    )
+    assert found["ledger"].checked == 1000
+    assert (found["outcomes"].checked, process.process.exit_code(), play.said("loaded", "loader")) == (
+        20,
+        0,
+        [{"records": 1000}],
+    )
 
 
 def judged(play, spark, name):

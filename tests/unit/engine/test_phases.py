@@ -212,6 +212,7 @@ def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(
         said_by(tmp_path, a_pipeline, kind="consume_transform_produce"),
         said_by(tmp_path, a_pipeline, **command, speaks=["transactions"]),
         said_by(tmp_path, a_pipeline, **command),
+        said_by(tmp_path, None, kind="fill_source", transaction_records=5),
         said_by(tmp_path, None, kind="fill_source"),
     ]
 
@@ -219,6 +220,7 @@ def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(
         ({"deliveries"}, {"told"}),
         (set(), {"told"}),
         (set(), set()),
+        ({"told"}, set()),
         (set(), set()),
     ]
 
@@ -226,6 +228,7 @@ def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(
 @pytest.mark.parametrize(
     ("pipeline", "declared", "logs"),
     [
+        (None, {"kind": "fill_source", "transaction_records": 5}, ["loader"]),
         (SimpleNamespace(), {"kind": "consume_transform_produce"}, ["pipeline", "pipeline-2"]),
     ],
 )

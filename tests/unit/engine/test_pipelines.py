@@ -112,6 +112,7 @@ def test_the_loader_of_a_pipeline_is_careful():
 
 
 def test_a_loader_under_test_is_as_it_is_declared():
+    assert loader_of(scenario(kind="fill_source", transaction_records=9)) == FillSource(100, 50.0, transaction_records=9)
     options = {"idempotence": False, "acks": 1, "batch_records": 1, "in_flight": 2}
 
     made = loader_of(scenario(kind="fill_source", **options))
@@ -164,6 +165,7 @@ def test_the_timeouts_that_a_pipeline_declares_are_known_to_faults(options, time
         ({"kind": "command", "run": ["a"], "group": "g", "speaks": ["deliveries"]}, {"deliveries"}),
         ({"kind": "spark_square"}, set()),
         ({"kind": "fill_source"}, set()),
+        ({"kind": "fill_source", "transaction_records": 9}, {"transactions"}),
     ],
 )
 def test_only_of_some_pipelines_it_is_known_that_they_make_statements(options, speaks):

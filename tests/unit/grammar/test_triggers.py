@@ -340,6 +340,11 @@ def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, er
         ),
         ("{kind: fill_source, acks: 0}", "5:41: 0 is not known here; write all or 1"),
         (
+            "{kind: fill_source, idempotence: false, transaction_records: 9}",
+            "5:15: transaction_records needs idempotence: true and acks: all; write these, or leave it out",
+        ),
+        ("{kind: fill_source, transaction_records: 0}", "5:56: 0 is too small; the least is 1"),
+        (
             "{kind: command, run: [a], group: g, speaks: [transaction]}",
             "5:60: 'transaction' is not known here (did you mean transactions?); write transactions or deliveries",
         ),

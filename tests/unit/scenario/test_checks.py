@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import pytest
 
+from chaos.scenario.load import load_text
 from tests.unit.scenario.declared import HEAD, errors_in, errors_in_fault, errors_of, read
 
 
@@ -116,3 +119,11 @@ def test_scenarios_that_keep_to_the_grammar_are_checked_in_a_file_that_does_not(
         "scenarios.yaml:7:5: 'nonsense' is not known here",
         "scenarios.yaml:11:12: 'skip' already has a meaning in pytest; choose another tag",
     ]
+
+
+def test_a_loader_with_transactions_has_a_coordinator() -> None:
+    """And it sends what ends them."""
+    head = HEAD.replace("{kind: spark_square}", "{kind: fill_source, transaction_records: 5}")
+    fault = "    faults: [{kind: kill_broker, target: transaction_coordinator, when: {request: EndTxn}}]\n"
+
+    assert load_text(head + fault, Path("scenarios.yaml")).scenarios[0].pipeline.kind == "fill_source"
