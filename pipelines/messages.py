@@ -1,4 +1,7 @@
-"""What a pipeline's process reports, one JSON object per line on standard output, ``{"event": …}``, and the pace it keeps.
+"""What a pipeline's process reports, one JSON object per line on standard output, and the pace it keeps.
+
+Events, ``{"event": …}``, say what it does. Statements say what its Kafka client told it: each of them counts, so none is held
+back or added to another (docs/adapters.md).
 
 This is the one module of the pipelines that asks the time.
 """
@@ -25,7 +28,12 @@ def due(records: int, rate_per_s: float, elapsed_s: float) -> int:
 
 def say(event: str, **value: Any) -> None:
     """Write one event, and flush it."""
-    sys.stdout.write(json.dumps({"event": event, **value}) + "\n")
+    state(event=event, **value)
+
+
+def state(**line: Any) -> None:
+    """Write one line, its keys in this order, and flush it: the process may be killed at any moment."""
+    sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
@@ -59,6 +67,11 @@ class ThrottledEvents:
         """Write an event at once: for what happens rarely."""
         with self._lock:
             say(event, **value)
+
+    def state(self, **line: Any) -> None:
+        """Write a statement at once; the first key says what it is."""
+        with self._lock:
+            state(**line)
 
     def count(self, event: str, worker: int, records: int, **last: Any) -> None:
         """Write an event now or later: ``times`` and ``records`` add up, mappings are merged, anything else is overwritten."""

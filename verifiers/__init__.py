@@ -4,12 +4,14 @@ from collections.abc import Mapping
 
 from verifiers.atomicity import Atomicity
 from verifiers.base import Verifier
+from verifiers.deliveries import Deliveries
 from verifiers.duplicates import Duplicates
 from verifiers.gaps import Gaps
 from verifiers.hanging import Hanging
 from verifiers.ledger import Ledger
 from verifiers.offsets import Offsets
 from verifiers.ordering import Ordering
+from verifiers.outcomes import Outcomes
 from verifiers.stability import Stability
 from verifiers.values import Values
 
@@ -23,6 +25,8 @@ _ALL: tuple[Verifier, ...] = (
     Ledger(),
     Stability(),
     Hanging(),
+    Outcomes(),
+    Deliveries(),
 )
 VERIFIERS: Mapping[str, Verifier] = {verifier.name: verifier for verifier in _ALL}
 

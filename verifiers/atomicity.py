@@ -83,6 +83,8 @@ class Atomicity:
         verdict, doubts = rule(evidence, count, checked)
         transactional, hanging = _transactions(batches)
         counts |= {kind: found.get(kind, 0) for kind in _RIGHT_ROWS} | {"hanging": hanging}
+        if undecided and evidence.told is not None:
+            undecided += " (outcomes decides it by what they were told)"
         plain = "" if transactional or not checked else "there is no transaction in this log"
         note = "; ".join(text for text in (doubts, undecided, plain) if text)
         return Finding(self.name, evidence.subject, verdict, count, checked, counts, tuple(examples[:EXAMPLES]), note)

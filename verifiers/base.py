@@ -64,11 +64,17 @@ class Evidence:
             coordinator_epoch int (all three null: the id is not known any more), timeout_ms long (the broker's longest where
             the id is not known), listed boolean (whether the coordinator counts this partition in the transaction); one row
             for every transaction that was open in the partition before its coordinator was asked and after.
+        told: columns transaction string, told string (``committed``, ``aborted``, ``unknown``: also if its writer never learned
+            or never said it), id string (a key); one row for each key that the transaction wrote, as often as it wrote it, and
+            one with a null id for a transaction of which no key is known.
+        deliveries: columns instance string (one consumer, from one start of its process), seq long (grows with time within an
+            instance), event string (``got``: handed to the application; ``start``: from here it reads on purpose), partition
+            int, offset long (of a start null where it is left to the client); what was read of this log.
         anywhere: whether a record may be in any partition of the log; what is demanded has the partition of its source record
             then. So it is of audits only: a run's evidence has each record in its partition, and `verifiers.evidence` does not
             keep it.
 
-    From ``uncommitted`` to ``open_transactions`` they are views that only some verifiers need; None when they were not landed.
+    From ``uncommitted`` to ``deliveries`` they are views that only some verifiers need; None when they were not landed.
     """
 
     subject: str
@@ -81,6 +87,8 @@ class Evidence:
     batches: DataFrame | None = None
     ledger: DataFrame | None = None
     open_transactions: DataFrame | None = None
+    told: DataFrame | None = None
+    deliveries: DataFrame | None = None
     anywhere: bool = False
 
 

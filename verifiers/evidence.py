@@ -17,6 +17,8 @@
                                      last_timestamp_ms long, asked_at_ms long, transactional_id string,
                                      coordinator_state string, coordinator_producer_id long, coordinator_epoch int,
                                      timeout_ms long, listed boolean
+    <folder>/<subject>/told/         transaction string, told string, id string
+    <folder>/<subject>/deliveries/   instance string, seq long, event string, partition int, offset long
 
 What the columns mean is said by `verifiers.base.Evidence`. Each id is expected once: the writer of `expected` must see to
 that. Other columns are ignored. `bounds.json` is removed before anything is written and put in place last: where it exists the
@@ -65,13 +67,17 @@ OPEN_TRANSACTIONS = {
     "timeout_ms": "bigint",
     "listed": "boolean",
 }
+TOLD = {"transaction": "string", "told": "string", "id": "string"}
+DELIVERIES = {"instance": "string", "seq": "bigint", "event": "string", "partition": "int", "offset": "bigint"}
+SPOKEN = {"told": TOLD, "deliveries": DELIVERIES}
+"""What the programs themselves said; of a log whose programs say nothing there is no such view."""
 VIEWS = {
     "uncommitted": OBSERVED,
     "again": OBSERVED,
     "batches": BATCHES,
     "ledger": LEDGER,
     "open_transactions": OPEN_TRANSACTIONS,
-}
+} | SPOKEN
 
 _ROWS = "*.parquet"
 _AT_ONCE = 2

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from confluent_kafka import IsolationLevel, KafkaException
 from pyspark.sql import SparkSession
@@ -18,10 +18,10 @@ from chaos.common.history import History
 from chaos.engine import triggers
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of
-from chaos.engine.processes import ManagedProcess, RunProcesses
+from chaos.engine.processes import LOADER, PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
-from chaos.judging import landing, spark_session
-from chaos.scenario.model import Scenario
+from chaos.judging import landing, spark_session, statements
+from chaos.scenario.model import Scenario, speaks_of
 from chaos.scenario.plan import Schedule, to_json
 from pipelines.base import Pipeline, Topics
 from pipelines.loader.pipeline import LEDGER, FillSource
@@ -75,7 +75,7 @@ class RunPlan:
 
     @property
     def transactional_ids(self) -> tuple[str, ...]:
-        return self.pipeline.transactional_ids(self.topics) if self.pipeline else ()
+        return (self.pipeline or self.loader).transactional_ids(self.topics)
 
     @property
     def trigger_within_s(self) -> float:
@@ -119,7 +119,7 @@ def set_up(plan: RunPlan, system: System) -> None:
     files.write_atomically(plan.folder / "versions.json", json.dumps(system.versions(), indent=1))
     system.wait_until_healthy()
     system.rules.begin()
-    if plan.pipeline:
+    if plan.group or plan.transactional_ids:
         system.kafka.cluster.mine([*([plan.group] if plan.group else []), *plan.transactional_ids])
     system.kafka.create(plan.topic_names, PARTITIONS)
     if plan.pipeline:
@@ -209,11 +209,13 @@ def observe(
     offsets, reached = settled(kafka, plan.topic_names, positions)
     land = partial(landing.land, session, kafka.bootstrap, verify=plan.scenario.verify, options=kafka.cluster.java)
     acknowledged = plan.loader.expected(session, plan.folder, PARTITIONS)
-    land(plan.topics.source, offsets[plan.topics.source], acknowledged, "source", folder, ledger=ledger)
+    of_source, of_sink = spoken(plan)
+    land(plan.topics.source, offsets[plan.topics.source], acknowledged, "source", folder, ledger=ledger, spoken=of_source)
     if plan.pipeline:
         expected = plan.pipeline.expected(landing.landed(session, folder, "source"))
         isolation = plan.scenario.isolation
-        land(plan.topics.sink, offsets[plan.topics.sink], expected, "sink", folder, reached, isolation=isolation)
+        sink, ends = plan.topics.sink, offsets[plan.topics.sink]
+        land(sink, ends, expected, "sink", folder, reached, isolation=isolation, spoken=of_sink)
 
 
 # what they ask ---------------------------------------------------------------------------------------------------------
@@ -231,6 +233,24 @@ def require_all_loaded(history: History, loader: ManagedProcess | None, records:
     sent = loaded.content["records"] if loaded else 0
     if sent < records:
         raise InconclusiveError(loader.how_it_ended(f"after {sent or 'some'} of {records} records"))
+
+
+Spoken = Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]]
+
+
+def spoken(plan: RunPlan) -> tuple[Spoken, Spoken]:
+    """What the programs say of the source, and of the sink: view -> what makes its rows.
+
+    What the pipeline read is judged against what it read it from, the source; its transactions wrote the sink.
+    """
+    of_loader, of_pipeline = (statements.logs(plan.folder, name) for name in (LOADER, PIPELINE))
+    speaks = speaks_of(plan.scenario.pipeline)
+    transactions = partial(statements.told, of_pipeline if plan.pipeline else of_loader)
+    of_writer: Spoken = {"told": transactions} if "transactions" in speaks else {}
+    if plan.pipeline is None:
+        return of_writer, {}
+    read = partial(statements.deliveries, of_pipeline, plan.topics.source)
+    return {"deliveries": read} if "deliveries" in speaks else {}, of_writer
 
 
 class Ends(Protocol):

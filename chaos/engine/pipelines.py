@@ -57,6 +57,7 @@ def loader_of(scenario: Scenario) -> FillSource:
         acks=str(declared.acks),
         batch_records=declared.batch_records,
         in_flight=declared.in_flight,
+        transaction_records=declared.transaction_records,
     )
 
 

@@ -16,10 +16,12 @@ from chaos.common import clock
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.events import ProcessSaid
 from chaos.common.history import History
+from chaos.judging.statements import STARTED_AGAIN
 from chaos.runtime.base import Process, ProcessSpec, Runtime
 from pipelines.base import Command
 
 PIPELINE = "pipeline"
+LOADER = "loader"
 _STARTED_WITHIN_S = 90.0
 _TAIL_BYTES = 16_384
 # How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.
@@ -138,6 +140,8 @@ class ManagedProcess:
         if self.process.alive():
             return
         before = self._history.last_said(self.name, "started")
+        with self._log.open("ab") as log:  # what was killed may have left half a line
+            log.write(b"\n" + STARTED_AGAIN)
         self.process.start()
         self._down = False
         self._wait_for_new("started", before)
@@ -222,7 +226,7 @@ class RunProcesses:
         return self.pipeline
 
     def start_loader(self, command: Command) -> None:
-        self.loader = ManagedProcess(self.runtime, self.history, "loader", command, self.folder)
+        self.loader = ManagedProcess(self.runtime, self.history, LOADER, command, self.folder)
 
     def crashable(self) -> ManagedProcess:
         """The pipeline, to break its process.

@@ -70,7 +70,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     if not evidence:
         raise InconclusiveError("there is no evidence to judge: the run ended before its topics were read")
     of_logs = [name for name in scenario.verify if name in VERIFIERS]
-    asked = [(name, one) for one in evidence for name in of_logs if _applies(name, one.subject, subjects)]
+    asked = [(name, one) for one in evidence for name in of_logs if _applies(name, one, evidence)]
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
         findings = tuple(pool.map(lambda pair: check(*pair), asked))
     if liveness.NAME in scenario.verify:
@@ -81,10 +81,15 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     return findings
 
 
-def _applies(name: str, subject: str, subjects: Sequence[str]) -> bool:
-    """Whether a verifier judges a log. One that judges none of the logs there are is asked about the last, and says why not."""
-    own = VERIFIERS[name].subjects
-    return subject in own if own.intersection(subjects) else subject == subjects[-1]
+def _applies(name: str, one: Evidence, all_: Sequence[Evidence]) -> bool:
+    """Whether a verifier judges a log. One that judges none of the logs there are is asked about the last, and says why not.
+
+    Of most logs no program says anything, so a verifier of what was said judges those of which something was.
+    """
+    verifier = VERIFIERS[name]
+    said = verifier.views & landed.SPOKEN.keys()
+    own = [each for each in all_ if each.subject in verifier.subjects and all(getattr(each, view) is not None for view in said)]
+    return any(one is each for each in own or all_[-1:])
 
 
 def check(name: str, evidence: Evidence) -> Finding:

@@ -9,10 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
+from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.cluster import protocol
@@ -21,6 +25,8 @@ from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence
 
 ANSWERS_WITHIN_S = 10.0
+_ROWS_AT_ONCE = 100_000
+_ARROW = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32()}
 # For topics of millions of records: with the consumer's defaults the same read takes longer (docs/findings/audit-cost.md).
 LARGE_FETCHES = {
     "kafka.max.partition.fetch.bytes": str(16 << 20),
@@ -117,6 +123,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     ledger: Path | None = None,
     isolation: str = "read_committed",
     options: Mapping[str, str] | None = None,
+    spoken: Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]] | None = None,
 ) -> None:
     """Write one topic, and what it must hold; of the views that cost another read, those that a verifier needs.
 
@@ -125,9 +132,11 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
         ledger: the writer's, CSV ``id,outcome,partition,offset``; None when there is none.
         isolation: of the reader whose view is judged; a read_uncommitted one reads up to HW.
         options: of Kafka's Java clients, TLS and SASL for example.
+        spoken: of the views `evidence.SPOKEN`, those that the programs of this run fill, and what makes their rows.
 
     Raises:
-        InconclusiveError: its record batches cannot be read, or its open transactions cannot be had.
+        InconclusiveError: its record batches cannot be read, its open transactions cannot be had, or what a program said cannot
+            be understood.
     """
 
     def rows(level: str, *, fail_on_loss: bool = True) -> DataFrame:
@@ -140,9 +149,15 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
         "open_transactions": lambda: _open_transactions(spark, bootstrap, topic, bounds),
         "ledger": lambda: spark.read.csv(str(ledger), header=True, schema=_schema(evidence.LEDGER)),
     }
-    wanted = needed(verify, subject) - ({"ledger"} if ledger is None else set())
-    views = {name: makers[name]() for name in sorted(wanted)}
-    evidence.write(folder, Evidence(subject, expected, rows(isolation), bounds, positions or {}, anywhere=False, **views))
+    said = spoken or {}
+    wanted = needed(verify, subject) - ({"ledger"} if ledger is None else set()) - (evidence.SPOKEN.keys() - said.keys())
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix="said-") as scratch:
+        views = {
+            name: _of_rows(spark, said[name](), evidence.SPOKEN[name], Path(scratch, name)) if name in said else makers[name]()
+            for name in sorted(wanted)
+        }
+        evidence.write(folder, Evidence(subject, expected, rows(isolation), bounds, positions or {}, anywhere=False, **views))
 
 
 def needed(verify: Collection[str], subject: str) -> frozenset[str]:
@@ -170,6 +185,17 @@ def _open_transactions(spark: SparkSession, bootstrap: str, topic: str, bounds: 
     behind = [partition for partition, ends in bounds.items() if ends.lso < ends.hw]
     found = protocol.open_transactions(bootstrap, topic, behind) if behind else []
     return spark.createDataFrame(found, _schema(evidence.OPEN_TRANSACTIONS))
+
+
+def _of_rows(spark: SparkSession, rows: Iterable[tuple[Any, ...]], columns: Mapping[str, str], place: Path) -> DataFrame:
+    """Rows that this process has, by way of a file: a million of them need not be in memory at once."""
+    schema = pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
+    left = iter(rows)
+    with parquet.ParquetWriter(place, schema) as writer:
+        while some := list(islice(left, _ROWS_AT_ONCE)):
+            arrays = [pa.array(column, field.type) for column, field in zip(zip(*some, strict=True), schema, strict=True)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    return spark.read.schema(_schema(columns)).parquet(str(place))
 
 
 # any folder or URL ---------------------------------------------------------------------------------------------------------

@@ -38,6 +38,8 @@ _GUARANTEES = {
     "ledger": "what was acknowledged is in the log, where it was acknowledged",
     "stability": "what was once read is read again",
     "hanging": "every open transaction will be ended",
+    "outcomes": "what a writer was told of its transactions is true of the log",
+    "deliveries": "a consumer hands its application every record once, in order",
     "progress": "the pipeline goes on after a fault",
 }
 

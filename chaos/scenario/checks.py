@@ -16,7 +16,7 @@ from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPat
 from chaos.grammar.triggers import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL, After, AfterFault, OnRequest, Progress, Trigger
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.model import ANOMALIES_OF_PROGRESS, Scenario, SystemSpec, Workload, applicable
+from chaos.scenario.model import ANOMALIES_OF_PROGRESS, FillSourcePipeline, Scenario, SystemSpec, Workload, applicable
 
 _LATE_S = 60.0  # how long a trigger may come after the planned end of the workload
 _MAX_LOADING_S = 600.0
@@ -310,4 +310,6 @@ def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator
 def _may_use_transactions(scenario: Scenario) -> bool:
     """Of a command nothing is known, so it may."""
     pipeline = scenario.pipeline
+    if isinstance(pipeline, FillSourcePipeline):
+        return pipeline.transaction_records is not None
     return Capability.PIPELINE in pipeline.capabilities and getattr(pipeline, "delivery", "exactly_once") == "exactly_once"

@@ -128,6 +128,7 @@ class FillSourcePipeline(Declared):
     acks: Literal["all", 1] = "all"
     batch_records: Records | None = None
     in_flight: Annotated[int, Field(strict=True, ge=1, le=5)] = 5
+    transaction_records: Records | None = None
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -138,6 +139,8 @@ class FillSourcePipeline(Declared):
     def _idempotent_needs_all(self) -> Self:
         if self.idempotence and self.acks != "all":
             raise ValueError("an idempotent producer needs acks: all; write that, or idempotence: false")
+        if self.transaction_records and not self.idempotence:
+            raise ValueError("transaction_records needs idempotence: true and acks: all; write these, or leave it out")
         return self
 
 
@@ -181,6 +184,7 @@ class CommandPipeline(Declared):
     transactional_ids: tuple[Word, ...] = ()
     restarts: Annotated[int, Field(strict=True, ge=0, le=100)] = 3
     repeat: Annotated[bool, Field(strict=True)] = False
+    speaks: tuple[Literal["transactions", "deliveries"], ...] = ()
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -204,7 +208,18 @@ MOST_BROKERS = 5
 MOST_WORKERS = 4
 
 VerifierName = Literal[
-    "duplicates", "gaps", "ordering", "values", "atomicity", "offsets", "ledger", "stability", "hanging", "progress"
+    "duplicates",
+    "gaps",
+    "ordering",
+    "values",
+    "atomicity",
+    "offsets",
+    "ledger",
+    "stability",
+    "hanging",
+    "outcomes",
+    "deliveries",
+    "progress",
 ]
 ANOMALIES_OF_PROGRESS = ("slow recovery", "no recovery", "blocked")  # the other verifiers name their own
 Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
@@ -213,11 +228,30 @@ Outcome = Literal["valid", "not_sent"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 
+def speaks_of(declared: Pipeline) -> frozenset[str]:
+    """Of what the program under test makes statements: ``transactions``, ``deliveries`` (docs/adapters.md)."""
+    match declared:
+        case ConsumeTransformProducePipeline(delivery="exactly_once"):
+            return frozenset({"transactions", "deliveries"})
+        case ConsumeTransformProducePipeline():
+            return frozenset({"deliveries"})
+        case CommandPipeline():
+            return frozenset(declared.speaks)
+        case FillSourcePipeline() if declared.transaction_records:
+            return frozenset({"transactions"})
+        case _:
+            return frozenset()
+
+
 def applicable(pipeline: Pipeline) -> Iterator[VerifierName]:
-    """The verifiers that have something to judge: positions are those of a pipeline, and a loader has none."""
-    for name in get_args(VerifierName):
-        if name != "offsets" or Capability.PIPELINE in pipeline.capabilities:
-            yield name
+    """The verifiers that have something to judge: a loader has no positions, and not every program says what it was told."""
+    speaks = speaks_of(pipeline)
+    there = {
+        "offsets": Capability.PIPELINE in pipeline.capabilities,
+        "outcomes": "transactions" in speaks,
+        "deliveries": "deliveries" in speaks,
+    }
+    return (name for name in get_args(VerifierName) if there.get(name, True))
 
 
 class Workload(Declared):
@@ -309,8 +343,8 @@ class Scenario(Declared):
         """What `to_run` has written: what was not asked then has no evidence, and is not asked now."""
         declared = json.loads(text)
         asked = declared.pop(_ASKED)
-        unasked = {name: _NOT_THEN for name in get_args(VerifierName) if name not in asked}
-        return cls.model_validate(declared | {"leave_out": unasked | declared.get("leave_out", {})})
+        scenario = cls.model_validate(declared)
+        return scenario.without((name for name in scenario.verify if name not in asked), _NOT_THEN)
 
     @property
     def verify(self) -> tuple[str, ...]:

@@ -5,7 +5,8 @@
     {"event": "restarted", "copy": 1, "pid": 80, "restarts": 1}
     {"event": "stopped"}
 
-The copies share standard output and error with this process. It runs until SIGTERM, which it hands on, and ends with 0, even if
+The copies share standard output and error with this process; before ``ended`` it breaks the line that one of them may have left
+unfinished. It runs until SIGTERM, which it hands on, and ends with 0, even if
 all copies have ended with 0 before. It ends with 1 if a copy died more often than it may be restarted.
 
 The kernel kills the copies when this process dies (``PR_SET_PDEATHSIG``): one that went on alone would be a second pipeline.
@@ -92,6 +93,7 @@ def _tended(copy: Copy, rules: Rules) -> bool:
     code = copy.process.poll()
     if code is not None and not copy.heard:
         copy.heard = True
+        sys.stdout.write("\n")  # one that was killed may have left half a line, and this log is the copies' as well
         say("ended", copy=copy.number, code=code)
         if code != 0 and copy.restarts == rules.restarts:
             return False

@@ -51,6 +51,10 @@ class Batch:
     rows: Rows
     ends: dict[int, int]
 
+    @property
+    def keys(self) -> list[str]:
+        return [key.decode(errors="replace") for _, key, _ in self.rows if key is not None]
+
     def positions(self, source: str) -> list[TopicPartition]:
         return [TopicPartition(source, partition, end) for partition, end in sorted(self.ends.items())]
 

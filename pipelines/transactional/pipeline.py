@@ -131,6 +131,11 @@ def transactional_id(source: str, worker: int) -> str:
     return f"{application(source)}-{worker}"
 
 
+def speaker(worker: int) -> str:
+    """Who makes a statement: each worker has a consumer and a producer of its own."""
+    return f"worker-{worker}"
+
+
 def _owner(partition: int, partitions: int, workers: int) -> int:
     """The worker that the ``range`` assignor gives a partition: the first ones get one more if the shares are not even."""
     share, more = divmod(partitions, workers)

@@ -9,6 +9,9 @@
     {"event": "fenced" | "broken", "worker": 1, "why": …}  this worker has ended
     {"event": "stopped"}
 
+Beside these are the statements of docs/adapters.md: ``begin`` and ``told`` of every transaction, ``got`` and ``start`` of what
+is read, each by its worker.
+
 ``times`` says how many transactions a line stands for; ``records`` is their sum, everything else belongs to the last one.
 The process runs until SIGTERM, and then ends with 0. It ends with 1 if no worker is left.
 

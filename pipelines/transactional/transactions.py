@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from pipelines.kafka import HungError, send_offsets
 from pipelines.messages import ThrottledEvents, monotonic_s
 from pipelines.transactional.delivery import Batch, BrokenError, FencedError, Place, common, enqueue
-from pipelines.transactional.pipeline import ConsumeTransformProduce, transactional_id
+from pipelines.transactional.pipeline import ConsumeTransformProduce, speaker, transactional_id
 
 _JITTER = 0.2  # RD_KAFKA_RETRY_JITTER_PERCENT
 _RENEWALS = 10
@@ -42,6 +42,8 @@ class Transactions:
         self._within_s = 2 * options.socket_timeout_ms / 1000
         self._renewals = 0
         self._slowest_ms = 0
+        self._transaction = 0
+        self._told = ""
         self._producer = self._made()
 
     def prepare(self) -> None:
@@ -52,7 +54,21 @@ class Transactions:
             self._renew(raised.args[0])
 
     def deliver(self, batch: Batch, consumer: Consumer) -> str:
+        """Say what the client told: committed or aborted if its call returned, else unknown, whatever became of it."""
         self._slowest_ms = 0
+        self._transaction += 1
+        self._told = "unknown"
+        name = speaker(self._worker)
+        self._events.state(begin=self._transaction, by=name, ids=batch.keys)  # also of what is never told, the rows are known
+        try:
+            failed = self._settle(batch, consumer)
+        finally:
+            self._events.state(told=self._told, transaction=self._transaction, by=name)
+        if self._slowest_ms and self._options.producer_per == "unanswered":
+            self._renew(f"an answer took {self._slowest_ms} ms")
+        return failed
+
+    def _settle(self, batch: Batch, consumer: Consumer) -> str:
         try:
             failed = self._transact(batch, consumer)
             self._renewals = 0
@@ -61,8 +77,6 @@ class Transactions:
         except HungError as error:
             failed = str(error)
             self._renew(failed)
-        if self._slowest_ms and self._options.producer_per == "unanswered":
-            self._renew(f"an answer took {self._slowest_ms} ms")
         return failed
 
     def _transact(self, batch: Batch, consumer: Consumer) -> str:
@@ -70,12 +84,17 @@ class Transactions:
         enqueue(self._producer, self._place.sink, batch.rows)
         self._producer.flush(self._within_s)  # rows that arrive late are recognised by their sequence number
         if self._chance.random() < self._options.transaction_failure_probability:
-            self._ask(self._producer.abort_transaction)
+            self._abort()
             return "chance"
         positions, member = batch.positions(self._place.source), consumer.consumer_group_metadata()
         self._ask(lambda within_s: self._send_offsets(positions, member, within_s))
         self._ask(self._producer.commit_transaction)
+        self._told = "committed"
         return ""
+
+    def _abort(self) -> None:
+        self._ask(self._producer.abort_transaction)
+        self._told = "aborted"
 
     def _send_offsets(self, positions: list[TopicPartition], member: Any, within_s: float) -> None:
         """With one producer per process there is no replacement for one that hangs, so the call has no deadline.
@@ -121,7 +140,7 @@ class Transactions:
             self._renew(error)
             return f"its outcome was open: {error}"
         try:
-            self._ask(self._producer.abort_transaction)
+            self._abort()
         except KafkaException as raised:
             self._renew(raised.args[0])
         return str(error)

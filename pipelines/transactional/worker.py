@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 from pipelines.kafka import known
 from pipelines.messages import ThrottledEvents, monotonic_s
 from pipelines.transactional.delivery import Batch, BrokenError, Delivery, FencedError, Place, PositionsFirst, RowsFirst
-from pipelines.transactional.pipeline import ConsumeTransformProduce, application, transactional_id
+from pipelines.transactional.pipeline import ConsumeTransformProduce, application, speaker, transactional_id
 from pipelines.transactional.transactions import Transactions
 
 _ASK_S = 2.0
@@ -70,9 +70,11 @@ class Worker:
         for message in messages:
             _refuse(message)
         records = [message for message in messages if not message.error()]
-        if self._changed:
+        if self._changed:  # what was read before and after that is not told apart, so nothing of it is stated
+            self._state("start", [(partition, None) for partition in sorted(self._mine)])
             self._rewind(records)
         elif records:
+            self._state("got", [(_partition(record), record.offset()) for record in records])
             self._deliver(records)
 
     def _deliver(self, records: Sequence[Message]) -> None:
@@ -94,8 +96,14 @@ class Worker:
         """
         again = {_partition(record) for record in records} & self._mine
         positions = self._positions(again)
+        self._state("start", [(partition, _known(positions[partition])) for partition in sorted(again & positions.keys())])
         for partition in again & positions.keys():
             self._seek(TopicPartition(self._place.source, partition, positions[partition]))
+
+    def _state(self, word: str, places: Sequence[tuple[int, int | None]]) -> None:
+        if places:
+            stated = {word: [[self._place.source, *place] for place in places]}
+            self._events.state(**stated, by=speaker(self._number))
 
     def _positions(self, partitions: frozenset[int] | set[int]) -> Mapping[int, int]:
         """The group's positions; asked for until it answers, or the worker is told to stop."""
@@ -191,6 +199,11 @@ def _partition(record: Message) -> int:
     partition = record.partition()
     assert partition is not None  # noqa: S101 - None only for a message that was never sent
     return partition
+
+
+def _known(position: int) -> int | None:
+    """None for one that stands for an end of the log."""
+    return position if position >= 0 else None
 
 
 def _refuse(message: Message) -> None:

@@ -1,7 +1,9 @@
 """The pipelines that are not Spark, on real brokers: what they write, what they keep to themselves, and when they give way."""
 
+import sys
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,13 @@ from chaos.common import clock
 from chaos.common.events import ProcessSaid
 from chaos.common.history import History, of_type
 from chaos.engine.processes import ManagedProcess
+from chaos.judging import landing, statements
 from pipelines.base import Endpoints, Topics
 from pipelines.command.pipeline import CommandPipeline
+from pipelines.loader.pipeline import LEDGER, FillSource
 from pipelines.transactional.pipeline import ConsumeTransformProduce
+from verifiers import VERIFIERS, evidence
+from verifiers.base import Verdict
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -86,6 +92,11 @@ class Play:
     def open(self):
         """Offsets in open transactions."""
         return sum(ends.hw - ends.lso for ends in self.system.kafka.offsets(self.topics.sink, 3).values())
+
+    def settle(self, subject):
+        """End a process, and wait until nothing is open in the sink."""
+        subject.stop()
+        clock.wait_until(lambda: not self.open(), within_s=300, reason="the last marker", seen=self.open)
 
     def owners(self):
         """Who has which partitions now."""
@@ -247,6 +258,138 @@ def test_kafkas_own_copier_is_a_pipeline_as_it_is(play):
     supervisor.must_live()
     supervisor.stop()
     assert supervisor.process.exit_code() == 0
+
+
+def test_what_the_application_was_told_is_true_of_the_logs(play, chaos_session):
+    """Nearly a third of its transactions are aborted, and it is killed in the middle of one."""
+    pipeline = ConsumeTransformProduce(workers=2, batch_records=50, transaction_failure_probability=0.3, seed=7)
+    pipeline.prepare(play.endpoints, play.topics)
+    application = play.start(pipeline)
+    with held(play, "AddOffsetsToTxn") as stopped:
+        play.fill(1500)
+        clock.wait_until(stopped, within_s=300, reason="an AddOffsetsToTxn")
+        application.crash()
+    application.restart()
+    play.wait_for_end(pipeline)
+    play.settle(application)
+
+    outcomes, deliveries = judged(play, chaos_session.spark(), "pipeline")
+
+    assert (outcomes.verdict, outcomes.note, set(outcomes.counts.values())) == (Verdict.VALID, "", {0})
+    assert (deliveries.verdict, deliveries.note, set(deliveries.counts.values())) == (Verdict.VALID, "", {0})
+    told = [row.told for row in statements.told(statements.logs(play.folder, "pipeline"))]
+    assert {"committed", "aborted", "unknown"} <= set(told)
+    assert told.count("committed") <= 1500 <= told.count("committed") + told.count("unknown")
+    assert deliveries.checked >= 1500 + told.count("aborted")
+
+
+LIAR = """
+import json, sys
+from confluent_kafka import Consumer, Producer, TopicPartition
+bootstrap, source, sink, group = sys.argv[1:]
+def say(**line):
+    sys.stdout.write(json.dumps(line) + "\\n")
+    sys.stdout.flush()
+options = {"bootstrap.servers": bootstrap}
+consumer = Consumer({**options, "group.id": group, "enable.auto.commit": False, "isolation.level": "read_committed"})
+producer = Producer({**options, "transactional.id": group + "-liar"})
+producer.init_transactions(60)
+consumer.assign([TopicPartition(source, number, 0) for number in range(3)])
+say(start=[[source, number, 0] for number in range(3)])
+transaction = 0
+while True:
+    records = [one for one in consumer.consume(20, 1.0) if not one.error()]
+    if not records:
+        continue
+    transaction += 1
+    ends = [TopicPartition(source, one.partition(), one.offset() + 1) for one in records]
+    records = [one for one in records if (one.partition(), one.offset()) != (1, 50)]
+    say(got=[[source, one.partition(), one.offset()] for one in records])
+    keys = [one.key().decode() for one in records]
+    say(begin=transaction, ids=keys)
+    producer.begin_transaction()
+    for one in records:
+        producer.produce(sink, key=one.key(), value=one.value(), partition=one.partition())
+    lies = transaction == 3
+    if lies:
+        producer.flush(60)
+        producer.abort_transaction(60)
+    else:
+        producer.send_offsets_to_transaction(ends, consumer.consumer_group_metadata(), 60)
+        producer.commit_transaction(60)
+    say(told="committed", transaction=transaction)
+"""
+
+
+def test_a_client_that_does_not_tell_the_truth_is_found_out(play, chaos_session):
+    """It tells that a transaction is committed which it has aborted, and keeps one record to itself."""
+    program = play.folder / "liar.py"
+    program.write_text(LIAR, encoding="utf-8")
+    pipeline = CommandPipeline(
+        (sys.executable, str(program), "{bootstrap}", "{source}", "{sink}", "liar-{suffix}"), "liar-{suffix}"
+    )
+    pipeline.prepare(play.endpoints, play.topics)
+    play.fill(600)
+    supervisor = play.start(pipeline)
+    play.wait_for_end(pipeline)
+    play.settle(supervisor)
+
+    outcomes, deliveries = judged(play, chaos_session.spark(), "pipeline")
+
+    assert (outcomes.verdict, outcomes.counts) == (Verdict.INVALID, {"not readable": 1, "in part": 0, "aborted readable": 0})
+    assert "transaction 'pipeline 3' was told committed" in outcomes.examples[0].detail
+    assert deliveries.counts == {"skipped": 1, "repeated": 0, "backwards": 0, "not in the log": 0}
+    assert (deliveries.verdict, deliveries.examples[0].partition, deliveries.examples[0].offset) == (Verdict.INVALID, 1, 50)
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_loader_writes_in_transactions(play, chaos_session, lost):
+    """Also when an answer to the request that ends one is lost: what it was told, and its ledger, are true of the log."""
+    loader = FillSource(1000, 500.0, transaction_records=50)
+    command = loader.command(play.endpoints, play.topics, play.folder)
+    rules, links = play.system.rules, [link.name for link in play.system.links if link.source == "spark"]
+    name = rules.arm("lost", Rule("EndTxn", "response", links, nth=3)) if lost else ""
+    process = ManagedProcess(play.system.runtime, play.history, "loader", command, play.folder)
+    play.subjects.append(process)
+    if lost:
+        clock.wait_until(lambda: rules.interceptions(name), within_s=300, reason="the third answer")
+        rules.release(name, "close")
+        rules.disarm(name)
+    clock.wait_until(lambda: not process.process.alive(), within_s=300, reason="the loader to end")
+
+    spark, topic = chaos_session.spark(), play.topics.source
+    verify = ("duplicates", "gaps", "ordering", "values", "ledger", "outcomes")
+    told = partial(statements.told, statements.logs(play.folder, "loader"))
+    ends = play.system.kafka.settled_offsets(topic, 3)
+    expected, ledger = loader.expected(spark, play.folder, 3), play.folder / LEDGER
+    folder = play.folder / "evidence"
+    land = partial(landing.land, spark, play.system.kafka.bootstrap, topic, ends, expected, "source", folder)
+    land(verify=verify, ledger=ledger, spoken={"told": told})
+    found = {one: VERIFIERS[one].check(evidence.load(spark, folder, "source")) for one in verify}
+
+    assert {one: (finding.verdict, finding.note) for one, finding in found.items()} == dict.fromkeys(
+        verify, (Verdict.VALID, "")
+    )
+    assert found["ledger"].checked == 1000
+    assert (found["outcomes"].checked, process.process.exit_code(), play.said("loaded", "loader")) == (
+        20,
+        0,
+        [{"records": 1000}],
+    )
+
+
+def judged(play, spark, name):
+    """What `outcomes` says of the sink, and `deliveries` of the source."""
+    expected = spark.createDataFrame([], landing._schema(evidence.EXPECTED))
+    logs, folder = statements.logs(play.folder, name), play.folder / "evidence"
+    read = partial(statements.deliveries, logs, play.topics.source)
+    spoken = {"source": {"deliveries": read}, "sink": {"told": partial(statements.told, logs)}}
+    for subject, topic in (("source", play.topics.source), ("sink", play.topics.sink)):
+        ends = play.system.kafka.settled_offsets(topic, 3)
+        land = partial(landing.land, spark, play.system.kafka.bootstrap, topic, ends, expected, subject, folder)
+        land(verify=("outcomes", "deliveries"), spoken=spoken[subject])
+    outcomes = VERIFIERS["outcomes"].check(evidence.load(spark, folder, "sink"))
+    return outcomes, VERIFIERS["deliveries"].check(evidence.load(spark, folder, "source"))
 
 
 @contextmanager

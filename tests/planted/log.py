@@ -10,7 +10,8 @@ partition takes an offset that no reader sees, and only partition 0 begins at of
 
 What a log does not say is derived, as a sound broker, writer and reader would leave it: the uncommitted view is the committed
 one and what is hidden; each offset that holds no row is a marker, of the rows before it; the ledger acknowledged each record
-where it is; a second read sees what the first saw.
+where it is; a second read sees what the first saw; each record is of a transaction of its own, which its writer was told is
+committed; and one consumer was given every record once, in order.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -37,6 +38,8 @@ OPEN = (
     "transactional_id string, coordinator_state string, coordinator_producer_id long, coordinator_epoch int, timeout_ms long, "
     "listed boolean"
 )
+TOLD = "transaction string, told string, id string"
+DELIVERIES = "instance string, seq long, event string, partition int, offset long"
 
 
 class Expected(NamedTuple):
@@ -89,6 +92,20 @@ class Open(NamedTuple):
     listed: bool = True
 
 
+class Told(NamedTuple):
+    transaction: str
+    told: str
+    id: str | None
+
+
+class Delivery(NamedTuple):
+    instance: str
+    seq: int
+    event: str
+    partition: int
+    offset: int | None
+
+
 @dataclass(frozen=True)
 class Log:
     """Every change gives another log; `hidden` are rows of aborted transactions, and what is None is derived."""
@@ -103,6 +120,8 @@ class Log:
     batches: tuple[Batch, ...] | None = None
     lines: tuple[Line, ...] | None = None
     open_transactions: tuple[Open, ...] = ()
+    told_rows: tuple[Told, ...] | None = None
+    delivered: tuple[Delivery, ...] | None = None
 
     def record(self, id_: int) -> Record:
         """The one with this id."""
@@ -160,6 +179,34 @@ class Log:
         kept = tuple(line for line in self.all_lines() if line.id != id_)
         return replace(self, lines=(*kept, Line(id_, outcome, partition, offset)))
 
+    def with_told(self, id_: int, outcome: str) -> "Log":
+        """The transactions that wrote a record were told this."""
+        rows = tuple(row._replace(told=outcome) if row.id == str(id_) else row for row in self.all_told())
+        return replace(self, told_rows=rows)
+
+    def not_delivered(self, id_: int) -> "Log":
+        """No consumer was given the record."""
+        place = (self.record(id_).partition, self.record(id_).offset)
+        kept = tuple(row for row in self.all_deliveries() if (row.partition, row.offset) != place or row.event == "start")
+        return replace(self, delivered=kept)
+
+    def all_told(self) -> tuple[Told, ...]:
+        """Each record was committed in a transaction of its own."""
+        if self.told_rows is not None:
+            return self.told_rows
+        return tuple(Told(f"{row.partition}-{row.offset}", "committed", row.key) for row in self.observed)
+
+    def all_deliveries(self) -> tuple[Delivery, ...]:
+        """One consumer read all partitions, one after the other."""
+        if self.delivered is not None:
+            return self.delivered
+        begun = [(home, -1, "start", None) for home in self.bounds]
+        got = [(row.partition, row.offset, "got", row.offset) for row in self.observed]
+        return tuple(
+            Delivery("reader", seq, event, home, offset)
+            for seq, (home, _, event, offset) in enumerate(sorted(begun + got, key=lambda one: one[:2]))
+        )
+
     def all_rows(self) -> tuple[Record, ...]:
         """The uncommitted view: what is committed or hidden, and what is written above the last stable offset."""
         if self.uncommitted is not None:
@@ -194,6 +241,8 @@ class Log:
             "batches": lambda: _frame(spark, self.all_batches(), BATCHES),
             "ledger": lambda: _frame(spark, self.all_lines(), LEDGER),
             "open_transactions": lambda: _frame(spark, self.open_transactions, OPEN),
+            "told": lambda: _frame(spark, self.all_told(), TOLD),
+            "deliveries": lambda: _frame(spark, self.all_deliveries(), DELIVERIES),
         }
         return Evidence(
             "sink",

@@ -1,8 +1,10 @@
 from dataclasses import replace
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.planted.log import BEGAN_MS, Batch, Judge, Log, Record, clean
+from verifiers import VERIFIERS
 from verifiers.base import Bounds, Example, Finding, Verdict
 
 WRONG = ("torn", "zombie write", "aborted read", "early read", "withheld", "split view", "unaccounted")
@@ -237,6 +239,15 @@ def test_a_producer_that_kept_its_epoch_cannot_be_judged(judge: Judge) -> None:
 
     assert (finding.verdict, finding.counts["torn"]) == (Verdict.VALID, 0)
     assert finding.note == "whether one was torn cannot be told of 1 producers that kept their epoch"
+
+
+def test_where_a_writer_said_what_it_was_told_another_verifier_decides(spark: SparkSession) -> None:
+    """The note says which."""
+    log = markers((0, 0, 7, 4, "COMMIT"), (2, 0, 7, 4, "ABORT"), written_under=4)
+
+    finding = VERIFIERS["atomicity"].check(log.evidence(spark, {"uncommitted", "batches", "told"}))
+
+    assert finding.note.endswith("kept their epoch (outcomes decides it by what they were told)")
 
 
 def test_each_doubt_is_told(judge: Judge) -> None:

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from tests.planted.examples import EXAMPLES
-from tests.planted.log import BEGAN_MS, Batch, Expected, Line, Log, Open, Record, clean
+from tests.planted.log import BEGAN_MS, Batch, Expected, Line, Log, Open, Record, Told, clean
 from verifiers import VERIFIERS
 from verifiers.base import Bounds, Verdict
 from verifiers.single_scan import islands
 from verifiers.single_scan.groups import Limits
 
 LIMITS = st.sampled_from([Limits(), Limits(block_bits=2, least_run=0), Limits(block_bits=1, least_run=10**9)])
-VIEWS = ("uncommitted", "again", "batches", "ledger", "open_transactions")
+VIEWS = ("uncommitted", "again", "batches", "ledger", "open_transactions", "told", "deliveries")
 STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 NINE = 9  # a producer id
 CUTS = st.lists(st.integers(1, 11), max_size=3)
@@ -36,18 +36,30 @@ class Partition:
     rows: list[Record] = field(default_factory=list)
     hidden: list[Record] = field(default_factory=list)
     batches: list[Batch] = field(default_factory=list)
+    told: list[Told] = field(default_factory=list)
     epoch: int = 0
 
     @property
     def end(self) -> int:
         return self.batches[-1].last_offset + 1 if self.batches else self.low
 
-    def write(self, wanted: list[Expected], cuts: list[int], control: str | None) -> None:
-        """Batches of these rows, cut at these places, and the marker of their transaction if they are in one."""
+    def write(self, wanted: list[Expected], cuts: list[int], control: str | None, *, learned: bool = True) -> None:
+        """Batches of these rows, cut at these places, and the marker of their transaction if they are in one.
+
+        Args:
+            learned: whether the writer learned how the transaction ended.
+        """
         producer = (1000 + self.home, self.epoch) if control else None
+        name = f"{self.home}-{self.end}"
         self.add(wanted, cuts, producer, hidden=control == "ABORT")
         if control and producer:
+            self.tell(wanted, name, control, learned=learned)
             self.mark(producer, control)
+
+    def tell(self, wanted: list[Expected], transaction: str, control: str, *, learned: bool) -> None:
+        """What the writer was told of a transaction with these rows."""
+        outcome = {"COMMIT": "committed", "ABORT": "aborted"}[control] if learned else "unknown"
+        self.told += [Told(transaction, outcome, str(row.id)) for row in wanted]
 
     def add(self, wanted: list[Expected], cuts: list[int], producer: tuple[int, int] | None, *, hidden: bool) -> None:
         """Batches of these rows, cut at these places, in a transaction of this producer id and epoch if there is one."""
@@ -99,8 +111,10 @@ class Shared:
     ) -> None:
         """A fencing abort has the next epoch, and the producer that comes after it the one after that (KIP-360)."""
         epoch = self.epochs[producer]
+        name, learned = f"{producer}-{sum(len(one.batches) for one in ones)}", draw(st.sampled_from([True, True, False]))
         for one in draw(st.permutations(ones)):
             one.add(taken[one.home], draw(CUTS), (producer, epoch), hidden=control == "ABORT")
+            one.tell(taken[one.home], name, control, learned=learned)
         is_fencing = control == "ABORT" and draw(st.booleans())
         ended = epoch + (is_fencing or self.version == 2)
         for one in draw(st.permutations(ones)):
@@ -160,7 +174,7 @@ def correct(draw: st.DrawFn) -> Log:
             for control in (
                 [*["ABORT"] * draw(st.sampled_from([0, 0, 0, 1, 2])), "COMMIT"] if transactions != "none" else [None]
             ):
-                one.write(there[begin:end], draw(CUTS), control)
+                one.write(there[begin:end], draw(CUTS), control, learned=draw(st.sampled_from([True, True, False])))
                 one.epoch += bumps
         written.append(one)
         positions[home] = done
@@ -176,6 +190,7 @@ def correct(draw: st.DrawFn) -> Log:
         batches=tuple(batch for one in written for batch in one.batches),
         bounds={one.home: Bounds(one.low, one.end, one.end) for one in written},
         positions=positions,
+        told_rows=tuple(row for one in written for row in one.told) if transactions != "none" else None,
         lines=tuple(
             _line(row, places.get(str(row.id)), told=row.id in told)
             for row in log.expected

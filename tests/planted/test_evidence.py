@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.planted.log import BATCHES, EXPECTED, LEDGER, OBSERVED, OPEN, Open, clean, ledger
+from tests.planted.log import BATCHES, DELIVERIES, EXPECTED, LEDGER, OBSERVED, OPEN, TOLD, Open, clean, ledger
 from verifiers import evidence
 from verifiers.evidence import EvidenceError
 
@@ -56,6 +56,8 @@ def test_views_are_landed_when_they_are_there(spark: SparkSession, tmp_path: Pat
     assert sorted(map(tuple, found.batches.collect()), key=str) == sorted(map(tuple, log.all_batches()), key=str)
     assert sorted(map(tuple, found.ledger.collect())) == sorted(log.all_lines())
     assert sorted(map(tuple, found.open_transactions.collect())) == sorted(log.open_transactions)
+    assert sorted(map(tuple, found.told.collect())) == sorted(log.all_told())
+    assert sorted(map(tuple, found.deliveries.collect())) == sorted(log.all_deliveries())
     assert {name: dict(getattr(found, name).dtypes) for name in evidence.VIEWS} == evidence.VIEWS
 
 
@@ -277,8 +279,11 @@ def test_a_column_of_another_type(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_contract_is_the_one_of_the_planted_logs() -> None:
     """Verifiers are tested on frames of the types that are landed."""
     spoken = {"bigint": "long"}
-    contracts = (evidence.EXPECTED, evidence.OBSERVED, evidence.BATCHES, evidence.LEDGER, evidence.OPEN_TRANSACTIONS)
-    planted = (EXPECTED, OBSERVED, BATCHES, LEDGER, OPEN)
+    contracts = (
+        *(evidence.EXPECTED, evidence.OBSERVED, evidence.BATCHES, evidence.LEDGER),
+        *(evidence.OPEN_TRANSACTIONS, evidence.TOLD, evidence.DELIVERIES),
+    )
+    planted = (EXPECTED, OBSERVED, BATCHES, LEDGER, OPEN, TOLD, DELIVERIES)
 
     for contract, columns in zip(contracts, planted, strict=True):
         assert ", ".join(f"{name} {spoken.get(kind, kind)}" for name, kind in contract.items()) == columns

@@ -19,6 +19,8 @@ PLANTED = {
     "ledger": lambda log: log.told(16, "ok", 1, 99),
     "stability": lambda log: replace(log, again_read=log.observed[1:]),
     "hanging": lambda log: replace(log, open_transactions=(Open(0, timeout_ms=999, coordinator_state="Empty", listed=False),)),
+    "outcomes": lambda log: log.with_told(12, "aborted"),
+    "deliveries": lambda log: log.not_delivered(15),
 }
 
 
@@ -27,6 +29,8 @@ VIEWED = {
     "ledger": "the writer's ledger",
     "stability": "a second read",
     "hanging": "the open transactions",
+    "outcomes": "what the writer was told of its transactions",
+    "deliveries": "what was delivered to the application",
 }
 
 
@@ -69,7 +73,7 @@ def test_a_log_without_partitions_proves_nothing(judge: Judge, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", VIEWED)
-@pytest.mark.parametrize("view", ["uncommitted", "again", "batches", "ledger", "open_transactions"])
+@pytest.mark.parametrize("view", ["uncommitted", "again", "batches", "ledger", "open_transactions", "told", "deliveries"])
 def test_a_view_that_was_not_landed(spark: SparkSession, name: str, view: str) -> None:
     """A verifier that needs it says so and proves nothing; the others are not affected."""
     verifier = VERIFIERS[name]
@@ -95,7 +99,7 @@ def test_a_log_with_aborted_blocks_and_an_expired_begin_is_valid(judge: Judge) -
     assert found["atomicity"].counts["aborted"] == 5
 
 
-@pytest.mark.parametrize("name", ["duplicates", "ordering", "values", "atomicity", "stability"])
+@pytest.mark.parametrize("name", ["duplicates", "ordering", "values", "atomicity", "stability", "deliveries"])
 def test_an_empty_log_has_nothing_to_compare(judge: Judge, name: str) -> None:
     """That records are missing is for gaps to say."""
     assert judge(name, clean().without(*range(24))).verdict is Verdict.UNKNOWN

@@ -1,10 +1,11 @@
 """What a run asks of itself before it is judged."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from pydantic import TypeAdapter
 
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import ProcessSaid, ProgressSampled
@@ -12,7 +13,7 @@ from chaos.common.history import History
 from chaos.engine import phases
 from chaos.engine.phases import RunPlan
 from chaos.engine.processes import RunProcesses
-from chaos.scenario.model import Scenario
+from chaos.scenario.model import Pipeline, Scenario
 from chaos.scenario.plan import plan
 from pipelines.base import Topics
 from pipelines.loader.pipeline import FillSource
@@ -193,3 +194,50 @@ def test_a_pipeline_that_does_not_recover(history, tmp_path, monkeypatch):
         phases.recover(history, run_processes(history, tmp_path, pipeline=pipeline, loader=FakeManagedProcess()), 100)
 
     assert set(pipeline.done) == {"check"}
+
+
+def said_by(folder, pipeline, **declared):
+    """The views that are made of what the programs of a run say: of the source, and of the sink."""
+    made = run_plan(folder)
+    scenario = made.scenario.model_copy(update={"pipeline": TypeAdapter(Pipeline).validate_python(declared)})
+    return phases.spoken(replace(made, scenario=scenario, pipeline=pipeline))
+
+
+def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(tmp_path):
+    """Of a pipeline in the sink, of a loader that is under test in the source."""
+    command = {"kind": "command", "run": ["a"], "group": "g"}
+    a_pipeline = SimpleNamespace()
+
+    found = [
+        said_by(tmp_path, a_pipeline, kind="consume_transform_produce"),
+        said_by(tmp_path, a_pipeline, **command, speaks=["transactions"]),
+        said_by(tmp_path, a_pipeline, **command),
+        said_by(tmp_path, None, kind="fill_source", transaction_records=5),
+        said_by(tmp_path, None, kind="fill_source"),
+    ]
+
+    assert [(set(of_source), set(of_sink)) for of_source, of_sink in found] == [
+        ({"deliveries"}, {"told"}),
+        (set(), {"told"}),
+        (set(), set()),
+        ({"told"}, set()),
+        (set(), set()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "declared", "logs"),
+    [
+        (None, {"kind": "fill_source", "transaction_records": 5}, ["loader"]),
+        (SimpleNamespace(), {"kind": "consume_transform_produce"}, ["pipeline", "pipeline-2"]),
+    ],
+)
+def test_the_logs_of_all_instances_are_listened_to(tmp_path, pipeline, declared, logs):
+    """An instance that took over has a log of its own."""
+    (tmp_path / "logs").mkdir()
+    for name in ("pipeline", "pipeline-2", "loader"):
+        (tmp_path / "logs" / f"{name}.log").write_text('{"begin": 1}\n', encoding="utf-8")
+
+    of_source, of_sink = said_by(tmp_path, pipeline, **declared)
+
+    assert [row.transaction for row in {**of_source, **of_sink}["told"]()] == [f"{name} 1" for name in logs]

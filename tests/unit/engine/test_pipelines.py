@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, timeouts_of
-from chaos.scenario.model import Pipeline, Scenario
+from chaos.scenario.model import Pipeline, Scenario, speaks_of
 from pipelines.command.pipeline import CommandPipeline
 from pipelines.loader.pipeline import FillSource
 from pipelines.spark_square.pipeline import SparkSquare
@@ -112,6 +112,7 @@ def test_the_loader_of_a_pipeline_is_careful():
 
 
 def test_a_loader_under_test_is_as_it_is_declared():
+    assert loader_of(scenario(kind="fill_source", transaction_records=9)) == FillSource(100, 50.0, transaction_records=9)
     options = {"idempotence": False, "acks": 1, "batch_records": 1, "in_flight": 2}
 
     made = loader_of(scenario(kind="fill_source", **options))
@@ -153,3 +154,20 @@ def test_clients_find_the_system_at_the_links_of_their_group():
 def test_the_timeouts_that_a_pipeline_declares_are_known_to_faults(options, timeouts):
     """Without transactions none of them can be too old."""
     assert timeouts_of(declared(**options)) == timeouts
+
+
+@pytest.mark.parametrize(
+    ("options", "speaks"),
+    [
+        ({"kind": "consume_transform_produce"}, {"transactions", "deliveries"}),
+        ({"kind": "consume_transform_produce", "delivery": "at_least_once"}, {"deliveries"}),
+        ({"kind": "command", "run": ["a"], "group": "g"}, set()),
+        ({"kind": "command", "run": ["a"], "group": "g", "speaks": ["deliveries"]}, {"deliveries"}),
+        ({"kind": "spark_square"}, set()),
+        ({"kind": "fill_source"}, set()),
+        ({"kind": "fill_source", "transaction_records": 9}, {"transactions"}),
+    ],
+)
+def test_only_of_some_pipelines_it_is_known_that_they_make_statements(options, speaks):
+    """The lines of any other are its own."""
+    assert speaks_of(declared(**options)) == speaks

@@ -188,3 +188,24 @@ def test_a_pipeline_that_nothing_has_taken_over_is_no_zombie(pipeline):
     pipeline.process.lives = False
 
     assert (pipeline.fenced(), pipeline.zombie_ended()) == ("", "")
+
+
+def test_a_log_says_where_a_process_was_started_again(pipeline):
+    """Half a line of the one that was killed does not run into the first line of its successor."""
+    pipeline.process.write(b'{"event": "started"}\n{"begin": 7, "ids": ["a')
+    pipeline.listen()
+    pipeline.process.lives = False
+
+    def start():
+        pipeline.process.lives = True
+        pipeline.process.write(b'{"event": "started"}\n')
+
+    pipeline.process.start = start
+    pipeline.restart()
+
+    assert pipeline.process.spec.log.read_bytes().splitlines() == [
+        b'{"event": "started"}',
+        b'{"begin": 7, "ids": ["a',
+        b"--- started again ---",
+        b'{"event": "started"}',
+    ]

@@ -339,6 +339,15 @@ def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, er
             "5:15: an idempotent producer needs acks: all; write that, or idempotence: false",
         ),
         ("{kind: fill_source, acks: 0}", "5:41: 0 is not known here; write all or 1"),
+        (
+            "{kind: fill_source, idempotence: false, transaction_records: 9}",
+            "5:15: transaction_records needs idempotence: true and acks: all; write these, or leave it out",
+        ),
+        ("{kind: fill_source, transaction_records: 0}", "5:56: 0 is too small; the least is 1"),
+        (
+            "{kind: command, run: [a], group: g, speaks: [transaction]}",
+            "5:60: 'transaction' is not known here (did you mean transactions?); write transactions or deliveries",
+        ),
         ("{kind: fill_source, in_flight: 6}", "5:46: 6 is too large; the most is 5"),
         ("{kind: fill_source, batch_records: 0}", "5:50: 0 is too small; the least is 1"),
         ("{kind: consume_transform_produce, workers: 0}", "5:58: 0 is too small; the least is 1"),

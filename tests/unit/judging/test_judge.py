@@ -7,22 +7,27 @@ import pytest
 
 from chaos.common.errors import InconclusiveError
 from chaos.judging.judge import FindingsFile, _applies, judge, load_findings
-from verifiers.base import Example, Finding, Verdict
+from verifiers.base import Evidence, Example, Finding, Verdict
 
 
 @pytest.mark.parametrize(
-    ("name", "subjects", "asked"),
+    ("name", "subjects", "said_of", "asked"),
     [
-        ("duplicates", ["source", "sink"], ["source", "sink"]),
-        ("offsets", ["source", "sink"], ["sink"]),
-        ("ledger", ["source", "sink"], ["source"]),
-        ("ledger", ["source"], ["source"]),
-        ("offsets", ["source"], ["source"]),
+        ("duplicates", ["source", "sink"], [], ["source", "sink"]),
+        ("offsets", ["source", "sink"], [], ["sink"]),
+        ("ledger", ["source", "sink"], [], ["source"]),
+        ("ledger", ["source"], [], ["source"]),
+        ("offsets", ["source"], [], ["source"]),
+        ("outcomes", ["source", "sink"], ["source"], ["source"]),
+        ("outcomes", ["source", "sink"], ["source", "sink"], ["source", "sink"]),
+        ("outcomes", ["source", "sink"], [], ["sink"]),
     ],
 )
-def test_a_verifier_is_asked_of_its_own_logs(name, subjects, asked):
+def test_a_verifier_is_asked_of_its_own_logs(name, subjects, said_of, asked):
     """A verifier that judges none of the logs of this run is asked all the same: it says UNKNOWN and is not just left out."""
-    assert [subject for subject in subjects if _applies(name, subject, subjects)] == asked
+    logs = [Evidence(one, None, None, {}, told="told" if one in said_of else None) for one in subjects]
+
+    assert [one.subject for one in logs if _applies(name, one, logs)] == asked
 
 
 def test_a_run_that_was_never_landed(tmp_path):

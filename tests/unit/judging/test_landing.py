@@ -107,7 +107,12 @@ def test_an_audit_logs_in_as_the_cluster_demands(spark):
         (("ledger",), "source", {"ledger"}),
         (("ledger",), "sink", set()),
         (("hanging",), "source", {"open_transactions"}),
-        (get_args(VerifierName), "source", {"again", "batches", "ledger", "open_transactions", "uncommitted"}),
+        (("outcomes", "deliveries"), "sink", {"told"}),
+        (
+            get_args(VerifierName),
+            "source",
+            {"again", "batches", "deliveries", "ledger", "open_transactions", "told", "uncommitted"},
+        ),
     ],
 )
 def test_only_what_a_verifier_needs_is_landed(verify, subject, views):

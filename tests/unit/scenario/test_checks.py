@@ -1,8 +1,9 @@
-from typing import get_args
+from pathlib import Path
 
 import pytest
 
-from chaos.scenario.model import VerifierName
+from chaos.scenario.load import load_text
+from chaos.scenario.model import applicable
 from tests.unit.scenario.declared import HEAD, errors_in, errors_in_fault, errors_of, read
 
 
@@ -40,7 +41,7 @@ def test_a_verifier_that_is_left_out_though_it_would_not_be_asked() -> None:
 
 def test_all_verifiers_are_left_out() -> None:
     """Nothing would be judged."""
-    every = ", ".join(f"{name}: why" for name in get_args(VerifierName))
+    every = ", ".join(f"{name}: why" for name in applicable(read().scenarios[0].pipeline))
     assert errors_in(f"leave_out: {{{every}}}") == [
         "scenarios.yaml:6:16: no verifier is left, so nothing would be judged; leave fewer of them out"
     ]
@@ -133,3 +134,11 @@ def test_scenarios_that_keep_to_the_grammar_are_checked_in_a_file_that_does_not(
         "scenarios.yaml:7:5: 'nonsense' is not known here",
         "scenarios.yaml:11:12: 'skip' already has a meaning in pytest; choose another tag",
     ]
+
+
+def test_a_loader_with_transactions_has_a_coordinator() -> None:
+    """And it sends what ends them."""
+    head = HEAD.replace("{kind: spark_square}", "{kind: fill_source, transaction_records: 5}")
+    fault = "    faults: [{kind: kill_broker, target: transaction_coordinator, when: {request: EndTxn}}]\n"
+
+    assert load_text(head + fault, Path("scenarios.yaml")).scenarios[0].pipeline.kind == "fill_source"

@@ -5,8 +5,8 @@ from typing import get_args
 import pytest
 
 from chaos.common.errors import ScenarioError
-from chaos.scenario.load import load
-from chaos.scenario.model import Pipeline, Scenario, VerifierName
+from chaos.scenario.load import load, load_text
+from chaos.scenario.model import Pipeline, Scenario, VerifierName, applicable
 from tests.unit.scenario.declared import HEAD, errors_in, errors_of, kinds, read
 
 NAME = "lower-case letters and digits, with single hyphens between them"
@@ -20,7 +20,9 @@ FORMER = (
     "6:5: 'verify' is not known here; every verifier that applies is asked; name those that shall not be, "
     "with the reason: leave_out: {ordering: why}"
 )
-VERIFIERS = "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability, hanging or progress"
+VERIFIERS = (
+    "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability, hanging, outcomes, deliveries or progress"
+)
 
 
 def test_what_is_not_declared_has_a_default() -> None:
@@ -31,7 +33,7 @@ def test_what_is_not_declared_has_a_default() -> None:
     assert (file.system.kafka.brokers, file.system.spark.workers) == (3, 2)
     assert (scenario.workload.records, scenario.workload.rate_per_s) == (30_000, 3000.0)
     assert (scenario.tags, scenario.faults, scenario.is_control) == ((), (), False)
-    assert scenario.expected == dict.fromkeys(get_args(VerifierName), "valid")
+    assert scenario.expected == dict.fromkeys(applicable(scenario.pipeline), "valid")
 
 
 def test_a_control_must_be_caught_by_the_verifiers_it_names() -> None:
@@ -40,7 +42,7 @@ def test_a_control_must_be_caught_by_the_verifiers_it_names() -> None:
 
     assert scenario.is_control
     assert scenario.expected == {
-        name: "invalid" if name == "duplicates" else "valid" for name in get_args(VerifierName) if name != "ordering"
+        name: "invalid" if name == "duplicates" else "valid" for name in applicable(scenario.pipeline) if name != "ordering"
     }
 
 
@@ -53,7 +55,7 @@ def test_a_run_of_an_earlier_version_is_asked_what_it_was_asked_then() -> None:
     again = Scenario.of_run(json.dumps(earlier))
 
     assert again.verify == ("gaps",)
-    assert set(again.leave_out) == {*get_args(VerifierName)} - {"gaps"}
+    assert set(again.leave_out) == {*applicable(scenario.pipeline)} - {"gaps"}
 
 
 def test_faults_without_names_are_counted_by_kind() -> None:
@@ -238,3 +240,22 @@ def test_the_size_of_the_system_is_bounded() -> None:
         "scenarios.yaml:1:48: 5 is too large; the most is 4",
         "scenarios.yaml:1:51: 'worker' is not known here (did you mean workers?)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "absent"),
+    [
+        ("spark_square", {"outcomes", "deliveries"}),
+        ("consume_transform_produce", set()),
+        ("consume_transform_produce, delivery: at_least_once", {"outcomes"}),
+        ("fill_source", {"offsets", "outcomes", "deliveries"}),
+        ("fill_source, transaction_records: 9", {"offsets", "deliveries"}),
+        ("command, run: [a], group: b", {"outcomes", "deliveries"}),
+        ("command, run: [a], group: b, speaks: [transactions, deliveries]", set()),
+    ],
+)
+def test_a_verifier_is_asked_where_it_has_something_to_judge(pipeline: str, absent: set[str]) -> None:
+    """Positions are those of a pipeline; outcomes and deliveries are known where a program says them."""
+    (scenario,) = load_text(HEAD.replace("spark_square", pipeline), Path("scenarios.yaml")).scenarios
+
+    assert set(get_args(VerifierName)) - set(scenario.verify) == absent

@@ -103,6 +103,19 @@ def test_a_copy_that_is_killed_says_by_what(supervise):
     assert supervisor.hear("restarted")["pid"] != pid
 
 
+def test_half_a_line_of_a_copy_does_not_hide_its_end(supervise, tmp_path):
+    """It was killed while it wrote; the copies share the log with the supervisor."""
+    script = 'until test -e go; do sleep 0.1; done; printf \'{"told": "comm\'; kill -9 $$'
+    supervisor = supervise(script, options=("--restarts", "0"))
+    supervisor.hear("started")
+    (tmp_path / "go").touch()
+    assert supervisor.process.stdout is not None
+
+    half, ended, *_ = list(supervisor.process.stdout)
+
+    assert (half, json.loads(ended)) == ('{"told": "comm\n', {"event": "ended", "copy": 0, "code": -9})
+
+
 def test_a_repeat_after_success_does_not_count_as_a_restart(supervise, tmp_path):
     """Only its third run is a failure."""
     supervisor = supervise(f"{COUNT}; test $runs -lt 3", options=("--restarts", "0", "--repeat"))

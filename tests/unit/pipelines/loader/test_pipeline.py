@@ -29,6 +29,7 @@ def test_the_process_understands_its_command(monkeypatch: pytest.MonkeyPatch, id
         "acks": "all",
         "batch_records": None,
         "in_flight": 5,
+        "transaction_records": None,
     }
 
 
@@ -42,3 +43,14 @@ def test_exact_counts_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     exact = settings("link:9092", idempotence=False, acks="1", batch_records=1, in_flight=1)
     assert exact["batch.num.messages"] == exact["max.in.flight.requests.per.connection"] == 1
     assert (exact["acks"], exact["linger.ms"]) == ("1", 0)
+
+
+def test_transactions_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their id begins as the topic does, whatever cluster that is on, and is the same for every partition."""
+    loader = FillSource(20, 100.0, transaction_records=7)
+
+    monkeypatch.setattr(sys, "argv", list(loader.command(ENDPOINTS, TOPICS, Path("/run")).argv[2:]))
+
+    assert _parsed().transaction_records == 7
+    assert loader.transactional_ids(TOPICS) == ("source-loader",) * 3
+    assert FillSource(20, 100.0).transactional_ids(TOPICS) == ()

@@ -1,3 +1,4 @@
+import json
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Any
@@ -203,3 +204,54 @@ def test_a_failure_by_chance_is_written_first_and_then_aborted(broker):
     """A reader of uncommitted data must find it."""
     assert deliver(broker, transaction_failure_probability=1.0) == "chance"
     assert [call.rpartition("-")[0] for call in broker.calls[-3:]] == ["produce", "flush", "abort_transaction"]
+
+
+def stated(capsys):
+    """What was stated of transactions, each line once."""
+    return [line for line in map(json.loads, capsys.readouterr().out.splitlines()) if "event" not in line]
+
+
+@pytest.mark.parametrize(
+    ("errors", "options", "told"),
+    [
+        ({}, {}, "committed"),
+        ({}, {"transaction_failure_probability": 1.0}, "aborted"),
+        ({"commit_transaction": [TIMED_OUT]}, {}, "unknown"),
+        ({"commit_transaction": [TIMED_OUT]}, {"producer_per": "process"}, "committed"),
+        ({"commit_transaction": [FATAL]}, {}, "unknown"),
+        ({"commit_transaction": [ABORTABLE]}, {}, "aborted"),
+        ({"send_offsets_to_transaction": [ABORTABLE]}, {}, "aborted"),
+        ({"send_offsets_to_transaction": [ABORTABLE], "abort_transaction": [TIMED_OUT]}, {}, "unknown"),
+        ({"abort_transaction": [TIMED_OUT]}, {"transaction_failure_probability": 1.0}, "unknown"),
+    ],
+)
+def test_it_states_what_it_was_told_and_no_more(broker, capsys, errors, options, told):
+    """What is settled by the next producer is not known: init_transactions does not say how."""
+    broker.errors |= errors
+
+    deliver(broker, **options)
+
+    name = "worker-0"
+    assert stated(capsys) == [
+        {"begin": 1, "by": name, "ids": ["2"]},
+        {"told": told, "transaction": 1, "by": name},
+    ]
+
+
+def test_a_worker_that_is_fenced_states_that_it_knows_nothing(broker, capsys):
+    broker.errors["commit_transaction"] = [FENCED]
+
+    with pytest.raises(FencedError):
+        deliver(broker)
+
+    assert [line.get("told") for line in stated(capsys)] == [None, "unknown"]
+
+
+def test_a_transaction_is_stated_before_anything_of_it_is_sent(broker, capsys, monkeypatch):
+    """It may be killed at once."""
+    seen = []
+    monkeypatch.setattr(ctp_transactions, "enqueue", lambda *_words: seen.extend(stated(capsys)))
+
+    deliver(broker)
+
+    assert seen == [{"begin": 1, "by": "worker-0", "ids": ["2"]}]

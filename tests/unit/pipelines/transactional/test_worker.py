@@ -1,11 +1,14 @@
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, field
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
 
+from pipelines.messages import ThrottledEvents
+from pipelines.transactional import worker as ctp_worker
 from pipelines.transactional.delivery import BrokenError, Place
 from pipelines.transactional.pipeline import ConsumeTransformProduce
-from pipelines.transactional.worker import begins, member, transformed
+from pipelines.transactional.worker import Worker, begins, member, transformed
 
 
 @dataclass
@@ -27,6 +30,9 @@ class Record:
 
     def value(self) -> bytes | None:
         return self.of_value
+
+    def error(self) -> None:
+        return None
 
 
 def test_a_row_goes_to_the_partition_its_record_came_from():
@@ -66,3 +72,55 @@ def test_what_is_read_again_begins_where_it_was_committed(reset, begin):
     assert begins(asked, {0: 11, 2: 0}, "error") == {0: 11, 2: 0}
     with pytest.raises(BrokenError, match="no position in datasource-7-2"):
         begins(asked, {0: 11}, "error")
+
+
+@dataclass
+class Reader:
+    """A consumer: each turn is what happens to its partitions, and the records that it returns."""
+
+    turns: list
+    position: int = 0
+    sought: list = field(default_factory=list)
+    given: object = None
+
+    def subscribe(self, _topics, *, on_assign, on_revoke, on_lost):
+        assert on_revoke == on_lost
+        self.given = on_assign
+
+    def consume(self, _records, _within_s):
+        partitions, records = self.turns.pop(0)
+        if partitions:
+            self.given(self, [TopicPartition("datasource-7", partition) for partition in partitions])
+        return [Record(place, b"1", b"1") for place in records]
+
+    def committed(self, asked, *, timeout):
+        assert timeout > 0
+        return [TopicPartition(one.topic, one.partition, self.position) for one in asked]
+
+    def seek(self, position):
+        self.sought.append((position.partition, position.offset))
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("failed", "reset", "again"), [("", "error", []), ("why", "error", [5]), ("why", "earliest", [None])])
+def test_a_worker_states_what_it_was_given_and_where_it_begins(monkeypatch, capsys, failed, reset, again):
+    """What is read while partitions change hands is discarded, and not stated; what failed is read again from a start."""
+    reader = Reader([([0, 1], [(0, 9)]), ([], [(0, 5), (1, 2)]), ([], [])], position=5 if reset == "error" else -1001)
+    monkeypatch.setattr(ctp_worker, "Consumer", lambda _settings: reader)
+    delivery = type("", (), {"prepare": lambda _: None, "deliver": lambda *_: failed})()
+    monkeypatch.setattr(ctp_worker, "delivery", lambda *_: delivery)
+    options = ConsumeTransformProduce(auto_offset_reset=reset)
+
+    Worker(2, options, Place("link", "datasource-7", "sink"), ThrottledEvents(), lambda: not reader.turns).run()
+
+    lines = [line for line in map(json.loads, capsys.readouterr().out.splitlines()) if "event" not in line]
+    assert {line.pop("by") for line in lines} == {"worker-2"}
+    begin = 5 if reset == "error" else None
+    assert lines == [
+        {"start": [["datasource-7", 0, None], ["datasource-7", 1, None]]},
+        {"start": [["datasource-7", 0, begin]]},
+        {"got": [["datasource-7", 0, 5], ["datasource-7", 1, 2]]},
+        *({"start": [["datasource-7", 0, one], ["datasource-7", 1, one]]} for one in again),
+    ]
