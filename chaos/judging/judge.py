@@ -82,14 +82,14 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
 
 
 def _applies(name: str, one: Evidence, all_: Sequence[Evidence]) -> bool:
-    """Whether a verifier judges a log. One that judges none of the logs there are is asked about the last, and says why not.
+    """Whether a verifier judges a log: one of its own, of which the views that it needs were landed.
 
-    Of most logs no program says anything, so a verifier of what was said judges those of which something was.
+    One that can judge none of the logs there are is asked about the last that is its own, or the last of all, and says why not.
     """
     verifier = VERIFIERS[name]
-    said = verifier.views & landed.SPOKEN.keys()
-    own = [each for each in all_ if each.subject in verifier.subjects and all(getattr(each, view) is not None for view in said)]
-    return any(one is each for each in own or all_[-1:])
+    own = [each for each in all_ if each.subject in verifier.subjects]
+    seen = [each for each in own if all(getattr(each, view) is not None for view in verifier.views)]
+    return any(one is each for each in seen or own[-1:] or all_[-1:])
 
 
 def check(name: str, evidence: Evidence) -> Finding:

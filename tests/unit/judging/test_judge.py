@@ -21,6 +21,7 @@ from verifiers.base import Evidence, Example, Finding, Verdict
         ("outcomes", ["source", "sink"], ["source"], ["source"]),
         ("outcomes", ["source", "sink"], ["source", "sink"], ["source", "sink"]),
         ("outcomes", ["source", "sink"], [], ["sink"]),
+        ("stability", ["source", "sink"], [], ["sink"]),
     ],
 )
 def test_a_verifier_is_asked_of_its_own_logs(name, subjects, said_of, asked):
