@@ -61,10 +61,14 @@ PIPELINE = {"zombie": {"kind": "zombie_pipeline", "for": "8s"}}
 
 @pytest.fixture(scope="module")
 def application(chaos_session, tmp_path_factory):
-    """The application under a steady trickle of records, on one worker."""
+    """The application under a steady trickle of records, on one worker.
+
+    Its producers are renewed: one for the whole process hangs for ever in a call when the broker that is killed coordinates its
+    group too (docs/findings/send-offsets-hangs.md).
+    """
     system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("application")
     topics = Topics("datasource-frames", "datasink-frames", 3)
-    pipeline = ConsumeTransformProduce(workers=1, batch_records=100, producer_per="process", socket_timeout_ms=2000)
+    pipeline = ConsumeTransformProduce(workers=1, batch_records=100, socket_timeout_ms=2000)
     system.kafka.create([topics.source, topics.sink], 3)
     system.rules.begin()  # what other tests have sent on these links does not count
     pipeline.prepare(endpoints(system, "app"), topics)
@@ -73,7 +77,7 @@ def application(chaos_session, tmp_path_factory):
             system.runtime, history, "pipeline", pipeline.command(endpoints(system, "app"), topics, folder), folder
         )
         subject.wait_for("started")
-        loading = FillSource(100_000, 300.0).command(endpoints(system, "loader"), topics, folder)
+        loading = FillSource(1_000_000, 300.0).command(endpoints(system, "loader"), topics, folder)
         loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
         names = {"datasource": topics.source, "datasink": topics.sink}
         ids = pipeline.transactional_ids(topics)
