@@ -184,7 +184,7 @@ def _judged(told: DataFrame, observed: DataFrame) -> DataFrame:
 
 
 def _asked(told: DataFrame) -> tuple[int, int]:
-    """How many transactions were told committed or aborted, their keys known; and how many are unknown, and their keys too."""
+    """How many transactions with known keys were told committed or aborted; and how many of unknown outcome have none."""
     sizes = told.groupBy("transaction", "told").agg(F.expr("count(id) AS size"))
     counts = ("count_if(told <> 'unknown' AND size > 0)", "count_if(told = 'unknown' AND size = 0)")
     checked, silent = sizes.selectExpr(*counts).collect()[0]
