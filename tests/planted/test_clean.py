@@ -1,6 +1,6 @@
 """No false alarm: whatever a correct pipeline may leave behind, no verifier, and no way of judging, says INVALID.
 
-``PLANTED_EXAMPLES=1000 pytest --timeout 0 tests/planted/test_clean.py`` tries a thousand of them.
+``PLANTED_EXAMPLES=1000 pytest tests/planted/test_clean.py`` tries a thousand of them.
 """
 
 from collections import Counter
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -20,6 +21,7 @@ from verifiers.base import Bounds, Verdict
 from verifiers.single_scan import islands
 from verifiers.single_scan.groups import Limits
 
+pytestmark = pytest.mark.timeout(80 * EXAMPLES.max_examples)  # each is asked of every verifier, and the machine may be busy
 LIMITS = st.sampled_from([Limits(), Limits(block_bits=2, least_run=0), Limits(block_bits=1, least_run=10**9)])
 VIEWS = ("uncommitted", "again", "batches", "ledger", "open_transactions", "told", "deliveries")
 STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
