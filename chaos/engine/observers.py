@@ -17,6 +17,7 @@ from chaos.cluster.kafka import Kafka
 from chaos.common.clock import Poller
 from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread, LeaderSilent, PipelineSampled, ProgressSampled
 from chaos.common.history import History
+from chaos.engine.phases import Positions
 from chaos.judging import landing
 from verifiers.base import Bounds, Finding, Verdict
 from verifiers.single_scan.stream import Stream, TooScatteredError
@@ -26,7 +27,6 @@ _PIPELINE_EVERY_S = 1.0  # its positions cost a connection
 _SELDOM = 7
 _ENDS_WITHIN_S = 15.0
 
-Positions = Callable[[], Mapping[int, int]]
 Executors = Callable[[], Sequence[object]]
 
 

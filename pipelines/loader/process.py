@@ -57,7 +57,22 @@ def outcome(error: KafkaError | None) -> str:
     return "fail" if error.code() in _REFUSED else "unknown"
 
 
-class Loader:
+class Stoppable:
+    """Knows whether it was told to stop, and until when it may wait for what it has begun."""
+
+    _stop_by_s = float("inf")
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was told to stop."""
+        return self._stop_by_s < float("inf")
+
+    def stop(self) -> None:
+        """Begin nothing more, and wait only a little for the end of what has begun."""
+        self._stop_by_s = min(self._stop_by_s, monotonic_s() + _STOP_WITHIN_S)
+
+
+class Loader(Stoppable):
     """Sends the ids, and keeps the ledger."""
 
     def __init__(self, producer: Producer, topic: str, partitions: int, ledger: TextIO) -> None:
@@ -67,18 +82,8 @@ class Loader:
         self._partitions = partitions
         self._ledger = ledger
         self._unreported: set[int] = set()
-        self._stop_by_s = float("inf")
         self.sent = 0
         ledger.write(HEADER)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it was told to stop."""
-        return self._stop_by_s < float("inf")
-
-    def stop(self) -> None:
-        """Send nothing more, and wait only a little for the reports that are due."""
-        self._stop_by_s = min(self._stop_by_s, monotonic_s() + _STOP_WITHIN_S)
 
     def run(self, records: int, rate_per_s: float) -> None:
         """Send ids at the rate until all are sent or `stop` is called, then wait for the reports.

@@ -14,14 +14,13 @@ from typing import Any, TextIO
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from pipelines.loader.process import HEADER
+from pipelines.loader.process import HEADER, Stoppable
 from pipelines.messages import due, monotonic_s, state
 
 TRANSACTION_TIMEOUT_MS = 20_000
 RETRY_BACKOFF_MS = 250
 _AT_ONCE_S = 0.8 * RETRY_BACKOFF_MS / 1000  # librdkafka sends nothing again before that (RD_KAFKA_RETRY_JITTER_PERCENT)
 _ANSWERED_WITHIN_S = 60.0
-_STOP_WITHIN_S = 5.0
 _TURN_S = 0.5  # in which a signal is heard
 
 
@@ -35,7 +34,7 @@ def transactional(settings: dict[str, Any], transactional_id: str) -> dict[str, 
     }
 
 
-class TransactionalLoader:
+class TransactionalLoader(Stoppable):
     """Sends the ids, and keeps the ledger."""
 
     def __init__(
@@ -52,20 +51,10 @@ class TransactionalLoader:
         self._ledger = ledger
         self._transaction_records = transaction_records
         self._transaction = 0
-        self._stop_by_s = float("inf")
         self._is_late = False
         self.sent = 0
         ledger.write(HEADER)
         self._producer = made()
-
-    @property
-    def stopped(self) -> bool:
-        """Whether it was told to stop."""
-        return self._stop_by_s < float("inf")
-
-    def stop(self) -> None:
-        """Begin nothing more, and wait only a little for the end of what has begun."""
-        self._stop_by_s = min(self._stop_by_s, monotonic_s() + _STOP_WITHIN_S)
 
     def run(self, records: int, rate_per_s: float) -> None:
         """Send ids at the rate, each transaction when its last id is due, until all are sent or `stop` is called.

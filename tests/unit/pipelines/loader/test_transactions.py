@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from pipelines.loader import transactions
+from pipelines.loader import process, transactions
 from pipelines.loader.process import settings
 from pipelines.loader.transactions import TransactionalLoader, transactional
 from tests.unit.pipelines.kafka import Report
@@ -65,7 +65,8 @@ class Producer:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     """One that does not fail."""
     stand_in = Broker()
-    monkeypatch.setattr(transactions, "monotonic_s", lambda: stand_in.now_s)
+    for module in (process, transactions):
+        monkeypatch.setattr(module, "monotonic_s", lambda: stand_in.now_s)
     return stand_in
 
 
