@@ -3,8 +3,8 @@
 $CHAOS_CACHE (default: the user's cache folder)/
     kafka-<digest>/ connector-<digest>/     jars, checked by SHA-256 against parts.lock
     tools-<digest>/                         Kafka's own programs, likewise
-    toxiproxy-<digest>/server               built from toxiproxy/
-    go-<digest>/                            a Go toolchain, if the path has none
+    toxiproxy-<digest>/server               built from toxiproxy/, unless the wheel that is installed has it
+    go-<digest>/                            a Go toolchain, if one is needed and the path has none
     archives-<digest>/                      class archives (AppCDS) of this JDK and these jars
     sessions/                               what the sessions under way have started (`chaos.common.warden`)
 """
@@ -18,7 +18,7 @@ from pathlib import Path
 import pyspark
 
 from chaos.common.errors import RuntimeUnavailableError
-from chaos.install import cache, class_archives, go_build, jars, preflight
+from chaos.install import cache, class_archives, go_build, jars, preflight, proxy
 from chaos.install.class_archives import Ingredients
 
 Echo = Callable[[str], None]
@@ -80,7 +80,7 @@ def versions(parts: Parts) -> dict[str, str]:
         "kafka": locked["kafka", "kafka_2.13"],
         "spark": pyspark.__version__,
         "spark-sql-kafka": locked["connector", "spark-sql-kafka-0-10_2.13"],
-        "toxiproxy": go_build.toxiproxy_version(),
+        "toxiproxy": proxy.toxiproxy_version(),
         "java": preflight.java_version(parts.java),
         "python": platform.python_version(),
         "os": f"{platform.system()} {platform.release()}",
@@ -107,7 +107,9 @@ def _remove_damaged(wanted: tuple[jars.Jar, ...], folder: Path, echo: Echo) -> N
 
 
 def _toxiproxy(place: Path, echo: Echo) -> Path:
-    folder = place / f"toxiproxy-{cache.digest(*(path.read_text(encoding='utf-8') for path in go_build.sources()))}"
+    if proxy.SERVER.is_file():
+        return proxy.SERVER
+    folder = place / f"toxiproxy-{cache.digest(*(path.read_text(encoding='utf-8') for path in proxy.sources()))}"
     if not folder.is_dir():
         go = go_build.find_go(place, echo)
         echo("building Toxiproxy's server …")

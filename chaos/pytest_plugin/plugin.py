@@ -1,48 +1,47 @@
-"""The pytest plugin: `scenarios.yaml` becomes tests, their outcome pytest's and Allure's.
+"""The pytest plugin: its options, and which files are scenarios. They become tests, their outcome pytest's and Allure's.
 
-    pytest -m chaos                                   every scenario; plain `pytest` runs none
-    pytest -m "chaos and smoke" --chaos-seed 7        tags are marks
-    pytest "scenarios.yaml::test_scenario[NAME]"      one
-    pytest -m chaos --chaos-repeat 20                 each twenty times
-    pytest -m chaos --chaos-runtime containers        the same in Docker
-    … --chaos-runtime external --chaos-external FILE  the same on a cluster that is already there
+    pytest -m chaos                                         every scenario; plain `pytest` runs none
+    pytest -m "chaos and smoke" --chaos-seed 7              tags are marks
+    pytest -m chaos "scenarios.yaml::test_scenario[NAME]"   one
+    pytest -m chaos --chaos-repeat 20                       each twenty times
+    pytest -m chaos --chaos-runtime containers              the same in Docker
+    … --chaos-runtime external --chaos-external FILE        the same on a cluster that is already there
 
-It serves this project and any repository that installs the package and has a `scenarios.yaml` of its own.
+It serves this project and any repository that installs the package and has a `scenarios.yaml` of its own. In all others, and
+wherever `-m chaos` is not typed, it does nothing: no file is read, and what a run needs (`chaos.pytest_plugin.scenario_file`,
+Spark, Kafka's client and so on) is not imported.
 """
 
 import argparse
 import math
-import os
-import secrets
-import shutil
-from collections.abc import Callable, Generator, Iterable, Iterator
-from functools import partial
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from typing import TYPE_CHECKING
 
 import pytest
 
-from chaos.common import signals
-from chaos.common.errors import InconclusiveError, ScenarioError, ViolationError
-from chaos.engine.environment import Environment
-from chaos.engine.session import Session
-from chaos.external import declaration
-from chaos.external.declaration import External
-from chaos.pytest_plugin import scenario_item
-from chaos.pytest_plugin.scenario_item import ScenarioItem, lasting, uncaptured
-from chaos.report import summary, terminal
-from chaos.scenario.load import ScenarioFile, load, refused
-from chaos.scenario.model import Scenario
-from chaos.scenario.support import EXTERNAL, RUNTIMES
+from chaos.runtime.capabilities import EXTERNAL, RUNTIMES
+
+if TYPE_CHECKING:
+    from chaos.engine.session import Session
+    from chaos.pytest_plugin.scenario_item import ScenarioItem
 
 FILE = "scenarios.yaml"
-_BESIDES_WORKLOAD_S = 300.0
-_SESSION = pytest.StashKey[Session]()
-_EXTERNAL = pytest.StashKey[External | None]()
+_SCENARIOS = "chaos-scenarios"
+_TYPED = pytest.StashKey[str]()
+_NAMED = pytest.StashKey[frozenset[Path]]()
+_OURS = (re.compile(r"^version:[ \t]*\d+[ \t]*(#.*)?$", re.MULTILINE), re.compile(r"^scenario\w*[ \t]*:", re.MULTILINE))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run."""
+    parser.addini(
+        "chaos_files",
+        f"scenarios files, as patterns below the rootdir (default: every {FILE} with the lines `version: 1` and `scenarios:`)",
+        type="args",
+        default=[],
+    )
     group = parser.getgroup("chaos", "chaos scenarios")
     group.addoption("--chaos-seed", type=int, help="seed of every random choice; drawn and printed when not given")
     group.addoption(
@@ -67,147 +66,101 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--chaos-external", type=Path, metavar="FILE", help="the system that is already there (docs/external.md)")
 
 
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
+    """Keep the ``-m`` of the command line: one in the ini, or in PYTEST_ADDOPTS, must not start anything."""
+    early_config.stash[_TYPED] = parser.parse_known_args(early_config.invocation_params.args).markexpr or ""
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark that keeps scenarios out of a plain `pytest`."""
+    """Register the mark that scenarios have.
+
+    Raises:
+        UsageError: a pattern of `chaos_files` is wrong, or the options that say where the system is, or its file; or
+            pytest-xdist is to deal out scenarios.
+    """
     config.addinivalue_line("markers", "chaos: breaks a real system; runs only under -m chaos")
-    config.stash[_EXTERNAL] = _external(config)
+    config.stash[_NAMED] = frozenset(path for pattern in config.getini("chaos_files") for path in _matching(pattern, config))
+    if is_asked(config) and config.getoption("numprocesses", None):
+        raise pytest.UsageError("scenarios run one after the other, in one process: leave out -n")
+    is_meant, file = config.getoption("--chaos-runtime") == EXTERNAL, config.getoption("--chaos-external")
+    if is_meant != (file is not None):
+        raise pytest.UsageError("--chaos-runtime external and --chaos-external FILE go together: FILE says where the system is")
+    if is_meant:
+        _register_scenarios(config)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect every scenarios file."""
-    return ScenarioModule.from_parent(parent, path=file_path) if file_path.name == FILE else None
+    """Collect a scenarios file, if it is meant: by ``-m chaos``, or because its path was typed."""
+    config = parent.config
+    if not _is_ours(file_path, config):
+        return None
+    is_path = parent.session.isinitpath(file_path)
+    if is_asked(config) or (is_path and config.args_source is pytest.Config.ArgsSource.ARGS):
+        from chaos.pytest_plugin.scenario_file import ScenarioModule  # noqa: PLC0415 - takes a second
+
+        _register_scenarios(config)
+        return ScenarioModule.from_parent(parent, path=file_path)
+    return UnreadFile.from_parent(parent, path=file_path) if is_path else None
 
 
-class ScenarioModule(pytest.Module):
-    """A scenarios file as a Python module with one parametrized test, so that fixtures, -k, marks and ids are pytest's own."""
+class UnreadFile(pytest.File):
+    """A scenarios file among the `testpaths` of a run without ``-m chaos``: pytest wants a collector for it."""
 
-    file: ScenarioFile
-
-    def _getobj(self) -> ModuleType:
-        return scenario_item
-
-    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """Read the file, and then collect as a module does.
-
-        Raises:
-            CollectError: the file is wrong; pytest ends with 2 before anything is started.
-        """
-        try:
-            self.file = load(self.path, _refusing(self.config))
-        except ScenarioError as error:
-            raise self.CollectError(_shown_from(str(error), self.path, self.config.invocation_params.dir)) from None
-        for tag in sorted({tag for scenario in self.file.scenarios for tag in scenario.tags}):
-            self.config.addinivalue_line("markers", f"{tag}: a tag of {FILE}")
-        return super().collect()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse selected scenarios that are not possible on a system that is already there.
-
-    Raises:
-        UsageError: a line for each reason, with its place in the file; nothing is started.
-    """
-    system = config.stash[_EXTERNAL]
-    if system is None:
-        return
-    ours = [(module, item) for item in items if (module := item.getparent(ScenarioModule))]
-    for module in dict.fromkeys(module for module, _ in ours):
-        names = {
-            str(item.callspec.params["scenario"]) for own, item in ours if own is module and isinstance(item, pytest.Function)
-        }
-        error = refused(module.file, names, system)
-        if error:
-            raise pytest.UsageError(_shown_from(str(error), module.path, config.invocation_params.dir))
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make one test for each scenario, by its name: Allure's history depends on the name."""
-    module = metafunc.definition.getparent(ScenarioModule)
-    if module is not None:
-        times = metafunc.config.getoption("--chaos-repeat")
-        cases = [
-            pytest.param(
-                scenario.name,
-                id=scenario.name if times == 1 else f"{scenario.name}#{number}",
-                marks=[
-                    pytest.mark.chaos,
-                    *(getattr(pytest.mark, tag) for tag in scenario.tags),
-                    *_time_limit(metafunc.config, scenario),
-                ],
-            )
-            for scenario in module.file.scenarios
-            for number in range(1, times + 1)
-        ]
-        metafunc.parametrize("scenario", cases)
+    def collect(self) -> Iterator[pytest.Item]:
+        """Nothing."""
+        yield from ()
 
 
 @pytest.fixture(scope="session")
-def chaos_session(pytestconfig: pytest.Config) -> Iterator[Session]:
+def chaos_session(pytestconfig: pytest.Config) -> "Iterator[Session]":
     """What scenarios share: the environment, and the judge's Spark."""
-    signals.obey()
-    seed = pytestconfig.getoption("--chaos-seed")
-    environment = Environment(
-        runs=pytestconfig.getoption("--chaos-runs").resolve(),
-        echo=partial(_say, pytestconfig),
-        runtime=pytestconfig.getoption("--chaos-runtime"),
-        external=pytestconfig.stash[_EXTERNAL],
-    )
-    session = Session(
-        environment,
-        secrets.randbelow(2**31) if seed is None else seed,
-        early_audit=pytestconfig.getoption("--chaos-early-audit"),
-        timeouts=(pytest.fail.Exception,),  # as pytest-timeout raises it
-    )
-    pytestconfig.stash[_SESSION] = session
-    yield session
-    session.close()
+    from chaos.pytest_plugin.scenario_file import opened  # noqa: PLC0415 - takes a second
+
+    _register_scenarios(pytestconfig)
+    yield from opened(pytestconfig)
 
 
 @pytest.fixture
-def chaos_item(request: pytest.FixtureRequest, chaos_session: Session) -> ScenarioItem:
+def chaos_item(request: pytest.FixtureRequest, chaos_session: "Session") -> "ScenarioItem":
     """The scenario that this test runs."""
-    module = request.node.getparent(ScenarioModule)
-    is_last = request.session.items[-1] is request.node
-    return ScenarioItem(chaos_session, module.file, request.node.nodeid, request.config, is_last)
+    from chaos.pytest_plugin.scenario_file import item_of  # noqa: PLC0415 - takes a second
+
+    return item_of(request, chaos_session)
 
 
-@pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show a verdict as its text alone: where in this framework it was raised tells a reader nothing."""
-    report = yield
-    if item.getparent(ScenarioModule) and call.excinfo and isinstance(call.excinfo.value, ViolationError | InconclusiveError):
-        shown = call.excinfo.getrepr(style="value", chain=False)
-        if shown.reprcrash is not None:
-            shown.reprcrash.message = str(call.excinfo.value).partition("\n")[0]  # for pytest's short summary
-        report.longrepr = shown
-    return report
+def is_asked(config: pytest.Config) -> bool:
+    """Whether the command line has a ``-m`` with the word chaos in it."""
+    return re.search(r"\bchaos\b", config.stash.get(_TYPED, "")) is not None
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """End with a table of the outcome of each scenario, and of what the session cost."""
-    session = config.stash.get(_SESSION, None)
-    if session is None or not session.reports:
-        return
-    terminalreporter.section("chaos")
-    width, colour = shutil.get_terminal_size((120, 24)).columns, terminalreporter.hasmarkup
-    table = summary.summary_table(session.reports, width)
-    costs = summary.costs(session.reports, session.environment.ups_s, session.total_s())
-    matrices = summary.coverage_tables(session.reports, width)
-    terminalreporter.write(summary.as_text(table, *matrices, costs, width=width, colour=colour))
-    if matrices:
-        terminalreporter.write_line(f"coverage: {session.write_coverage()}")
+def _register_scenarios(config: pytest.Config) -> None:
+    """Add the hooks of scenarios, once."""
+    if not config.pluginmanager.has_plugin(_SCENARIOS):
+        from chaos.pytest_plugin import scenario_file  # noqa: PLC0415 - takes a second
+
+        config.pluginmanager.register(scenario_file, _SCENARIOS)
 
 
-def _time_limit(config: pytest.Config, scenario: Scenario) -> Iterator[pytest.MarkDecorator]:
-    """A limit for this scenario, where pytest-timeout is installed: one that is set for ordinary tests would end a soak.
+def _matching(pattern: str, config: pytest.Config) -> Iterator[Path]:
+    try:
+        yield from map(Path.resolve, config.rootpath.glob(pattern))
+    except (NotImplementedError, ValueError):
+        raise pytest.UsageError(
+            f"chaos_files: {pattern!r} is not a pattern below {config.rootpath}; write e.g. chaos/*.yaml"
+        ) from None
 
-    It grows by more than the time of loading, because what is loaded has to be judged too.
-    """
-    if config.pluginmanager.hasplugin("timeout"):
-        yield pytest.mark.timeout(_BESIDES_WORKLOAD_S + 1.5 * lasting(scenario, config).workload.loading_s)
+
+def _is_ours(path: Path, config: pytest.Config) -> bool:
+    """Whether the ini names it, or else by its name and its lines: other tools have a `scenarios.yaml` too."""
+    if config.getini("chaos_files"):
+        return path.resolve() in config.stash[_NAMED]
+    if path.name != FILE:
+        return False
+    try:
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
+        return False
+    return all(line.search(text) for line in _OURS)
 
 
 def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:
@@ -223,34 +176,3 @@ def _positive(kind: Callable[[str], float]) -> Callable[[str], float]:
         return value
 
     return parsed
-
-
-def _external(config: pytest.Config) -> External | None:
-    """The declaration of the system that is already there, if one is to be used.
-
-    Raises:
-        UsageError: it is missing or wrong, or it was given for another runtime.
-    """
-    path, is_meant = config.getoption("--chaos-external"), config.getoption("--chaos-runtime") == EXTERNAL
-    if is_meant != (path is not None):
-        raise pytest.UsageError("--chaos-runtime external and --chaos-external FILE go together: FILE says where the system is")
-    try:
-        return declaration.load(path) if is_meant else None
-    except ScenarioError as error:
-        raise pytest.UsageError(str(error)) from None
-
-
-def _refusing(config: pytest.Config) -> str:
-    """The runtime whose limits apply to a whole file; those of an external system apply to selected scenarios only."""
-    runtime: str = config.getoption("--chaos-runtime")
-    return "" if runtime == EXTERNAL else runtime
-
-
-def _say(config: pytest.Config, text: str) -> None:
-    with uncaptured(config):
-        terminal.say(text)
-
-
-def _shown_from(text: str, path: Path, folder: Path) -> str:
-    """The errors with the path as the user would type it."""
-    return text.replace(str(path), os.path.relpath(path, folder))

@@ -1,6 +1,6 @@
 """One scenario as a pytest item: its test function, the live line, the timeline, the Allure report and `report.json`.
 
-`ScenarioModule` of the plugin puts this module in the place of a scenarios file, so `test_scenario` is the only test in it.
+`ScenarioModule` of `scenario_file.py` puts this module in the place of a scenarios file: its only test is `test_scenario`.
 """
 
 import json
@@ -16,9 +16,9 @@ from chaos.common.history import load
 from chaos.engine.session import Outcome, Session
 from chaos.report import allure, summary
 from chaos.report.terminal import Live
+from chaos.runtime.capabilities import RUNTIMES
 from chaos.scenario.load import ScenarioFile
 from chaos.scenario.model import Scenario
-from chaos.scenario.support import RUNTIMES
 
 _WIDTH = 120
 

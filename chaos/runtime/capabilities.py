@@ -6,6 +6,10 @@ declared pipeline what it has. Whether a fault is possible is one comparison: ``
 
 from enum import StrEnum
 
+EXTERNAL = "external"
+RUNTIMES = ("local", "containers", EXTERNAL)
+"""Where a system can run; the first is the default."""
+
 
 class Capability(StrEnum):
     """One thing that a fault may need; the value completes the sentence "this needs …"."""

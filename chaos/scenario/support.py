@@ -18,8 +18,6 @@ from chaos.grammar.triggers import OnRequest, Trigger
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
 from chaos.scenario.model import CommandPipeline, Scenario, SparkSquarePipeline
 
-EXTERNAL = "external"
-RUNTIMES = ("local", "containers", EXTERNAL)
 ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
 POSSIBLE_OUTSIDE = frozenset(
     {
@@ -99,25 +97,28 @@ def _first(capabilities: frozenset[Capability]) -> Capability:
 def impossible_outside(scenario: Scenario, external: External) -> Iterator[Problem]:
     """Every part of a scenario that cannot be done to this external system, with its location in the scenario."""
     yield from _names(scenario)
-    for name in scenario.expect if isinstance(scenario.expect, Mapping) else ():
-        if name in _unread_outside(external):
-            yield ("expect", name), f"a result of {name!r} is expected, and it is not asked here: {_UNREAD}"
+    for name, reason in _unasked(external).items():
+        if isinstance(scenario.expect, Mapping) and name in scenario.expect:
+            yield ("expect", name), f"a result of {name!r} is expected, and it is not asked here: {reason}"
     for place, fault in faults_of(scenario):
         yield from within(place, _fault(scenario, fault, external))
         yield from within(place, _trigger(scenario, fault.when, external))
 
 
-_ON_A_PLAIN_CONNECTION = frozenset({"atomicity", "hanging"})
-_UNREAD = "it asks brokers over a plain connection, and this cluster requires TLS or a login"
+_INTERNAL = "it reads __consumer_offsets, which a cluster that others use seldom allows"
+_PLAIN = "it asks brokers over a plain connection, and this cluster requires TLS or a login"
 
 
 def asked_outside(scenario: Scenario, external: External) -> Scenario:
     """The scenario without the verifiers that have nothing to judge on this external system."""
-    return scenario.without(_unread_outside(external), _UNREAD)
+    for name, reason in _unasked(external).items():
+        scenario = scenario.without([name], reason)
+    return scenario
 
 
-def _unread_outside(external: External) -> frozenset[str]:
-    return frozenset() if external.is_plain else _ON_A_PLAIN_CONNECTION
+def _unasked(external: External) -> Mapping[str, str]:
+    """Verifiers, each with the reason why it is not asked there."""
+    return {"commits": _INTERNAL} | ({} if external.is_plain else dict.fromkeys(("atomicity", "hanging"), _PLAIN))
 
 
 def _names(scenario: Scenario) -> Iterator[Problem]:

@@ -27,7 +27,7 @@ def run_pytest(tmp_path):
 
     def run(text, *arguments):
         (tmp_path / "scenarios.yaml").write_text(text, encoding="utf-8")
-        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -m 'not chaos' -p no:cacheprovider\n", encoding="utf-8")
+        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n", encoding="utf-8")
         environment = {**os.environ, "CHAOS_CACHE": str(tmp_path / "cache"), "JAVA_HOME": str(tmp_path / "no-jdk")}
         command = (sys.executable, "-m", "pytest", *arguments)
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False)
@@ -36,11 +36,39 @@ def run_pytest(tmp_path):
 
 
 def test_plain_pytest_runs_no_scenario(run_pytest):
-    """A plain `pytest` must not kill brokers."""
-    answer = run_pytest(GOOD)
+    """A plain `pytest` must not kill brokers, and does not even read the file."""
+    answer = run_pytest(BAD)
 
     assert answer.returncode == 5
-    assert "2 deselected" in answer.stdout
+    assert "collected 0 items" in answer.stdout
+    assert "titel" not in answer.stdout + answer.stderr
+
+
+@pytest.mark.parametrize("typed", ["scenarios.yaml", "scenarios.yaml::test_scenario[first]"])
+def test_a_scenario_that_is_named_without_a_mark_is_deselected(run_pytest, typed):
+    """Its name alone does not run it: what kills brokers is asked for by `-m chaos`."""
+    answer = run_pytest(GOOD, typed)
+
+    assert answer.returncode == 5
+    assert f"{1 if '[' in typed else 2} deselected" in answer.stdout
+
+
+def test_a_mark_of_other_tests_runs_no_scenario(run_pytest):
+    """A tag of a scenario may be a mark of the repository's own tests."""
+    answer = run_pytest(GOOD, "-m", "smoke")
+
+    assert answer.returncode == 5
+    assert "collected 0 items" in answer.stdout
+
+
+@pytest.mark.parametrize(("variable", "ini"), [("", "-m chaos"), ("-m chaos", "")])
+def test_the_ini_cannot_ask_for_scenarios(run_pytest, monkeypatch, variable, ini):
+    """Only who types `-m chaos` starts them."""
+    monkeypatch.setenv("PYTEST_ADDOPTS", variable)
+    answer = run_pytest(GOOD, "-o", f"addopts={ini}")
+
+    assert answer.returncode == 5
+    assert "collected 0 items" in answer.stdout
 
 
 def test_every_scenario_is_a_test_of_its_name_with_its_tags_as_marks(run_pytest):
@@ -75,14 +103,14 @@ def pytest_collection_modifyitems(items):
 """
 
 
-@pytest.mark.parametrize(("minutes", "limit"), [((), 390), (("--chaos-minutes", "30"), 3000)])
+@pytest.mark.parametrize(("minutes", "limit"), [((), 990), (("--chaos-minutes", "30"), 3600)])
 def test_a_long_workload_has_the_time_it_takes(run_pytest, tmp_path, minutes, limit):
     """The limit grows with the workload, whatever the limit of ordinary tests is."""
     (tmp_path / "conftest.py").write_text(SHOWS_LIMITS, encoding="utf-8")
     answer = run_pytest(GOOD + SOAK, "-m", "chaos", "--collect-only", "-q", "-s", "-o", "timeout=20", *minutes)
 
     assert f"limit test_scenario[soak] {limit}.0" in answer.stdout
-    assert "limit test_scenario[first] 315.0" in answer.stdout
+    assert "limit test_scenario[first] 915.0" in answer.stdout
 
 
 @pytest.mark.parametrize(

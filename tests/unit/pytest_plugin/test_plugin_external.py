@@ -29,7 +29,7 @@ def run_pytest(tmp_path):
     def run(external, *arguments):
         (tmp_path / "scenarios.yaml").write_text(SCENARIOS, encoding="utf-8")
         (tmp_path / "external.yaml").write_text(external, encoding="utf-8")
-        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -m 'not chaos' -p no:cacheprovider\n", encoding="utf-8")
+        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n", encoding="utf-8")
         command = (sys.executable, "-m", "pytest", "--chaos-runtime", "external", *arguments)
         environment = {**os.environ, "CHAOS_CACHE": str(tmp_path / "cache")}
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False)

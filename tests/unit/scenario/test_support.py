@@ -139,8 +139,16 @@ def test_what_is_encrypted_cannot_be_told_apart() -> None:
         assert found(scenario) == []
     plain, secured = (declaration.load_text(LEAST + text, Path("external.yaml")) for text in ("", f"{TLS}\n"))
     (scenario,) = read().scenarios
-    assert support.asked_outside(scenario, plain) == scenario
-    assert set(support.asked_outside(scenario, secured).leave_out) == {"atomicity", "hanging"}
+    assert set(support.asked_outside(scenario, plain).leave_out) == {"commits"}
+    assert set(support.asked_outside(scenario, secured).leave_out) == {"commits", "atomicity", "hanging"}
+
+
+def test_internal_topics_of_others_are_not_read() -> None:
+    """A control that expects what they would tell is refused."""
+    (scenario,) = read("expect: {commits: invalid}").scenarios
+
+    (said,) = found(scenario)
+    assert said.startswith("a result of 'commits' is expected, and it is not asked here: it reads __consumer_offsets")
 
 
 @pytest.mark.parametrize(("group", "is_right"), [("copier-{suffix}", False), ("{prefix}copier-{suffix}", True)])

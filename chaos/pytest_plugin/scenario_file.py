@@ -1,0 +1,197 @@
+"""One scenarios file as a module of tests, and pytest's hooks for these tests.
+
+`chaos.pytest_plugin.plugin` imports and registers this module when the first such file is collected, or a test asks for
+`chaos_session`.
+"""
+
+import os
+import secrets
+import shutil
+from collections.abc import Generator, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from chaos.common import signals
+from chaos.common.errors import InconclusiveError, ScenarioError, ViolationError
+from chaos.engine.environment import Environment
+from chaos.engine.session import Session
+from chaos.external import declaration
+from chaos.external.declaration import External
+from chaos.pytest_plugin import scenario_item
+from chaos.pytest_plugin.plugin import is_asked
+from chaos.pytest_plugin.scenario_item import ScenarioItem, lasting, uncaptured
+from chaos.report import summary, terminal
+from chaos.runtime.capabilities import EXTERNAL
+from chaos.scenario.load import ScenarioFile, load, refused
+from chaos.scenario.model import Scenario
+
+_BESIDES_WORKLOAD_S = 900.0  # more than the limits of all phases together (chaos.engine.phases)
+_SESSION = pytest.StashKey[Session]()
+_EXTERNAL = pytest.StashKey[External | None]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Read the declaration of the system that is already there, if one is to be used.
+
+    Raises:
+        UsageError: it is wrong.
+    """
+    path = config.getoption("--chaos-external")
+    try:
+        config.stash[_EXTERNAL] = declaration.load(path) if path else None
+    except ScenarioError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+class ScenarioModule(pytest.Module):
+    """A scenarios file as a Python module with one parametrized test, so that fixtures, -k, marks and ids are pytest's own."""
+
+    file: ScenarioFile
+
+    def _getobj(self) -> ModuleType:
+        return scenario_item
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Read the file, and then collect as a module does.
+
+        Raises:
+            CollectError: the file is wrong; pytest ends with 2 before anything is started.
+        """
+        try:
+            self.file = load(self.path, _refusing(self.config))
+        except ScenarioError as error:
+            raise self.CollectError(_shown_from(str(error), self.path, self.config.invocation_params.dir)) from None
+        for tag in sorted({tag for scenario in self.file.scenarios for tag in scenario.tags}):
+            self.config.addinivalue_line("markers", f"{tag}: a tag of {self.path.name}")
+        return super().collect()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect scenarios without ``-m chaos``; refuse selected ones that are not possible on a system that is already there.
+
+    Raises:
+        UsageError: a line for each reason, with its place in the file; nothing is started.
+    """
+    ours = [(module, item) for item in items if (module := item.getparent(ScenarioModule))]
+    if not is_asked(config):
+        config.hook.pytest_deselected(items=[item for _, item in ours])
+        items[:] = [item for item in items if not item.getparent(ScenarioModule)]
+        return
+    system = config.stash[_EXTERNAL]
+    if system is None:
+        return
+    for module in dict.fromkeys(module for module, _ in ours):
+        names = {
+            str(item.callspec.params["scenario"]) for own, item in ours if own is module and isinstance(item, pytest.Function)
+        }
+        error = refused(module.file, names, system)
+        if error:
+            raise pytest.UsageError(_shown_from(str(error), module.path, config.invocation_params.dir))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make one test for each scenario, by its name: Allure's history depends on the name."""
+    module = metafunc.definition.getparent(ScenarioModule)
+    if module is not None:
+        times = metafunc.config.getoption("--chaos-repeat")
+        cases = [
+            pytest.param(
+                scenario.name,
+                id=scenario.name if times == 1 else f"{scenario.name}#{number}",
+                marks=[
+                    pytest.mark.chaos,
+                    *(getattr(pytest.mark, tag) for tag in scenario.tags),
+                    *_time_limit(metafunc.config, scenario),
+                ],
+            )
+            for scenario in module.file.scenarios
+            for number in range(1, times + 1)
+        ]
+        metafunc.parametrize("scenario", cases)
+
+
+def opened(config: pytest.Config) -> Iterator[Session]:
+    """The fixture `chaos_session`."""
+    signals.obey()
+    seed = config.getoption("--chaos-seed")
+    environment = Environment(
+        runs=config.getoption("--chaos-runs").resolve(),
+        echo=partial(_say, config),
+        runtime=config.getoption("--chaos-runtime"),
+        external=config.stash[_EXTERNAL],
+    )
+    session = Session(
+        environment,
+        secrets.randbelow(2**31) if seed is None else seed,
+        early_audit=config.getoption("--chaos-early-audit"),
+        timeouts=(pytest.fail.Exception,),  # as pytest-timeout raises it
+    )
+    config.stash[_SESSION] = session
+    yield session
+    session.close()
+
+
+def item_of(request: pytest.FixtureRequest, session: Session) -> ScenarioItem:
+    """The fixture `chaos_item`."""
+    module = request.node.getparent(ScenarioModule)
+    is_last = request.session.items[-1] is request.node
+    return ScenarioItem(session, module.file, request.node.nodeid, request.config, is_last)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show a verdict as its text alone: where in this framework it was raised tells a reader nothing."""
+    report = yield
+    if item.getparent(ScenarioModule) and call.excinfo and isinstance(call.excinfo.value, ViolationError | InconclusiveError):
+        shown = call.excinfo.getrepr(style="value", chain=False)
+        if shown.reprcrash is not None:
+            shown.reprcrash.message = str(call.excinfo.value).partition("\n")[0]  # for pytest's short summary
+        report.longrepr = shown
+    return report
+
+
+# The type of the first argument is quoted because pytest 8.0 does not export it.
+def pytest_terminal_summary(terminalreporter: "pytest.TerminalReporter", config: pytest.Config) -> None:
+    """End with a table of the outcome of each scenario, and of what the session cost."""
+    session = config.stash.get(_SESSION, None)
+    if session is None or not session.reports:
+        return
+    terminalreporter.section("chaos")
+    width, colour = shutil.get_terminal_size((120, 24)).columns, terminalreporter.hasmarkup
+    table = summary.summary_table(session.reports, width)
+    costs = summary.costs(session.reports, session.environment.ups_s, session.total_s())
+    matrices = summary.coverage_tables(session.reports, width)
+    terminalreporter.write(summary.as_text(table, *matrices, costs, width=width, colour=colour))
+    if matrices:
+        terminalreporter.write_line(f"coverage: {session.write_coverage()}")
+
+
+def _time_limit(config: pytest.Config, scenario: Scenario) -> Iterator[pytest.MarkDecorator]:
+    """A limit for this scenario, where pytest-timeout is installed: one that is set for ordinary tests would end a soak.
+
+    It grows by more than the time of loading, because what is loaded has to be judged too.
+    """
+    if config.pluginmanager.hasplugin("timeout"):
+        yield pytest.mark.timeout(_BESIDES_WORKLOAD_S + 1.5 * lasting(scenario, config).workload.loading_s)
+
+
+def _refusing(config: pytest.Config) -> str:
+    """The runtime whose limits apply to a whole file; those of an external system apply to selected scenarios only."""
+    runtime: str = config.getoption("--chaos-runtime")
+    return "" if runtime == EXTERNAL else runtime
+
+
+def _say(config: pytest.Config, text: str) -> None:
+    with uncaptured(config):
+        terminal.say(text)
+
+
+def _shown_from(text: str, path: Path, folder: Path) -> str:
+    """The errors with the path as the user would type it."""
+    return text.replace(str(path), os.path.relpath(path, folder))
