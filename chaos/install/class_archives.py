@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from chaos.common import clock, processes
@@ -32,8 +33,6 @@ KAFKA = "kafka.jsa"
 SPARK = "spark.jsa"
 _RECIPE = "3"  # raised when what is archived changes
 _HOST = "127.77.9.9"  # outside the plan of `chaos.cluster.addresses`
-_PORT = 19092
-_CONTROLLER_PORT = 19093
 _WITHIN_S = 600.0
 _MADE_FOR = "made-for"
 _PROPERTIES = """\
@@ -106,9 +105,9 @@ def make(ingredients: Ingredients, folder: Path, echo: Echo) -> None:
     """Make both archives in an empty folder. One that cannot be made is reported, and everything works without it."""
     try:
         (folder / _MADE_FOR).write_text(str(ingredients.spark_home), encoding="utf-8")
-        with _broker(ingredients, folder):
+        with _broker(ingredients, folder) as bootstrap:
             try:
-                _train_spark(ingredients, folder)
+                _train_spark(ingredients, folder, bootstrap)
             except _FAILURES as error:  # the broker still writes its own archive
                 _report(echo, error)
     except _FAILURES as error:
@@ -143,21 +142,26 @@ def _remove_if_damaged(java: Path, archive: Path, class_path: str, echo: Echo) -
 
 
 @contextmanager
-def _broker(ingredients: Ingredients, folder: Path) -> Iterator[None]:
-    """One broker that is formatted, started, and stopped by SIGTERM: it writes its archive only if it ends in good order."""
-    preflight.check_addresses(((_HOST, _PORT), (_HOST, _CONTROLLER_PORT)))
+def _broker(ingredients: Ingredients, folder: Path) -> Iterator[str]:
+    """One broker that is formatted, started, and stopped by SIGTERM: it writes its archive only if it ends in good order.
+
+    Yields:
+        Where it is; its ports are free ones, for somebody else on this machine may do the same now.
+    """
+    port, controller_port = _free_ports()
     home = folder / "broker"
     home.mkdir()
     settings, log = home / "server.properties", home / "log"
-    text = _PROPERTIES.format(host=_HOST, port=_PORT, controller_port=_CONTROLLER_PORT, folder=home)
+    text = _PROPERTIES.format(host=_HOST, port=port, controller_port=controller_port, folder=home)
     settings.write_text(text, encoding="utf-8")
     java, jvm = str(ingredients.java), (*QUICK, "-Xmx384m", "-cp", ingredients.class_paths()[KAFKA])
     _format((java, *jvm), settings)
     command = (java, f"-XX:ArchiveClassesAtExit={folder / KAFKA}", *jvm, "kafka.Kafka", str(settings))
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True) as broker:
         try:
-            clock.wait_until(_serves, within_s=_WITHIN_S, reason="a broker to serve", ignore=(OSError,), every_s=0.2)
-            yield
+            serves = partial(_serves, port)
+            clock.wait_until(serves, within_s=_WITHIN_S, reason="a broker to serve", ignore=(OSError,), every_s=0.2)
+            yield f"{_HOST}:{port}"
             broker.terminate()
             broker.wait(_WITHIN_S)
         finally:
@@ -172,16 +176,23 @@ def _format(jvm: tuple[str, ...], settings: Path) -> None:
         raise RuntimeUnavailableError(f"the training broker's storage could not be formatted ({answer.returncode}) {said}")
 
 
-def _serves() -> bool:
-    with socket.create_connection((_HOST, _PORT), timeout=2):
+def _free_ports() -> tuple[int, int]:
+    with socket.socket() as one, socket.socket() as other:
+        one.bind((_HOST, 0))
+        other.bind((_HOST, 0))
+        return one.getsockname()[1], other.getsockname()[1]
+
+
+def _serves(port: int) -> bool:
+    with socket.create_connection((_HOST, port), timeout=2):
         return True
 
 
-def _train_spark(ingredients: Ingredients, folder: Path) -> None:
+def _train_spark(ingredients: Ingredients, folder: Path, bootstrap: str) -> None:
     home, archive = folder / "spark", folder / SPARK
     home.mkdir()
     extra = extra_class_path(ingredients.connector_jars)
-    command = (sys.executable, "-m", "chaos.install.class_archive_training", str(archive), extra, f"{_HOST}:{_PORT}")
+    command = (sys.executable, "-m", "chaos.install.class_archive_training", str(archive), extra, bootstrap)
     environment = {
         **os.environ,
         "JAVA_HOME": str(ingredients.java.parent.parent),
