@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from verifiers.atomicity import Atomicity
 from verifiers.base import Verifier
+from verifiers.commits import Commits
 from verifiers.deliveries import Deliveries
 from verifiers.duplicates import Duplicates
 from verifiers.gaps import Gaps
@@ -27,6 +28,7 @@ _ALL: tuple[Verifier, ...] = (
     Hanging(),
     Outcomes(),
     Deliveries(),
+    Commits(),
 )
 VERIFIERS: Mapping[str, Verifier] = {verifier.name: verifier for verifier in _ALL}
 

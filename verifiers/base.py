@@ -70,11 +70,14 @@ class Evidence:
         deliveries: columns instance string (one consumer, from one start of its process), seq long (grows with time within an
             instance), event string (``got``: handed to the application; ``start``: from here it reads on purpose), partition
             int, offset long (of a start null where it is left to the client); what was read of this log.
+        commits: columns partition int, seq long (grows with time), position long (the next offset to read; null: removed),
+            committed_at_ms long (milliseconds since the epoch); the positions in this log that the pipeline's consumer group
+            committed, as far as compaction has left them.
         anywhere: whether a record may be in any partition of the log; what is demanded has the partition of its source record
             then. So it is of audits only: a run's evidence has each record in its partition, and `verifiers.evidence` does not
             keep it.
 
-    From ``uncommitted`` to ``deliveries`` they are views that only some verifiers need; None when they were not landed.
+    From ``uncommitted`` to ``commits`` they are views that only some verifiers need; None when they were not landed.
     """
 
     subject: str
@@ -89,6 +92,7 @@ class Evidence:
     open_transactions: DataFrame | None = None
     told: DataFrame | None = None
     deliveries: DataFrame | None = None
+    commits: DataFrame | None = None
     anywhere: bool = False
 
 

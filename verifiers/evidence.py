@@ -19,6 +19,7 @@
                                      timeout_ms long, listed boolean
     <folder>/<subject>/told/         transaction string, told string, id string
     <folder>/<subject>/deliveries/   instance string, seq long, event string, partition int, offset long
+    <folder>/<subject>/commits/      partition int, seq long, position long, committed_at_ms long
 
 What the columns mean is said by `verifiers.base.Evidence`. Each id is expected once: the writer of `expected` must see to
 that. Other columns are ignored. `bounds.json` is removed before anything is written and put in place last: where it exists the
@@ -69,15 +70,16 @@ OPEN_TRANSACTIONS = {
 }
 TOLD = {"transaction": "string", "told": "string", "id": "string"}
 DELIVERIES = {"instance": "string", "seq": "bigint", "event": "string", "partition": "int", "offset": "bigint"}
-SPOKEN = {"told": TOLD, "deliveries": DELIVERIES}
-"""What the programs themselves said; of a log whose programs say nothing there is no such view."""
+COMMITS = {"partition": "int", "seq": "bigint", "position": "bigint", "committed_at_ms": "bigint"}
+OF_PROGRAMS = {"told": TOLD, "deliveries": DELIVERIES, "commits": COMMITS}
+"""What the programs themselves said, and what their group committed; not every program of a log has such views."""
 VIEWS = {
     "uncommitted": OBSERVED,
     "again": OBSERVED,
     "batches": BATCHES,
     "ledger": LEDGER,
     "open_transactions": OPEN_TRANSACTIONS,
-} | SPOKEN
+} | OF_PROGRAMS
 
 _ROWS = "*.parquet"
 _AT_ONCE = 2

@@ -34,14 +34,18 @@ class Offsets:
     views: frozenset[str] = NO_VIEW
     anomalies: tuple[str, ...] = _KINDS
 
-    def check(self, evidence: Evidence) -> Finding:
-        """Judge one log."""
+    def check(self, evidence: Evidence, proved: int = 0) -> Finding:
+        """Judge one log.
+
+        Args:
+            proved: rows beyond the evidence that are known to be there, of inputs that the positions are past (`chaos.audit`).
+        """
         if not evidence.positions:
             return absent(self.name, evidence, "a committed position of the pipeline")
         judged = _judged(evidence)
         found = kinds(judged)
         counts = {kind: found.get(kind, 0) for kind in _KINDS}
-        count, checked = sum(counts.values()), sum(found.values())
+        count, checked = sum(counts.values()), proved + sum(found.values())
         wrong = first(judged.where("kind <> 'right'"), count, by=("partition", "position", "id"))
         examples = tuple(_example(row, evidence) for row in wrong)
         verdict, note = rule(evidence, count, checked)

@@ -3,7 +3,7 @@
 Everything is asked over a listener that no fault touches.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -21,9 +21,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from chaos.cluster import protocol
+from chaos.cluster import committed, protocol
 from chaos.cluster.addresses import Address, joined
 from chaos.cluster.broker import Brokers
+from chaos.cluster.committed import Commit
 from chaos.common import clock
 from chaos.common.errors import ForeignNameError, InjectionError
 from verifiers.base import Bounds
@@ -250,6 +251,15 @@ class Kafka:
             raise LookupError("this pipeline has no consumer group")
         return self._owning(_GROUP_OFFSETS, group)
 
+    def committed(self, group: str, topic: str) -> Iterator[Commit]:
+        """Every position that a consumer group committed in a topic, in order.
+
+        Raises:
+            InconclusiveError: they cannot be read.
+        """
+        options = {**self.cluster.options, "bootstrap.servers": self.bootstrap}
+        return committed.read(options, self.group_partition(group), group, topic)
+
     def _owning(self, topic: str, name: str) -> tuple[str, int]:
         partitions = len(self.admin.list_topics(topic, timeout=_ASK_S).topics[topic].partitions)
         return topic, java_hash(name) % partitions
@@ -472,8 +482,11 @@ def _warm_up_groups(bootstrap: str) -> bool:
 
 
 def java_hash(text: str) -> int:
-    """``Utils.abs(text.hashCode)``, by which Kafka finds the partition of a transactional id (TransactionStateManager)."""
+    """The absolute value of ``text.hashCode()``, by which Kafka finds the partition of a group or a transactional id.
+
+    As Kafka's ``Utils.abs`` has it (GroupCoordinatorService.partitionFor): 0 for the smallest number, which has none.
+    """
     data, value = text.encode("utf-16-be"), 0
     for at in range(0, len(data), 2):
         value = (31 * value + int.from_bytes(data[at : at + 2], "big")) & 0xFFFFFFFF
-    return value & 0x7FFFFFFF
+    return min(value, (1 << 32) - value) % (1 << 31)

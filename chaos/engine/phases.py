@@ -28,9 +28,9 @@ from pipelines.loader.pipeline import LEDGER, FillSource
 from pipelines.spark_square.pipeline import SparkSquare
 from verifiers.base import Bounds
 
-_FLOWS_WITHIN_S = 60.0
-_DRAINS_WITHIN_S = 60.0
-_RECOVERS_WITHIN_S = 60.0
+_FLOWS_WITHIN_S = 180.0  # these are for what stands still: a machine that is busy with other work must not reach them
+_DRAINS_WITHIN_S = 180.0
+_RECOVERS_WITHIN_S = 180.0
 _SETTLES_WITHIN_S = 30.0
 _TRIGGER_SLACK_S = 60.0
 _OF_OUTPUT = frozenset({"atomicity", "stability", "hanging"})  # each reads a log again, and what is under test wrote the output
@@ -211,15 +211,15 @@ def observe(
     land = partial(landing.land, session, kafka.bootstrap, options=kafka.cluster.java)
     verify = plan.scenario.verify
     acknowledged = plan.loader.expected(session, plan.folder, PARTITIONS)
-    of_source, of_sink = spoken(plan)
+    of_source, of_sink = of_programs(plan, kafka)
     of_input = [name for name in verify if not plan.pipeline or name not in _OF_OUTPUT]
     source, ends = plan.topics.source, offsets[plan.topics.source]
-    land(source, ends, acknowledged, "source", folder, verify=of_input, ledger=ledger, spoken=of_source)
+    land(source, ends, acknowledged, "source", folder, verify=of_input, ledger=ledger, of_programs=of_source)
     if plan.pipeline:
         expected = plan.pipeline.expected(landing.landed(session, folder, "source"))
         isolation = plan.scenario.isolation
         sink, ends = plan.topics.sink, offsets[plan.topics.sink]
-        land(sink, ends, expected, "sink", folder, reached, verify=verify, isolation=isolation, spoken=of_sink)
+        land(sink, ends, expected, "sink", folder, reached, verify=verify, isolation=isolation, of_programs=of_sink)
 
 
 # what they ask ---------------------------------------------------------------------------------------------------------
@@ -239,22 +239,24 @@ def require_all_loaded(history: History, loader: ManagedProcess | None, records:
         raise InconclusiveError(loader.how_it_ended(f"after {sent or 'some'} of {records} records"))
 
 
-Spoken = Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]]
+Makers = Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]]
 
 
-def spoken(plan: RunPlan) -> tuple[Spoken, Spoken]:
-    """What the programs say of the source, and of the sink: view -> what makes its rows.
+def of_programs(plan: RunPlan, kafka: Kafka) -> tuple[Makers, Makers]:
+    """What the programs say or commit, of the source and of the sink: view -> what makes its rows.
 
     What the pipeline read is judged against what it read it from, the source; its transactions wrote the sink.
     """
     of_loader, of_pipeline = (statements.logs(plan.folder, name) for name in (LOADER, PIPELINE))
     speaks = speaks_of(plan.scenario.pipeline)
     transactions = partial(statements.told, of_pipeline if plan.pipeline else of_loader)
-    of_writer: Spoken = {"told": transactions} if "transactions" in speaks else {}
+    of_writer: Makers = {"told": transactions} if "transactions" in speaks else {}
     if plan.pipeline is None:
         return of_writer, {}
     read = partial(statements.deliveries, of_pipeline, plan.topics.source)
-    return {"deliveries": read} if "deliveries" in speaks else {}, of_writer
+    of_reader: Makers = {"deliveries": read} if "deliveries" in speaks else {}
+    of_group: Makers = {"commits": partial(kafka.committed, plan.group, plan.topics.source)} if plan.group else {}
+    return {**of_reader, **of_group}, of_writer
 
 
 class Ends(Protocol):

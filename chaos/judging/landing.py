@@ -123,7 +123,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     ledger: Path | None = None,
     isolation: str = "read_committed",
     options: Mapping[str, str] | None = None,
-    spoken: Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]] | None = None,
+    of_programs: Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]] | None = None,
 ) -> None:
     """Write one topic, and what it must hold; of the views that cost another read, those that a verifier needs.
 
@@ -132,11 +132,11 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
         ledger: the writer's, CSV ``id,outcome,partition,offset``; None when there is none.
         isolation: of the reader whose view is judged; a read_uncommitted one reads up to HW.
         options: of Kafka's Java clients, TLS and SASL for example.
-        spoken: of the views `evidence.SPOKEN`, those that the programs of this run fill, and what makes their rows.
+        of_programs: of the views `evidence.OF_PROGRAMS`, those that there are in this run, and what makes their rows.
 
     Raises:
-        InconclusiveError: its record batches cannot be read, its open transactions cannot be had, or what a program said cannot
-            be understood.
+        InconclusiveError: its record batches cannot be read, its open transactions or a group's positions cannot be had, or
+            what a program said cannot be understood.
     """
 
     def rows(level: str, *, fail_on_loss: bool = True) -> DataFrame:
@@ -149,14 +149,15 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
         "open_transactions": lambda: _open_transactions(spark, bootstrap, topic, bounds),
         "ledger": lambda: spark.read.csv(str(ledger), header=True, schema=_schema(evidence.LEDGER)),
     }
-    said = spoken or {}
-    wanted = needed(verify, subject) - ({"ledger"} if ledger is None else set()) - (evidence.SPOKEN.keys() - said.keys())
+    said = of_programs or {}
+    wanted = needed(verify, subject) - ({"ledger"} if ledger is None else set()) - (evidence.OF_PROGRAMS.keys() - said.keys())
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix="said-") as scratch:
-        views = {
-            name: _of_rows(spark, said[name](), evidence.SPOKEN[name], Path(scratch, name)) if name in said else makers[name]()
-            for name in sorted(wanted)
-        }
+
+        def of_program(name: str) -> DataFrame:
+            return _of_rows(spark, said[name](), evidence.OF_PROGRAMS[name], Path(scratch, name))
+
+        views = {name: of_program(name) if name in said else makers[name]() for name in sorted(wanted)}
         evidence.write(folder, Evidence(subject, expected, rows(isolation), bounds, positions or {}, anywhere=False, **views))
 
 

@@ -28,6 +28,7 @@ from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.judging import progress
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
+from verifiers import VERIFIERS
 from verifiers.base import Finding, Verdict
 
 EXIT_CODES: Mapping[Verdict, int] = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
@@ -52,7 +53,8 @@ class Expectations:
     Attributes:
         verdicts: verifier -> verdict at the output; a verifier that is not named must say VALID.
         exactly: verifier -> anomaly -> count, or ``some``, where the scenario predicts those too.
-        output: the log that these expectations are about; every other log must be VALID.
+        output: the log that these expectations are about, and what was done with its input, for the verifiers that judge only
+            this (`verifiers.commits`); for the others, every other log must be VALID.
         has_problems: whether something kept the run from proving anything.
     """
 
@@ -62,12 +64,12 @@ class Expectations:
     has_problems: bool
 
     def expected(self, finding: Finding) -> Verdict:
-        return self.verdicts.get(finding.verifier, Verdict.VALID) if finding.subject == self.output else Verdict.VALID
+        return self.verdicts.get(finding.verifier, Verdict.VALID) if self.concern(finding) else Verdict.VALID
 
     def predicted(self, finding: Finding) -> Mapping[str, int | str]:
         """The counts that the scenario predicts; those that were found where it predicts none."""
         found: dict[str, int | str] = {anomaly: count for anomaly, count in finding.counts.items() if count}
-        return self.exactly.get(finding.verifier, found) if finding.subject == self.output else found
+        return self.exactly.get(finding.verifier, found) if self.concern(finding) else found
 
     def outcome(self, finding: Finding) -> Verdict:
         """What a finding means for its run: VALID when it is as expected.
@@ -80,6 +82,11 @@ class Expectations:
         if finding.verdict is self.expected(finding) and _exact(finding, self.predicted(finding)):
             return Verdict.VALID
         return Verdict.UNKNOWN if finding.verdict is Verdict.VALID and self.has_problems else Verdict.INVALID
+
+    def concern(self, finding: Finding) -> bool:
+        """Whether they are about what this finding judges."""
+        verifier = VERIFIERS.get(finding.verifier)
+        return finding.subject == self.output or (verifier is not None and self.output not in verifier.subjects)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ _FAULTS = 6
 _PROBLEMS = 5
 _BETWEEN = 3
 _OF_THE_RUN = "progress"
-_OF_PARTITIONS = "hanging"
 
 _GUARANTEES = {
     "duplicates": "no record is there twice",
@@ -40,8 +39,10 @@ _GUARANTEES = {
     "hanging": "every open transaction will be ended",
     "outcomes": "what a writer was told of its transactions is true of the log",
     "deliveries": "a consumer hands its application every record once, in order",
+    "commits": "a committed position never goes back",
     "progress": "the pipeline goes on after a fault",
 }
+_UNITS = {"outcomes": "transactions", "commits": "positions"}
 
 
 def explain(report: Report) -> str:
@@ -169,9 +170,9 @@ def _extent(finding: Finding) -> str:
         return (
             f"too slow, or none, after {number(finding.count)} of the faults; the output grew {number(finding.checked)} times"
         )
-    if finding.verifier == _OF_PARTITIONS:
+    if finding.verifier == "hanging":
         return f"{number(finding.count)} of the transactions in {number(finding.checked)} partitions"
-    return f"{number(finding.count)} of {number(finding.checked)} records"
+    return f"{number(finding.count)} of {number(finding.checked)} {_UNITS.get(finding.verifier, 'records')}"
 
 
 def _guarantee(finding: Finding) -> str:

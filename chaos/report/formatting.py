@@ -8,6 +8,7 @@ from chaos.common.errors import one_line
 from chaos.report.model import FaultRecord, Report
 from verifiers.base import Finding, Verdict
 
+_UNDECIDED = "undecided"  # a count that is no anomaly
 _NAMED = 4
 _SPACE = "\u00a0"  # no line breaks inside a number or between it and its unit
 
@@ -63,12 +64,16 @@ def tally(counts: Mapping[str, int] | Mapping[str, int | str]) -> str:
 
 
 def phrase(report: Report, finding: Finding) -> str:
-    """``gaps 0``, ``gaps ?``, ``duplicates 3: INVALID as expected``, ``duplicates 0: INVALID expected``."""
+    """``gaps 0``, ``gaps ?``, ``duplicates 3: INVALID as expected``, ``duplicates 0: INVALID expected``.
+
+    ``atomicity 0, 2 undecided`` where a verdict says nothing of something.
+    """
     expectations = report.expectations
     name = finding.verifier if finding.subject == expectations.output else f"{finding.verifier} in {finding.subject}"
     if finding.verdict is Verdict.UNKNOWN:
         return f"{name}{_SPACE}?"
-    counted = f"{name}{_SPACE}{number(finding.count)}"
+    undecided = finding.counts.get(_UNDECIDED, 0)
+    counted = f"{name}{_SPACE}{number(finding.count)}" + (f", {number(undecided)}{_SPACE}{_UNDECIDED}" if undecided else "")
     if expectations.expected(finding) is not Verdict.INVALID:
         return counted
     if expectations.outcome(finding) is Verdict.VALID:
@@ -78,17 +83,18 @@ def phrase(report: Report, finding: Finding) -> str:
 
 
 def phrases(report: Report) -> Iterable[str]:
-    """Every finding about the output, and those about other logs that are not as they must be.
+    """Every finding that the scenario's expectations are about, and those about other logs that are not as they must be.
 
-    Of verifiers that found nothing, as they should, the first few are named and the rest are counted. And in a VALID report
-    the faults by chance that had no effect: it allows a few of them (docs/adr/0006).
+    What is said of the output comes first. Of verifiers that found nothing, as they should, the first few are named and the
+    rest are counted. And in a VALID report the faults by chance that had no effect: it allows a few of them (docs/adr/0006).
     """
     expectations = report.expectations
-    of_output = [finding for finding in report.findings if finding.subject == expectations.output]
-    clean = [finding for finding in of_output if _is_clean(report, finding)]
+    findings = sorted(report.findings, key=lambda finding: finding.subject != expectations.output)
+    concerned = [finding for finding in findings if expectations.concern(finding)]
+    clean = [finding for finding in concerned if _is_clean(report, finding)]
     counted = clean[_NAMED:] if len(clean) > _NAMED + 1 else []
-    for finding in report.findings:
-        shown = finding in of_output or expectations.outcome(finding) is not Verdict.VALID
+    for finding in findings:
+        shown = finding in concerned or expectations.outcome(finding) is not Verdict.VALID
         if shown and finding not in counted:
             yield phrase(report, finding)
     if counted:
@@ -102,7 +108,7 @@ def phrases(report: Report) -> Iterable[str]:
 
 def _is_clean(report: Report, finding: Finding) -> bool:
     outcome = report.expectations.outcome(finding)
-    return finding.count == 0 and outcome is finding.verdict is Verdict.VALID
+    return not finding.count and not finding.counts.get(_UNDECIDED) and outcome is finding.verdict is Verdict.VALID
 
 
 def _plain(value: Any) -> str:

@@ -129,7 +129,7 @@ def _followed(scenario: Scenario, fault: FaultBase) -> Iterator[Problem]:
 
 # ---- Faults after which the pipeline cannot go on, though the scenario is expected to be valid -----------------------------
 
-_PATIENCE_S = 45.0  # the shortest limit of a phase is 60 s (chaos.engine.phases), and recovery itself takes its share of it
+_PATIENCE_S = 45.0  # well below the limits of phases (chaos.engine.phases), of which recovery itself takes its share
 _FEWEST_IN_A_RING = 4
 _WAIT = f"clients wait for about {spoken_seconds(_PATIENCE_S)}"
 _RING = (

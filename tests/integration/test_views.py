@@ -97,7 +97,7 @@ def test_transactions_are_read_from_the_log_and_judged(system, chaos_session, tm
     assert {kind: count for kind, count in findings["atomicity"].counts.items() if count} == {
         "aborted": 1,
         "open": 1,
-        "hanging": 1,
+        "not ended": 1,
     }
     assert {kind: count for kind, count in findings["ledger"].counts.items() if count} == {"absent": 1}
 

@@ -58,6 +58,7 @@ def test_views_are_landed_when_they_are_there(spark: SparkSession, tmp_path: Pat
     assert sorted(map(tuple, found.open_transactions.collect())) == sorted(log.open_transactions)
     assert sorted(map(tuple, found.told.collect())) == sorted(log.all_told())
     assert sorted(map(tuple, found.deliveries.collect())) == sorted(log.all_deliveries())
+    assert sorted(map(tuple, found.commits.collect())) == sorted(log.all_commits())
     assert {name: dict(getattr(found, name).dtypes) for name in evidence.VIEWS} == evidence.VIEWS
 
 

@@ -197,28 +197,29 @@ def test_a_pipeline_that_does_not_recover(history, tmp_path, monkeypatch):
 
 
 def said_by(folder, pipeline, **declared):
-    """The views that are made of what the programs of a run say: of the source, and of the sink."""
+    """The views that are made of what the programs of a run say or commit: of the source, and of the sink."""
     made = run_plan(folder)
     scenario = made.scenario.model_copy(update={"pipeline": TypeAdapter(Pipeline).validate_python(declared)})
-    return phases.spoken(replace(made, scenario=scenario, pipeline=pipeline))
+    return phases.of_programs(replace(made, scenario=scenario, pipeline=pipeline), SimpleNamespace(committed=tuple))
 
 
 def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(tmp_path):
     """Of a pipeline in the sink, of a loader that is under test in the source."""
     command = {"kind": "command", "run": ["a"], "group": "g"}
-    a_pipeline = SimpleNamespace()
+    a_pipeline = SimpleNamespace(consumer_group=lambda _topics: "g")
+    without_group = SimpleNamespace(consumer_group=lambda _topics: "")
 
     found = [
         said_by(tmp_path, a_pipeline, kind="consume_transform_produce"),
         said_by(tmp_path, a_pipeline, **command, speaks=["transactions"]),
-        said_by(tmp_path, a_pipeline, **command),
+        said_by(tmp_path, without_group, **command),
         said_by(tmp_path, None, kind="fill_source", transaction_records=5),
         said_by(tmp_path, None, kind="fill_source"),
     ]
 
     assert [(set(of_source), set(of_sink)) for of_source, of_sink in found] == [
-        ({"deliveries"}, {"told"}),
-        (set(), {"told"}),
+        ({"deliveries", "commits"}, {"told"}),
+        ({"commits"}, {"told"}),
         (set(), set()),
         ({"told"}, set()),
         (set(), set()),
@@ -229,7 +230,7 @@ def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(
     ("pipeline", "declared", "logs"),
     [
         (None, {"kind": "fill_source", "transaction_records": 5}, ["loader"]),
-        (SimpleNamespace(), {"kind": "consume_transform_produce"}, ["pipeline", "pipeline-2"]),
+        (SimpleNamespace(consumer_group=lambda _topics: ""), {"kind": "consume_transform_produce"}, ["pipeline", "pipeline-2"]),
     ],
 )
 def test_the_logs_of_all_instances_are_listened_to(tmp_path, pipeline, declared, logs):

@@ -107,11 +107,11 @@ def test_an_audit_logs_in_as_the_cluster_demands(spark):
         (("ledger",), "source", {"ledger"}),
         (("ledger",), "sink", set()),
         (("hanging",), "source", {"open_transactions"}),
-        (("outcomes", "deliveries"), "sink", {"told"}),
+        (("outcomes", "deliveries", "commits"), "sink", {"told"}),
         (
             get_args(VerifierName),
             "source",
-            {"again", "batches", "deliveries", "ledger", "open_transactions", "told", "uncommitted"},
+            {"again", "batches", "commits", "deliveries", "ledger", "open_transactions", "told", "uncommitted"},
         ),
     ],
 )

@@ -77,6 +77,15 @@ def test_any_violation_is_invalid(subject):
     assert judged(found=findings(**{f"{subject}_duplicates": Verdict.INVALID})).verdict is Verdict.INVALID
 
 
+@pytest.mark.parametrize(("name", "verdict"), [("commits", Verdict.VALID), ("duplicates", Verdict.INVALID)])
+def test_an_expectation_is_about_the_output_and_what_was_done_with_its_input(name, verdict):
+    """Positions in the source are those of the pipeline; its records are the loader's."""
+    broken = Finding(name, "source", Verdict.INVALID, 3, 100, {"set back": 3})
+    sound = [finding for finding in findings() if finding.verifier != name]
+
+    assert judged(found=[broken, *sound], expect={name: "invalid"}).verdict is verdict
+
+
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [

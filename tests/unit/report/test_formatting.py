@@ -32,8 +32,8 @@ def test_a_control_is_fulfilled_by_an_anomaly_in_the_output_alone(run: Fabricate
     assert report.expectations.outcome(sink) is Verdict.VALID
     assert report.expectations.outcome(source) is Verdict.INVALID
     assert [plain(text) for text in formatting.phrases(report)] == [
-        "duplicates in source 1 204",
         "duplicates 1 204: INVALID as expected",
+        "duplicates in source 1 204",
     ]
 
 
@@ -129,3 +129,13 @@ def test_many_verifiers_that_found_nothing_are_counted(run: Fabricated) -> None:
     named = ["duplicates 0", "gaps 0", "ordering 0", "values 0"]
     assert [plain(text) for text in formatting.phrases(report)] == [*named, "2 more 0", "not asked: stability"]
     assert [plain(text) for text in formatting.phrases(broken)] == [*named, "ledger 2", "2 more 0"]
+
+
+def test_what_a_verdict_says_nothing_of_is_told_beside_it(run: Fabricated) -> None:
+    """Also where others are only counted."""
+    names = ("duplicates", "gaps", "ordering", "values", "offsets", "stability")
+    torn = run.finding("atomicity", counts={"torn": 0, "undecided": 2})
+    report = run.report(verdict=Verdict.VALID, findings=(*map(run.finding, names), torn))
+
+    named = ["duplicates 0", "gaps 0", "ordering 0", "values 0"]
+    assert [plain(text) for text in formatting.phrases(report)] == [*named, "atomicity 0, 2 undecided", "2 more 0"]

@@ -21,7 +21,8 @@ FORMER = (
     "with the reason: leave_out: {ordering: why}"
 )
 VERIFIERS = (
-    "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability, hanging, outcomes, deliveries or progress"
+    "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability, hanging, outcomes, deliveries, commits "
+    "or progress"
 )
 
 
@@ -246,16 +247,17 @@ def test_the_size_of_the_system_is_bounded() -> None:
     ("pipeline", "absent"),
     [
         ("spark_square", {"outcomes", "deliveries"}),
+        ("spark_square, delivery: at_least_once", {"outcomes", "deliveries", "commits"}),
         ("consume_transform_produce", set()),
         ("consume_transform_produce, delivery: at_least_once", {"outcomes"}),
-        ("fill_source", {"offsets", "outcomes", "deliveries"}),
-        ("fill_source, transaction_records: 9", {"offsets", "deliveries"}),
+        ("fill_source", {"offsets", "outcomes", "deliveries", "commits"}),
+        ("fill_source, transaction_records: 9", {"offsets", "deliveries", "commits"}),
         ("command, run: [a], group: b", {"outcomes", "deliveries"}),
         ("command, run: [a], group: b, speaks: [transactions, deliveries]", set()),
     ],
 )
 def test_a_verifier_is_asked_where_it_has_something_to_judge(pipeline: str, absent: set[str]) -> None:
-    """Positions are those of a pipeline; outcomes and deliveries are known where a program says them."""
+    """Positions are those of a pipeline or its group; outcomes and deliveries are known where a program says them."""
     (scenario,) = load_text(HEAD.replace("spark_square", pipeline), Path("scenarios.yaml")).scenarios
 
     assert set(get_args(VerifierName)) - set(scenario.verify) == absent

@@ -4,7 +4,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from chaos.scenario.describe import json_schema
-from chaos.scenario.load import ScenarioFile, load
+from chaos.scenario.load import ScenarioFile, load, load_text
 from chaos.scenario.plan import describe, from_json, plan, to_json
 from tests.unit.scenario.validator import problems
 
@@ -23,6 +23,14 @@ def test_every_scenario_of_this_repository_loads_and_can_be_planned(file: Scenar
         schedule = plan(scenario, 1)
         assert len(describe(schedule)) == len(scenario.faults) or scenario.random
         assert from_json(to_json(schedule)) == schedule
+
+
+def test_the_scenarios_of_the_documentation_load() -> None:
+    """What a new user copies first has no mistake."""
+    page = PATH.with_name("docs") / "install.md"
+    text = page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
+
+    assert load_text(text, page).scenarios
 
 
 def test_the_schema_accepts_the_file_of_this_repository() -> None:

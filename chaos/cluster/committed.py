@@ -1,0 +1,86 @@
+"""The positions that a consumer group committed, one after the other, as its coordinator wrote them to ``__consumer_offsets``.
+
+A client is told the last position only. The topic has every position that was ever committed, in order, until compaction
+removes all but the last of a partition. Read committed: a position that was part of an aborted transaction never counted.
+
+Keys and values are those of Kafka's OffsetCommitKey.json (versions 0 and 1) and OffsetCommitValue.json, of which the first
+field is the same in all versions; no client reads them. A record without a value is a position that was deleted, or expired.
+"""
+
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
+
+from chaos.common import clock
+from chaos.common.errors import InconclusiveError
+
+_AT_ONCE = 10_000
+_POLL_S = 1.0
+_READ_WITHIN_S = 300.0
+_OF_POSITIONS = (0, 1)  # versions of a key; 2 and above are of groups and their members
+_LENGTH_BYTES = 2
+
+
+class Commit(NamedTuple):
+    """A row of `verifiers.evidence.COMMITS`."""
+
+    partition: int
+    seq: int
+    position: int | None
+    committed_at_ms: int
+
+
+def read(options: Mapping[str, str], place: tuple[str, int], group: str, topic: str) -> Iterator[Commit]:
+    """The positions of a group in a topic.
+
+    Args:
+        options: of a librdkafka client: where the cluster is, and how to log in.
+        place: the partition of ``__consumer_offsets`` that holds the group.
+
+    Raises:
+        InconclusiveError: the partition cannot be read.
+    """
+    ours = {"group.id": group, "enable.auto.commit": "false", "enable.partition.eof": "true", "log_level": "0"}
+    settings = {**options, **ours, "isolation.level": "read_committed"}
+    ends_at_s = clock.monotonic_s() + _READ_WITHIN_S
+    with closing(Consumer(settings)) as consumer:
+        consumer.assign([TopicPartition(*place, OFFSET_BEGINNING)])
+        while clock.monotonic_s() < ends_at_s:
+            for message in consumer.consume(_AT_ONCE, _POLL_S):
+                error = message.error()
+                if error is None:
+                    yield from _commit(message, group, topic)
+                elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - it has no other name
+                    return
+                elif not error.retriable():
+                    raise InconclusiveError(f"{place[0]}-{place[1]} cannot be read: {error}")
+    raise InconclusiveError(f"{place[0]}-{place[1]} was not read to its end within {_READ_WITHIN_S:g} s")
+
+
+def _commit(message: Message, group: str, topic: str) -> Iterator[Commit]:
+    """A row, if the record is a position of this group in this topic."""
+    key, value = _bytes(message.key()), _bytes(message.value())
+    (version,) = struct.unpack_from(">h", key)
+    if version not in _OF_POSITIONS:
+        return
+    at = struct.calcsize(">h")
+    of_group, at = _text(key, at)
+    of_topic, at = _text(key, at)
+    if (of_group, of_topic) == (group, topic):
+        (partition,) = struct.unpack_from(">i", key, at)
+        position = struct.unpack_from(">hq", value)[1] if value else None
+        yield Commit(partition, message.offset() or 0, position, message.timestamp()[1])
+
+
+def _text(data: bytes, at: int) -> tuple[str, int]:
+    """A string, and where it ends."""
+    (length,) = struct.unpack_from(">h", data, at)
+    begin = at + _LENGTH_BYTES
+    return data[begin : begin + length].decode(), begin + length
+
+
+def _bytes(found: str | bytes | None) -> bytes:
+    return found if isinstance(found, bytes) else b""

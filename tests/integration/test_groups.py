@@ -1,0 +1,87 @@
+"""Consumer groups: where their coordinators are, and which positions they committed."""
+
+from contextlib import closing
+from functools import partial
+from operator import eq
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from chaos.common import clock
+from verifiers.base import Evidence, Verdict
+from verifiers.commits import Commits
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+TOPIC = "groups"
+NAMES = [f"{name}-{number}" for name in ("group", "copier") for number in range(8)]  # the hashes of copier-… are below 0
+
+
+@pytest.fixture
+def kafka(system):
+    system.kafka.create([TOPIC], 3)
+    yield system.kafka
+    system.kafka.delete([TOPIC])
+
+
+def consumer(kafka, group):
+    return closing(Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "enable.auto.commit": "false"}))
+
+
+def commit(kafka, group, *positions, partition=0):
+    """One position after the other."""
+    with consumer(kafka, group) as member:
+        for position in positions:
+            member.commit(offsets=[TopicPartition(TOPIC, partition, position)], asynchronous=False)
+
+
+def test_coordinators_are_where_kafka_has_them(kafka):
+    """Whether the hash of a name is above 0 or below: a fault that is aimed at a coordinator must not meet another broker."""
+    for name in NAMES:
+        commit(kafka, name, 1)
+
+    def both():
+        asked = kafka.admin.describe_consumer_groups(NAMES, request_timeout=60)
+        coordinators = {name: answer.result(120).coordinator.id for name, answer in asked.items()}
+        return {name: kafka.leader(*kafka.group_partition(name)) for name in NAMES}, coordinators
+
+    # leaders may move meanwhile: brokers were killed before, and get their partitions back
+    agree = partial(clock.wait_until, reason="the same coordinators", every_s=1, ignore=(KafkaException,), seen=both)
+    agree(lambda: eq(*both()), within_s=300)
+
+
+def test_every_position_that_a_group_committed_is_read(kafka, chaos_session):
+    """In order, with those that were set back or deleted; those of other groups and of aborted transactions are not."""
+    group, other = "group-read", "group-other"
+    commit(kafka, other, 3)
+    commit(kafka, group, 5, 9, 9, 4)
+    commit(kafka, group, 7, partition=2)
+    in_transactions(kafka, group, (6, "abort"), (8, "commit"))
+    kafka.admin.delete_consumer_groups([group], request_timeout=60)[group].result(120)
+
+    found = list(kafka.committed(group, TOPIC))
+
+    assert [(one.partition, one.position) for one in found[:-2]] == [(0, 5), (0, 9), (0, 9), (0, 4), (2, 7), (0, 8)]
+    assert sorted((one.partition, one.position) for one in found[-2:]) == [(0, None), (2, None)]
+    assert [one.seq for one in found] == sorted(one.seq for one in found)
+    assert all(one.committed_at_ms > 0 for one in found)
+    assert judged(chaos_session.spark(), found) == (Verdict.INVALID, {"set back": 1, "removed": 2})
+
+
+def in_transactions(kafka, group, *ends):
+    """Each position in a transaction of its own, which ends so."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{group}-writer"})
+    producer.init_transactions(60)
+    with consumer(kafka, group) as member:
+        for position, end in ends:
+            producer.begin_transaction()
+            producer.produce(TOPIC, b"value", partition=1)
+            producer.send_offsets_to_transaction([TopicPartition(TOPIC, 0, position)], member.consumer_group_metadata(), 60)
+            (producer.commit_transaction if end == "commit" else producer.abort_transaction)(60)
+
+
+def judged(spark, commits):
+    """Verdict and counts of `verifiers.commits`."""
+    frame = spark.createDataFrame(commits, "partition int, seq long, position long, committed_at_ms long")
+    finding = Commits().check(Evidence("source", frame.limit(0), frame.limit(0), {}, commits=frame))
+    return finding.verdict, finding.counts
