@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, StringConstraints, model_validator
 
 from chaos.cluster.rules import Interception, RequestRules, Rule
 from chaos.common import clock
@@ -251,22 +251,28 @@ class RuleInjection(Injection):
 
 
 class HoldRequests(RequestsFault):
-    """All requests of one kind on some links, or all answers to them, are held; in the end they are delivered, or lost."""
+    """All requests of one kind on some links, or all answers to them, are held; in the end they are delivered, or lost.
+
+    With ``transactional_id``, a glob, those of others pass.
+    """
 
     provokes = "all requests of a kind stand still: coordinators or leaders that seem dead to one client"
-    proved_by = "a request is held on every link that carries such requests"
+    proved_by = "a request is held on every link that carries such requests; of certain transactional ids, on any link"
     kind: Literal["hold_requests"]
     at: Literal["request", "response"] = "request"
+    transactional_id: Annotated[str, StringConstraints(min_length=1)] | None = None
     then: Literal["deliver", "lose"] = "deliver"
 
     def describe(self) -> str:
         which = "every" if self.at == "request" else "every response to"
-        return f"hold_requests {which} {self.request} on {self.link} {self.lasts}"
+        of = f" of {self.transactional_id}" if self.transactional_id else ""
+        return f"hold_requests {which} {self.request}{of} on {self.link} {self.lasts}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         links, target = resolve_links(self.link, context, rng)
         max_hold_ms = round(2000 * self.for_s) + 60_000  # the toxic must not deliver by itself before the heal
-        rule = Rule(self.request, self.at, [link.name for link in links], times=0, max_hold_ms=max_hold_ms)
+        names, ids = [link.name for link in links], self.transactional_id or ""
+        rule = Rule(self.request, self.at, names, times=0, transactional_id=ids, max_hold_ms=max_hold_ms)
         return HeldRequests(target, self.for_s, context.system.rules, self.name, rule, then=self.then)
 
 
@@ -285,6 +291,8 @@ class HeldRequests(RuleInjection):
 
     def _held_everywhere(self) -> bool:
         held = self._links()
+        if self.rule.transactional_id:
+            return bool(held)  # which links carry such requests is not known
         used = {link for link in self.rule.links if self.rules.sent(self.rule.api, [link])}
         return bool(held) and held >= used
 

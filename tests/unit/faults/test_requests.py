@@ -251,6 +251,18 @@ def test_a_hold_is_effective_when_every_link_that_carries_such_requests_holds_on
     assert (proof.effective, proof.facts) == (effective, {"held": held})
 
 
+@pytest.mark.parametrize(("sends", "effective"), [(interception(), True), (None, False)])
+def test_requests_of_one_transactional_id_are_held(sends, effective):
+    """Other links may carry those of others."""
+    rules = FakeRules(sends=sends, passed=5)
+    injection = held_requests(rules, transactional_id="*-0")
+
+    injection.inject()
+    (rule,) = rules.armed.values()
+
+    assert (rule.transactional_id, injection.proof().effective) == ("*-0", effective)
+
+
 @pytest.mark.parametrize(
     "fault",
     [

@@ -28,6 +28,7 @@ faults:
       - {kind: delay_request, when: {request: TxnOffsetCommit, at: response, client_id: "a*"}, for: 2s, until: lost}
       - {kind: late_request, when: {request: EndTxn, link: "pipeline->*", since: lost}, for: 9s}
       - {kind: hold_requests, request: Fetch, at: response, link: "broker-*->any", when: {fault: lost, after: 2s}, for: 3s}
+      - {kind: hold_requests, request: EndTxn, transactional_id: "*-0", link: "pipeline->any", when: {fault: lost}, for: 3s}
       - {kind: kill_broker, target: receiver, when: {request: WriteTxnMarkers, then: lose}}
       - {kind: pause_broker, target: sender, when: {request: WriteTxnMarkers, at: response}, for: 1s}
       - {kind: crash_pipeline, when: {fault: lost}}
@@ -68,6 +69,7 @@ def test_they_are_described_in_words() -> None:
         f"while {COMMIT} is on the wire: delay_request {COMMIT} for 2 s or until lost is proved",
         "while EndTxn 1 since lost is on the wire: late_request EndTxn 1 since lost for 9 s",
         "2 s after lost is proved: hold_requests every response to Fetch on broker-*->any for 3 s",
+        "once lost is proved: hold_requests every EndTxn of *-0 on pipeline->any for 3 s",
         "while WriteTxnMarkers 1 is on the wire: kill_broker receiver, restarted after 3 s",
         "while the response to WriteTxnMarkers 1 is on the wire: pause_broker sender for 1 s",
         "once lost is proved: crash_pipeline, restarted after 1 s",
