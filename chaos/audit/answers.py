@@ -20,7 +20,7 @@ log was compacted, the last row answers the last of them that was processed, and
     a record without an answer   the sink was compacted, and may have lost the row to a later one of its key
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -49,7 +49,7 @@ class Answers:
     removed: DataFrame | None = None
 
 
-def find(
+def find(  # noqa: PLR0913 - both logs, and what is known of them
     wanted: DataFrame,
     sink: DataFrame,
     lines: int,
@@ -57,6 +57,7 @@ def find(
     *,
     anywhere: bool,
     compacted: Collection[str] = (),
+    keep: Callable[[DataFrame], DataFrame] = DataFrame.persist,
 ) -> Answers:
     """The answers to what is demanded.
 
@@ -65,25 +66,26 @@ def find(
         lines: ids are offset * lines + partition; the last line is that of keys which the source does not have.
         anywhere: whether a record may be in any partition of the sink.
         compacted: ``source``, ``sink``, or both.
+        keep: what is done with rows that are asked for several times.
     """
     processed = f"offset < {by_partition(positions)}"
     last = processed if compacted else ""
     rows = sink.select("partition", "offset", "timestamp_ms", "key", "value")
-    same = _matched(wanted, rows, _ALIKE if anywhere else _EXACT, last).persist()
+    same = keep(_matched(wanted, rows, _ALIKE if anywhere else _EXACT, last))
     early = [wanted.where(f"NOT {processed}").select(*_ALIKE)] if compacted else []
     left = same.where("id IS NULL AND key IS NOT NULL").drop("id")
     if not left.take(1) and same.where("id IS NOT NULL").count() == wanted.count():  # a perfect copy, which is the rule
         return Answers(same, _places(same, [*early, *([_spread(same, lines)] if anywhere else [])]))
     free = wanted.join(same.select("id"), "id", "left_anti")
     certain = f"{processed} AND NOT removable" if "source" in compacted else "true"
-    moved = _matched(free.where(certain), left, _ALIKE, last).persist()
+    moved = keep(_matched(free.where(certain), left, _ALIKE, last))
     free = free.join(moved.select("id"), "id", "left_anti")
     others = moved.where("id IS NULL").drop("id")
     others = _looked_up(others, wanted, _EXACT, "here")
-    others = _looked_up(others, wanted, _ALIKE, "anywhere").selectExpr("*", "coalesce(here, anywhere) AS first_id").persist()
+    others = keep(_looked_up(others, wanted, _ALIKE, "anywhere").selectExpr("*", "coalesce(here, anywhere) AS first_id"))
     surplus = others.where("first_id IS NOT NULL").withColumnRenamed("first_id", "id").select(*same.columns)
     changed = _matched(free.where(certain), others.where("first_id IS NULL").select(*rows.columns), ("key",), last)
-    changed = _named(changed.withColumnRenamed("id", "own"), wanted, lines).persist()
+    changed = keep(_named(changed.withColumnRenamed("id", "own"), wanted, lines))
     undecided = surplus.count() + changed.where("own IS NULL").count() if "source" in compacted else 0
     rest = [changed.where("own IS NOT NULL")] if "source" in compacted else [surplus, changed]
     parts = (same.where("id IS NOT NULL OR key IS NULL"), moved.where("id IS NOT NULL"), *rest)

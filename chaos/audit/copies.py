@@ -1,73 +1,217 @@
-"""Copies: whether each partition of the sink has what that of the source demands, in its order, and nothing else.
+"""Copies: which rows of the sink are known to answer which records, because both logs go on alike from place to place.
 
 That is the rule, and it can be told without a shuffle, whatever the keys are: both logs are read by offset into the driver's
-memory, a piece at a time, as hashes of key and value, and compared place by place. That a wrong row has the hash of the right
-one has a probability of 2^-64. Where anything differs nothing is said: what is wrong is found by `answers`.
+memory, a piece at a time, as hashes of key and value, and compared place by place. Where they differ, they are compared again
+from the nearest place on at which they are alike::
+
+    source    a b c d e f g h i j k l m n        c is lost, h is there again, and l is another value
+    sink      a b d e f g h h i j k x m n
+    aligned   == ==========   ====  ====         the rest is doubtful: c, h, l and x
+
+Each key of a doubtful row or record is doubtful as a whole. All rows and records of any other key are aligned, in the order of
+their offsets, so the k-th row of those alike answers the k-th record: `answers.find` would say the same. It says of a row or
+record only what follows from those of the same key, so those of the doubtful keys are all that it has to be given. Which places
+are taken to be alike decides how many keys are doubtful, and nothing else.
+
+A key is known by a hash of 32 bits here: a key that has the hash of a doubtful one is doubtful too. That a wrong row has the
+hash of the right one, of key and value, has a probability of 2^-64.
+
+Records that the consumer group is not past are doubtful, with their keys, whether they are answered or not.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers.single_scan.groups import Limits, Longs
+from verifiers.single_scan.runs import Runs
 
-_NOTHING = np.empty(0, np.int64)
+_NOTHING = np.empty((3, 0), np.int64)
 _DEFAULT = Limits()
-_ROW = ("partition", "offset", "IF(key IS NULL, NULL, xxhash64(key, value)) AS print")
+_KEY = "hash(key)"  # that of a row without a key is one like others; it has the print of no record
+_ROW = ("offset", "IF(key IS NULL, 0L, xxhash64(key, value)) AS print", f"{_KEY} AS key")
+_ALIKE_AT_ONCE = 4  # a single record that recurs would often be taken for another one
+_MOST_BREAKS = 20_000  # a log of so many is quicker to join
 
 
 class _UncertainError(Exception):
-    """A record has no key, or an offset is there twice."""
+    """An offset is there twice, or too little is alike."""
 
 
-def records(wanted: DataFrame, sink: DataFrame, limits: Limits = _DEFAULT) -> int:
-    """How many records were compared, if the sink is such a copy; else 0, as where nothing is certain.
+@dataclass(frozen=True, slots=True, eq=False)
+class Copied:
+    """How far the sink is a copy of what is demanded.
+
+    Attributes:
+        rows: of the whole sink.
+        doubtful: the hashes of the keys of which nothing is known, ascending.
+        aligned: rows and the records that they answer; of doubtful keys only where they happen to be alike. The line is the
+            partition of the record, and its number is the record's offset. None where there are too many runs.
+    """
+
+    rows: int
+    doubtful: Longs
+    aligned: Runs | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """What there is of a partition; the offsets are inclusive, and ``keyed`` are the records with a key."""
+
+    first: int = 0
+    last: int = -1
+    records: int = 0
+    keyed: int = 0
+
+
+def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
+    """What is known of the sink; None where nothing is.
 
     Args:
         wanted: partition, offset, key and value of what is demanded; the sink has these columns too.
+        positions: how far each partition of the source was processed; 0 where there is no partition.
     """
-    (ours, here), (theirs, there) = ((side.selectExpr(*_ROW), _ends(side)) for side in (wanted, sink))
+    here, there = _extents(wanted), _extents(sink)
+    if any(one.keyed < one.records for one in here.values()):
+        return None
+    compared = _Comparison(limits)
     try:
-        if here.keys() == there.keys() and all(
-            _alike(_pieces(ours, number, *here[number], limits), _pieces(theirs, number, *there[number], limits))
-            for number in here
-        ):
-            return wanted.count()
+        for number in sorted(here | there):
+            ours = _pieces(wanted, number, here.get(number, _Extent()), limits)
+            theirs = _pieces(sink, number, there.get(number, _Extent()), limits)
+            compared.go_on(number, ours, theirs, positions.get(number, 0))
+        return compared.result(sum(one.records for one in there.values()))
     except _UncertainError:
-        pass
-    return 0
+        return None
 
 
-def _ends(rows: DataFrame) -> dict[int, tuple[int, int]]:
-    """Partition -> first and last offset."""
-    ends = rows.groupBy("partition").agg(F.min("offset"), F.max("offset")).collect()
-    return {number: (first, last) for number, first, last in sorted(ends)}
+def of_doubtful_keys(rows: DataFrame, copied: Copied) -> DataFrame:
+    """The rows, or records, of doubtful keys; rows without a key are among them."""
+    doubtful = rows.sparkSession.createDataFrame(pa.table({"_key": copied.doubtful.astype(np.int32)}))
+    return rows.withColumn("_key", F.expr(_KEY)).join(F.broadcast(doubtful), "_key", "left_semi").drop("_key")
 
 
-def _alike(ours: Iterator[Longs], theirs: Iterator[Longs]) -> bool:
-    """Whether both say the same, however they are cut."""
-    left, right = _NOTHING, _NOTHING
-    for one, other in zip_longest(ours, theirs, fillvalue=_NOTHING):
-        left, right = np.concatenate((left, one)), np.concatenate((right, other))
-        both = min(len(left), len(right))
-        if not np.array_equal(left[:both], right[:both]):
-            return False
-        left, right = left[both:], right[both:]
-    return not len(left) and not len(right)
+# reading -------------------------------------------------------------------------------------------------------------------
 
 
-def _pieces(rows: DataFrame, partition: int, first: int, last: int, limits: Limits) -> Iterator[Longs]:
-    """The hashes of a partition by offset."""
-    for begin in range(first, last + 1, limits.most_rows):
+def _extents(rows: DataFrame) -> dict[int, _Extent]:
+    found = rows.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.count("*"), F.count("key")).collect()
+    return {number: _Extent(*extent) for number, *extent in found}
+
+
+def _pieces(rows: DataFrame, partition: int, extent: _Extent, limits: Limits) -> Iterator[Longs]:
+    """Offset, print and key of the rows of a partition, by offset."""
+    for begin in range(extent.first, extent.last + 1, limits.most_rows):
         within = f"partition = {partition} AND offset BETWEEN {begin} AND {begin + limits.most_rows - 1}"
-        found = rows.where(within).select("offset", "print").toArrow()
-        if found.column("print").null_count:
-            raise _UncertainError
-        offset, hashed = (column.to_numpy() for column in found.columns)
-        order = np.argsort(offset, kind="stable")
-        if (np.diff(offset[order]) == 0).any():
-            raise _UncertainError
-        yield hashed[order]
+        found = rows.where(within).selectExpr(*_ROW).toArrow()
+        piece = np.stack([column.to_numpy().astype(np.int64, copy=False) for column in found.columns])
+        if (np.diff(piece[0]) <= 0).any():
+            piece = piece[:, np.argsort(piece[0], kind="stable")]
+            if (np.diff(piece[0]) == 0).any():
+                raise _UncertainError
+        yield piece
+
+
+# comparing -----------------------------------------------------------------------------------------------------------------
+
+
+class _Comparison:
+    """Goes through both logs at once; rows are columns of offset, print and key."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._doubtful = [np.empty(0, np.int64)]
+        self._aligned: list[Longs] | None = [np.empty((5, 0), np.int64)]
+        self._runs = self._breaks = 0
+
+    def go_on(self, partition: int, ours: Iterator[Longs], theirs: Iterator[Longs], position: int) -> None:
+        """Compare a partition, however it is cut into pieces."""
+        left, right = _NOTHING, _NOTHING
+        for one, other in zip_longest(ours, theirs, fillvalue=_NOTHING):
+            left, right = np.concatenate((left, one), axis=1), np.concatenate((right, other), axis=1)
+            here, there = self._align(partition, left, right, position)
+            left, right = left[:, here:], right[:, there:]
+            if max(left.shape[1], right.shape[1]) > self._limits.most_rows:
+                raise _UncertainError
+        self._doubt(left, right)
+
+    def result(self, rows: int) -> Copied:
+        """What is known when all partitions were compared."""
+        aligned = None if self._aligned is None else Runs(*np.concatenate(self._aligned, axis=1))
+        return Copied(rows, np.unique(np.concatenate(self._doubtful)), aligned)
+
+    def _align(self, partition: int, left: Longs, right: Longs, position: int) -> tuple[int, int]:
+        """Go on as long as there is a place at which both are alike; how far that is."""
+        here = there = 0
+        while True:
+            length = _common(left[1, here:], right[1, there:])
+            ours, theirs = left[:, here : here + length], right[:, there : there + length]
+            self._keep(_runs(partition, ours[0], theirs[0]))
+            self._doubt(ours[:, np.searchsorted(ours[0], position) :])
+            here, there = here + length, there + length
+            step = _next(left[1, here:], right[1, there:])
+            if step is None:
+                return here, there
+            self._breaks += 1
+            if self._breaks > _MOST_BREAKS:
+                raise _UncertainError
+            self._doubt(left[:, here : here + step[0]], right[:, there : there + step[1]])
+            here, there = here + step[0], there + step[1]
+
+    def _keep(self, aligned: Longs) -> None:
+        self._runs += aligned.shape[1]
+        if self._runs > self._limits.most_rows:
+            self._aligned = None
+        if self._aligned is not None:
+            self._aligned.append(aligned)
+
+    def _doubt(self, *sides: Longs) -> None:
+        self._doubtful += [np.unique(rows[2]) for rows in sides if rows.shape[1]]
+
+
+def _common(ours: Longs, theirs: Longs) -> int:
+    """How long both are the same; a short search where that is not long."""
+    begin, step, end = 0, 256, min(len(ours), len(theirs))
+    while begin < end:
+        differs = ours[begin : min(begin + step, end)] != theirs[begin : min(begin + step, end)]
+        if differs.any():
+            return begin + int(differs.argmax())
+        begin, step = begin + step, 4 * step
+    return end
+
+
+def _next(ours: Longs, theirs: Longs) -> tuple[int, int] | None:
+    """The nearest places from which on some are alike; None where there are none."""
+    size = 64
+    while True:
+        _, here, there = np.intersect1d(_joined(ours[:size]), _joined(theirs[:size]), return_indices=True)
+        if len(here):
+            nearest = int(np.argmin(here + there))
+            return int(here[nearest]), int(there[nearest])
+        if size >= max(len(ours), len(theirs)):
+            return None
+        size *= 4
+
+
+def _joined(prints: Longs) -> Longs:
+    """A hash of each print and those after it."""
+    size = max(0, len(prints) - _ALIKE_AT_ONCE + 1)
+    found = np.zeros(size, np.int64)
+    for place in range(_ALIKE_AT_ONCE):
+        found = found * 0x5851F42D4C957F2D + prints[place : place + size]
+    return found
+
+
+def _runs(partition: int, numbers: Longs, offsets: Longs) -> Longs:
+    """Pairs of record and row as runs: rows of the five columns of `Runs`."""
+    if not len(numbers):
+        return np.empty((5, 0), np.int64)
+    breaks = np.flatnonzero((np.diff(numbers) != 1) | (np.diff(offsets) != 1)) + 1
+    begins, ends = np.append(0, breaks), np.append(breaks, len(numbers)) - 1
+    home = np.full(len(begins), partition)
+    return np.stack((home, home, numbers[begins], numbers[ends], offsets[begins]))

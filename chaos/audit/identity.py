@@ -19,22 +19,28 @@ one source partition. Of records that are alike and in several partitions it can
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.audit import answers, copies
+from chaos.audit.copies import Copied
 from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds, Evidence
-from verifiers.single_scan.groups import decoded
+from verifiers.single_scan.groups import Limits, decoded
+from verifiers.single_scan.runs import Runs
 
 DENSE, KEY = "dense-key", "key"
 _HEADER = "header:"
+_SHARE = 8  # one task is given no more than this part of a log: all tasks together are quicker to join the whole
+_DEFAULT = Limits()
 _COLUMNS = {"key": "string", "value": "string"}
 _HEADERS = {"headers": "array<struct<key: string, value: binary>>"}  # as Spark's Kafka source has them
 
@@ -51,7 +57,10 @@ class Asked:
         why: what is wrong with those, as in "3 of the source's …".
         keys: finds the keys of ids that were made here; None where the ids are the keys.
         unordered: partition and offset of the sink's rows whose order cannot be told; None where that is so of none.
-        copied: how many records there are on either side, if the sink is known to be a copy in order; nothing is wrong then.
+        copied: how many records there are on either side, if the sink is known to be a copy in order; nothing is wrong then,
+            and the evidence is empty.
+        beyond: rows beyond the evidence, which are known to be right, as runs of the records that they answer
+            (`chaos.audit.copies`); None where there are none, or nothing but these.
         undecided: how many rows of the sink are not in the evidence, for what they answer may have been compacted away.
         otherwise: the same question by any keys, for a source whose ids recur or do not rise; None where it is that already.
     """
@@ -63,8 +72,14 @@ class Asked:
     keys: Callable[[frozenset[int]], Mapping[int, str]] | None = None
     unordered: DataFrame | None = None
     copied: int = 0
+    beyond: Runs | None = None
     undecided: int = 0
     otherwise: "Callable[[], Asked] | None" = None
+
+    @property
+    def proved(self) -> int:
+        """How many records beyond the evidence are known to be right."""
+        return self.copied if self.beyond is None else self.beyond.records
 
 
 def model(name: str) -> Model:
@@ -130,24 +145,58 @@ def recur_or_fall(source: DataFrame) -> bool:
     return bool(falls.take(1)) or bool(rows.groupBy("id").count().where("count > 1").take(1))
 
 
-def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False) -> Asked:
-    """By any keys, or the header that was landed as the key; keys may recur. Both logs are joined.
+def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limits = _DEFAULT) -> Asked:
+    """By any keys, or the header that was landed as the key; keys may recur. Rows and records of doubtful keys are joined.
 
     Args:
-        anywhere: whether a record may be in any partition of the sink.
+        anywhere: whether a record may be in any partition of the sink; all keys are doubtful then.
     """
+    if anywhere:
+        return _joined(logs, demanded, logs.source, logs.sink, anywhere=True)
+    wanted = logs.source.withColumn("value", demanded(F.col("value")).cast("string"))
+    copied = copies.compare(wanted, logs.sink, _positions(logs), limits)
+    if copied is not None and not len(copied.doubtful):
+        evidence = Evidence("sink", *_nothing(logs), _whole(logs.fixed.sink, _partitions(logs) + 1), _positions(logs))
+        return Asked(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied.rows)
+    narrow = None if copied is None or logs.fixed.compacted else _narrow(logs, copied, limits)
+    if narrow is None or copied is None or copied.aligned is None:
+        return _joined(logs, demanded, logs.source, logs.sink, anywhere=False)
+    asked = _joined(logs, demanded, *narrow, anywhere=False)
+    places = narrow[1].select("partition", "offset").toArrow().columns
+    beyond = copied.aligned.without(*(column.to_numpy().astype(np.int64, copy=False) for column in places))
+    return replace(asked, beyond=beyond)
+
+
+def _narrow(logs: Logs, copied: Copied, limits: Limits) -> tuple[DataFrame, DataFrame] | None:
+    """The records and rows of doubtful keys; None where they are many of the log, and not few."""
+    most = max(limits.few_rows, min(limits.most_rows, copied.rows // _SHARE))
+    if copied.aligned is None or len(copied.doubtful) > most:
+        return None
+    source, sink = (_held(copies.of_doubtful_keys(side, copied).limit(most + 1)) for side in (logs.source, logs.sink))
+    return None if max(source.count(), sink.count()) > most else (source, sink)
+
+
+def _held(rows: DataFrame) -> DataFrame:
+    """The same rows, kept in one place, so that they are not shuffled, and without what they were made of: plans stay short."""
+    return rows.coalesce(1).localCheckpoint()
+
+
+def _joined(logs: Logs, demanded: Model, source: DataFrame, sink: DataFrame, *, anywhere: bool) -> Asked:
+    """What the records of this source and the rows of this sink are asked; all that there are of each key."""
     partitions = _partitions(logs)
     lines = partitions + 1
     value = demanded(F.col("value")).cast("string")
-    wanted = logs.source.withColumn("value", value)
     positions, bounds = _positions(logs), _whole(logs.fixed.sink, lines)
-    if not anywhere and logs.fixed.positions is None and (copied := copies.records(wanted, logs.sink)):
-        evidence = Evidence("sink", wanted, logs.sink, bounds, positions)
-        return Asked(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied)
     id_ = f"offset * {lines} + partition AS id"
     removable = f"{_removable(logs.fixed, anywhere=anywhere)} AS removable"
-    wanted = wanted.where("key IS NOT NULL").selectExpr("partition", "offset", "key", "value", id_, removable).persist()
-    found = answers.find(wanted, logs.sink, lines, positions, anywhere=anywhere, compacted=logs.fixed.compacted)
+    keyed = source.withColumn("value", value).where("key IS NOT NULL")
+    are_few = source is not logs.source or logs.records <= _DEFAULT.few_rows
+    keep = _held if are_few else DataFrame.persist
+    wanted = keep(keyed.selectExpr("partition", "offset", "key", "value", id_, removable))
+    found = answers.find(wanted, sink, lines, positions, anywhere=anywhere, compacted=logs.fixed.compacted, keep=keep)
+    if are_few:
+        unordered = None if found.unordered is None else _held(found.unordered)
+        found = replace(found, rows=_held(found.rows), unordered=unordered)
     named = found.rows
     required = "true" if found.removed is None else "removed IS NULL"
     needed = wanted if found.removed is None else wanted.join(found.removed.selectExpr("id", "true AS removed"), "id", "left")
@@ -157,17 +206,24 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False) -> Asked:
     names = wanted.select("key", "id").unionByName(named.where(f"id % {lines} = {partitions}").select("key", "id"))
 
     def keys(asked: frozenset[int]) -> Mapping[int, str]:
-        return {row["id"]: row["key"] for row in names.where(F.col("id").isin(sorted(asked))).collect()} if asked else {}
+        found = _keys(names, asked)
+        places = {divmod(one, lines) for one in asked - found.keys()}
+        beyond = logs.source.where(F.col("offset").isin([offset for offset, _ in places])).selectExpr("key", id_)
+        return found | _keys(beyond, asked - found.keys())
 
     return Asked(
         evidence,
         unique=True,
-        unnamed=logs.source.where("key IS NULL"),
+        unnamed=source.where("key IS NULL"),
         why="records have no key, or not the header",
         keys=keys,
         unordered=found.unordered,
         undecided=found.undecided,
     )
+
+
+def _keys(names: DataFrame, asked: AbstractSet[int]) -> dict[int, str]:
+    return {row["id"]: row["key"] for row in names.where(F.col("id").isin(sorted(asked))).collect()} if asked else {}
 
 
 # what can be asked --------------------------------------------------------------------------------------------------------
@@ -195,6 +251,12 @@ def _removable(fixed: Fixed, *, anywhere: bool) -> str:
     followed = "offset < max(offset) OVER (PARTITION BY key, partition)"
     elsewhere = "min(partition) OVER (PARTITION BY key) < max(partition) OVER (PARTITION BY key)"
     return f"(value IS NULL OR {followed}{f' OR {elsewhere}' if anywhere else ''})"
+
+
+def _nothing(logs: Logs) -> tuple[DataFrame, DataFrame]:
+    """What is expected and observed where nothing is."""
+    expected = "id long, partition int, value string, required boolean, position long"
+    return logs.source.sparkSession.createDataFrame([], expected), logs.sink.limit(0)
 
 
 def _demand(demanded: Model) -> tuple[Column, ...]:

@@ -26,17 +26,20 @@ Easily confused with these: an open transaction in the sink. The verifiers know 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from pyspark.sql import DataFrame, Row
 
 from chaos.audit.identity import Asked, recur_or_fall, require_identified
 from chaos.audit.logs import AuditUsageError, Fixed, Logs
-from verifiers import VERIFIERS
 from verifiers.base import Evidence, Example, Finding, Verdict
-from verifiers.findings import first, kinds, open_transaction, rule
-from verifiers.single_scan import islands
-from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits
+from verifiers.findings import EXAMPLES, first, kinds, open_transaction, rule
+from verifiers.offsets import Offsets
+from verifiers.ordering import Ordering
+from verifiers.single_scan import islands, runs
+from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits, decoded
+from verifiers.single_scan.runs import Runs
 
 _DEMANDING = frozenset({"gaps", "offsets", "values"})
 _NAMES_OTHERS = frozenset({"duplicate", "inversion"})  # the detail of a wrong value has what others wrote in it
@@ -56,10 +59,10 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
     """
     asked, found = _verified(logs, asked, limits)
     evidence = asked.evidence
-    found = tuple(_with_hint(_of_certain_order(one, asked), logs.fixed) for one in found)
+    found = tuple(_with_hint(_of_certain_order(one, asked, logs), logs.fixed) for one in found)
     if logs.fixed.positions is not None:
         once = evidence if asked.unique else replace(evidence, expected=islands.demanded(evidence.expected))
-        found = (*found, VERIFIERS["offsets"].check(once))
+        found = (*found, Offsets().check(once, asked.proved))
     if logs.uncommitted is not None:
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
     found = tuple(_with_topics(one, logs.fixed, anywhere=evidence.anywhere) for one in found)
@@ -70,6 +73,8 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
     """What was asked in the end, by any keys where ids turned out to say nothing; and what the verifiers say."""
     if asked.copied:
         return asked, islands.sound(asked.evidence, asked.copied)
+    if asked.beyond is not None:
+        return asked, islands.narrowly(asked.evidence, asked.proved, partial(_order, asked.evidence, asked.beyond, logs))
     expected, observed = islands.summarize(asked.evidence, limits)
     for side, name in ((expected, "source"), (observed, "sink")):
         if side is not None and side.placed:
@@ -80,6 +85,17 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
     if asked.otherwise is not None and not _certain(found, expected, observed) and _not_dense(logs):
         return _verified(logs, asked.otherwise(), limits)
     return asked, found
+
+
+def _order(evidence: Evidence, beyond: Runs | None, logs: Logs) -> Finding:
+    """Of the evidence, and of the rows beyond it where there are any."""
+    if beyond is None:
+        return Ordering().check(evidence)
+    found = beyond.merge(islands.cut(decoded(evidence.observed), len(evidence.bounds)))
+    late = runs.late(found)
+    sides = (evidence, replace(evidence, observed=logs.sink))
+    inversions = islands.inversions(sides, tuple(late.first(EXAMPLES)))
+    return Ordering().found(evidence, found.records, tuple(late.totals()), inversions)
 
 
 def _not_dense(logs: Logs) -> bool:
@@ -94,7 +110,7 @@ def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups
     return int(expected["records"].sum()) == int(observed["records"].sum())
 
 
-def _of_certain_order(finding: Finding, asked: Asked) -> Finding:
+def _of_certain_order(finding: Finding, asked: Asked, logs: Logs) -> Finding:
     """Where rows are late: the order of those whose order can be told. Where none is late, nothing is uncertain."""
     if asked.unordered is None or finding.verifier != "ordering" or not finding.count:
         return finding
@@ -102,7 +118,7 @@ def _of_certain_order(finding: Finding, asked: Asked) -> Finding:
     if not places.take(1):
         return finding
     kept = evidence.observed.join(places, ["partition", "offset"], "left_anti").select(*evidence.observed.columns)
-    ordered = VERIFIERS["ordering"].check(replace(evidence, observed=kept))
+    ordered = _order(replace(evidence, observed=kept), asked.beyond, logs)
     where = ", or in several partitions" if evidence.anywhere else ""
     why = f"{places.count()} records recur, and are wrong, or there too often or too rarely{where}: their order cannot be told"
     return replace(ordered, note="; ".join(filter(None, (ordered.note, why))))

@@ -11,7 +11,7 @@ partition takes an offset that no reader sees, and only partition 0 begins at of
 What a log does not say is derived, as a sound broker, writer and reader would leave it: the uncommitted view is the committed
 one and what is hidden; each offset that holds no row is a marker, of the rows before it; the ledger acknowledged each record
 where it is; a second read sees what the first saw; each record is of a transaction of its own, which its writer was told is
-committed; and one consumer was given every record once, in order.
+committed; one consumer was given every record once, in order; and its position was committed after each.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -40,6 +40,7 @@ OPEN = (
 )
 TOLD = "transaction string, told string, id string"
 DELIVERIES = "instance string, seq long, event string, partition int, offset long"
+COMMITS = "partition int, seq long, position long, committed_at_ms long"
 
 
 class Expected(NamedTuple):
@@ -106,6 +107,13 @@ class Delivery(NamedTuple):
     offset: int | None
 
 
+class Commit(NamedTuple):
+    partition: int
+    seq: int
+    position: int | None
+    committed_at_ms: int = BEGAN_MS
+
+
 @dataclass(frozen=True)
 class Log:
     """Every change gives another log; `hidden` are rows of aborted transactions, and what is None is derived."""
@@ -122,6 +130,7 @@ class Log:
     open_transactions: tuple[Open, ...] = ()
     told_rows: tuple[Told, ...] | None = None
     delivered: tuple[Delivery, ...] | None = None
+    committed: tuple[Commit, ...] | None = None
 
     def record(self, id_: int) -> Record:
         """The one with this id."""
@@ -207,6 +216,14 @@ class Log:
             for seq, (home, _, event, offset) in enumerate(sorted(begun + got, key=lambda one: one[:2]))
         )
 
+    def all_commits(self) -> tuple[Commit, ...]:
+        """As many as there are rows, each one further than that before it."""
+        if self.committed is not None:
+            return self.committed
+        rows = {home: [row for row in self.observed if row.partition == home] for home in self.bounds}
+        places = [(home, number) for home, here in rows.items() for number in range(1, len(here) + 1)]
+        return tuple(Commit(home, seq, number) for seq, (home, number) in enumerate(places))
+
     def all_rows(self) -> tuple[Record, ...]:
         """The uncommitted view: what is committed or hidden, and what is written above the last stable offset."""
         if self.uncommitted is not None:
@@ -243,6 +260,7 @@ class Log:
             "open_transactions": lambda: _frame(spark, self.open_transactions, OPEN),
             "told": lambda: _frame(spark, self.all_told(), TOLD),
             "deliveries": lambda: _frame(spark, self.all_deliveries(), DELIVERIES),
+            "commits": lambda: _frame(spark, self.all_commits(), COMMITS),
         }
         return Evidence(
             "sink",

@@ -1,38 +1,240 @@
-"""A sink that is a copy is known to be one without a shuffle; anything else is not."""
+"""What is known of a sink without a join: nothing but the rows of doubtful keys is joined, and the findings are the same."""
 
+from collections import Counter
 from dataclasses import replace
+from random import Random
 
 import pytest
 
 from chaos.audit import copies
+from chaos.audit import identity as audit_identity
+from chaos.audit import logs as audit_logs
+from chaos.audit.judge import judge
+from tests.planted.examples import EXAMPLES
+from verifiers.base import Bounds
 from verifiers.single_scan.groups import Limits
 
 COLUMNS = "partition int, offset long, key string, value string"
+TIMED = f"{COLUMNS}, timestamp_ms long"
 SOURCE = [(number % 2, number // 2, f"k{number % 3}", None if number == 4 else str(number)) for number in range(20)]
 COPY = [(partition, offset + offset // 3, key, value) for partition, offset, key, value in SOURCE]
 LAST = COPY[-1]
+PROCESSED = {0: 99, 1: 99}
 
 
 @pytest.mark.parametrize(
-    ("source", "sink", "records"),
+    ("source", "sink", "is_copy"),
     [
-        pytest.param(SOURCE, COPY, 20, id="a copy with markers"),
-        pytest.param(SOURCE, COPY[::-1], 20, id="in files of another order"),
-        pytest.param(SOURCE, COPY[:-1], 0, id="the last is missing"),
-        pytest.param(SOURCE, [*COPY, (1, 99, "k1", "x")], 0, id="one more"),
-        pytest.param(SOURCE, [*COPY, (2, 0, "k1", "x")], 0, id="one more in a partition of its own"),
-        pytest.param(SOURCE, [*COPY[:-1], (*LAST[:3], "x")], 0, id="another value"),
-        pytest.param(SOURCE, [*COPY[:-1], (*LAST[:2], "x", LAST[3])], 0, id="another key"),
-        pytest.param(SOURCE, [(*row[:3], row[3] or "") for row in COPY], 0, id="an empty value for none"),
-        pytest.param(SOURCE, [(1 - row[0], *row[1:]) for row in COPY], 0, id="in other partitions"),
-        pytest.param(SOURCE, [(row[0], 99 - row[1], *row[2:]) for row in COPY], 0, id="in another order"),
-        pytest.param([*SOURCE, SOURCE[-1]], [*COPY, LAST], 0, id="landed twice"),
-        pytest.param([*SOURCE, (0, 50, None, "x")], [*COPY, (0, 50, None, "x")], 0, id="without a key"),
+        pytest.param(SOURCE, COPY, True, id="a copy with markers"),
+        pytest.param(SOURCE, COPY[::-1], True, id="in files of another order"),
+        pytest.param(SOURCE, COPY[:-1], False, id="the last is missing"),
+        pytest.param(SOURCE, [*COPY, (1, 99, "k1", "x")], False, id="one more"),
+        pytest.param(SOURCE, [*COPY, (2, 0, "k1", "x")], False, id="one more in a partition of its own"),
+        pytest.param(SOURCE, [*COPY[:-1], (*LAST[:3], "x")], False, id="another value"),
+        pytest.param(SOURCE, [*COPY[:-1], (*LAST[:2], "x", LAST[3])], False, id="another key"),
+        pytest.param(SOURCE, [(*row[:3], row[3] or "") for row in COPY], False, id="an empty value for none"),
+        pytest.param(SOURCE, [*COPY[:-1], (*LAST[:2], None, LAST[2])], False, id="no key, and the key for a value"),
+        pytest.param(SOURCE, [(1 - row[0], *row[1:]) for row in COPY], False, id="in other partitions"),
+        pytest.param(SOURCE, [(row[0], 99 - row[1], *row[2:]) for row in COPY], False, id="in another order"),
+        pytest.param([*SOURCE, SOURCE[-1]], [*COPY, LAST], False, id="landed twice"),
+        pytest.param([*SOURCE, (0, 50, None, "x")], [*COPY, (0, 50, None, "x")], False, id="without a key"),
     ],
 )
 @pytest.mark.parametrize("most", [3, 1000])
-def test_what_is_a_copy(spark, source, sink, records, most):
+def test_what_is_a_copy(spark, source, sink, is_copy, most):
     """However the logs are cut into pieces."""
     logs = (spark.createDataFrame(rows, COLUMNS) for rows in (source, sink))
 
-    assert copies.records(*logs, replace(Limits(), most_rows=most)) == records
+    found = copies.compare(*logs, PROCESSED, replace(Limits(), most_rows=most))
+
+    assert (found is not None and not len(found.doubtful)) is is_copy
+    assert not is_copy or found.rows == 20
+
+
+def test_a_row_without_a_key_is_no_record(spark):
+    """Spark's hash of a text is that of the text and nothing: a row of that value and no key has the same."""
+    source = [(0, number, f"k{number}", None) for number in range(9)]
+    sink = [(*row[:2], None, row[2]) if row[1] == 4 else row for row in source]
+
+    found = copies.compare(*(spark.createDataFrame(rows, COLUMNS) for rows in (source, sink)), PROCESSED)
+
+    assert found is not None
+    assert len(found.doubtful) == 2
+    assert found.aligned.records == 8
+
+
+@pytest.mark.parametrize(
+    ("sink", "doubtful"),
+    [
+        pytest.param([*range(10), *range(11, 60)], {"k10"}, id="one is lost"),
+        pytest.param([*range(10), *range(30, 60)], {f"k{number}" for number in range(10, 30)}, id="a run is lost"),
+        pytest.param([*range(30), *range(20, 60)], {f"k{number}" for number in range(20, 30)}, id="a run is there again"),
+        pytest.param([*range(40), 7, *range(40, 60)], {"k7"}, id="one is there again, far away"),
+        pytest.param([*range(20), 30, *range(21, 30), 20, *range(31, 60)], {"k20", "k30"}, id="two in each other's place"),
+        pytest.param(range(50), {f"k{number}" for number in range(50, 60)}, id="the end is missing"),
+    ],
+)
+@pytest.mark.parametrize("most", [24, 1000])
+def test_what_is_doubtful(spark, sink, doubtful, most):
+    """Where both logs go on alike, nothing is doubtful, also after a piece that is cut in the middle of a difference."""
+    source = [(0, number, f"k{number}", "v") for number in range(60)]
+    rows = [(0, offset, f"k{number}", "v") for offset, number in enumerate(sink)]
+    logs = [spark.createDataFrame(one, COLUMNS) for one in (source, rows)]
+
+    found = copies.compare(*logs, PROCESSED, replace(Limits(), most_rows=most))
+
+    assert found is not None
+    assert {row["key"] for one in logs for row in copies.of_doubtful_keys(one, found).collect()} == doubtful
+
+
+def test_a_log_that_has_too_little_in_common(spark):
+    """More of it would have to be held than may be."""
+    source = [(0, number, f"k{number}", "v") for number in range(60)]
+    sink = [(0, number, f"x{number}", "v") for number in range(60)]
+
+    found = copies.compare(*(spark.createDataFrame(rows, COLUMNS) for rows in (source, sink)), PROCESSED, Limits(most_rows=9))
+
+    assert found is None
+
+
+# the same findings as by joins ---------------------------------------------------------------------------------------------
+
+NARROW = Limits()
+CUT = replace(NARROW, most_rows=40)
+NO_ROOM = replace(NARROW, few_rows=0)
+
+
+def planted(rng):
+    """Three partitions whose keys recur, and a copy with a few damages; offsets have holes."""
+    keys = rng.choice([4, 40, 400])
+    records = [(number % 3, f"k{rng.randrange(keys)}", rng.choice(["a", "b", str(number), None])) for number in range(150)]
+    rows = list(records)
+    for _ in range(rng.choice([0, 1, 1, 2, 5])):
+        damage(rows, rng)
+    return placed(records, rng, times=False), placed(rows, rng, times=True)
+
+
+def damage(rows, rng):
+    """Spoil the log at one place."""
+    at, other = rng.randrange(len(rows)), rng.randrange(len(rows))
+    match rng.randrange(10):
+        case 0:
+            del rows[at]
+        case 1:
+            del rows[at : at + rng.randrange(2, 30)]
+        case 2:
+            rows.insert(other, rows[at])
+        case 3:
+            rows[at:at] = rows[max(0, at - rng.randrange(2, 30)) : at]
+        case 4:
+            rows[at], rows[other] = rows[other], rows[at]
+        case _:
+            change(rows, at, rng)
+
+
+def change(rows, at, rng):
+    """Make one row another one, or put one there that nothing demands."""
+    partition, key, value = rows[at]
+    match rng.randrange(5):
+        case 0:
+            rows[at] = (partition, key, f"x{value}")
+        case 1:
+            rows[at] = ((partition + 1) % 4, key, value)
+        case 2:
+            rows.insert(at, (partition, f"stray{rng.randrange(2)}", value))
+        case 3:
+            rows.insert(at, (partition, None, value))
+        case 4:
+            rows[at:] = [(*row[:2], "x") if row[1] == key else row for row in rows[at:]]
+
+
+def placed(rows, rng, *, times):
+    """At rising offsets, landed in any order."""
+    ends = Counter()
+    found = []
+    for number, (partition, key, value) in enumerate(rows):
+        ends[partition] += 1 + (rng.randrange(9) == 0)
+        found.append((partition, ends[partition], key, value, *([number // 7] if times else [])))
+    rng.shuffle(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def landed(spark, tmp_path_factory):
+    """Land a source and a sink; what more is known of topics can be said."""
+    folder = tmp_path_factory.mktemp("logs")
+
+    def land(source, sink, /, **known):
+        for name, rows, columns in (("source", source, COLUMNS), ("sink", sink, TIMED)):
+            spark.createDataFrame(rows, columns).coalesce(1).write.mode("overwrite").parquet(str(folder / name))
+        logs = audit_logs.landed(spark, str(folder))
+        return replace(logs, fixed=replace(logs.fixed, **known))
+
+    return land
+
+
+def asked_and_found(logs, limits):
+    """What is asked by keys, and the findings."""
+    asked = audit_identity.by_key(logs, audit_identity.model("identity"), limits=limits)
+    return asked, judge(logs, asked)
+
+
+@pytest.mark.parametrize("seed", range(EXAMPLES.max_examples // 2))
+def test_the_findings_are_those_of_joins(spark, landed, seed):
+    """To the letter, whatever is wrong, also with the positions of a group in the middle of the source."""
+    rng = Random(seed)
+    source, sink = planted(rng)
+    limits = rng.choice([NARROW, NARROW, CUT])
+    positions = {number: rng.choice([20, 45, 99]) for number in range(2)} | {2: 99} if seed % 2 else None
+    ends = {number: Bounds(0, 99, 99 + (rng.randrange(9) == 0)) for number in range(4)}
+    logs = landed(source, sink, positions=positions, sink=ends)
+
+    asked, found = asked_and_found(logs, limits)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(copies, "compare", lambda *_: None)
+        joined, expected = asked_and_found(logs, limits)
+
+    assert joined.beyond is None
+    assert found == expected
+    assert asked.beyond is None or asked.evidence.observed.count() + asked.beyond.records == len(sink)
+    spark.catalog.clearCache()
+
+
+def test_only_doubtful_keys_are_joined(spark, landed):
+    """A lost record, one that is there again and a swap: their keys, each four times, and no other."""
+    source = [(0, number, f"k{number % 50}", str(number)) for number in range(200)]
+    there = [*range(60), 7, *range(60, 90), *range(91, 120), 130, *range(121, 130), 120, *range(131, 200)]
+    sink = [(0, offset, *source[number][2:], offset) for offset, number in enumerate(there)]
+
+    asked, found = asked_and_found(landed(source, sink), NARROW)
+
+    keys = {7, 90 % 50, 120 % 50, 130 % 50}
+    assert asked.evidence.expected.count() == 4 * len(keys)
+    assert {one.verifier: (one.count, one.checked) for one in found} == {
+        "duplicates": (1, 200),
+        "gaps": (1, 200),
+        "ordering": (11, 200),
+        "values": (0, 200),
+    }
+    spark.catalog.clearCache()
+
+
+@pytest.mark.parametrize(
+    ("limits", "known", "is_narrow"),
+    [
+        pytest.param(NARROW, {}, True, id="few"),
+        pytest.param(NO_ROOM, {}, False, id="most of the log, and too many"),
+        pytest.param(replace(NARROW, most_rows=30), {}, False, id="more than may be held"),
+        pytest.param(NARROW, {"compacted": {"sink": "is compacted"}}, False, id="compacted"),
+        pytest.param(NARROW, {"positions": {0: 30}}, True, id="of a group"),
+    ],
+)
+def test_where_the_logs_are_joined(spark, landed, limits, known, is_narrow):
+    """Where most keys are doubtful, or compaction may have removed what answers them."""
+    source = [(0, number, f"k{number % 40}", str(number)) for number in range(80)]
+    sink = [(*row, 0) for row in source if row[1] % 2 or row[1] > 60]
+
+    asked = audit_identity.by_key(landed(source, sink, **known), audit_identity.model("identity"), limits=limits)
+
+    assert (asked.beyond is not None) is is_narrow
+    spark.catalog.clearCache()

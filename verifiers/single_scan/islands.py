@@ -25,10 +25,11 @@ piece by piece (`pieces`). Where more than half of the records would be read aga
 Each way gives the same findings, to the letter. Why scenarios are judged otherwise: docs/adr/0007.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -95,14 +96,23 @@ def judge(
     if not len(doubtful):
         ordering = _ordering(evidence, evidence, observed, order, _DEFAULT)
         return tuple(ordering if one.verifier == ordering.verifier else one for one in sound(evidence, proved))
-    with (
-        _narrowed(evidence, doubtful, (expected, observed), limits, unique=unique) as narrow,
-        ThreadPoolExecutor(len(NAMES)) as pool,  # so few rows cost less than the start of a query
-    ):
+    with _narrowed(evidence, doubtful, (expected, observed), limits, unique=unique) as narrow:
+        return narrowly(narrow, proved, partial(_ordering, evidence, narrow, observed, order, limits))
+
+
+def narrowly(narrow: Evidence, proved: int, ordering: Callable[[], Finding]) -> tuple[Finding, ...]:
+    """What is said of a log of which only a part is doubtful.
+
+    Args:
+        narrow: that part.
+        proved: how many records there are beyond it, which are known to be right.
+        ordering: judges the order of the whole log.
+    """
+    with ThreadPoolExecutor(len(NAMES)) as pool:  # so few rows cost less than the start of a query
         asked = (
             pool.submit(Duplicates().check, narrow, proved),
             pool.submit(Gaps().check, narrow, proved),
-            pool.submit(_ordering, evidence, narrow, observed, order, limits),
+            pool.submit(ordering),
             pool.submit(Values().check, narrow, proved),
         )
         return tuple(one.result() for one in asked)
@@ -230,7 +240,7 @@ def _ordering(evidence: Evidence, narrow: Evidence, observed: Groups, order: Ord
         late, checked = runs.late(found), int(observed["records"][observed["line"] != UNDECODABLE].sum())
         order = Order(checked, tuple(late.totals()), tuple(late.first(EXAMPLES)), None)
     order = order or pieces.read(evidence, observed, limits)
-    return Ordering().found(evidence, order.checked, order.totals, _inversions((narrow, evidence), order.late))
+    return Ordering().found(evidence, order.checked, order.totals, inversions((narrow, evidence), order.late))
 
 
 def runs_of(evidence: Evidence, observed: Groups | None, limits: Limits = _DEFAULT) -> Runs | None:
@@ -261,7 +271,7 @@ def cut(rows: DataFrame, partitions: int) -> Runs:
     return runs.of_rows(*(column.to_numpy().astype(np.int64, copy=False) for column in found.columns))
 
 
-def _inversions(sides: Sequence[Evidence], late: Sequence[Late]) -> Sequence[Row]:
+def inversions(sides: Sequence[Evidence], late: Sequence[Late]) -> Sequence[Row]:
     """Late records as `verifiers.ordering` reads them from the log: their timestamps are looked up.
 
     Args:

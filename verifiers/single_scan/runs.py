@@ -12,6 +12,8 @@ import numpy as np
 
 from verifiers.single_scan.groups import Flags, Groups, Longs, starts
 
+_NONE = np.empty(0, np.int64)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
@@ -36,6 +38,16 @@ class Runs:
         begins = starts(runs.partition, runs.line, runs.first - runs.offset, _hole(runs))
         last = runs.last[np.append(begins[1:], len(runs))[: len(begins)] - 1]
         return Runs(runs.partition[begins], runs.line[begins], runs.first[begins], last, runs.offset[begins])
+
+    def without(self, partition: Longs, offset: Longs) -> "Runs":
+        """The same without the records at these places; runs that held one are cut there."""
+        kept = [_cut(self.taken(self.partition == home), offset[partition == home]) for home in np.unique(self.partition)]
+        return Runs(*(np.concatenate([getattr(one, name) for one in (*kept, self.taken(_NONE))]) for name in Runs.__slots__))
+
+    @property
+    def records(self) -> int:
+        """How many there are in all of them."""
+        return int((self.last - self.first + 1).sum())
 
     def taken(self, places: Flags | Longs) -> "Runs":
         """Those at these places, in the order of the places."""
@@ -129,6 +141,22 @@ def _highest_before(runs: Runs, begins: Longs) -> Longs:
     for begin, end in zip(begins, np.append(begins[1:], len(runs)), strict=False):
         highest[begin + 1 : end] = np.maximum.accumulate(runs.last[begin : end - 1])
     return highest
+
+
+def _cut(runs: Runs, offsets: Longs) -> Runs:
+    """The runs of one partition without these records.
+
+    A part begins where a run does or after a hole, and ends where a run does or before a hole.
+    """
+    runs = runs.taken(np.argsort(runs.offset))
+    ends = runs.offset + runs.last - runs.first
+    homes = np.searchsorted(runs.offset, offsets, side="right") - 1
+    holes = np.unique(offsets[(homes >= 0) & (offsets <= ends[homes])])
+    begins, ends = np.sort(np.append(runs.offset, holes + 1)), np.sort(np.append(ends, holes - 1))
+    begins, ends = begins[begins <= ends], ends[begins <= ends]
+    runs = runs.taken(np.searchsorted(runs.offset, begins, side="right") - 1)
+    first = runs.first + begins - runs.offset
+    return Runs(runs.partition, runs.line, first, first + ends - begins, begins)
 
 
 def _hole(runs: Runs) -> Longs:
