@@ -12,13 +12,15 @@
 
     aborted        rows that were rightly hidden: of aborted transactions
     open           rows above the last stable offset: of a transaction that is not ended, or behind one (not decided yet)
-    hanging        transactions that are not ended; the evidence is then UNKNOWN, for they may be (see `verifiers.hanging`)
+    not ended      transactions without a marker; the evidence is then UNKNOWN, for they may be (see `verifiers.hanging`)
+    undecided      producers of which the log cannot tell whether a transaction was torn
 
 What a marker ends is known exactly: in one partition, the rows of its producer id since that producer's last marker. Which
 markers of different partitions belong to one transaction is known only where the epoch says so, that is where it was raised
 to end the transaction (transactions v2, KIP-890; or a new instance fenced the old one): then all markers of a producer id and
 epoch are of one transaction. A producer that keeps its epoch (transactions v1) may commit one transaction and abort the next;
-if it wrote to several partitions the log cannot tell this from a torn transaction. That is not counted, only noted. A marker
+if it wrote to several partitions the log cannot tell this from a torn transaction. It is undecided then, and reports say so
+beside the verdict, unless the writer said what it was told (`verifiers.outcomes`). A marker
 without rows (nothing was appended, or retention removed it) does not show whether the epoch was raised: the others decide.
 
 Easily confused with a zombie write: an epoch that rises. A marker may be above the rows that it ends, for the coordinator
@@ -81,12 +83,11 @@ class Atomicity:
         ]
         examples.sort(key=attrgetter("partition", "offset"))
         verdict, doubts = rule(evidence, count, checked)
-        transactional, hanging = _transactions(batches)
-        counts |= {kind: found.get(kind, 0) for kind in _RIGHT_ROWS} | {"hanging": hanging}
-        if undecided and evidence.told is not None:
-            undecided += " (outcomes decides it by what they were told)"
+        transactional, not_ended = _transactions(batches)
+        untold = undecided if evidence.told is None else 0
+        counts |= {kind: found.get(kind, 0) for kind in _RIGHT_ROWS} | {"not ended": not_ended, "undecided": untold}
         plain = "" if transactional or not checked else "there is no transaction in this log"
-        note = "; ".join(text for text in (doubts, undecided, plain) if text)
+        note = "; ".join(text for text in (doubts, _undecided(undecided, untold), plain) if text)
         return Finding(self.name, evidence.subject, verdict, count, checked, counts, tuple(examples[:EXAMPLES]), note)
 
 
@@ -167,8 +168,8 @@ def _holes(evidence: Evidence, uncommitted: DataFrame) -> DataFrame:
     )
 
 
-def _torn(batches: DataFrame) -> tuple[list[Example], str]:
-    """Transactions with both kinds of marker where the epoch identifies them; and what it cannot decide, in words."""
+def _torn(batches: DataFrame) -> tuple[list[Example], int]:
+    """Transactions with both kinds of marker where the epoch identifies them; and of how many producers it does not."""
     mixed = (
         batches.where("control IS NOT NULL")
         .groupBy("producer_id", "producer_epoch")
@@ -182,8 +183,15 @@ def _torn(batches: DataFrame) -> tuple[list[Example], str]:
         .collect()
     )
     undecided = sum(not row["single"] and len({marker["partition"] for marker in row["markers"]}) > 1 for row in mixed)
-    note = f"whether one was torn cannot be told of {undecided} producers that kept their epoch" if undecided else ""
-    return [_torn_example(row) for row in mixed if row["single"]], note
+    return [_torn_example(row) for row in mixed if row["single"]], undecided
+
+
+def _undecided(producers: int, untold: int) -> str:
+    """In words, with the verifier that decides what the log alone does not."""
+    if not producers:
+        return ""
+    by_outcomes = "" if untold else " (outcomes decides it by what they were told)"
+    return f"whether one was torn cannot be told of {producers} producers that kept their epoch{by_outcomes}"
 
 
 def _torn_example(row: Row) -> Example:
@@ -224,8 +232,8 @@ def _zombie_write(row: Row) -> Example:
 def _transactions(batches: DataFrame) -> tuple[int, int]:
     """How many batches are in a transaction, and how many transactions are not ended (one for each partition they are in)."""
     begun = "IF(transactional AND control IS NULL AND ending IS NULL, struct(partition, producer_id), NULL)"
-    transactional, hanging = batches.selectExpr("count_if(transactional)", f"count(DISTINCT {begun})").collect()[0]
-    return transactional, hanging
+    transactional, not_ended = batches.selectExpr("count_if(transactional)", f"count(DISTINCT {begun})").collect()[0]
+    return transactional, not_ended
 
 
 def _wrong_rows(rows: DataFrame, count: int) -> list[Example]:

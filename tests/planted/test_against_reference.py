@@ -190,10 +190,10 @@ def _atomicity(log: Log) -> Mapping[str, int]:
     kinds["unaccounted"] = sum(
         (home, offset) not in taken for home, ends in log.bounds.items() for offset in range(ends.low, ends.hw)
     )
-    kinds["hanging"] = len(
+    kinds["not ended"] = len(
         {(batch.partition, batch.producer_id) for batch in batches if not batch.control and _fate(batch, batches) == "open"}
     )
-    kinds["torn"] = _torn(batches)
+    kinds["torn"], kinds["undecided"] = _torn(batches)
     kinds["zombie write"] = sum(len(_span(batch)) for batch in batches if _is_zombie(batch, batches))
     named = (
         "torn",
@@ -205,7 +205,8 @@ def _atomicity(log: Log) -> Mapping[str, int]:
         "unaccounted",
         "aborted",
         "open",
-        "hanging",
+        "not ended",
+        "undecided",
     )
     return {kind: kinds[kind] for kind in named}
 
@@ -242,9 +243,12 @@ def _is_zombie(batch: Batch, batches: list[Batch]) -> bool:
     return any(one.producer_epoch > batch.producer_epoch for one in [*same[: same.index(batch)], *later[:end]])
 
 
-def _torn(batches: list[Batch]) -> int:
-    """Producers and epochs with both kinds of marker; those of them that ended rows all raised the epoch of these."""
-    endings = defaultdict(set)
+def _torn(batches: list[Batch]) -> tuple[int, int]:
+    """Producers and epochs with both kinds of marker; those of them that ended rows all raised the epoch of these.
+
+    And those, of several partitions, of which one did not, or none ended a row.
+    """
+    endings, homes = defaultdict(set), defaultdict(set)
     kept, raised = set(), set()
     written: dict[tuple[int, int], int] = {}
     for batch in batches:
@@ -253,6 +257,9 @@ def _torn(batches: list[Batch]) -> int:
             written[line] = max(batch.producer_epoch, written.get(line, -1))
             continue
         endings[transaction].add(batch.control)
+        homes[transaction].add(batch.partition)
         if (epoch := written.pop(line, None)) is not None:
             (raised if epoch < batch.producer_epoch else kept).add(transaction)
-    return sum(len(kinds) > 1 and transaction in raised - kept for transaction, kinds in endings.items())
+    mixed = {transaction for transaction, kinds in endings.items() if len(kinds) > 1}
+    single = raised - kept
+    return len(mixed & single), sum(len(homes[transaction]) > 1 for transaction in mixed - single)

@@ -23,7 +23,7 @@ from verifiers.single_scan.groups import Limits
 
 pytestmark = pytest.mark.timeout(80 * EXAMPLES.max_examples)  # each is asked of every verifier, and the machine may be busy
 LIMITS = st.sampled_from([Limits(), Limits(block_bits=2, least_run=0), Limits(block_bits=1, least_run=10**9)])
-VIEWS = ("uncommitted", "again", "batches", "ledger", "open_transactions", "told", "deliveries")
+VIEWS = ("uncommitted", "again", "batches", "ledger", "open_transactions", "told", "deliveries", "commits")
 STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 NINE = 9  # a producer id
 CUTS = st.lists(st.integers(1, 11), max_size=3)

@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.planted.log import Judge, Log, Open, clean
+from tests.planted.log import Commit, Judge, Log, Open, clean
 from verifiers import VERIFIERS
 from verifiers.base import Bounds, Finding, Verdict
 
@@ -21,6 +21,7 @@ PLANTED = {
     "hanging": lambda log: replace(log, open_transactions=(Open(0, timeout_ms=999, coordinator_state="Empty", listed=False),)),
     "outcomes": lambda log: log.with_told(12, "aborted"),
     "deliveries": lambda log: log.not_delivered(15),
+    "commits": lambda log: replace(log, committed=(Commit(0, 1, 9), Commit(0, 2, 8))),
 }
 
 
@@ -31,6 +32,7 @@ VIEWED = {
     "hanging": "the open transactions",
     "outcomes": "what the writer was told of its transactions",
     "deliveries": "what was delivered to the application",
+    "commits": "the positions that the group committed",
 }
 
 
@@ -73,7 +75,9 @@ def test_a_log_without_partitions_proves_nothing(judge: Judge, name: str) -> Non
 
 
 @pytest.mark.parametrize("name", VIEWED)
-@pytest.mark.parametrize("view", ["uncommitted", "again", "batches", "ledger", "open_transactions", "told", "deliveries"])
+@pytest.mark.parametrize(
+    "view", ["uncommitted", "again", "batches", "ledger", "open_transactions", "told", "deliveries", "commits"]
+)
 def test_a_view_that_was_not_landed(spark: SparkSession, name: str, view: str) -> None:
     """A verifier that needs it says so and proves nothing; the others are not affected."""
     verifier = VERIFIERS[name]
@@ -99,7 +103,7 @@ def test_a_log_with_aborted_blocks_and_an_expired_begin_is_valid(judge: Judge) -
     assert found["atomicity"].counts["aborted"] == 5
 
 
-@pytest.mark.parametrize("name", ["duplicates", "ordering", "values", "atomicity", "stability", "deliveries"])
+@pytest.mark.parametrize("name", ["duplicates", "ordering", "values", "atomicity", "stability", "deliveries", "commits"])
 def test_an_empty_log_has_nothing_to_compare(judge: Judge, name: str) -> None:
     """That records are missing is for gaps to say."""
     assert judge(name, clean().without(*range(24))).verdict is Verdict.UNKNOWN
