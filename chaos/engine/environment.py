@@ -31,7 +31,7 @@ class Environment:
     Attributes:
         runs: where its folders are made.
         echo: told what is done, for people.
-        runtime: one of `chaos.scenario.support.RUNTIMES`.
+        runtime: one of `chaos.runtime.capabilities.RUNTIMES`.
         external: the system that is already there, when that is to be used.
         ups_s: seconds that each start of a system took.
     """
@@ -63,7 +63,10 @@ class Environment:
         return self._system
 
     def logs(self) -> list[Path]:
-        return sorted(self._system.folder.glob("**/*.log")) if self._system else []
+        """The logs of brokers, Toxiproxy and Spark's daemons, and not the brokers' data: their files have this ending too."""
+        if self._system is None:
+            return []
+        return sorted(path for pattern in ("*.log", "spark/*.log") for path in self._system.folder.glob(pattern))
 
     def close(self) -> None:
         """End the system and remove its data; its logs stay. The next call of `system` starts a new one."""

@@ -22,7 +22,7 @@ from pipelines.base import Command
 
 PIPELINE = "pipeline"
 LOADER = "loader"
-_STARTED_WITHIN_S = 90.0
+_STARTED_WITHIN_S = 180.0
 _TAIL_BYTES = 16_384
 # How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.
 # FENCED_LEADER_EPOCH is not among them: that is a reader with old metadata.

@@ -219,6 +219,7 @@ VerifierName = Literal[
     "hanging",
     "outcomes",
     "deliveries",
+    "commits",
     "progress",
 ]
 ANOMALIES_OF_PROGRESS = ("slow recovery", "no recovery", "blocked")  # the other verifiers name their own
@@ -248,6 +249,7 @@ def applicable(pipeline: Pipeline) -> Iterator[VerifierName]:
     speaks = speaks_of(pipeline)
     there = {
         "offsets": Capability.PIPELINE in pipeline.capabilities,
+        "commits": Capability.CONSUMER_GROUP in pipeline.capabilities,
         "outcomes": "transactions" in speaks,
         "deliveries": "deliveries" in speaks,
     }

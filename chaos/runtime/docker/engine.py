@@ -110,7 +110,7 @@ def check_image(client: Any) -> str:
     name = image_name()
     if not has_image(client, name):
         raise RuntimeUnavailableError(
-            f"the image {name} does not exist here; build it: make image "
+            f"the image {name} does not exist here; build it: make image, in a clone of this project "
             "(on a public base image, CHAOS_BASE_IMAGE, where a registry can be reached; with debootstrap where none can)"
         )
     return name

@@ -114,6 +114,17 @@ def test_what_did_not_come_up_is_ended(made, runtimes):
     assert one.logs() == []
 
 
+def test_the_data_of_brokers_are_not_logs(made):
+    """The files of a partition are called *.log as well, and go when its topic is deleted."""
+    one, _ = made
+    system = one.system(SystemSpec())
+    for name in ("spark/master.log", "broker-1/data/datasink-0/00000000000000000000.log"):
+        (system.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (system.folder / name).write_text("", encoding="utf-8")
+
+    assert [path.name for path in one.logs()] == ["broker-1.log", "master.log"]
+
+
 def test_an_environment_that_was_never_used_can_be_closed(made):
     one, said = made
 
