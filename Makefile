@@ -59,7 +59,7 @@ unit: install  ## the unit tests: they start no Kafka and no Spark
 	$(BIN)/pytest tests/unit
 
 planted: install  ## every verifier must find the anomalies that are planted (Spark, no Kafka)
-	$(BIN)/pytest tests/planted
+	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal tests/planted
 
 integration: install parts  ## every fault on the real system, and the mutants of the sink
 	$(BIN)/pytest -m "integration and not containers" tests/integration

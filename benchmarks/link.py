@@ -24,6 +24,7 @@ import psutil
 from chaos.common import processes
 from chaos.common.clock import wait_until
 from chaos.install import cache, go_build
+from chaos.install.proxy import SOURCES
 
 _ROUNDS = 13
 _SECONDS = 0.35  # 13 rounds of 3 ways and 3 loads take about a minute
@@ -70,7 +71,7 @@ def _build(folder: Path, package: str) -> Path:
     settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -modcacherw"}
     environment = {"GOPATH": str(place / "go-path"), **os.environ, **settings}
     argv = (str(go), "build", "-trimpath", "-o", str(target), package)
-    answer = processes.run(argv, within_s=300, cwd=go_build.SOURCES, env=environment)
+    answer = processes.run(argv, within_s=300, cwd=SOURCES, env=environment)
     if answer.returncode:
         sys.exit(answer.stderr)
     return target

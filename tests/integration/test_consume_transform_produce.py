@@ -364,7 +364,7 @@ def test_the_loader_writes_in_transactions(play, chaos_session, lost):
     expected, ledger = loader.expected(spark, play.folder, 3), play.folder / LEDGER
     folder = play.folder / "evidence"
     land = partial(landing.land, spark, play.system.kafka.bootstrap, topic, ends, expected, "source", folder)
-    land(verify=verify, ledger=ledger, spoken={"told": told})
+    land(verify=verify, ledger=ledger, of_programs={"told": told})
     found = {one: VERIFIERS[one].check(evidence.load(spark, folder, "source")) for one in verify}
 
     assert {one: (finding.verdict, finding.note) for one, finding in found.items()} == dict.fromkeys(
@@ -383,11 +383,11 @@ def judged(play, spark, name):
     expected = spark.createDataFrame([], landing._schema(evidence.EXPECTED))
     logs, folder = statements.logs(play.folder, name), play.folder / "evidence"
     read = partial(statements.deliveries, logs, play.topics.source)
-    spoken = {"source": {"deliveries": read}, "sink": {"told": partial(statements.told, logs)}}
+    of_programs = {"source": {"deliveries": read}, "sink": {"told": partial(statements.told, logs)}}
     for subject, topic in (("source", play.topics.source), ("sink", play.topics.sink)):
         ends = play.system.kafka.settled_offsets(topic, 3)
         land = partial(landing.land, spark, play.system.kafka.bootstrap, topic, ends, expected, subject, folder)
-        land(verify=("outcomes", "deliveries"), spoken=spoken[subject])
+        land(verify=("outcomes", "deliveries"), of_programs=of_programs[subject])
     outcomes = VERIFIERS["outcomes"].check(evidence.load(spark, folder, "sink"))
     return outcomes, VERIFIERS["deliveries"].check(evidence.load(spark, folder, "source"))
 
