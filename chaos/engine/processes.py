@@ -36,21 +36,21 @@ class _Instance:
 
     def __init__(self, runtime: Runtime, spec: ProcessSpec) -> None:
         self._read_bytes = 0
-        self._woken_at_bytes = 0
+        self._contested_at_bytes: int | None = None
         self.process: Process = runtime.start(spec)
 
-    def wake_up(self) -> None:
-        """Let it go on; what it says from now on is that of a zombie."""
-        if not self._woken_at_bytes:
-            self._woken_at_bytes = self.process.spec.log.stat().st_size
-        self.process.resume_tree()
+    def contest(self) -> None:
+        """What it says of fencing from now on, and no earlier, was between it and another instance."""
+        if self._contested_at_bytes is None:
+            self._contested_at_bytes = self.process.spec.log.stat().st_size
 
-    def fencing_error(self) -> str:
-        """The first line about a fencing error that it has written since it woke up, shortened; "" if there is none."""
+    def fenced(self) -> str:
+        """What it has said of being fenced since `contest`, shortened: its event, or the first such error; "" if nothing."""
+        if self._contested_at_bytes is None:
+            return ""
         with self.process.spec.log.open("rb") as log:
-            log.seek(self._woken_at_bytes)
-            lines = (line.decode(errors="replace") for line in log)
-            return next((one_line(line, 300) for line in lines if _FENCED.search(line)), "")
+            log.seek(self._contested_at_bytes)
+            return next(filter(None, map(_fencing, log)), "")
 
     def new_messages(self) -> Iterator[Mapping[str, Any]]:
         """The messages in the log since the last call."""
@@ -63,6 +63,15 @@ class _Instance:
                 message = _message(line)
                 if message is not None:
                     yield message
+
+
+def _fencing(line: bytes) -> str:
+    """What a line says of being fenced; "" if nothing."""
+    said = _message(line) or {}
+    if said.get("event") == "fenced":
+        return str(said.get("why", "fenced"))
+    text = line.decode(errors="replace")
+    return one_line(text, 300) if _FENCED.search(text) else ""
 
 
 def _message(line: bytes) -> Mapping[str, Any] | None:
@@ -96,7 +105,7 @@ class ManagedProcess:
 
     @property
     def process(self) -> Process:
-        """The instance that does the work, which is the second one after `take_over`."""
+        """The instance that does the work: after `take_over` the second one, unless the first has fenced it and it ended."""
         return self._instance.process
 
     def listen(self) -> list[Mapping[str, Any]]:
@@ -114,6 +123,7 @@ class ManagedProcess:
             InconclusiveError: it has ended; what it left undone proves nothing about the faults.
         """
         self.listen()
+        self._fall_back()
         if not self._down and not self.process.alive():
             raise InconclusiveError(self.how_it_ended("in the middle of the run"))
 
@@ -152,29 +162,29 @@ class ManagedProcess:
 
     def resume(self) -> None:
         """Send SIGCONT: to the first instance, the zombie, if a second one has taken over."""
-        if self._zombie:
-            self._zombie.wake_up()
-        else:
-            self._instance.process.resume_tree()
+        for instance in (self._instance, self._zombie) if self._zombie else ():
+            instance.contest()
+        (self._zombie or self._instance).process.resume_tree()
 
     def take_over(self) -> None:
         """Start a second instance, with a log of its own, and return when it has reported that it started."""
         before = self._history.last_said(self.name, "started")
         self._zombie = self._instance
         self._log = self._log.with_stem(f"{self._log.stem}-2")
-        self._instance = _Instance(self._runtime, replace(self._spec, name=f"{self.name}-2", log=self._log))
+        self._instance = _Instance(self._runtime, replace(self._spec, name=self._log.stem, log=self._log))
         self._wait_for_new("started", before)
 
-    def fenced(self) -> str:
-        """What the zombie said of being fenced: its event, or an error in its log; "" if it said nothing of that.
+    def fenced(self) -> Mapping[str, str]:
+        """The instance that was fenced since the first one was resumed, and what it said of that; empty if none was.
 
-        A process that is merely gone was not fenced: it may have run out of memory.
+        A process that is merely gone was not fenced: it may have run out of memory. The zombie may fence the second one, too: a
+        client that makes a new producer after its long pause takes its transactional.id back (``init_transactions``). If the
+        second one ended for that, the first one is the pipeline again.
         """
-        if self._zombie is None:
-            return ""
         self.listen()
-        fenced = self._history.last_said(_zombie_of(self.name), "fenced")
-        return str(fenced.content.get("why", "fenced")) if fenced else self._zombie.fencing_error()
+        self._fall_back()
+        said = self._zombie.fenced() if self._zombie else ""
+        return {self._zombie.process.spec.name: said} if self._zombie and said else {}
 
     def zombie_ended(self) -> str:
         """How the zombie ended; "" while it lives, and when there is none."""
@@ -193,6 +203,12 @@ class ManagedProcess:
         """Kill the process and all that it started."""
         for instance in (self._instance, *([self._zombie] if self._zombie else [])):
             instance.process.kill_tree()
+
+    def _fall_back(self) -> None:
+        """Take the first instance for the pipeline again if it has fenced the second one, and that has ended."""
+        first, second = self._zombie, self._instance
+        if first and first.process.alive() and not second.process.alive() and second.fenced() and not first.fenced():
+            self._instance, self._zombie = first, second
 
     def _wait_for_new(self, event: str, before: ProcessSaid | None) -> None:
         def reported() -> bool:

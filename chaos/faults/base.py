@@ -69,8 +69,8 @@ class PipelineUnderTest(Protocol):
     def take_over(self) -> None:
         """Start a second instance beside the paused one, and return when it runs; from now on it is the pipeline."""
 
-    def fenced(self) -> str:
-        """What the first instance said of being fenced since it was resumed; "" if it said nothing of that."""
+    def fenced(self) -> Mapping[str, str]:
+        """The instance that was fenced since the first one was resumed, and what it said of that; empty if none was."""
 
     def zombie_ended(self) -> str:
         """How the first instance ended, beside a second one; "" while it lives."""

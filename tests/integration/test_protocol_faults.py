@@ -177,8 +177,8 @@ def test_a_zombie_that_dies_before_it_wakes_up_had_no_effect(application):
     goes_on(application)
 
 
-def test_a_zombie_is_fenced(application):
-    """Its successor has the transactional.id now; the last test of this file, because the zombie ends."""
+def test_a_zombie_or_its_successor_is_fenced(application):
+    """The one that initialised the transactional.id last keeps it: if it was paused in a transaction, that is the zombie."""
     injection = declared(PIPELINE["zombie"]).prepare(application, Random(1))
     injection.inject()
     proof = prove(injection)

@@ -171,13 +171,14 @@ def zombie(history, tmp_path):
 def test_a_zombie_is_fenced_when_it_says_so_and_not_when_it_is_dead(zombie, writes, said):
     """What it wrote before it woke up does not count; that it ended is told beside."""
     managed, process = zombie
-    assert (managed.fenced(), managed.zombie_ended()) == ("", "")
+    assert (managed.fenced(), managed.zombie_ended()) == ({}, "")
 
     process.write(writes)
     process.lives = False
 
-    assert said in managed.fenced()
-    assert bool(managed.fenced()) is bool(said)
+    fenced = managed.fenced()
+    assert list(fenced) == (["pipeline"] if said else [])
+    assert said in fenced.get("pipeline", "")
     last = writes.decode().strip() or '{"event": "started"}'
     assert managed.zombie_ended() == f"it ended with 1 after it woke up; the last line of logs/pipeline.log: {last}"
 
@@ -187,7 +188,47 @@ def test_a_pipeline_that_nothing_has_taken_over_is_no_zombie(pipeline):
     pipeline.process.write(b"ProducerFencedException\n")
     pipeline.process.lives = False
 
-    assert (pipeline.fenced(), pipeline.zombie_ended()) == ("", "")
+    assert (pipeline.fenced(), pipeline.zombie_ended()) == ({}, "")
+
+
+def test_a_zombie_that_fenced_its_successor_is_the_pipeline_again(zombie):
+    """It made a new producer after its long pause; what it says from now on is said by the pipeline."""
+    managed, first = zombie
+    second = managed.process
+    second.write(b"KafkaError{code=_FENCED}: no worker is left\n")
+    assert managed.fenced() == {}  # it may still have other workers
+    second.lives = False
+
+    managed.must_live()
+
+    assert managed.fenced() == {"pipeline-2": "KafkaError{code=_FENCED}: no worker is left"}
+    assert managed.process is first
+    first.write(b'{"event": "committed"}\n')
+    assert managed.listen() == [{"event": "committed"}]
+
+
+@pytest.mark.parametrize("line", [b"java.lang.OutOfMemoryError: Java heap space\n", b""])
+def test_a_successor_that_died_of_something_else_is_not_replaced_by_the_zombie(zombie, line):
+    """What it said of fencing before the zombie woke up was about its own start."""
+    managed, _ = zombie
+    managed.process.write(line)
+    managed.process.lives = False
+
+    assert managed.fenced() == {}
+    with pytest.raises(InconclusiveError, match="the pipeline ended with 1 in the middle of the run"):
+        managed.must_live()
+
+
+def test_two_instances_that_fenced_each_other_leave_no_pipeline(zombie):
+    """The zombie said so first, and is about to end."""
+    managed, first = zombie
+    for process in (first, managed.process):
+        process.write(b"KafkaError{code=_FENCED}\n")
+    managed.process.lives = False
+
+    assert list(managed.fenced()) == ["pipeline"]
+    with pytest.raises(InconclusiveError, match="the pipeline ended with 1 in the middle of the run"):
+        managed.must_live()
 
 
 def test_a_log_says_where_a_process_was_started_again(pipeline):
