@@ -34,7 +34,8 @@ from chaos.audit.copies import Copied
 from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds, Evidence
-from verifiers.single_scan.groups import Limits, decoded
+from verifiers.single_scan import pieces
+from verifiers.single_scan.groups import Groups, Limits, decoded
 from verifiers.single_scan.runs import Runs
 
 DENSE, KEY = "dense-key", "key"
@@ -137,8 +138,15 @@ def dense(logs: Logs, demanded: Model) -> Asked:
     return Asked(evidence, False, rows.where("id IS NULL"), "keys are not ids", otherwise=otherwise)  # noqa: FBT003 - `unique`
 
 
-def recur_or_fall(source: DataFrame) -> bool:
-    """Whether an id is in the source twice, or below an earlier one of its partition: then ids say nothing about order."""
+def recur_or_fall(source: DataFrame, expected: Groups | None, partitions: int, limits: Limits) -> bool:
+    """Whether an id is in the source twice, or below an earlier one of its partition: then ids say nothing about order.
+
+    Args:
+        expected: the groups of what it demands; None where there are too many.
+    """
+    rise = None if expected is None else pieces.rise(source, expected.ids(partitions), partitions, limits)
+    if rise is not None:
+        return not rise
     rows = decoded(source).where("id IS NOT NULL")
     before = "lag(id) OVER (PARTITION BY partition ORDER BY offset)"
     falls = rows.selectExpr(f"id <= {before} AS falls").where("falls")

@@ -82,7 +82,7 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
     if asked.keys is not None or expected is None or UNDECODABLE in expected["line"]:
         require_identified(asked)
     found = islands.judge(asked.evidence, expected, observed, limits, unique=asked.unique)
-    if asked.otherwise is not None and not _certain(found, expected, observed) and _not_dense(logs):
+    if asked.otherwise is not None and not _certain(found, expected, observed) and _not_dense(logs, asked, expected, limits):
         return _verified(logs, asked.otherwise(), limits)
     return asked, found
 
@@ -98,9 +98,10 @@ def _order(evidence: Evidence, beyond: Runs | None, logs: Logs) -> Finding:
     return Ordering().found(evidence, found.records, tuple(late.totals()), inversions)
 
 
-def _not_dense(logs: Logs) -> bool:
+def _not_dense(logs: Logs, asked: Asked, expected: Groups | None, limits: Limits) -> bool:
     """Whether what the ids say may be wrong; they may have recurred before compaction."""
-    return bool(logs.fixed.compacted) or recur_or_fall(logs.source)
+    partitions = max(1, len(asked.evidence.bounds))
+    return bool(logs.fixed.compacted) or recur_or_fall(logs.source, expected, partitions, limits)
 
 
 def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups | None) -> bool:

@@ -147,6 +147,32 @@ def test_as_many_ids_as_may_be_ticked_off(spark: SparkSession, most: int, told: 
     assert (found.repeated is not None) is told
 
 
+@pytest.mark.parametrize("most_rows", [4, 10_000])
+@pytest.mark.parametrize(
+    ("apart", "repeated", "rise"), [(0, (), True), (1, (), False), (30, (), False), (0, (50,), False), (0, (50, 95), False)]
+)
+def test_whether_the_ids_of_a_log_rise(
+    spark: SparkSession,
+    apart: int,
+    repeated: tuple[int, ...],
+    rise: bool,  # noqa: FBT001
+    most_rows: int,
+) -> None:
+    """Within a piece, from one piece to the next, of one line or of two, and in each partition for itself."""
+    log = scattered(96)
+    home = sorted((one for one in log.observed if one.partition == 0), key=lambda one: one.offset)
+    first, other = home[0], home[apart]
+    swapped = [one._replace(key={first.key: other.key, other.key: first.key}.get(one.key, one.key)) for one in log.observed]
+    log = replace(log, observed=tuple(swapped))
+    for place, id_ in enumerate(repeated):
+        log = log.again(id_, 90 + place)
+    evidence, limits = log.evidence(spark), replace(WITHOUT, most_rows=most_rows)
+    blocks = groups.summarize_expected(evidence, limits).ids(3)
+
+    assert pieces.rise(evidence.observed, blocks, 3, limits) is rise
+    assert pieces.rise(evidence.observed, blocks, 3, replace(limits, most_ids=95)) is (None if rise else False)
+
+
 def test_groups_that_are_no_islands_are_made_blocks(spark: SparkSession) -> None:
     """As if offsets had been left out of account from the first."""
     evidence = scattered(96).evidence(spark)

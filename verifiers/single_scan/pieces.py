@@ -65,6 +65,26 @@ def read(evidence: Evidence, observed: Groups, limits: Limits) -> Order:
     return Order(checked, tuple(totals.values()), tuple(shown), seen.repeated())
 
 
+def rise(log: DataFrame, blocks: Longs, partitions: int, limits: Limits) -> bool | None:
+    """Whether the ids of each partition of a log rise, and none is there twice; None where that cannot be told.
+
+    Args:
+        blocks: those that there are (`Groups.ids`).
+    """
+    seen = _Seen(np.unique(blocks[blocks != UNDECODABLE]), limits)
+    highest: dict[int, int] = {}
+    for partition, _, id_ in _pieces(log, limits.most_rows):
+        if not len(id_):
+            continue
+        if id_[0] <= highest.get(partition, -1) or (np.diff(id_) <= 0).any():
+            return False
+        highest[partition] = int(id_[-1])
+        number, line = np.divmod(id_, partitions)
+        seen.tick((number >> limits.block_bits) * partitions + line, number)
+    repeated = seen.repeated()
+    return None if repeated is None else not len(repeated)
+
+
 class _Seen:
     """Which ids were seen: a byte for each number of the blocks that there are."""
 
