@@ -34,7 +34,7 @@ from chaos.audit.copies import Copied
 from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds, Evidence
-from verifiers.single_scan import pieces
+from verifiers.single_scan import groups, pieces
 from verifiers.single_scan.groups import Groups, Limits, decoded
 from verifiers.single_scan.runs import Runs
 
@@ -144,9 +144,11 @@ def recur_or_fall(source: DataFrame, expected: Groups | None, partitions: int, l
     Args:
         expected: the groups of what it demands; None where there are too many.
     """
-    rise = None if expected is None else pieces.rise(source, expected.ids(partitions), partitions, limits)
-    if rise is not None:
-        return not rise
+    if expected is not None:
+        ids = expected.ids(partitions)
+        rise = groups.certainly_rise(source, partitions, limits) or pieces.rise(source, ids, partitions, limits)
+        if rise is not None:
+            return not rise
     rows = decoded(source).where("id IS NOT NULL")
     before = "lag(id) OVER (PARTITION BY partition ORDER BY offset)"
     falls = rows.selectExpr(f"id <= {before} AS falls").where("falls")

@@ -376,3 +376,25 @@ def test_a_second_read_is_confined_to_where_the_damage_is(spark: SparkSession, s
     assert [(side.by_offset, side.placed) for side in (expected, observed)] == [(False, True), (True, True)]
     assert islands._span(expected, evidence, doubtful, "position") == "position BETWEEN 8 AND 23"
     assert islands._span(observed, evidence, doubtful, "offset") == f"offset BETWEEN {shift + 11} AND {shift + 28}"
+
+
+@pytest.mark.parametrize(
+    ("log", "plain"),
+    [
+        (clean(), True),
+        (clean(0), True),
+        (clean().without(6), True),
+        (clean().plus(Record(0, 99, BEGAN_MS, "x", "")), True),
+        (clean().swapped(0, 3), False),
+        (clean().swapped(0, 21), False),
+        (clean().again(6, 99), False),
+        (clean().again(6, 199, partition=1), False),
+        (clean(2).swapped(0, 1).plus(Record(0, 1, BEGAN_MS, "3", "9")), False),
+    ],
+)
+def test_where_it_is_plain_that_ids_rise(spark: SparkSession, log: Log, plain: bool) -> None:  # noqa: FBT001
+    """Blocks of four numbers, as many as there are between two markers."""
+    observed = log.evidence(spark).observed
+
+    assert groups.certainly_rise(observed, 3, BY_OFFSET) is plain
+    assert not groups.certainly_rise(clean().evidence(spark).observed, 3, replace(BY_OFFSET, most_groups=5))

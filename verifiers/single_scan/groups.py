@@ -132,6 +132,31 @@ def decoded(observed: DataFrame) -> DataFrame:
     return observed.withColumn("id", F.expr("try_cast(key AS BIGINT)")).withColumn("id", F.expr(_ID))
 
 
+def certainly_rise(log: DataFrame, partitions: int, limits: Limits) -> bool:
+    """Whether it is plain that the ids of each partition of a log rise, and that none is there twice.
+
+    It is where each line is in one partition and alone there, and each of its blocks is a run, perhaps with holes, that lies
+    behind the blocks before it.
+    """
+    rows = (
+        decoded(log)
+        .where("id IS NOT NULL")
+        .selectExpr("partition", f"id % {partitions} AS line", f"id DIV {partitions} AS number", "offset")
+    )
+    numbered = rows.selectExpr("*", f"shiftright(number, {limits.block_bits}) AS block", "number - offset AS delta")
+    ends = (f"{end}({name}) AS {end}_{name}" for name in ("offset", "delta") for end in ("min", "max"))
+    found = numbered.groupBy(*_HOME).agg(*map(F.expr, ends)).limit(limits.most_groups + 1).toArrow()
+    if len(found) > limits.most_groups:
+        return False
+    columns = {name: found.column(name).to_numpy().astype(np.int64, copy=False) for name in found.column_names}
+    order = np.lexsort([columns[name] for name in reversed(_HOME)])
+    home, line, low, high = (columns[name][order] for name in ("partition", "line", "min_offset", "max_offset"))
+    pairs = np.unique(np.stack((home, line)), axis=1)
+    alone = all(len(np.unique(side)) == pairs.shape[1] for side in pairs)
+    behind = (np.diff(home) != 0) | (low[1:] > high[:-1])
+    return bool(alone and behind.all() and (columns["min_delta"] == columns["max_delta"]).all())
+
+
 def block_of(partitions: int, limits: Limits) -> str:
     """SQL: one number for line and block of a row with an ``id``."""
     return f"coalesce(shiftright(id DIV {partitions}, {limits.block_bits}) * {partitions} + id % {partitions}, {UNDECODABLE})"
