@@ -12,7 +12,7 @@ added to one; KIP-890 has brokers ask the coordinator before they append such a 
 The rule is that of ``kafka-transactions.sh find-hanging``: the coordinator (DescribeTransactions) does not list the partition.
 It lists those of a transaction that is Ongoing, and in PrepareCommit and PrepareAbort those whose marker is still to come. To
 this rule the producer id is added: a transactional id that has another one by now will not end what was written under the old.
-An epoch is no part of it. A coordinator raises the epoch of a transaction before it aborts it, so a newer one is often that of
+An epoch is not part of it. A coordinator raises the epoch of a transaction before it aborts it, so a newer one is often that of
 this transaction, and if it is of the next one, its marker will end both.
 
 The timeout is that of the transactional id. Where no coordinator knows one for the producer id, or not any more, it is the

@@ -8,7 +8,7 @@ from chaos.common.errors import one_line
 from chaos.report.model import FaultRecord, Report
 from verifiers.base import Finding, Verdict
 
-_UNDECIDED = "undecided"  # a count that is no anomaly
+_UNDECIDED = "undecided"  # a count that is not an anomaly
 _NAMED = 4
 _SPACE = "\u00a0"  # no line breaks inside a number or between it and its unit
 
