@@ -1,1 +1,1 @@
-"""What is under test: pipelines from Kafka to Kafka, and the loader that fills their source."""
+"""Pipelines from Kafka to Kafka, to be put under test: this project's own."""

@@ -1,7 +1,7 @@
-"""What the pipelines share as clients of Kafka: client options, a consumer group's positions, and a call with a deadline.
+"""What the programs of the pipelines share as clients of Kafka: their options, the id of a topic, and a call with a deadline.
 
-Client options (TLS and SASL above all) are handed from process to process in the environment: every user of a machine can read
-command lines, and these options hold passwords.
+Client options (TLS and SASL above all) come in the environment: every user of a machine can read command lines, and these
+options hold passwords.
 
 `Producer.send_offsets_to_transaction` takes a time limit and does not keep it: librdkafka 2.16 never compares the clock with
 the limit of a request to the group's coordinator (``creq_ts_timeout`` in rdkafka_coord.c; issues 5456 and 5511). When that
@@ -13,14 +13,11 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import closing
 from threading import Thread
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
-
-from pipelines.base import Endpoints, Topics
 
 _LIBRDKAFKA = "KAFKA_CLIENT_OPTIONS"
 _JAVA = "KAFKA_JAVA_CLIENT_OPTIONS"
@@ -35,13 +32,18 @@ class HungError(RuntimeError):
     """The call is still under way, in a thread that is not waited for any more; its producer must not be used again."""
 
 
+def topic_id(bootstrap: str, topic: str, options: Mapping[str, str]) -> str:
+    """The id of a topic (KIP-516); one that is removed and made again under its name has another.
+
+    Raises:
+        KafkaException: no broker answered, or there is no such topic.
+    """
+    admin = AdminClient({**options, "bootstrap.servers": bootstrap, "log_level": 0})
+    described = admin.describe_topics(TopicCollection([topic]), request_timeout=_WITHIN_S)[topic].result(_WITHIN_S + _GRACE_S)
+    return str(described.topic_id)
+
+
 # client options ---------------------------------------------------------------------------------------------------------------
-
-
-def option_variables(endpoints: Endpoints) -> dict[str, str]:
-    """The environment of a process whose clients need options: JSON objects with text values; empty if there are none."""
-    given = {_LIBRDKAFKA: endpoints.options, _JAVA: endpoints.java, _SPARK: endpoints.spark_options}
-    return {name: json.dumps(dict(options)) for name, options in given.items() if options}
 
 
 def librdkafka_options() -> dict[str, str]:
@@ -67,68 +69,6 @@ def for_spark(options: Mapping[str, str]) -> dict[str, str]:
 def _given(variable: str) -> dict[str, str]:
     found: dict[str, str] = json.loads(os.environ.get(variable, "{}"))
     return found
-
-
-# positions of a consumer group ------------------------------------------------------------------------------------------------
-
-
-def seed(endpoints: Endpoints, group: str, topics: Topics) -> None:
-    """Commit position 0 in every source partition. Once, before the first member joins, never at a restart.
-
-    Raises:
-        KafkaException: the group's coordinator did not answer.
-    """
-    start = [TopicPartition(topics.source, partition, 0) for partition in range(topics.partitions)]
-    with closing(_observer(endpoints, group)) as observer:
-        observer.commit(offsets=start, asynchronous=False)
-
-
-def positions(endpoints: Endpoints, group: str, topics: Topics) -> Mapping[int, int]:
-    """Committed position in each source partition, exclusive; a partition without one is left out.
-
-    Raises:
-        KafkaException: the group's coordinator did not answer.
-    """
-    asked = [TopicPartition(topics.source, partition) for partition in range(topics.partitions)]
-    with closing(_observer(endpoints, group)) as observer:
-        return known(observer.committed(asked, timeout=_WITHIN_S))
-
-
-def topic_id(bootstrap: str, topic: str, options: Mapping[str, str]) -> str:
-    """The id of a topic (KIP-516); one that is removed and made again under its name has another.
-
-    Raises:
-        KafkaException: no broker answered, or there is no such topic.
-    """
-    admin = AdminClient({**options, "bootstrap.servers": bootstrap, "log_level": 0})
-    described = admin.describe_topics(TopicCollection([topic]), request_timeout=_WITHIN_S)[topic].result(_WITHIN_S + _GRACE_S)
-    return str(described.topic_id)
-
-
-def known(answered: list[TopicPartition]) -> Mapping[int, int]:
-    """The answer of a group: partition -> position.
-
-    Raises:
-        KafkaException: it has an error for one of them.
-    """
-    for one in answered:
-        if one.error is not None:
-            raise KafkaException(one.error)
-    return {one.partition: one.offset for one in answered if one.offset >= 0}
-
-
-def _observer(endpoints: Endpoints, group: str) -> Consumer:
-    """It never joins the group; read_committed makes the broker wait for a commit under way (require_stable, KIP-447)."""
-    return Consumer(
-        {
-            **endpoints.options,
-            "bootstrap.servers": endpoints.audit,
-            "group.id": group,
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "log_level": 0,
-        }
-    )
 
 
 # a call with a deadline -------------------------------------------------------------------------------------------------------

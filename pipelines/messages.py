@@ -1,4 +1,4 @@
-"""What a pipeline's process reports, one JSON object per line on standard output, and the pace it keeps.
+"""What a pipeline's process reports, one JSON object per line on standard output.
 
 Events, ``{"event": …}``, say what it does. Statements say what its Kafka client told it: each of them counts, so none is held
 back or added to another (docs/adapters.md).
@@ -19,11 +19,6 @@ _EVERY_S = 0.25
 def monotonic_s() -> float:
     """Seconds on a clock that never jumps; only differences mean something."""
     return time.monotonic()  # noqa: TID251 - pipelines know nothing of chaos
-
-
-def due(records: int, rate_per_s: float, elapsed_s: float) -> int:
-    """How many of the records should have been sent by now; the first one is due at once."""
-    return min(records, int(elapsed_s * rate_per_s) + 1)
 
 
 def say(event: str, **value: Any) -> None:

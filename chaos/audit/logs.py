@@ -26,7 +26,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from chaos.cluster.kafka import cleanup_policy, log_ends
 from chaos.common.errors import ChaosError, InconclusiveError
 from chaos.judging import landing
-from pipelines import kafka
+from chaos.subject.clients import for_spark, known
 from verifiers.base import Bounds
 
 _COLUMNS = {"partition": "int", "offset": "bigint", "key": "string", "value": "string"}
@@ -189,7 +189,7 @@ def _committed(topics: Topics, numbers: Numbers) -> Mapping[int, int] | None:
     settings = {"bootstrap.servers": topics.bootstrap, "group.id": topics.group, "isolation.level": "read_committed"}
     with closing(Consumer({**topics.librdkafka, **settings, "enable.auto.commit": False, "log_level": 0})) as asker:
         asked = {topic: [TopicPartition(topic, partition) for partition in own] for topic, own in numbers.items()}
-        found = {topic: kafka.known(asker.committed(those, timeout=ASK_S)) for topic, those in asked.items()}
+        found = {topic: known(asker.committed(those, timeout=ASK_S)) for topic, those in asked.items()}
     if not any(found.values()):
         names = " or ".join(map(repr, numbers))
         raise AuditUsageError(f"the group {topics.group!r} never committed a position in {names}: is that its name?")
@@ -242,7 +242,7 @@ def _log(spark: SparkSession, topics: Topics, numbers: Numbers, ends: Ends) -> D
 def read(spark: SparkSession, topics: Topics, name: str, ends: Ends) -> DataFrame:
     """The committed rows of one of the topics."""
     own = {"groupIdPrefix": topics.groups} if topics.groups else {}
-    options = {**kafka.for_spark(topics.java), **landing.LARGE_FETCHES, **own}
+    options = {**for_spark(topics.java), **landing.LARGE_FETCHES, **own}
     topic = landing.Topic(topics.bootstrap, name, options, identity=topics.identity)
     return landing.read(spark, topic, ends)
 

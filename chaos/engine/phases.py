@@ -21,10 +21,10 @@ from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of
 from chaos.engine.processes import LOADER, PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.judging import landing, spark_session, statements
+from chaos.loader.declaration import LEDGER, FillSource
 from chaos.scenario.model import Scenario, speaks_of
 from chaos.scenario.plan import Schedule, to_json
-from pipelines.base import Pipeline, Topics
-from pipelines.loader.pipeline import LEDGER, FillSource
+from chaos.subject.base import Pipeline, Topics
 from pipelines.spark_square.pipeline import SparkSquare
 from verifiers.base import Bounds
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from chaos.cluster.addresses import CLIENTS
 from chaos.cluster.system import System
 from chaos.install.artifacts import Parts
+from chaos.loader.declaration import FillSource
 from chaos.scenario.model import CommandPipeline as DeclaredCommand
 from chaos.scenario.model import ConsumeTransformProducePipeline, FillSourcePipeline, Scenario, SparkSquarePipeline
 from chaos.scenario.model import Pipeline as DeclaredPipeline
-from pipelines.base import Endpoints, Pipeline
-from pipelines.command.pipeline import CommandPipeline
-from pipelines.loader.pipeline import FillSource
+from chaos.subject.base import Endpoints, Pipeline
+from chaos.subject.command import CommandPipeline
 from pipelines.spark_square.pipeline import SparkSquare
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 

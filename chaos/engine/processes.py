@@ -18,7 +18,7 @@ from chaos.common.events import ProcessSaid
 from chaos.common.history import History
 from chaos.judging.statements import STARTED_AGAIN
 from chaos.runtime.base import Process, ProcessSpec, Runtime
-from pipelines.base import Command
+from chaos.subject.base import Command
 
 PIPELINE = "pipeline"
 LOADER = "loader"

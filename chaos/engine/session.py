@@ -29,7 +29,7 @@ from chaos.report.model import Report, build
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import Schedule, plan
 from chaos.scenario.support import asked_outside
-from pipelines.base import Pipeline
+from chaos.subject.base import Pipeline
 from pipelines.spark_square.pipeline import SparkSquare
 from verifiers.base import Verdict
 

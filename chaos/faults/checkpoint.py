@@ -16,15 +16,13 @@ from chaos.common.errors import InjectionError
 from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, unmet
 from chaos.grammar.units import Seconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
-from pipelines.spark_square.pipeline import planned
+from chaos.subject.checkpoint import COMMITS, OFFSETS, State, batches, newest, planned
 
-_OFFSETS, _COMMITS = "offsets", "commits"
 _BATCH_WITHIN_S = 20.0
 _FIRST_BATCH_WITHIN_S = 60.0  # a driver that was just started loads its classes first
 _COMMITTED_WITHIN_S = 4.0  # less than Spark lets pass without a heartbeat
 _LATER_S = 0.25
 _TRIES = 8
-State = Mapping[str, int | None]
 Damage = Literal["commit_deleted", "offsets_torn", "lost", "older_copy"]
 
 
@@ -97,7 +95,7 @@ class DamagedCheckpoint(Injection):
         torn, self.damage = self.damage, {}
         removed: list[str] = []
         if torn and self.fault.repair == "batch_removed":
-            removed = _remove(self.checkpoint, [(_OFFSETS, torn["batch"]), (_COMMITS, torn["batch"])])
+            removed = _remove(self.checkpoint, [(OFFSETS, torn["batch"]), (COMMITS, torn["batch"])])
         self.pipeline.restart()
         return {"removed": removed} if removed else {}
 
@@ -115,7 +113,7 @@ class OlderCheckpoint(Injection):
     def inject(self) -> None:
         """Copy it while the pipeline runs, after its first batch: files are complete once they have their names."""
         clock.wait_until(
-            lambda: newest(self.checkpoint)[_COMMITS] is not None, within_s=_FIRST_BATCH_WITHIN_S, reason="a batch to copy"
+            lambda: newest(self.checkpoint)[COMMITS] is not None, within_s=_FIRST_BATCH_WITHIN_S, reason="a batch to copy"
         )
         shutil.rmtree(self._copy, ignore_errors=True)
         shutil.copytree(self.checkpoint, self._copy, ignore=shutil.ignore_patterns(".*"))
@@ -147,7 +145,7 @@ class OlderCheckpoint(Injection):
         return self.checkpoint.with_name(f"{self.checkpoint.name}-copy")
 
     def _has_moved_on(self) -> bool:
-        return (newest(self.checkpoint)[_COMMITS] or 0) > (self.copied[_COMMITS] or 0) or self.healed
+        return (newest(self.checkpoint)[COMMITS] or 0) > (self.copied[COMMITS] or 0) or self.healed
 
 
 class CrashBeforeCommit(CheckpointFault):
@@ -210,7 +208,7 @@ class CrashedBeforeCommit(Injection):
     def proof(self) -> Proof:
         """The driver was killed in the middle of a batch; `complete` has seen that the sink had committed all of it."""
         state = newest(self.checkpoint)
-        facts = {"pids": self.pids, "batch": state[_OFFSETS], "done": state[_COMMITS], "sink_committed": self._ends()}
+        facts = {"pids": self.pids, "batch": state[OFFSETS], "done": state[COMMITS], "sink_committed": self._ends()}
         return Proof(bool(self.pids) and _in_batch(self.checkpoint), facts | {"tries": self.tries})
 
     def heal(self) -> None:
@@ -245,39 +243,28 @@ class CrashedBeforeCommit(Injection):
 
     def _ends(self) -> Mapping[int, int]:
         """Where the newest planned batch ends, by partition."""
-        batch = newest(self.checkpoint)[_OFFSETS]
-        return planned(self.checkpoint / _OFFSETS / str(batch), self.context.topics["datasource"])
-
-
-def newest(checkpoint: Path) -> State:
-    """Number of the newest batch that is planned (``offsets``), and of the newest that is done (``commits``); None for none."""
-    return {log: max(_batches(checkpoint / log), default=None) for log in (_OFFSETS, _COMMITS)}
+        return planned(self.checkpoint, newest(self.checkpoint)[OFFSETS], self.context.topics["datasource"])
 
 
 def _in_batch(checkpoint: Path) -> bool:
     state = newest(checkpoint)
-    return state[_OFFSETS] is not None and state[_OFFSETS] != state[_COMMITS]
-
-
-def _batches(log: Path) -> list[int]:
-    """Spark writes checksums and temporary files beside its logs."""
-    return [int(path.name) for path in log.glob("[0-9]*") if path.name.isdigit()]
+    return state[OFFSETS] is not None and state[OFFSETS] != state[COMMITS]
 
 
 def _delete_commit(checkpoint: Path) -> Mapping[str, Any]:
     """The newest one, and the plans after it: Spark does not run a batch again while there is a later plan."""
-    batch = newest(checkpoint)[_COMMITS]
+    batch = newest(checkpoint)[COMMITS]
     if batch is None:
         return {}
-    later = [(_OFFSETS, one) for one in _batches(checkpoint / _OFFSETS) if one > batch]
-    return {"what": "commit_deleted", "batch": batch, "files": _remove(checkpoint, [(_COMMITS, batch), *later])}
+    later = [(OFFSETS, one) for one in batches(checkpoint, OFFSETS) if one > batch]
+    return {"what": "commit_deleted", "batch": batch, "files": _remove(checkpoint, [(COMMITS, batch), *later])}
 
 
 def _tear_offsets(checkpoint: Path) -> Mapping[str, Any]:
-    batch = newest(checkpoint)[_OFFSETS]
+    batch = newest(checkpoint)[OFFSETS]
     if batch is None:
         return {}
-    log = checkpoint / _OFFSETS / str(batch)
+    log = checkpoint / OFFSETS / str(batch)
     whole = log.read_bytes()
     log.write_bytes(whole[: len(whole) // 2])
     return {"what": "offsets_torn", "batch": batch, "bytes_before": len(whole), "bytes": len(whole) // 2}

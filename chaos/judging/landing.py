@@ -20,7 +20,7 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.cluster import protocol
-from pipelines.kafka import for_spark
+from chaos.subject.clients import for_spark
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence
 

@@ -27,7 +27,7 @@ from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
 from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds
 from chaos.runtime.capabilities import Capability
-from pipelines.command.pipeline import check, placeholders
+from chaos.subject.command import check, placeholders
 
 # faults by chance -----------------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class FillSourcePipeline(Declared):
 
 
 class ConsumeTransformProducePipeline(Declared):
-    """A transactional application without Spark; `pipelines.transactional.pipeline` explains the fields."""
+    """A transactional application without Spark; `pipelines.transactional.options` explains the fields."""
 
     kind: Literal["consume_transform_produce"]
     delivery: Literal["exactly_once", "at_least_once", "at_most_once"] = "exactly_once"
@@ -175,7 +175,7 @@ Word = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_placed)]
 
 
 class CommandPipeline(Declared):
-    """Any command that copies one topic to the other; `pipelines.command.pipeline` explains the fields and placeholders."""
+    """Any command that copies one topic to the other; `chaos.subject.command` explains the fields and placeholders."""
 
     kind: Literal["command"]
     run: Annotated[tuple[Word, ...], Field(min_length=1)]

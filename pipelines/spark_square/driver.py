@@ -9,6 +9,7 @@ It runs until SIGTERM, and then ends with 0. It ends with 1 if its query died to
 """
 
 import argparse
+import json
 import os
 import signal
 import struct
@@ -31,7 +32,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pipelines import kafka
 from pipelines.messages import monotonic_s, say
-from pipelines.spark_square.pipeline import planned
 from pipelines.spark_square.sink import STATS, Plan, RefusedError, Sink
 
 _OPTIONS = "delivery batch-records master kafka source sink application checkpoint host jars home java-options"
@@ -130,7 +130,7 @@ def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace, refu
     source_id = cache(lambda: kafka.topic_id(arguments.kafka, arguments.source, kafka.librdkafka_options()))
 
     def write(batch: DataFrame, number: int) -> None:
-        starts = planned(Path(arguments.checkpoint) / "offsets" / str(number - 1), arguments.source)
+        starts = _planned(Path(arguments.checkpoint) / "offsets" / str(number - 1), arguments.source)
         _write(sink, Plan(starts, source_id()), batch, number, refuse)
 
     writer = _source(spark, arguments).writeStream.foreachBatch(write)
@@ -165,6 +165,17 @@ def _write(sink: Sink, plan: Plan, batch: DataFrame, number: int, refuse: Refuse
         raise RefusedError(problem)
     took_ms = round(1000 * (monotonic_s() - began_s))
     say("batch", batch=number, rows=sum(task["skipped"] + task["sent"] for task in tasks), ms=took_ms, tasks=tasks)
+
+
+def _planned(log: Path, topic: str) -> Mapping[int, int]:
+    """Partition -> end offset of a batch, exclusive; empty if its plan is absent or damaged, or not of this topic."""
+    try:
+        sources = log.read_text(encoding="utf-8").splitlines()[2:]
+        found = [json.loads(line) for line in sources if line.startswith("{")]
+        ends = next(one[topic] for one in found if topic in one)
+        return {int(partition): int(offset) for partition, offset in ends.items()}
+    except (FileNotFoundError, StopIteration, json.JSONDecodeError, AttributeError, ValueError):
+        return {}
 
 
 class _FinishedBatches(StreamingQueryListener):

@@ -5,21 +5,19 @@ rows. ``at_least_once`` is Spark's stock Kafka sink (``KafkaStreamingWrite``: it
 again) and keeps its position in the checkpoint.
 """
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
 
-from pipelines import kafka
-from pipelines.base import Command, Endpoints, Topics
+from chaos.subject import clients, models
+from chaos.subject.base import Command, Endpoints, Topics
+from chaos.subject.checkpoint import checkpointed
 from pipelines.spark_square.sink import transactional_id
 
 CHECKPOINT = "checkpoint"
-_SQUARED = "CAST(CAST(value AS DECIMAL(38, 0)) * CAST(value AS DECIMAL(38, 0)) AS STRING)"
 _HOME = Path(__file__).parents[2]
 
 
@@ -59,7 +57,7 @@ class SparkSquare:
             "PYSPARK_PYTHON": sys.executable,  # the executors' too
             "SPARK_LOCAL_IP": endpoints.host,
             "SPARK_SCALA_VERSION": "2.13",
-            **kafka.option_variables(endpoints),
+            **clients.option_variables(endpoints),
         }
         flags = ("--speculation",) if self.speculation else ()
         argv = (
@@ -75,7 +73,7 @@ class SparkSquare:
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """Seed the group: position 0 in every source partition. Once, before the first start, never at a restart."""
         if self.delivery == "exactly_once":
-            kafka.seed(endpoints, application(topics), topics)
+            clients.seed(endpoints, application(topics), topics)
 
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
         """The positions of the group, or of the newest batch that is committed in the checkpoint.
@@ -85,13 +83,11 @@ class SparkSquare:
         """
         if self.delivery == "at_least_once":
             return checkpointed(folder / CHECKPOINT, topics.source)
-        return kafka.positions(endpoints, application(topics), topics)
+        return clients.positions(endpoints, application(topics), topics)
 
     def expected(self, source: DataFrame) -> DataFrame:
         """Each id once, squared, in the partition of its first record; that record demands the row."""
-        rows = source.selectExpr("CAST(key AS BIGINT) AS id", "partition", "offset", f"{_SQUARED} AS value")
-        firsts = rows.groupBy("id").agg(expr("min_by(struct(partition, value, offset), struct(partition, offset)) AS first"))
-        return firsts.selectExpr("id", "first.partition", "first.value", "true AS required", "first.offset AS position")
+        return models.expected(source, "square")
 
     def consumer_group(self, topics: Topics) -> str:
         """Its consumer group; empty if its position is in the checkpoint."""
@@ -107,25 +103,3 @@ class SparkSquare:
 def application(topics: Topics) -> str:
     """The consumer group, and the prefix of the transactional ids; both begin with the name of the sink."""
     return f"{topics.sink}-square"
-
-
-def checkpointed(checkpoint: Path, topic: str) -> Mapping[int, int]:
-    """End offsets of the newest batch N that has both ``offsets/N`` and ``commits/N``.
-
-    Spark writes the first file when it plans the batch, and the second when all tasks have ended. A file cut short by a crash
-    counts as absent. Format: ``OffsetSeqLog``: a version, a line of metadata, then one line for each source.
-    """
-    done = sorted((int(path.name) for path in (checkpoint / "commits").glob("[0-9]*") if path.name.isdigit()), reverse=True)
-    found = (planned(checkpoint / "offsets" / str(batch), topic) for batch in done)
-    return next((ends for ends in found if ends), {})
-
-
-def planned(log: Path, topic: str) -> Mapping[int, int]:
-    """Partition -> end offset, exclusive; empty if the file is absent or damaged, or none of its sources is of this topic."""
-    try:
-        sources = log.read_text(encoding="utf-8").splitlines()[2:]
-        found = [json.loads(line) for line in sources if line.startswith("{")]
-        ends = next(one[topic] for one in found if topic in one)
-        return {int(partition): int(offset) for partition, offset in ends.items()}
-    except (FileNotFoundError, StopIteration, json.JSONDecodeError, AttributeError, ValueError):
-        return {}

@@ -11,7 +11,7 @@ from typing import Protocol
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from pipelines.messages import ThrottledEvents
-from pipelines.transactional.pipeline import ConsumeTransformProduce
+from pipelines.transactional.options import Options
 
 Rows = Sequence[tuple[int, bytes | None, bytes]]
 Reported = Callable[[KafkaError | None, Message], None]
@@ -82,7 +82,7 @@ class Delivery(Protocol):
 class RowsFirst:
     """``at_least_once``: an idempotent producer; positions are committed when all rows are acknowledged."""
 
-    def __init__(self, options: ConsumeTransformProduce, place: Place) -> None:
+    def __init__(self, options: Options, place: Place) -> None:
         """Make the producer."""
         self._place = place
         timeout_ms = options.transaction_timeout_ms
@@ -104,7 +104,7 @@ class RowsFirst:
 class PositionsFirst:
     """``at_most_once``: no row is sent twice, and a row that was not written is not sent again."""
 
-    def __init__(self, worker: int, options: ConsumeTransformProduce, place: Place, events: ThrottledEvents) -> None:
+    def __init__(self, worker: int, options: Options, place: Place, events: ThrottledEvents) -> None:
         """Make the producer."""
         self._worker = worker
         self._place = place
@@ -130,7 +130,7 @@ class PositionsFirst:
         return ""
 
 
-def common(options: ConsumeTransformProduce, place: Place) -> dict[str, str | int | float | bool]:
+def common(options: Options, place: Place) -> dict[str, str | int | float | bool]:
     """The settings of every producer."""
     return {
         **place.options,

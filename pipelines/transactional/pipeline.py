@@ -18,76 +18,14 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from pipelines import kafka
-from pipelines.base import Command, Endpoints, Topics
-from pipelines.spark_square.pipeline import SparkSquare
-
-DELIVERIES = ("exactly_once", "at_least_once", "at_most_once")
-PRODUCERS_PER = ("unanswered", "process")
-RESETS = ("error", "earliest", "latest")
-_WORKERS = 9  # one digit, because partitions are assigned in the order of the members' names
+from chaos.subject import clients, models
+from chaos.subject.base import Command, Endpoints, Topics
+from pipelines.transactional.options import Options, application, transactional_id
 
 
 @dataclass(frozen=True, slots=True)
-class ConsumeTransformProduce:
-    """The pipeline.
-
-    Attributes:
-        delivery: ``exactly_once``, ``at_least_once`` or ``at_most_once``.
-        workers: members of the consumer group, each with a transactional.id of its own.
-        batch_records: the most records of one transaction.
-        interval_ms: how long a transaction waits for records at most before it goes on with those it has.
-        transaction_failure_probability: that a transaction is aborted after all of it was written, 0..1.
-        seed: of these aborts.
-        producer_per: ``unanswered`` makes a new producer after a transaction that was not answered at once; ``process`` keeps
-            the same one, whose late commit request can end a later transaction.
-        auto_offset_reset: where a worker begins without a position: ``earliest``, ``latest``, or ``error`` to end instead.
-        socket_timeout_ms: how long it waits for the answer to a request.
-        retry_backoff_ms: how long it waits before a request is sent again; what was answered sooner was sent once.
-        transaction_timeout_ms: the coordinator aborts a transaction that is older.
-        session_timeout_ms: the group excludes a member that is silent for longer.
-    """
-
-    delivery: str = "exactly_once"
-    workers: int = 3
-    batch_records: int = 500
-    interval_ms: int = 100
-    transaction_failure_probability: float = 0.0
-    seed: int = 0
-    producer_per: str = "unanswered"
-    auto_offset_reset: str = "error"
-    socket_timeout_ms: int = 3000
-    retry_backoff_ms: int = 250
-    transaction_timeout_ms: int = 20_000
-    session_timeout_ms: int = 6000
-
-    def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            ValueError: one line about the first value that is wrong.
-        """
-        wrong = next((sentence for is_wrong, sentence in self._rules() if is_wrong), None)
-        if wrong:
-            raise ValueError(wrong)
-
-    def _rules(self) -> tuple[tuple[bool, str], ...]:
-        probability, delivery = self.transaction_failure_probability, self.delivery
-        return (
-            (delivery not in DELIVERIES, f"delivery must be one of {', '.join(DELIVERIES)}, not {delivery!r}"),
-            (
-                self.producer_per not in PRODUCERS_PER,
-                f"producer_per must be one of {', '.join(PRODUCERS_PER)}, not {self.producer_per!r}",
-            ),
-            (
-                self.auto_offset_reset not in RESETS,
-                f"auto_offset_reset must be one of {', '.join(RESETS)}, not {self.auto_offset_reset!r}",
-            ),
-            (not 1 <= self.workers <= _WORKERS, f"workers must be 1 to {_WORKERS}, not {self.workers}"),
-            (self.batch_records < 1, f"batch_records must be 1 or more, not {self.batch_records}"),
-            (not 0 <= probability <= 1, f"transaction_failure_probability must be 0 to 1, not {probability}"),
-            (probability > 0 and delivery != "exactly_once", f"{delivery} has no transactions that could fail"),
-        )
+class ConsumeTransformProduce(Options):
+    """The pipeline."""
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:  # noqa: ARG002 - it keeps no files
         options = {
@@ -97,16 +35,16 @@ class ConsumeTransformProduce:
             "--options": json.dumps(asdict(self)),
         }
         words = (word for pair in options.items() for word in pair)
-        return Command((sys.executable, "-m", "pipelines.transactional.process", *words), kafka.option_variables(endpoints))
+        return Command((sys.executable, "-m", "pipelines.transactional.process", *words), clients.option_variables(endpoints))
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
-        kafka.seed(endpoints, application(topics.source), topics)
+        clients.seed(endpoints, application(topics.source), topics)
 
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:  # noqa: ARG002
-        return kafka.positions(endpoints, application(topics.source), topics)
+        return clients.positions(endpoints, application(topics.source), topics)
 
     def expected(self, source: DataFrame) -> DataFrame:
-        return SparkSquare().expected(source)
+        return models.expected(source, "square")
 
     def consumer_group(self, topics: Topics) -> str:
         return application(topics.source)
@@ -119,21 +57,6 @@ class ConsumeTransformProduce:
             transactional_id(topics.source, _owner(partition, topics.partitions, self.workers))
             for partition in range(topics.partitions)
         )
-
-
-def application(source: str) -> str:
-    """The consumer group, and the prefix of the transactional ids; both begin with the name of the source."""
-    return f"{source}-ctp"
-
-
-def transactional_id(source: str, worker: int) -> str:
-    """One for each worker, the same after a restart."""
-    return f"{application(source)}-{worker}"
-
-
-def speaker(worker: int) -> str:
-    """Who makes a statement: each worker has a consumer and a producer of its own."""
-    return f"worker-{worker}"
 
 
 def _owner(partition: int, partitions: int, workers: int) -> int:

@@ -31,7 +31,7 @@ from threading import Thread
 from pipelines.kafka import librdkafka_options
 from pipelines.messages import ThrottledEvents, monotonic_s, say
 from pipelines.transactional.delivery import Place
-from pipelines.transactional.pipeline import ConsumeTransformProduce
+from pipelines.transactional.options import Options
 from pipelines.transactional.worker import Worker
 
 _TURN_S = 0.1
@@ -43,7 +43,7 @@ def main() -> None:
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
     arguments = _parsed()
-    options, place = ConsumeTransformProduce(**json.loads(arguments.options)), _place(arguments)
+    options, place = Options(**json.loads(arguments.options)), _place(arguments)
     events = ThrottledEvents()
     workers = [Worker(number, options, place, events, lambda: bool(signals)) for number in range(options.workers)]
     run(workers, events, lambda: bool(signals))

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from pipelines.kafka import HungError, send_offsets
 from pipelines.messages import ThrottledEvents, monotonic_s
 from pipelines.transactional.delivery import Batch, BrokenError, FencedError, Place, common, enqueue
-from pipelines.transactional.pipeline import ConsumeTransformProduce, speaker, transactional_id
+from pipelines.transactional.options import Options, speaker, transactional_id
 
 _JITTER = 0.2  # RD_KAFKA_RETRY_JITTER_PERCENT
 _RENEWALS = 10
@@ -30,7 +30,7 @@ class Transactions:
     """One transactional.id, and the producers that use it one after the other."""
 
     def __init__(
-        self, worker: int, options: ConsumeTransformProduce, place: Place, events: ThrottledEvents, stopped: Callable[[], bool]
+        self, worker: int, options: Options, place: Place, events: ThrottledEvents, stopped: Callable[[], bool]
     ) -> None:
         """Make a producer; `prepare` gives it its epoch."""
         self._worker = worker

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from pipelines.kafka import known
 from pipelines.messages import ThrottledEvents, monotonic_s
 from pipelines.transactional.delivery import Batch, BrokenError, Delivery, FencedError, Place, PositionsFirst, RowsFirst
-from pipelines.transactional.pipeline import ConsumeTransformProduce, application, speaker, transactional_id
+from pipelines.transactional.options import Options, application, speaker, transactional_id
 from pipelines.transactional.transactions import Transactions
 
 _ASK_S = 2.0
@@ -25,7 +24,7 @@ class Worker:
     """Runs until it is told to stop, is fenced, or cannot go on."""
 
     def __init__(
-        self, number: int, options: ConsumeTransformProduce, place: Place, events: ThrottledEvents, stopped: Callable[[], bool]
+        self, number: int, options: Options, place: Place, events: ThrottledEvents, stopped: Callable[[], bool]
     ) -> None:
         """Make its clients; no broker is asked for anything yet.
 
@@ -110,10 +109,12 @@ class Worker:
         asked = [TopicPartition(self._place.source, partition) for partition in sorted(partitions)]
         while asked and not self._stopped():
             try:
-                found = known(self._consumer.committed(asked, timeout=_ASK_S))
+                answered = self._consumer.committed(asked, timeout=_ASK_S)
             except KafkaException:
                 continue  # the coordinator moves or is gone; ask again
-            return begins(asked, found, self._options.auto_offset_reset)
+            if all(one.error is None for one in answered):
+                found = {one.partition: one.offset for one in answered if one.offset >= 0}
+                return begins(asked, found, self._options.auto_offset_reset)
         return {}
 
     def _seek(self, position: TopicPartition) -> None:
@@ -145,15 +146,13 @@ def begins(asked: Sequence[TopicPartition], found: Mapping[int, int], reset: str
     return {**found, **{one.partition: _RESET[reset] for one in missing}}
 
 
-def delivery(
-    number: int, options: ConsumeTransformProduce, place: Place, events: ThrottledEvents, stopped: Callable[[], bool]
-) -> Delivery:
+def delivery(number: int, options: Options, place: Place, events: ThrottledEvents, stopped: Callable[[], bool]) -> Delivery:
     if options.delivery == "exactly_once":
         return Transactions(number, options, place, events, stopped)
     return RowsFirst(options, place) if options.delivery == "at_least_once" else PositionsFirst(number, options, place, events)
 
 
-def member(number: int, options: ConsumeTransformProduce, place: Place) -> dict[str, str | int | bool]:
+def member(number: int, options: Options, place: Place) -> dict[str, str | int | bool]:
     """The settings of a consumer: with the range assignor, partitions are assigned in the order of the members' names."""
     return {
         **place.options,

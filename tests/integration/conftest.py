@@ -15,9 +15,9 @@ from chaos.engine.pipelines import endpoints
 from chaos.engine.processes import Driver, ManagedProcess
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.registry import Fault
+from chaos.loader.declaration import FillSource
 from chaos.scenario.model import SystemSpec
-from pipelines.base import Topics
-from pipelines.loader.pipeline import FillSource
+from chaos.subject.base import Topics
 from pipelines.spark_square.pipeline import CHECKPOINT, SparkSquare
 
 

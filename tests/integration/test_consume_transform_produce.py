@@ -17,9 +17,9 @@ from chaos.common.events import ProcessSaid
 from chaos.common.history import History, of_type
 from chaos.engine.processes import ManagedProcess
 from chaos.judging import landing, statements
-from pipelines.base import Endpoints, Topics
-from pipelines.command.pipeline import CommandPipeline
-from pipelines.loader.pipeline import LEDGER, FillSource
+from chaos.loader.declaration import LEDGER, FillSource
+from chaos.subject.base import Endpoints, Topics
+from chaos.subject.command import CommandPipeline
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Verdict

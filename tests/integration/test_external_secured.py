@@ -34,7 +34,7 @@ from chaos.common.errors import RuntimeUnavailableError
 from chaos.external import declaration as declared
 from chaos.external import discovery
 from chaos.install import artifacts, class_archives, preflight
-from pipelines.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topics
 from pipelines.spark_square.pipeline import SparkSquare
 from tests.integration.external import play, said
 

@@ -13,9 +13,9 @@ from chaos.engine.processes import ManagedProcess
 from chaos.engine.triggers import hold_request
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.requests import LateRequest
+from chaos.loader.declaration import FillSource
 from chaos.scenario.model import SystemSpec
-from pipelines.base import Topics
-from pipelines.loader.pipeline import FillSource
+from chaos.subject.base import Topics
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 from tests.integration.conftest import declared, endpoints, proved_and_healed
 

@@ -9,10 +9,11 @@ from chaos.common import clock
 from chaos.common.history import History
 from chaos.engine.pipelines import endpoints
 from chaos.engine.processes import ManagedProcess
-from pipelines.base import Topics
+from chaos.loader.declaration import FillSource
+from chaos.subject.base import Topics
+from chaos.subject.checkpoint import checkpointed
 from pipelines.kafka import topic_id
-from pipelines.loader.pipeline import FillSource
-from pipelines.spark_square.pipeline import CHECKPOINT, SparkSquare, checkpointed
+from pipelines.spark_square.pipeline import CHECKPOINT, SparkSquare
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 

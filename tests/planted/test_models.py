@@ -1,6 +1,7 @@
 """What a pipeline promises, as a pure model: the verifiers compare logs with this, so it must be right itself."""
 
-from pipelines.loader.pipeline import FillSource
+from chaos.loader.declaration import FillSource
+from chaos.subject import models
 from pipelines.spark_square.pipeline import SparkSquare
 
 SOURCE = "partition int, offset long, key string, value string"
@@ -17,6 +18,15 @@ def test_the_square_of_each_id_is_demanded_once_where_it_was_read(spark):
         (4, 1, "16", True, 0),
         (5, 2, "9223372037000250000", True, 5),
     ]
+
+
+def test_a_copy_of_each_id_is_demanded_once_where_it_was_read(spark):
+    """Its value may be any text, or none; the first record counts, whatever its value is."""
+    rows = [(0, 7, "3", "b"), (0, 8, "3", "a"), (1, 0, "4", None), (1, 1, "4", "c")]
+
+    found = models.expected(spark.createDataFrame(rows, SOURCE), "identity").orderBy("id").collect()
+
+    assert [tuple(row) for row in found] == [(3, 0, "b", True, 7), (4, 1, None, True, 0)]
 
 
 def test_an_id_that_is_in_the_source_twice_is_demanded_by_its_first_record(spark):

@@ -13,10 +13,10 @@ from chaos.common.history import History
 from chaos.engine import phases
 from chaos.engine.phases import RunPlan
 from chaos.engine.processes import RunProcesses
+from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Pipeline, Scenario
 from chaos.scenario.plan import plan
-from pipelines.base import Topics
-from pipelines.loader.pipeline import FillSource
+from chaos.subject.base import Topics
 from verifiers.base import Bounds
 
 

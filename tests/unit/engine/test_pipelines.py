@@ -8,9 +8,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, timeouts_of
+from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Pipeline, Scenario, speaks_of
-from pipelines.command.pipeline import CommandPipeline
-from pipelines.loader.pipeline import FillSource
+from chaos.subject.command import CommandPipeline
 from pipelines.spark_square.pipeline import SparkSquare
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 

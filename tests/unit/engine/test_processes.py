@@ -9,7 +9,7 @@ from chaos.common.events import ProcessSaid
 from chaos.common.history import History
 from chaos.engine.processes import ManagedProcess, RunProcesses
 from chaos.runtime.base import ProcessSpec
-from pipelines.base import Command
+from chaos.subject.base import Command
 
 
 @dataclass

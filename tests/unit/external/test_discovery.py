@@ -11,8 +11,8 @@ from chaos.common.errors import RuntimeUnavailableError
 from chaos.external import declaration as declared
 from chaos.external import discovery, security
 from chaos.external.discovery import ExternalSpark
-from pipelines.base import Endpoints, Topics
-from pipelines.loader.pipeline import FillSource
+from chaos.loader.declaration import FillSource
+from chaos.subject.base import Endpoints, Topics
 
 LEAST = "version: 1\nbootstrap: [kafka-1:9092]\nprefix: chaos-a-\n"
 CLUSTER = Cluster({1: ("kafka-1", 9092), 4: ("kafka-4", 9092)}, "chaos-a-", 2)

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults import checkpoint as module
 from chaos.faults.base import FaultContext, prove
-from chaos.faults.checkpoint import newest
 from chaos.faults.registry import Fault
+from chaos.subject.checkpoint import newest
 
 
 @dataclass

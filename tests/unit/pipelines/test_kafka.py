@@ -1,4 +1,4 @@
-"""What pipelines share as clients of Kafka: options go through the environment, and a call that hangs is given up."""
+"""What the programs share as clients of Kafka: options come in the environment, and a call that hangs is given up."""
 
 from pathlib import Path
 from threading import Event
@@ -6,11 +6,9 @@ from threading import Event
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from chaos.subject.base import Endpoints, Topics
 from pipelines import kafka
-from pipelines.base import Endpoints, Topics
-from pipelines.command.pipeline import CommandPipeline
 from pipelines.kafka import HungError, call_with_deadline
-from pipelines.loader.pipeline import FillSource
 from pipelines.spark_square.pipeline import SparkSquare
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 
@@ -19,11 +17,10 @@ ENDPOINTS = Endpoints(
     "a:1", "a:1", options={"sasl.password": SECRET}, java={"sasl.jaas.config": SECRET}, spark_options={"x": SECRET}
 )
 TOPICS = Topics("chaos-a-datasource-7", "chaos-a-datasink-7", 3, "chaos-a-")
-COMMAND = CommandPipeline(("copy", "{source}", "{prefix}"), "{prefix}copier-{suffix}", ids=("{prefix}t-{suffix}-{partition}",))
-PIPELINES = [SparkSquare(), ConsumeTransformProduce(), COMMAND]
+PIPELINES = [SparkSquare(), ConsumeTransformProduce()]
 
 
-@pytest.mark.parametrize("pipeline", [*PIPELINES, FillSource(1, 1.0)], ids=lambda pipeline: type(pipeline).__name__)
+@pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: type(pipeline).__name__)
 def test_a_password_is_only_in_the_environment(pipeline, monkeypatch):
     """Every user of a machine can read command lines."""
     command = pipeline.command(ENDPOINTS, TOPICS, Path("run"))
@@ -36,12 +33,11 @@ def test_a_password_is_only_in_the_environment(pipeline, monkeypatch):
     assert kafka.spark_options() == {"x": SECRET}
 
 
-def test_without_options_nothing_is_handed_on(monkeypatch):
+def test_without_options_there_are_none(monkeypatch):
     """As in a local run."""
-    for name in kafka.option_variables(ENDPOINTS):
+    for name in ConsumeTransformProduce().command(ENDPOINTS, TOPICS, Path("run")).env:
         monkeypatch.delenv(name, raising=False)
 
-    assert kafka.option_variables(Endpoints("a:1", "a:1")) == {}
     assert kafka.librdkafka_options() == kafka.java_options() == kafka.spark_options() == {}
 
 
@@ -52,12 +48,6 @@ def test_every_name_begins_with_the_prefix(pipeline):
 
     assert len(names) == 4
     assert all(name.startswith("chaos-a-") for name in names)
-
-
-def test_a_command_is_told_the_prefix():
-    """It is empty on a local cluster: the same scenario runs on both."""
-    assert COMMAND.consumer_group(TOPICS) == "chaos-a-copier-7"
-    assert COMMAND.consumer_group(Topics("datasource-7", "datasink-7", 3)) == "copier-7"
 
 
 def test_a_call_that_comes_back_is_told_its_limit():

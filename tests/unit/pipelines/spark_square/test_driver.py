@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 from pyspark.errors import StreamingQueryException
 
 from pipelines.spark_square import driver
-from pipelines.spark_square.driver import _RESTARTS, _run
+from pipelines.spark_square.driver import _RESTARTS, _planned, _run
 from pipelines.spark_square.sink import RefusedError
 
 SPARK: Any = SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app-1", uiWebUrl="http://127.0.0.9:4040"))
@@ -147,3 +147,22 @@ def test_a_driver_starts_while_no_broker_answers(monkeypatch: pytest.MonkeyPatch
     assert asked == []
     with pytest.raises(KafkaException):
         stream.write(object(), 0)
+
+
+@pytest.mark.parametrize(
+    ("plan", "ends"),
+    [
+        ('v1\n{}\n-\n{"other":{"0":7}}\n{"source":{"1":90,"0":91}}', {0: 91, 1: 90}),
+        ('v1\n{}\n{"other":{"0":7}}', {}),
+        ('v1\n{}\n{"source":{"0":4', {}),
+        ("v1", {}),
+        (None, {}),
+    ],
+)
+def test_a_plan_that_is_not_whole_says_nothing(tmp_path: Path, plan: str | None, ends: dict[int, int]) -> None:
+    """Where a start is not known, the sink refuses nothing; an invented one would make it refuse a good batch."""
+    log = tmp_path / "8"
+    if plan is not None:
+        log.write_text(plan, encoding="utf-8")
+
+    assert _planned(log, "source") == ends

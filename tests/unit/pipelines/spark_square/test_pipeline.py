@@ -1,9 +1,11 @@
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
-from pipelines.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topics
 from pipelines.spark_square.driver import _OPTIONS
 from pipelines.spark_square.pipeline import SparkSquare
 
@@ -83,6 +85,43 @@ def test_the_stock_sink_has_no_transactional_ids() -> None:
 
 def test_at_least_once_needs_no_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its progress is in the checkpoint: no group is asked or seeded."""
-    monkeypatch.setattr("pipelines.kafka.Consumer", None)
+    monkeypatch.setattr("chaos.subject.clients.Consumer", None)
 
     SparkSquare("at_least_once").prepare(ENDPOINTS, TOPICS)
+
+
+def test_at_least_once_reads_the_checkpoint_in_its_folder(tmp_path: Path) -> None:
+    """It is where the driver was told to keep it."""
+    for log, text in (("offsets", 'v1\n{}\n{"datasource-7":{"0":5}}'), ("commits", "v1\n{}")):
+        (tmp_path / "checkpoint" / log).mkdir(parents=True)
+        (tmp_path / "checkpoint" / log / "0").write_text(text, encoding="utf-8")
+
+    assert SparkSquare("at_least_once").positions(ENDPOINTS, TOPICS, tmp_path) == {0: 5}
+
+
+def test_exactly_once_asks_the_group_through_the_audit_listener(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A fault on the pipeline's links must not hide its progress, and an open commit must be waited for."""
+    asked: list[dict[str, Any]] = []
+
+    class Group:
+        def __init__(self, settings: dict[str, Any]) -> None:
+            asked.append(settings)
+
+        def committed(self, _asked: list[TopicPartition], *, timeout: float) -> list[TopicPartition]:
+            assert timeout > 0
+            return [
+                TopicPartition("datasource-7", 0, 7),
+                TopicPartition("datasource-7", 1, -1001),
+                TopicPartition("datasource-7", 2, 0),
+            ]
+
+        def close(self) -> None:
+            asked.append({"closed": True})
+
+    monkeypatch.setattr("chaos.subject.clients.Consumer", Group)
+
+    assert SparkSquare("exactly_once").positions(ENDPOINTS, TOPICS, tmp_path) == {0: 7, 2: 0}
+    settings, closed = asked
+    assert (settings["bootstrap.servers"], settings["group.id"]) == ("broker:9092", "datasink-7-square")
+    assert settings["isolation.level"] == "read_committed"
+    assert closed == {"closed": True}

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topics
 from pipelines.spark_square.driver import _parsed
 from pipelines.spark_square.pipeline import SparkSquare
 

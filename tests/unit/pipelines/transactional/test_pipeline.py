@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topics
+from pipelines.transactional.options import Options
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 
 TOPICS = Topics("datasource-7", "datasink-7", 3)
@@ -13,7 +14,7 @@ ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 
 
 def test_the_process_is_told_all_options_and_nothing_of_the_audit_listener() -> None:
-    """The process makes the declared pipeline of its one argument."""
+    """The process makes the declared options of its one argument."""
     pipeline = ConsumeTransformProduce("at_least_once", workers=2, batch_records=9, seed=4)
 
     argv = pipeline.command(ENDPOINTS, TOPICS, Path("/run")).argv
@@ -22,7 +23,7 @@ def test_the_process_is_told_all_options_and_nothing_of_the_audit_listener() -> 
         *(sys.executable, "-m", "pipelines.transactional.process"),
         *("--kafka", "link:9092", "--source", "datasource-7", "--sink", "datasink-7"),
     )
-    assert ConsumeTransformProduce(**json.loads(argv[10])) == pipeline
+    assert asdict(Options(**json.loads(argv[10]))) == asdict(pipeline)
     assert "broker:9092" not in argv
 
 

@@ -10,7 +10,7 @@ from pipelines import kafka
 from pipelines.messages import ThrottledEvents
 from pipelines.transactional import transactions as ctp_transactions
 from pipelines.transactional.delivery import Batch, BrokenError, FencedError, Place
-from pipelines.transactional.pipeline import ConsumeTransformProduce
+from pipelines.transactional.options import Options
 from pipelines.transactional.transactions import Transactions
 
 BATCH = Batch([(0, b"2", b"4")], {0: 1})
@@ -73,7 +73,7 @@ def broker(monkeypatch):
 
 def deliver(broker, stopped=lambda: False, **options):
     """Deliver one batch by a fresh worker; returns the result."""
-    chosen = ConsumeTransformProduce(retry_backoff_ms=250, **options)
+    chosen = Options(retry_backoff_ms=250, **options)
     transactions = Transactions(0, chosen, Place("link", "source", "sink"), ThrottledEvents(), stopped)
     transactions.prepare()
     return transactions.deliver(BATCH, broker)

@@ -2,12 +2,12 @@ import json
 from dataclasses import dataclass, field
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicPartition
 
 from pipelines.messages import ThrottledEvents
 from pipelines.transactional import worker as ctp_worker
 from pipelines.transactional.delivery import BrokenError, Place
-from pipelines.transactional.pipeline import ConsumeTransformProduce
+from pipelines.transactional.options import Options
 from pipelines.transactional.worker import Worker, begins, member, transformed
 
 
@@ -54,11 +54,11 @@ def test_a_value_that_is_not_an_integer_ends_the_worker_with_its_place(value):
 
 def test_a_member_reads_committed_rows_and_does_not_guess_where_to_begin():
     """Its name decides which partitions it gets."""
-    settings = member(1, ConsumeTransformProduce(), Place("link", "datasource-7", "datasink-7"))
+    settings = member(1, Options(), Place("link", "datasource-7", "datasink-7"))
 
     assert (settings["isolation.level"], settings["enable.auto.commit"]) == ("read_committed", False)
     assert settings["auto.offset.reset"] == "error"
-    assert member(1, ConsumeTransformProduce(auto_offset_reset="latest"), Place("l", "s", "t"))["auto.offset.reset"] == "latest"
+    assert member(1, Options(auto_offset_reset="latest"), Place("l", "s", "t"))["auto.offset.reset"] == "latest"
     assert (settings["client.id"], settings["group.id"]) == ("datasource-7-ctp-1", "datasource-7-ctp")
 
 
@@ -111,7 +111,7 @@ def test_a_worker_states_what_it_was_given_and_where_it_begins(monkeypatch, caps
     monkeypatch.setattr(ctp_worker, "Consumer", lambda _settings: reader)
     delivery = type("", (), {"prepare": lambda _: None, "deliver": lambda *_: failed})()
     monkeypatch.setattr(ctp_worker, "delivery", lambda *_: delivery)
-    options = ConsumeTransformProduce(auto_offset_reset=reset)
+    options = Options(auto_offset_reset=reset)
 
     Worker(2, options, Place("link", "datasource-7", "sink"), ThrottledEvents(), lambda: not reader.turns).run()
 
@@ -124,3 +124,28 @@ def test_a_worker_states_what_it_was_given_and_where_it_begins(monkeypatch, caps
         {"got": [["datasource-7", 0, 5], ["datasource-7", 1, 2]]},
         *({"start": [["datasource-7", 0, one], ["datasource-7", 1, one]]} for one in again),
     ]
+
+
+def test_a_position_that_the_group_cannot_tell_is_asked_for_again(monkeypatch, capsys):
+    """An error in the answer does not mean that there is no position."""
+
+    class Unknown(TopicPartition):
+        error = KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)
+
+    class Unsure(Reader):
+        answers = 0
+
+        def committed(self, asked, *, timeout):
+            self.answers += 1
+            told = super().committed(asked, timeout=timeout)
+            return [Unknown(one.topic, one.partition, one.offset) for one in told] if self.answers == 1 else told
+
+    reader = Unsure([([0], []), ([], [(0, 5)]), ([], [])], position=5)
+    monkeypatch.setattr(ctp_worker, "Consumer", lambda _settings: reader)
+    delivery = type("", (), {"prepare": lambda _: None, "deliver": lambda *_: "why"})()
+    monkeypatch.setattr(ctp_worker, "delivery", lambda *_: delivery)
+
+    Worker(2, Options(), Place("link", "datasource-7", "sink"), ThrottledEvents(), lambda: not reader.turns).run()
+
+    assert (reader.answers, reader.sought) == (2, [(0, 5)])
+    assert '{"start": [["datasource-7", 0, 5]], "by": "worker-2"}' in capsys.readouterr().out

@@ -24,7 +24,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pipelines.messages import monotonic_s, say
+from chaos.common.clock import monotonic_s
+from chaos.common.messages import say
 
 _PR_SET_PDEATHSIG = 1
 _AGAIN_S = 1.0

@@ -1,4 +1,4 @@
-"""The loader's process: it sends ids at a steady rate, and keeps a ledger of the outcome of each.
+"""The loader without transactions: it sends ids at a steady rate, and keeps a ledger of the outcome of each.
 
 The ledger (CSV ``id,outcome,partition,offset``) has one line for every id that was handed to the producer:
 
@@ -14,7 +14,7 @@ from typing import TextIO
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from pipelines.messages import due, monotonic_s
+from chaos.common.clock import monotonic_s
 
 HEADER = "id,outcome,partition,offset\n"
 DELIVERY_TIMEOUT_MS = 60_000
@@ -48,6 +48,11 @@ def settings(
         "socket.timeout.ms": 6000,
         "delivery.timeout.ms": DELIVERY_TIMEOUT_MS,
     }
+
+
+def due(records: int, rate_per_s: float, elapsed_s: float) -> int:
+    """How many of the records should have been sent by now; the first one is due at once."""
+    return min(records, int(elapsed_s * rate_per_s) + 1)
 
 
 def outcome(error: KafkaError | None) -> str:

@@ -3,9 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.base import Endpoints, Topics
-from pipelines.loader.pipeline import FillSource, _parsed
-from pipelines.loader.process import settings
+from chaos.loader.declaration import FillSource
+from chaos.loader.plain import settings
+from chaos.loader.process import _parsed
+from chaos.subject.base import Endpoints, Topics
 
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 TOPICS = Topics("source", "sink", 3)
@@ -16,7 +17,7 @@ def test_the_process_understands_its_command(monkeypatch: pytest.MonkeyPatch, id
     """Every declared value reaches the process, idempotence above all."""
     command = FillSource(20_000, 2500.5, idempotence).command(ENDPOINTS, TOPICS, Path("/run"))
 
-    assert command.argv[:3] == (sys.executable, "-m", "pipelines.loader.pipeline")
+    assert command.argv[:3] == (sys.executable, "-m", "chaos.loader.process")
     monkeypatch.setattr(sys, "argv", list(command.argv[2:]))
     assert vars(_parsed()) == {
         "bootstrap": "link:9092",

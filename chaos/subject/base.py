@@ -1,14 +1,17 @@
 """What a pipeline under test is: a command to start, a model of what it must write, and where its progress is stored.
 
 Pipelines know neither the faults nor the verifiers, and have no hooks for either.
+
+The loader's process imports this module as well, and starts sooner without Spark.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from pyspark.sql import DataFrame
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,7 @@ class Command:
 
 
 class Pipeline(Protocol):
-    """One pipeline. Its process runs until it is told to stop, and reports what it does (`pipelines.messages`)."""
+    """One pipeline. Its process runs until it is told to stop, and reports what it does (docs/adapters.md)."""
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
         """The process to start; its files go into the folder."""
@@ -75,7 +78,7 @@ class Pipeline(Protocol):
         """Committed position in each source partition, exclusive; a partition without one is left out."""
         ...
 
-    def expected(self, source: DataFrame) -> DataFrame:
+    def expected(self, source: "DataFrame") -> "DataFrame":
         """A pure model of what the sink must contain.
 
         Args:

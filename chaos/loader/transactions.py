@@ -5,7 +5,7 @@ was aborted leaves nothing: its ids are sent again in the next one. What the cli
 
 A request to end a transaction that was not answered at once may have been sent twice, and the second one may arrive in the
 middle of the next transaction. So a new producer takes over then, with a new epoch, which fences the late request
-(`pipelines.transactional.transactions` explains this).
+(docs/findings/late-commit.md explains this).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +14,20 @@ from typing import Any, TextIO
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from pipelines.loader.process import HEADER, Stoppable
-from pipelines.messages import due, monotonic_s, state
+from chaos.common.clock import monotonic_s
+from chaos.common.messages import state
+from chaos.loader.plain import HEADER, Stoppable, due
 
 TRANSACTION_TIMEOUT_MS = 20_000
 RETRY_BACKOFF_MS = 250
 _AT_ONCE_S = 0.8 * RETRY_BACKOFF_MS / 1000  # librdkafka sends nothing again before that (RD_KAFKA_RETRY_JITTER_PERCENT)
 _ANSWERED_WITHIN_S = 60.0
 _TURN_S = 0.5  # in which a signal is heard
+
+
+def transactional_id(source: str) -> str:
+    """It begins with the name of the source, as all that a pipeline uses on a shared cluster."""
+    return f"{source}-loader"
 
 
 def transactional(settings: dict[str, Any], transactional_id: str) -> dict[str, Any]:

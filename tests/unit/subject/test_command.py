@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.base import Endpoints, Topics
-from pipelines.command.pipeline import CommandPipeline, substituted
+from chaos.subject.base import Endpoints, Topics
+from chaos.subject.command import CommandPipeline, substituted
 
 TOPICS = Topics("datasource-7", "datasink-7", 3)
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
@@ -14,7 +14,7 @@ ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 def copies(*run: str, **options: object) -> list[list[str]]:
     """The commands that the supervisor is given."""
     argv = CommandPipeline(run, "group", **options).command(ENDPOINTS, TOPICS, Path("/run")).argv
-    assert argv[:4] == (sys.executable, "-m", "pipelines.command.supervisor", "--copies")
+    assert argv[:4] == (sys.executable, "-m", "chaos.subject.supervisor", "--copies")
     found: list[list[str]] = json.loads(argv[4])
     return found
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from pipelines.loader import process
-from pipelines.loader.process import Loader, outcome, settings
-from tests.unit.pipelines.kafka import Outbox, Report
+from chaos.loader import plain
+from chaos.loader.plain import Loader, due, outcome, settings
+from tests.unit.loader.outbox import Outbox, Report
 
 FAST = 1e9
 
@@ -33,8 +33,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     def move(seconds: float) -> None:
         now[0] += seconds
 
-    monkeypatch.setattr(process, "monotonic_s", lambda: now[0])
+    monkeypatch.setattr(plain, "monotonic_s", lambda: now[0])
     return move
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "expected"),
+    [(0.0, 1), (0.24, 1), (0.25, 2), (1.0, 5), (24.75, 100), (1000.0, 100)],
+)
+def test_records_fall_due_at_the_rate(elapsed_s: float, expected: int) -> None:
+    """The first at once, then one every 1/rate seconds, and never more than there are."""
+    assert due(100, 4.0, elapsed_s) == expected
 
 
 @pytest.mark.parametrize(

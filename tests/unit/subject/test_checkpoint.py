@@ -1,14 +1,8 @@
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 
-from pipelines.base import Endpoints, Topics
-from pipelines.spark_square.pipeline import SparkSquare, checkpointed
-
-TOPICS = Topics("source", "sink", 3)
-ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
+from chaos.subject.checkpoint import checkpointed
 
 
 @pytest.fixture
@@ -82,38 +76,3 @@ def test_a_commit_without_its_plan_counts_as_absent(checkpoint: Path) -> None:
         commit(checkpoint, batch)
 
     assert checkpointed(checkpoint, "source") == {0: 30}
-
-
-def test_at_least_once_reads_the_checkpoint_in_its_folder(checkpoint: Path) -> None:
-    """It is where the driver was told to keep it."""
-    plan(checkpoint, 0, '{"source":{"0":5}}')
-    commit(checkpoint, 0)
-    folder = checkpoint.parent / "run"
-    folder.mkdir()
-    checkpoint.rename(folder / "checkpoint")
-
-    assert SparkSquare("at_least_once").positions(ENDPOINTS, TOPICS, folder) == {0: 5}
-
-
-def test_exactly_once_asks_the_group_through_the_audit_listener(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A fault on the pipeline's links must not hide its progress, and an open commit must be waited for."""
-    asked: list[dict[str, Any]] = []
-
-    class Group:
-        def __init__(self, settings: dict[str, Any]) -> None:
-            asked.append(settings)
-
-        def committed(self, _asked: list[TopicPartition], *, timeout: float) -> list[TopicPartition]:
-            assert timeout > 0
-            return [TopicPartition("source", 0, 7), TopicPartition("source", 1, -1001), TopicPartition("source", 2, 0)]
-
-        def close(self) -> None:
-            asked.append({"closed": True})
-
-    monkeypatch.setattr("pipelines.kafka.Consumer", Group)
-
-    assert SparkSquare("exactly_once").positions(ENDPOINTS, TOPICS, tmp_path) == {0: 7, 2: 0}
-    settings, closed = asked
-    assert (settings["bootstrap.servers"], settings["group.id"]) == ("broker:9092", "sink-square")
-    assert settings["isolation.level"] == "read_committed"
-    assert closed == {"closed": True}

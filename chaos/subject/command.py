@@ -9,7 +9,7 @@ The words of the command, the group and the transactional ids may contain placeh
     {prefix}       what every name begins with on a cluster that others use; empty on a local one
 
 All other braces are left as they are, and ``{{sink}}`` becomes ``{sink}``. The command runs under
-`pipelines.command.supervisor`, which reports ``started`` for it and goes on when it has ended.
+`chaos.subject.supervisor`, which reports ``started`` for it and goes on when it has ended.
 """
 
 import json
@@ -20,13 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame
-from pyspark.sql.functions import expr
 
-from pipelines import kafka
-from pipelines.base import Command, Endpoints, Topics
-from pipelines.spark_square.pipeline import SparkSquare
+from chaos.subject import clients, models
+from chaos.subject.base import Command, Endpoints, Topics
 
-MODELS = ("identity", "square")
 PLACEHOLDERS = ("bootstrap", "source", "sink", "folder", "prefix", "suffix", "java", "kafka_tools", "partition")
 _WORD = re.compile(r"\{\{(?P<literal>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 
@@ -63,8 +60,8 @@ class CommandPipeline:
         """
         if not self.run:
             raise ValueError("run must be a command, not empty")
-        if self.model not in MODELS:
-            raise ValueError(f"model must be one of {', '.join(MODELS)}, not {self.model!r}")
+        if self.model not in models.MODELS:
+            raise ValueError(f"model must be one of {', '.join(models.MODELS)}, not {self.model!r}")
         if "partition" in placeholders(self.group):
             raise ValueError("group must not contain {partition}: one group holds the positions in all partitions")
         for text in (*self.run, self.group, *self.ids):
@@ -77,22 +74,17 @@ class CommandPipeline:
             for number in range(self._copies(topics))
         ]
         limits = ("--restarts", str(self.restarts), *(("--repeat",) if self.repeat else ()))
-        argv = (sys.executable, "-m", "pipelines.command.supervisor", "--copies", json.dumps(copies), *limits)
-        return Command(argv, kafka.option_variables(endpoints))
+        argv = (sys.executable, "-m", "chaos.subject.supervisor", "--copies", json.dumps(copies), *limits)
+        return Command(argv, clients.option_variables(endpoints))
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
-        kafka.seed(endpoints, self.consumer_group(topics), topics)
+        clients.seed(endpoints, self.consumer_group(topics), topics)
 
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:  # noqa: ARG002
-        return kafka.positions(endpoints, self.consumer_group(topics), topics)
+        return clients.positions(endpoints, self.consumer_group(topics), topics)
 
     def expected(self, source: DataFrame) -> DataFrame:
-        """Each id once, in the partition of its first record, with the value of the model."""
-        if self.model == "square":
-            return SparkSquare().expected(source)
-        rows = source.selectExpr("CAST(key AS BIGINT) AS id", "struct(partition, offset) AS place", "value")
-        firsts = rows.groupBy("id").agg(expr("min(place) AS place"), expr("min_by(value, place) AS value"))
-        return firsts.selectExpr("id", "place.partition", "value", "true AS required", "place.offset AS position")
+        return models.expected(source, self.model)
 
     def consumer_group(self, topics: Topics) -> str:
         return substituted(self.group, self._known(topics))

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from pipelines.loader import process, transactions
-from pipelines.loader.process import settings
-from pipelines.loader.transactions import TransactionalLoader, transactional
-from tests.unit.pipelines.kafka import Report
+from chaos.loader import plain, transactions
+from chaos.loader.plain import settings
+from chaos.loader.transactions import TransactionalLoader, transactional
+from tests.unit.loader.outbox import Report
 
 ABORTABLE = KafkaError(KafkaError.UNKNOWN_PRODUCER_ID, "abortable", txn_requires_abort=True)
 TIMED_OUT = KafkaError(KafkaError._TIMED_OUT, "timed out", retriable=True)
@@ -65,7 +65,7 @@ class Producer:
 def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     """One that does not fail."""
     stand_in = Broker()
-    for module in (process, transactions):
+    for module in (plain, transactions):
         monkeypatch.setattr(module, "monotonic_s", lambda: stand_in.now_s)
     return stand_in
 

@@ -19,8 +19,8 @@ class Supervisor:
 
     def __init__(self, folder: Path, scripts: tuple[str, ...], options: tuple[str, ...]) -> None:
         copies = json.dumps([["sh", "-c", script] for script in scripts])
-        argv = (sys.executable, "-m", "pipelines.command.supervisor", "--copies", copies, *options)
-        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4])}
+        argv = (sys.executable, "-m", "chaos.subject.supervisor", "--copies", copies, *options)
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
         self.process = subprocess.Popen(argv, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment)
 
     def hear(self, event: str) -> dict[str, Any]:

@@ -1,0 +1,19 @@
+"""What a process of the framework reports to it, one JSON object per line on standard output.
+
+Events, ``{"event": …}``, say what the process does. Statements say what its Kafka client told it (docs/adapters.md).
+"""
+
+import json
+import sys
+from typing import Any
+
+
+def say(event: str, **value: Any) -> None:
+    """Write one event, and flush it."""
+    state(event=event, **value)
+
+
+def state(**line: Any) -> None:
+    """Write one line, its keys in this order, and flush it: the process may be killed at any moment."""
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()

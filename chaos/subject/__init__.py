@@ -1,0 +1,1 @@
+"""What is under test, as the framework sees it: the contract with any pipeline, and what a command becomes."""

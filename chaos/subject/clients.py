@@ -1,0 +1,90 @@
+"""Clients of Kafka: how their options reach the processes that are started, and where a consumer group stands.
+
+Client options (TLS and SASL above all) are handed from process to process in the environment: every user of a machine can read
+command lines, and these options hold passwords.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import closing
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from chaos.subject.base import Endpoints, Topics
+
+_LIBRDKAFKA = "KAFKA_CLIENT_OPTIONS"
+_JAVA = "KAFKA_JAVA_CLIENT_OPTIONS"
+_SPARK = "SPARK_APPLICATION_OPTIONS"
+_WITHIN_S = 10.0
+
+
+# client options ---------------------------------------------------------------------------------------------------------------
+
+
+def option_variables(endpoints: Endpoints) -> dict[str, str]:
+    """The environment of a process whose clients need options: JSON objects with text values; empty if there are none."""
+    given = {_LIBRDKAFKA: endpoints.options, _JAVA: endpoints.java, _SPARK: endpoints.spark_options}
+    return {name: json.dumps(dict(options)) for name, options in given.items() if options}
+
+
+def librdkafka_options() -> dict[str, str]:
+    """The options that this process was given for librdkafka clients."""
+    found: dict[str, str] = json.loads(os.environ.get(_LIBRDKAFKA, "{}"))
+    return found
+
+
+def for_spark(options: Mapping[str, str]) -> dict[str, str]:
+    """Options of Java clients as options of Spark's Kafka source and sink."""
+    return {f"kafka.{name}": value for name, value in options.items()}
+
+
+# positions of a consumer group ------------------------------------------------------------------------------------------------
+
+
+def seed(endpoints: Endpoints, group: str, topics: Topics) -> None:
+    """Commit position 0 in every source partition. Once, before the first member joins, never at a restart.
+
+    Raises:
+        KafkaException: the group's coordinator did not answer.
+    """
+    start = [TopicPartition(topics.source, partition, 0) for partition in range(topics.partitions)]
+    with closing(_observer(endpoints, group)) as observer:
+        observer.commit(offsets=start, asynchronous=False)
+
+
+def positions(endpoints: Endpoints, group: str, topics: Topics) -> Mapping[int, int]:
+    """Committed position in each source partition, exclusive; a partition without one is left out.
+
+    Raises:
+        KafkaException: the group's coordinator did not answer.
+    """
+    asked = [TopicPartition(topics.source, partition) for partition in range(topics.partitions)]
+    with closing(_observer(endpoints, group)) as observer:
+        return known(observer.committed(asked, timeout=_WITHIN_S))
+
+
+def known(answered: list[TopicPartition]) -> Mapping[int, int]:
+    """The answer of a group: partition -> position.
+
+    Raises:
+        KafkaException: it has an error for one of them.
+    """
+    for one in answered:
+        if one.error is not None:
+            raise KafkaException(one.error)
+    return {one.partition: one.offset for one in answered if one.offset >= 0}
+
+
+def _observer(endpoints: Endpoints, group: str) -> Consumer:
+    """It never joins the group; read_committed makes the broker wait for a commit under way (require_stable, KIP-447)."""
+    return Consumer(
+        {
+            **endpoints.options,
+            "bootstrap.servers": endpoints.audit,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )

@@ -1,1 +1,0 @@
-"""Any command that copies from topic to topic."""
