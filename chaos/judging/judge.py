@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ from chaos.common import files
 from chaos.common.errors import InconclusiveError
 from chaos.common.history import load
 from chaos.judging import progress as liveness
+from chaos.judging import spark_session
 from chaos.scenario.model import Scenario
 from verifiers import VERIFIERS
 from verifiers import evidence as landed
@@ -72,12 +74,21 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     of_logs = [name for name in scenario.verify if name in VERIFIERS]
     asked = [(name, one) for one in evidence for name in of_logs if _applies(name, one, evidence)]
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
-        findings = tuple(pool.map(lambda pair: check(*pair), asked))
+        findings = _certain(spark, tuple(pool.map(lambda pair: check(*pair), asked)))
     if liveness.NAME in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
         progress = liveness.check(events, scenario.recovery_slo_s, scenario.workload.records, subjects[-1])
         findings = (*findings, progress)
     files.write_atomically(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
+    return findings
+
+
+def _certain(spark: SparkSession, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings; all UNKNOWN where Spark's JVM has ended, perhaps in the middle of an answer."""
+    try:
+        spark_session.require_alive(spark)
+    except spark_session.FAILURES as error:
+        return tuple(replace(one, verdict=Verdict.UNKNOWN, note=spark_session.failure(error)) for one in findings)
     return findings
 
 

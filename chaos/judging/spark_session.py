@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any
 
 import psutil
@@ -31,6 +32,8 @@ from verifiers.base import Bounds, Evidence
 
 FAILURES = (PySparkException, Py4JError, ConnectionError)
 _END_S = 20.0
+_NOTICED_WITHIN_S = 2.0
+_CUT_SHORT = (LookupError, ValueError, TypeError, EOFError)
 _COMPILED_FROM = 200_000  # records
 _ALWAYS = {
     "spark.ui.enabled": "false",
@@ -158,19 +161,32 @@ def held(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
         start: makes it; the session logs nothing from then on.
     """
     with _raised_errors_not_logged(), _jvm_ends():
-        before = signal.getsignal(signal.SIGINT)
-        spark = start()
-        signal.signal(signal.SIGINT, before)  # Spark's own handler asks the JVM, perhaps in the middle of another answer
-        spark.sparkContext.setLogLevel("OFF")
+        before, spark = signal.getsignal(signal.SIGINT), None
         try:
+            spark = start()
+            signal.signal(signal.SIGINT, before)  # Spark's own handler asks the JVM, perhaps in the middle of another answer
+            spark.sparkContext.setLogLevel("OFF")
             yield spark
+            require_alive(spark)
         except FAILURES as error:
             if _hides_interrupt(error):
                 raise KeyboardInterrupt from error
+            if _has_ended():
+                raise ConnectionError(one_line(str(error))) from error
+            raise
+        except _CUT_SHORT as error:
+            if _has_ended():
+                raise ConnectionError("an answer was cut short") from error
             raise
         finally:
             with warnings.catch_warnings(action="ignore"), suppress(Py4JError, ConnectionError):  # it may have been killed
-                spark.stop()
+                if spark is not None:
+                    spark.stop()
+
+
+def require_alive(spark: SparkSession) -> None:
+    """Raise one of `FAILURES` where the JVM has ended: rows that it was sending then look like all that there are."""
+    spark.conf.get("spark.app.name")
 
 
 def failure(error: Exception) -> str:
@@ -178,6 +194,18 @@ def failure(error: Exception) -> str:
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return f"Spark failed: its JVM has ended ({one_line(str(error))}): was it killed, or out of memory?"
     return f"Spark failed: {one_line(str(error))}"
+
+
+def _has_ended() -> bool:
+    """Whether the JVM has: some errors of Py4J and of its readers only say what they did not find there."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - see `_jvm_ends`
+    if gateway is None:
+        return False
+    try:
+        gateway.proc.wait(_NOTICED_WITHIN_S)
+    except TimeoutExpired:
+        return False
+    return True
 
 
 def _hides_interrupt(error: BaseException | None) -> bool:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging.judge import FindingsFile, _applies, judge, load_findings
+from chaos.judging.judge import FindingsFile, _applies, _certain, judge, load_findings
 from verifiers.base import Evidence, Example, Finding, Verdict
 
 
@@ -52,6 +52,18 @@ def test_a_source_that_was_lost(tmp_path):
 FINDINGS = [
     Finding("duplicates", "sink", Verdict.INVALID, 1, 9, {"duplicate": 1}, (Example("duplicate", 0, 12, 9, None, "also at 3"),))
 ]
+
+
+def test_a_jvm_that_has_ended_has_found_nothing():
+    """Its last answer may have been cut short, so a count may be too small, or records may be missing."""
+
+    def gone(_name):
+        raise ConnectionRefusedError("refused")
+
+    (found,) = _certain(SimpleNamespace(conf=SimpleNamespace(get=gone)), (FINDINGS[0],))
+
+    assert (found.verifier, found.verdict) == ("duplicates", Verdict.UNKNOWN)
+    assert found.note == "Spark failed: its JVM has ended (refused): was it killed, or out of memory?"
 
 
 def test_findings_of_an_earlier_version_are_read(tmp_path):

@@ -2,19 +2,22 @@
 
 import logging
 import signal
+from subprocess import TimeoutExpired
 from types import SimpleNamespace
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException
 
 from chaos.judging import spark_session
 
 
-def start(stop=lambda: None):
+def start(stop=lambda: None, answers=lambda _name: "chaos"):
     """A session that takes Ctrl-C for itself, as Spark does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return SimpleNamespace(sparkContext=SimpleNamespace(setLogLevel=lambda _level: None), stop=stop)
+    context, conf = SimpleNamespace(setLogLevel=lambda _level: None), SimpleNamespace(get=answers)
+    return SimpleNamespace(sparkContext=context, conf=conf, stop=stop)
 
 
 def fails():
@@ -58,6 +61,48 @@ def test_a_session_that_cannot_be_stopped_has_ended():
     """Its JVM was killed: what it had answered is worth what it was."""
     with spark_session.held(lambda: start(stop=fails)):
         pass
+
+
+def gone(_name="spark.app.name"):
+    """What a JVM that was killed answers."""
+    raise ConnectionRefusedError("Connection refused")
+
+
+def test_a_jvm_that_has_ended_answers_for_nothing():
+    """It may have been killed while it sent rows: those that came look like all that there are."""
+    with pytest.raises(ConnectionRefusedError), spark_session.held(lambda: start(answers=gone)):
+        pass
+
+
+@pytest.fixture(params=[True, False])
+def ended(request, monkeypatch):
+    """Whether the JVM has ended."""
+
+    def wait(seconds):
+        if not request.param:
+            raise TimeoutExpired("java", seconds)
+
+    process = SimpleNamespace(wait=wait, stdin=SimpleNamespace(close=lambda: None))
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+    monkeypatch.setattr(spark_session, "_END_S", 0.01)
+    return request.param
+
+
+@pytest.mark.parametrize(
+    "error", [Py4JError("PythonUtils does not exist in the JVM"), IndexError("no row"), EOFError("no row")]
+)
+@pytest.mark.parametrize("starts", [True, False])
+def test_what_only_a_jvm_that_has_ended_explains(ended, error, starts):
+    """Whether it is killed while it starts or while it answers."""
+
+    def begin():
+        if not starts:
+            raise error
+        return start()
+
+    with pytest.raises(ConnectionError if ended else type(error)) as raised, spark_session.held(begin):
+        raise error
+    assert ("its JVM has ended" in spark_session.failure(raised.value)) is ended
 
 
 def test_what_is_raised_is_not_logged_too(capfd):
