@@ -9,6 +9,7 @@ directories" (``AbstractCommandBuilder.getScalaVersion``).
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +23,7 @@ from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import class_archives
 from chaos.install.artifacts import Parts
 from chaos.runtime.base import Process, ProcessSpec, Runtime
+from chaos.subject.base import DRIVER_PORT
 
 _BACKEND = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 _OPENED = (
@@ -41,6 +43,7 @@ _OPENED = (
     "java.base/sun.util.calendar",
 )
 _MASTER = "master"
+_DRIVERS = 4  # that are looked for: a zombie may live beside its successor
 _ASK_S = 3.0
 _ASK_DRIVER_S = 15.0  # the first answer of a driver takes seconds
 _LOST = "ExecutorLostFailure"
@@ -424,6 +427,28 @@ class SparkApp:
         answer = requests.get(f"{self.url}/api/v1/applications/{self.id}/{path}", timeout=_ASK_DRIVER_S)
         answer.raise_for_status()
         return answer.json()
+
+
+def submitted(spark: SparkCluster) -> SparkApp:
+    """The application that was submitted last, of those that Spark's master holds to be running.
+
+    Its page is at one of the ports that a driver may take; each page tells the id of its application.
+
+    Raises:
+        LookupError: none runs, or the page of none of them answers.
+        requests.RequestException: the master does not answer.
+    """
+    running, found = spark.applications(), dict[str, str]()
+    for port in range(DRIVER_PORT, DRIVER_PORT + _DRIVERS):
+        page = f"http://{spark.driver_host}:{port}"
+        with suppress(requests.RequestException):
+            answer = requests.get(f"{page}/api/v1/applications", timeout=_ASK_DRIVER_S)
+            answer.raise_for_status()
+            found |= {app["id"]: page for app in answer.json() if app["id"] in running}
+    if not found:
+        raise LookupError(f"no driver of {', '.join(running) or 'an application'} answers at {spark.driver_host}")
+    last = max(found)
+    return SparkApp(last, found[last])
 
 
 def _seconds(text: str, unit: str) -> float:

@@ -7,14 +7,27 @@ from chaos.cluster.system import System
 from chaos.install.artifacts import Parts
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import CommandPipeline as DeclaredCommand
-from chaos.scenario.model import ConsumeTransformProducePipeline, FillSourcePipeline, Scenario, SparkSquarePipeline
+from chaos.scenario.model import (
+    ConsumeTransformProducePipeline,
+    FillSourcePipeline,
+    Scenario,
+    SparkSquarePipeline,
+    SparkSubmitPipeline,
+)
 from chaos.scenario.model import Pipeline as DeclaredPipeline
 from chaos.subject.base import Endpoints, Pipeline
 from chaos.subject.command import CommandPipeline
+from chaos.subject.spark_submit import SparkSubmit
 from pipelines.spark_square.pipeline import SparkSquare
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 
-_CLIENTS = {"spark_square": "spark", "consume_transform_produce": "app", "command": "app", "fill_source": "loader"}
+_CLIENTS = {
+    "spark_square": "spark",
+    "spark_submit": "spark",
+    "consume_transform_produce": "app",
+    "command": "app",
+    "fill_source": "loader",
+}
 
 
 def pipeline_of(
@@ -34,6 +47,8 @@ def pipeline_of(
             return _application(declared)
         case DeclaredCommand():
             return _command(declared, parts)
+        case SparkSubmitPipeline():
+            return _submitted(declared, parts)
         case FillSourcePipeline():
             return None
 
@@ -95,6 +110,20 @@ def _application(declared: ConsumeTransformProducePipeline) -> ConsumeTransformP
         socket_timeout_ms=round(1000 * declared.socket_timeout_s),
         transaction_timeout_ms=round(1000 * declared.transaction_timeout_s),
         session_timeout_ms=round(1000 * declared.session_timeout_s),
+    )
+
+
+def _submitted(declared: SparkSubmitPipeline, parts: Parts) -> SparkSubmit:
+    return SparkSubmit(
+        application=declared.application,
+        arguments=declared.arguments,
+        main_class=declared.main_class,
+        configuration=declared.configuration,
+        environment=declared.environment,
+        model=declared.model,
+        restarts=declared.restarts,
+        spark_home=str(parts.spark_home),
+        java_home=str(parts.java.parent.parent),
     )
 
 

@@ -23,8 +23,9 @@ from threading import Event as Flag
 from pyspark.sql import SparkSession
 
 from chaos.cluster.kafka import PARTITIONS, Kafka
+from chaos.cluster.spark import SparkApp, submitted
 from chaos.cluster.system import System
-from chaos.common import signals
+from chaos.common import clock, signals
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
@@ -38,7 +39,10 @@ from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultContext
 from chaos.judging.judge import judge
 from chaos.runtime.capabilities import Capability
-from pipelines.spark_square.pipeline import CHECKPOINT
+from chaos.scenario.model import SparkSubmitPipeline
+from chaos.subject.base import CHECKPOINT
+
+_SUBMITTED_WITHIN_S = 180.0
 
 
 def execute(
@@ -97,15 +101,24 @@ def _fault_context(
         system,
         {"datasource": plan.topics.source, "datasink": plan.topics.sink},
         plan.transactional_ids,
-        Driver(history, PIPELINE),
+        _application(plan, system, history),
         client=plan.client,
         group=plan.group,
         pipeline=processes.crashable,
         readable=partial(phases.readable, system.kafka, plan.output),
-        checkpoint=plan.folder / CHECKPOINT if plan.scenario.pipeline.kind == "spark_square" else None,
+        checkpoint=plan.folder / CHECKPOINT if Capability.CHECKPOINT in plan.scenario.pipeline.capabilities else None,
         timeouts=timeouts_of(plan.scenario.pipeline),
     )
     return replace(context, positions=positions) if positions else context
+
+
+def _application(plan: RunPlan, system: System, history: History) -> Callable[[], SparkApp]:
+    """Where the Spark application is found: a driver that is not ours does not report it."""
+    if isinstance(plan.scenario.pipeline, SparkSubmitPipeline):
+        running = partial(submitted, system.spark)
+        reason = "a driver of Spark to answer"  # it is started, but its application is not there yet
+        return partial(clock.wait_until, running, within_s=_SUBMITTED_WITHIN_S, reason=reason, ignore=(LookupError, OSError))
+    return Driver(history, PIPELINE)
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History) -> Sampler:

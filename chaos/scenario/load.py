@@ -1,6 +1,6 @@
 """Reads a scenarios file, or reports all its errors at once, each as `file:line:col: message (did you mean …)`."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from chaos.scenario.model import (
     Scenario,
     ScenarioFileModel,
     SparkSpec,
+    SparkSubmitPipeline,
     SystemSpec,
 )
 
@@ -78,9 +79,11 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     except ValidationError as error:
         found = (*mistakes(error, ScenarioFileModel), *_checked(_readable(tree), _system(tree), runtime))
         raise wrong_at(found, tree, path) from None
-    if wrong := _checked(dict(enumerate(model.scenarios)), model.system, runtime):
+    wrong = [*_checked(dict(enumerate(model.scenarios)), model.system, runtime), *_missing(model.scenarios, path.parent)]
+    if wrong:
         raise wrong_at(wrong, tree, path)
-    return ScenarioFile(path, model.system, model.scenarios, tree)
+    located = tuple(scenario.below(path.parent) for scenario in model.scenarios)
+    return ScenarioFile(path, model.system, located, tree)
 
 
 def refused(file: ScenarioFile, names: Collection[str], external: External) -> ScenarioError | None:
@@ -99,6 +102,14 @@ def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec, runtime: str
     for number, scenario in scenarios.items():
         problems += within(("scenarios", number), support.impossible(scenario, runtime))
     return [Mistake(location, message) for location, message in problems]
+
+
+def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
+    for number, scenario in enumerate(scenarios):
+        pipeline = scenario.pipeline
+        if isinstance(pipeline, SparkSubmitPipeline) and not Path(pipeline.below(folder).application).is_file():
+            message = f"{pipeline.application} is not a file; a path begins at the folder of this file, {folder.resolve()}"
+            yield Mistake(("scenarios", number, "pipeline", "application"), message)
 
 
 def _readable(tree: Mapping[str, Any]) -> dict[int, Scenario]:

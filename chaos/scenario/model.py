@@ -9,6 +9,7 @@ client never sends the request that its fault waits for.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -27,7 +28,8 @@ from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
 from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.subject.command import check, placeholders
+from chaos.subject import command, spark_submit
+from chaos.subject.placeholders import check, names_in
 
 # faults by chance -----------------------------------------------------------------------------------------------------
 
@@ -167,10 +169,25 @@ class ConsumeTransformProducePipeline(Declared):
 
 def _placed(text: Any) -> Any:
     if isinstance(text, str):
-        check(text)
+        check(text, command.PLACEHOLDERS)
     return text
 
 
+def _placed_in_arguments(text: Any) -> Any:
+    if isinstance(text, str):
+        check(text, spark_submit.PLACEHOLDERS)
+    return text
+
+
+def _as_text(value: Any) -> Any:
+    """As Spark writes it: YAML reads ``true`` and ``4`` as other types."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+Setting = Annotated[str, BeforeValidator(_as_text)]
+Argument = Annotated[str, BeforeValidator(_placed_in_arguments)]
 Word = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_placed)]
 
 
@@ -194,13 +211,54 @@ class CommandPipeline(Declared):
     @field_validator("group")
     @classmethod
     def _one_group(cls, group: str) -> str:
-        if "partition" in placeholders(group):
+        if "partition" in names_in(group):
             raise ValueError("the group must not contain {partition}: its positions in all partitions are read at once")
         return group
 
 
+class SparkSubmitPipeline(Declared):
+    """Any Spark job that copies one topic to the other; `chaos.subject.spark_submit` explains the fields and placeholders.
+
+    The path of the application is relative to the folder of the scenarios file.
+    """
+
+    kind: Literal["spark_submit"]
+    application: Annotated[str, StringConstraints(min_length=1)]
+    arguments: tuple[Argument, ...]
+    main_class: str = ""
+    configuration: dict[str, Setting] = Field(default_factory=dict)
+    environment: dict[str, Setting] = Field(default_factory=dict)
+    model: Literal["identity", "square"] = "identity"
+    restarts: Annotated[int, Field(strict=True, ge=0, le=100)] = 3
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this pipeline offers to faults."""
+        return _ON_SPARK
+
+    @field_validator("arguments")
+    @classmethod
+    def _with_checkpoint(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        if not any("checkpoint" in names_in(word) for word in arguments):
+            raise ValueError(
+                "{checkpoint} is missing: the job must keep its checkpoint there, for its position is read from it"
+            )
+        return arguments
+
+    @model_validator(mode="after")
+    def _jars_have_a_class(self) -> Self:
+        if self.application.endswith(".jar") and not self.main_class:
+            raise ValueError("a jar needs main_class: the class whose main is the job")
+        return self
+
+    def below(self, folder: Path) -> Self:
+        """The same with the whole path of its application."""
+        return self.model_copy(update={"application": str((folder / self.application).resolve())})
+
+
 Pipeline = Annotated[
-    SparkSquarePipeline | FillSourcePipeline | ConsumeTransformProducePipeline | CommandPipeline, Field(discriminator="kind")
+    SparkSquarePipeline | FillSourcePipeline | ConsumeTransformProducePipeline | CommandPipeline | SparkSubmitPipeline,
+    Field(discriminator="kind"),
 ]
 
 
@@ -330,6 +388,12 @@ class Scenario(Declared):
         """The same scenario with a workload that lasts for so many minutes."""
         records = round(60 * minutes * self.workload.rate_per_s)
         return self.model_copy(update={"workload": self.workload.model_copy(update={"records": records})})
+
+    def below(self, folder: Path) -> Self:
+        """The same scenario; paths that it has are below this folder, unless they are whole."""
+        if not isinstance(self.pipeline, SparkSubmitPipeline):
+            return self
+        return self.model_copy(update={"pipeline": self.pipeline.below(folder)})
 
     def without(self, names: Iterable[str], reason: str) -> Self:
         """The same scenario, where these verifiers are not asked."""

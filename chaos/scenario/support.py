@@ -16,7 +16,7 @@ from chaos.grammar.base import Location, Problem, within
 from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern
 from chaos.grammar.triggers import OnRequest, Trigger
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
-from chaos.scenario.model import CommandPipeline, Scenario, SparkSquarePipeline
+from chaos.scenario.model import CommandPipeline, Scenario, SparkSquarePipeline, SparkSubmitPipeline
 
 ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
 POSSIBLE_OUTSIDE = frozenset(
@@ -42,8 +42,10 @@ _LACKING: Mapping[Capability, str] = {
     "rebalanced; use it with consume_transform_produce or a command",
     Capability.SPARK: "this pipeline does not run on Spark, so there is no executor to crash",
     Capability.CHECKPOINT: "this pipeline does not run on Spark, so it has no checkpoint",
-    Capability.PYTHON_WORKERS: "Spark's stock sink runs in the JVM, so there is no Python worker",
-    Capability.COMMITTING_TASKS: "the stock sink commits nothing; write kind: damage_checkpoint, what: commit_deleted",
+    Capability.PYTHON_WORKERS: "this sink is not known to run in Python workers; that of spark_square with "
+    "delivery: exactly_once does",
+    Capability.COMMITTING_TASKS: "the tasks of this sink are not known to commit; write kind: damage_checkpoint, "
+    "what: commit_deleted",
 }
 _NOT_OFFERED = (
     "{kind} needs {needed}, and an external system does not offer that; possible are faults of the links of Spark's JVMs, "
@@ -56,6 +58,7 @@ _NOT_OFFERED_OUTSIDE: Mapping[Capability, str] = {
     Capability.PYTHON_PROCESSES: "{kind} finds processes by the addresses of a system of our own; write kind: crash_executor",
     Capability.PLAIN_CONNECTIONS: "{kind} is proved by a connection of our own without TLS, and this cluster requires TLS",
 }
+_NOT_SUBMITTED = "spark_submit needs a system of our own: what an external Spark demands of a driver is not handed to the job"
 _ELSEWHERE = (
     "Spark's executors run elsewhere: {reason}; write executors: here in the external file if they run on this machine, "
     "or master: local[4]"
@@ -97,6 +100,8 @@ def _first(capabilities: frozenset[Capability]) -> Capability:
 def impossible_outside(scenario: Scenario, external: External) -> Iterator[Problem]:
     """Every part of a scenario that cannot be done to this external system, with its location in the scenario."""
     yield from _names(scenario)
+    if isinstance(scenario.pipeline, SparkSubmitPipeline):
+        yield ("pipeline", "kind"), _NOT_SUBMITTED
     for name, reason in _unasked(external).items():
         if isinstance(scenario.expect, Mapping) and name in scenario.expect:
             yield ("expect", name), f"a result of {name!r} is expected, and it is not asked here: {reason}"

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+CHECKPOINT = "checkpoint"
+"""The folder, in that of a run, where a query of Spark keeps its position."""
+
+
+DRIVER_PORT = 4040
+"""Of the page of a driver that is not ours; Spark takes the next one if it is taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topics:
     """The topics of one run, all with the same number of partitions.

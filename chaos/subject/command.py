@@ -13,7 +13,6 @@ All other braces are left as they are, and ``{{sink}}`` becomes ``{sink}``. The 
 """
 
 import json
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,9 +22,9 @@ from pyspark.sql import DataFrame
 
 from chaos.subject import clients, models
 from chaos.subject.base import Command, Endpoints, Topics
+from chaos.subject.placeholders import check, names_in, of_topics, substituted
 
 PLACEHOLDERS = ("bootstrap", "source", "sink", "folder", "prefix", "suffix", "java", "kafka_tools", "partition")
-_WORD = re.compile(r"\{\{(?P<literal>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +61,10 @@ class CommandPipeline:
             raise ValueError("run must be a command, not empty")
         if self.model not in models.MODELS:
             raise ValueError(f"model must be one of {', '.join(models.MODELS)}, not {self.model!r}")
-        if "partition" in placeholders(self.group):
+        if "partition" in names_in(self.group):
             raise ValueError("group must not contain {partition}: one group holds the positions in all partitions")
         for text in (*self.run, self.group, *self.ids):
-            check(text)
+            check(text, PLACEHOLDERS)
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
         known = self._known(topics) | {"bootstrap": endpoints.kafka, "folder": str(folder)}
@@ -96,51 +95,8 @@ class CommandPipeline:
         return tuple(substituted(text, known | {"partition": str(number)}) for number, text in enumerate(given))
 
     def _copies(self, topics: Topics) -> int:
-        names = {name for word in self.run for name in placeholders(word)}
+        names = {name for word in self.run for name in names_in(word)}
         return topics.partitions if "partition" in names else 1
 
     def _known(self, topics: Topics) -> dict[str, str]:
-        return {
-            "source": topics.source,
-            "sink": topics.sink,
-            "prefix": topics.prefix,
-            "suffix": topics.source.removeprefix(topics.prefix).partition("-")[2],
-            "java": self.java,
-            "kafka_tools": self.kafka_tools,
-        }
-
-
-def placeholders(text: str) -> tuple[str, ...]:
-    """The names of the placeholders in a text, in order."""
-    return tuple(match["name"] for match in _WORD.finditer(text) if match["name"])
-
-
-def check(text: str) -> None:
-    """Check every placeholder in a text.
-
-    Raises:
-        ValueError: one is unknown; the message names it and the known ones.
-    """
-    unknown = [name for name in placeholders(text) if name not in PLACEHOLDERS]
-    if unknown:
-        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-        raise ValueError(
-            f"{{{unknown[0]}}} in {text!r} is not a placeholder; there are {known}, and {{{{word}}}} for a literal {{word}}"
-        )
-
-
-def substituted(text: str, values: Mapping[str, str]) -> str:
-    """The text with its placeholders replaced.
-
-    Raises:
-        ValueError: one of them has no value here.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        if match["literal"]:
-            return f"{{{match['literal']}}}"
-        if match["name"] not in values:
-            raise ValueError(f"{{{match['name']}}} in {text!r} has no value here")
-        return values[match["name"]]
-
-    return _WORD.sub(value, text)
+        return {**of_topics(topics), "java": self.java, "kafka_tools": self.kafka_tools}

@@ -13,11 +13,10 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from chaos.subject import clients, models
-from chaos.subject.base import Command, Endpoints, Topics
+from chaos.subject.base import CHECKPOINT, Command, Endpoints, Topics
 from chaos.subject.checkpoint import checkpointed
 from pipelines.spark_square.sink import transactional_id
 
-CHECKPOINT = "checkpoint"
 _HOME = Path(__file__).parents[2]
 
 

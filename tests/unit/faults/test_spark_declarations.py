@@ -139,11 +139,15 @@ ALONE = "{kind: fill_source}"
 @pytest.mark.parametrize(
     ("pipeline", "fault", "error"),
     [
-        (STOCK, "kind: crash_python_worker", "Spark's stock sink runs in the JVM, so there is no Python worker"),
+        (
+            STOCK,
+            "kind: crash_python_worker",
+            "this sink is not known to run in Python workers; that of spark_square with delivery: exactly_once does",
+        ),
         (
             STOCK,
             "kind: crash_before_commit",
-            "the stock sink commits nothing; write kind: damage_checkpoint, what: commit_deleted",
+            "the tasks of this sink are not known to commit; write kind: damage_checkpoint, what: commit_deleted",
         ),
         (
             STOCK,
