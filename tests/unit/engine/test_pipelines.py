@@ -11,6 +11,7 @@ from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of,
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Pipeline, Scenario, speaks_of
 from chaos.subject.command import CommandPipeline
+from chaos.subject.spark_submit import SparkSubmit
 from pipelines.spark_square.pipeline import SparkSquare
 from pipelines.transactional.pipeline import ConsumeTransformProduce
 
@@ -21,6 +22,7 @@ class FakeParts:
 
     java: Path = Path("/jdk/bin/java")
     tools_class_path: str = "/kafka/libs/*"
+    spark_home: Path = Path("/spark")
 
 
 def declared(**options):
@@ -94,6 +96,30 @@ def scenario(**pipeline):
                 repeat=True,
             ),
             "app",
+        ),
+        (
+            {
+                "kind": "spark_submit",
+                "application": "/shop/job.jar",
+                "main_class": "shop.Orders",
+                "arguments": ["{checkpoint}"],
+                "configuration": {"spark.a": True, "spark.b": 4, "spark.c": "text"},
+                "environment": {"LOUD": 1.5},
+                "model": "square",
+                "restarts": 0,
+            },
+            SparkSubmit(
+                application="/shop/job.jar",
+                arguments=("{checkpoint}",),
+                main_class="shop.Orders",
+                configuration={"spark.a": "true", "spark.b": "4", "spark.c": "text"},
+                environment={"LOUD": "1.5"},
+                model="square",
+                restarts=0,
+                spark_home="/spark",
+                java_home="/jdk",
+            ),
+            "spark",
         ),
     ],
 )

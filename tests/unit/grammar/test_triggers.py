@@ -354,6 +354,21 @@ def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, er
         ("{kind: fill_source, batch_records: 0}", "5:50: 0 is too small; the least is 1"),
         ("{kind: consume_transform_produce, workers: 0}", "5:58: 0 is too small; the least is 1"),
         (
+            "{kind: spark_submit, application: a.jar, arguments: ['{checkpoint}']}",
+            "5:15: a jar needs main_class: the class whose main is the job",
+        ),
+        (
+            "{kind: spark_submit, application: a.py, arguments: ['{source}']}",
+            "5:66: {checkpoint} is missing: the job must keep its checkpoint there, for its position is read from it",
+        ),
+        (
+            "{kind: spark_submit, application: a.py, arguments: ['{checkpoint}', '{java}']}",
+            (
+                "5:83: {java} in '{java}' is not a placeholder; there are {bootstrap}, {source}, {sink}, {checkpoint}, "
+                "{folder}, {prefix}, {suffix}, and {{word}} for a literal {word}"
+            ),
+        ),
+        (
             "{kind: consume_transform_produce, transaction_failure_probability: 1.5}",
             "5:82: 1.5 is too large; the most is 1.0",
         ),

@@ -261,3 +261,35 @@ def test_a_verifier_is_asked_where_it_has_something_to_judge(pipeline: str, abse
     (scenario,) = load_text(HEAD.replace("spark_square", pipeline), Path("scenarios.yaml")).scenarios
 
     assert set(get_args(VerifierName)) - set(scenario.verify) == absent
+
+
+def job(folder: Path, application: str) -> Path:
+    """A file with a job of Spark's."""
+    text = HEAD.replace(
+        "{kind: spark_square}", f"{{kind: spark_submit, application: {application}, arguments: ['{{checkpoint}}']}}"
+    )
+    path = folder / "scenarios.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_path_of_a_job_begins_at_the_folder_of_the_file(tmp_path: Path) -> None:
+    """It is started in another one."""
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "orders.py").touch()
+
+    (scenario,) = load(job(tmp_path, "jobs/orders.py")).scenarios
+
+    assert scenario.pipeline.application == str(tmp_path / "jobs" / "orders.py")
+    assert load(job(tmp_path, tmp_path / "jobs" / "orders.py")).scenarios == (scenario,)
+    assert Scenario.of_run(scenario.to_run()) == scenario
+
+
+def test_a_job_that_is_not_there(tmp_path: Path) -> None:
+    """With the place of its path."""
+    path = job(tmp_path, "orders.py")
+
+    with pytest.raises(ScenarioError) as raised:
+        load(path)
+    where = f"a path begins at the folder of this file, {tmp_path}"
+    assert str(raised.value) == f"{path}:5:49: orders.py is not a file; {where}"

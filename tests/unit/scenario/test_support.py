@@ -163,6 +163,16 @@ def test_a_command_puts_the_prefix_before_its_names(group: str, is_right: bool) 
     assert is_right or all("{prefix}copier-{suffix}" in one for one in said)
 
 
+def test_a_job_of_sparks_needs_a_system_of_our_own(tmp_path: Path) -> None:
+    """What Spark demands of drivers elsewhere, a secret for example, would be on the command line of spark-submit."""
+    (tmp_path / "job.py").touch()
+    pipeline = "{kind: spark_submit, application: job.py, arguments: ['{checkpoint}']}"
+    scenario = load_text(HEAD.replace("{kind: spark_square}", pipeline), tmp_path / "scenarios.yaml").scenarios[0]
+
+    (said,) = found(scenario)
+    assert said.startswith("spark_submit needs a system of our own")
+
+
 def test_only_what_was_selected_is_refused_with_its_place(tmp_path: Path) -> None:
     """Scenarios that were not selected may have faults that this system does not allow."""
     path = tmp_path / "scenarios.yaml"

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from chaos.subject.base import Endpoints, Topics
-from chaos.subject.command import CommandPipeline, substituted
+from chaos.subject.command import CommandPipeline
+from chaos.subject.placeholders import substituted
 
 TOPICS = Topics("datasource-7", "datasink-7", 3)
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
