@@ -138,15 +138,17 @@ def dense(logs: Logs, demanded: Model) -> Asked:
     return Asked(evidence, False, rows.where("id IS NULL"), "keys are not ids", otherwise=otherwise)  # noqa: FBT003 - `unique`
 
 
-def recur_or_fall(source: DataFrame, expected: Groups | None, partitions: int, limits: Limits) -> bool:
+def recur_or_fall(source: DataFrame, expected: Groups | None, evidence: Evidence, limits: Limits) -> bool:
     """Whether an id is in the source twice, or below an earlier one of its partition: then ids say nothing about order.
 
     Args:
         expected: the groups of what it demands; None where there are too many.
+        evidence: the question about its ids.
     """
     if expected is not None:
-        ids = expected.ids(partitions)
-        rise = groups.certainly_rise(source, partitions, limits) or pieces.rise(source, ids, partitions, limits)
+        partitions = max(1, len(evidence.bounds))
+        plain = groups.certainly_rise(source, evidence, limits)
+        rise = plain or pieces.rise(source, expected.ids(partitions), partitions, limits)
         if rise is not None:
             return not rise
     rows = decoded(source).where("id IS NOT NULL")

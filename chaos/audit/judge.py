@@ -100,8 +100,7 @@ def _order(evidence: Evidence, beyond: Runs | None, logs: Logs) -> Finding:
 
 def _not_dense(logs: Logs, asked: Asked, expected: Groups | None, limits: Limits) -> bool:
     """Whether what the ids say may be wrong; they may have recurred before compaction."""
-    partitions = max(1, len(asked.evidence.bounds))
-    return bool(logs.fixed.compacted) or recur_or_fall(logs.source, expected, partitions, limits)
+    return bool(logs.fixed.compacted) or recur_or_fall(logs.source, expected, asked.evidence, limits)
 
 
 def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups | None) -> bool:

@@ -40,7 +40,7 @@ class _Instance:
         self.process: Process = runtime.start(spec)
 
     def contest(self) -> None:
-        """What it says of fencing from now on, and no earlier, was between it and another instance."""
+        """Another instance runs beside it from now on: what it says of being fenced counts from here."""
         if self._contested_at_bytes is None:
             self._contested_at_bytes = self.process.spec.log.stat().st_size
 
@@ -150,7 +150,7 @@ class ManagedProcess:
         if self.process.alive():
             return
         before = self._history.last_said(self.name, "started")
-        with self._log.open("ab") as log:  # what was killed may have left half a line
+        with self.process.spec.log.open("ab") as log:  # what was killed may have left half a line
             log.write(b"\n" + STARTED_AGAIN)
         self.process.start()
         self._down = False
@@ -162,8 +162,9 @@ class ManagedProcess:
 
     def resume(self) -> None:
         """Send SIGCONT: to the first instance, the zombie, if a second one has taken over."""
-        for instance in (self._instance, self._zombie) if self._zombie else ():
-            instance.contest()
+        if self._zombie:
+            self._instance.contest()
+            self._zombie.contest()
         (self._zombie or self._instance).process.resume_tree()
 
     def take_over(self) -> None:

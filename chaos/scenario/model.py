@@ -8,7 +8,7 @@ client never sends the request that its fault waits for.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Literal, Self, get_args
@@ -167,16 +167,15 @@ class ConsumeTransformProducePipeline(Declared):
         return _IN_GROUP
 
 
-def _placed(text: Any) -> Any:
-    if isinstance(text, str):
-        check(text, command.PLACEHOLDERS)
-    return text
+def _with(known: Collection[str]) -> BeforeValidator:
+    """Refuses other placeholders than these."""
 
+    def checked(text: Any) -> Any:
+        if isinstance(text, str):
+            check(text, known)
+        return text
 
-def _placed_in_arguments(text: Any) -> Any:
-    if isinstance(text, str):
-        check(text, spark_submit.PLACEHOLDERS)
-    return text
+    return BeforeValidator(checked)
 
 
 def _as_text(value: Any) -> Any:
@@ -187,8 +186,10 @@ def _as_text(value: Any) -> Any:
 
 
 Setting = Annotated[str, BeforeValidator(_as_text)]
-Argument = Annotated[str, BeforeValidator(_placed_in_arguments)]
-Word = Annotated[str, StringConstraints(min_length=1), BeforeValidator(_placed)]
+Argument = Annotated[str, _with(spark_submit.PLACEHOLDERS)]
+Word = Annotated[str, StringConstraints(min_length=1), _with(command.PLACEHOLDERS)]
+Model = Literal["identity", "square"]
+Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
 
 
 class CommandPipeline(Declared):
@@ -197,9 +198,9 @@ class CommandPipeline(Declared):
     kind: Literal["command"]
     run: Annotated[tuple[Word, ...], Field(min_length=1)]
     group: Word
-    model: Literal["identity", "square"] = "identity"
+    model: Model = "identity"
     transactional_ids: tuple[Word, ...] = ()
-    restarts: Annotated[int, Field(strict=True, ge=0, le=100)] = 3
+    restarts: Restarts = 3
     repeat: Annotated[bool, Field(strict=True)] = False
     speaks: tuple[Literal["transactions", "deliveries"], ...] = ()
 
@@ -228,8 +229,8 @@ class SparkSubmitPipeline(Declared):
     main_class: str = ""
     configuration: dict[str, Setting] = Field(default_factory=dict)
     environment: dict[str, Setting] = Field(default_factory=dict)
-    model: Literal["identity", "square"] = "identity"
-    restarts: Annotated[int, Field(strict=True, ge=0, le=100)] = 3
+    model: Model = "identity"
+    restarts: Restarts = 3
 
     @property
     def capabilities(self) -> frozenset[Capability]:

@@ -12,8 +12,6 @@ All other braces are left as they are, and ``{{sink}}`` becomes ``{sink}``. The 
 `chaos.subject.supervisor`, which reports ``started`` for it and goes on when it has ended.
 """
 
-import json
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from pyspark.sql import DataFrame
 from chaos.subject import clients, models
 from chaos.subject.base import Command, Endpoints, Topics
 from chaos.subject.placeholders import check, names_in, of_topics, substituted
+from chaos.subject.supervisor import supervised
 
 PLACEHOLDERS = ("bootstrap", "source", "sink", "folder", "prefix", "suffix", "java", "kafka_tools", "partition")
 
@@ -72,9 +71,7 @@ class CommandPipeline:
             [substituted(word, known | {"partition": str(number)}) for word in self.run]
             for number in range(self._copies(topics))
         ]
-        limits = ("--restarts", str(self.restarts), *(("--repeat",) if self.repeat else ()))
-        argv = (sys.executable, "-m", "chaos.subject.supervisor", "--copies", json.dumps(copies), *limits)
-        return Command(argv, clients.option_variables(endpoints))
+        return Command(supervised(copies, self.restarts, repeat=self.repeat), clients.option_variables(endpoints))
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         clients.seed(endpoints, self.consumer_group(topics), topics)

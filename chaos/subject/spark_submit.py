@@ -15,7 +15,6 @@ Its own settings are kept, but for those that lead it to the system: the master,
 page. To the Java options and the class path, ours are added. Memory of driver and executors is small unless it says otherwise.
 """
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from chaos.subject import models
 from chaos.subject.base import CHECKPOINT, DRIVER_PORT, Command, Endpoints, Topics
 from chaos.subject.checkpoint import checkpointed
 from chaos.subject.placeholders import of_topics, substituted
+from chaos.subject.supervisor import supervised
 
 PLACEHOLDERS = ("bootstrap", "source", "sink", "checkpoint", "folder", "prefix", "suffix")
 _SMALL = {"spark.driver.memory": "512m", "spark.executor.memory": "512m"}
@@ -70,8 +70,6 @@ class SparkSubmit:
             self.application,
             *(substituted(word, known) for word in self.arguments),
         ]
-        supervisor = (sys.executable, "-m", "chaos.subject.supervisor")
-        argv = (*supervisor, "--copies", json.dumps([words]), "--restarts", str(self.restarts))
         of_spark = {
             "SPARK_HOME": self.spark_home,
             "SPARK_LOCAL_IP": endpoints.host,
@@ -79,7 +77,7 @@ class SparkSubmit:
             "PYSPARK_PYTHON": sys.executable,  # the executors' too
             "JAVA_HOME": self.java_home,
         }
-        return Command(argv, {**self.environment, **of_spark})
+        return Command(supervised([words], self.restarts), {**self.environment, **of_spark})
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """Nothing is to be done: it makes its checkpoint itself."""

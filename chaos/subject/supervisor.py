@@ -63,6 +63,12 @@ class Rules:
     repeat: bool
 
 
+def supervised(copies: Sequence[Sequence[str]], restarts: int, *, repeat: bool = False) -> tuple[str, ...]:
+    """The command that runs these copies under this supervisor."""
+    flags = ("--repeat",) if repeat else ()
+    return (sys.executable, "-m", __name__, "--copies", json.dumps(copies), "--restarts", str(restarts), *flags)
+
+
 def main() -> None:
     """Run the copies until told to stop, or until one died too often."""
     signals: list[int] = []

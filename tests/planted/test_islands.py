@@ -394,7 +394,7 @@ def test_a_second_read_is_confined_to_where_the_damage_is(spark: SparkSession, s
 )
 def test_where_it_is_plain_that_ids_rise(spark: SparkSession, log: Log, plain: bool) -> None:  # noqa: FBT001
     """Blocks of four numbers, as many as there are between two markers."""
-    observed = log.evidence(spark).observed
+    evidence, sound = log.evidence(spark), clean().evidence(spark)
 
-    assert groups.certainly_rise(observed, 3, BY_OFFSET) is plain
-    assert not groups.certainly_rise(clean().evidence(spark).observed, 3, replace(BY_OFFSET, most_groups=5))
+    assert groups.certainly_rise(evidence.observed, evidence, BY_OFFSET) is plain
+    assert not groups.certainly_rise(sound.observed, sound, replace(BY_OFFSET, most_groups=5))

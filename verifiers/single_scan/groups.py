@@ -132,18 +132,17 @@ def decoded(observed: DataFrame) -> DataFrame:
     return observed.withColumn("id", F.expr("try_cast(key AS BIGINT)")).withColumn("id", F.expr(_ID))
 
 
-def certainly_rise(log: DataFrame, partitions: int, limits: Limits) -> bool:
+def certainly_rise(log: DataFrame, evidence: Evidence, limits: Limits) -> bool:
     """Whether it is plain that the ids of each partition of a log rise, and that none is there twice.
 
     It is where each line is in one partition and alone there, and each of its blocks is a run, perhaps with holes, that lies
     behind the blocks before it.
+
+    Args:
+        evidence: whose partitions are the lines.
     """
-    rows = (
-        decoded(log)
-        .where("id IS NOT NULL")
-        .selectExpr("partition", f"id % {partitions} AS line", f"id DIV {partitions} AS number", "offset")
-    )
-    numbered = rows.selectExpr("*", f"shiftright(number, {limits.block_bits}) AS block", "number - offset AS delta")
+    keyed = _keyed(decoded(log).where("id IS NOT NULL"), evidence, limits, "offset")
+    numbered = keyed.selectExpr(*_HOME, "offset", "number - offset AS delta")
     ends = (f"{end}({name}) AS {end}_{name}" for name in ("offset", "delta") for end in ("min", "max"))
     found = numbered.groupBy(*_HOME).agg(*map(F.expr, ends)).limit(limits.most_groups + 1).toArrow()
     if len(found) > limits.most_groups:

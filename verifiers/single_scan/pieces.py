@@ -47,13 +47,13 @@ def read(evidence: Evidence, observed: Groups, limits: Limits) -> Order:
     """
     partitions = max(1, len(evidence.bounds))
     blocks = np.unique(observed.ids(partitions))
-    seen = _Seen(blocks[blocks != UNDECODABLE], limits)
+    seen = _Seen(blocks[blocks != UNDECODABLE], partitions, limits)
     highest: dict[int, Longs] = {}
     totals: dict[int, Total] = {}
     checked, shown = 0, list[Late]()
     for partition, offset, id_ in _pieces(evidence.observed, limits.most_rows):
         number, line = np.divmod(id_, partitions)
-        seen.tick((number >> limits.block_bits) * partitions + line, number)
+        seen.tick(number, line)
         before = _highest_before(line, number, highest.setdefault(partition, np.full(partitions, -1, np.int64)))
         late = np.flatnonzero(number < before)
         _, count, furthest = totals.get(partition, (partition, 0, 0))
@@ -71,7 +71,7 @@ def rise(log: DataFrame, blocks: Longs, partitions: int, limits: Limits) -> bool
     Args:
         blocks: those that there are (`Groups.ids`).
     """
-    seen = _Seen(np.unique(blocks[blocks != UNDECODABLE]), limits)
+    seen = _Seen(np.unique(blocks[blocks != UNDECODABLE]), partitions, limits)
     highest: dict[int, int] = {}
     for partition, _, id_ in _pieces(log, limits.most_rows):
         if not len(id_):
@@ -79,8 +79,7 @@ def rise(log: DataFrame, blocks: Longs, partitions: int, limits: Limits) -> bool
         if id_[0] <= highest.get(partition, -1) or (np.diff(id_) <= 0).any():
             return False
         highest[partition] = int(id_[-1])
-        number, line = np.divmod(id_, partitions)
-        seen.tick((number >> limits.block_bits) * partitions + line, number)
+        seen.tick(*np.divmod(id_, partitions))
     repeated = seen.repeated()
     return None if repeated is None else not len(repeated)
 
@@ -88,16 +87,17 @@ def rise(log: DataFrame, blocks: Longs, partitions: int, limits: Limits) -> bool
 class _Seen:
     """Which ids were seen: a byte for each number of the blocks that there are."""
 
-    def __init__(self, blocks: Longs, limits: Limits) -> None:
-        self._blocks, self._bits = blocks, limits.block_bits
+    def __init__(self, blocks: Longs, partitions: int, limits: Limits) -> None:
+        self._blocks, self._partitions, self._bits = blocks, partitions, limits.block_bits
         self._ticks = np.zeros(len(blocks) << self._bits, np.bool_) if len(blocks) << self._bits <= limits.most_ids else None
         self._ticked = 0
         self._repeated = [np.empty(0, np.int64)]
 
-    def tick(self, blocks: Longs, numbers: Longs) -> None:
-        """Block and number of each record."""
+    def tick(self, numbers: Longs, lines: Longs) -> None:
+        """Number and line of each record."""
         if self._ticks is None:
             return
+        blocks = (numbers >> self._bits) * self._partitions + lines
         places = (np.searchsorted(self._blocks, blocks) << self._bits) + (numbers & ((1 << self._bits) - 1))
         before = places[self._ticks[places]]
         self._ticks[places] = True

@@ -8,6 +8,7 @@ from chaos.common.errors import InconclusiveError
 from chaos.common.events import ProcessSaid
 from chaos.common.history import History
 from chaos.engine.processes import ManagedProcess, RunProcesses
+from chaos.judging.statements import STARTED_AGAIN
 from chaos.runtime.base import ProcessSpec
 from chaos.subject.base import Command
 
@@ -205,6 +206,26 @@ def test_a_zombie_that_fenced_its_successor_is_the_pipeline_again(zombie):
     assert managed.process is first
     first.write(b'{"event": "committed"}\n')
     assert managed.listen() == [{"event": "committed"}]
+
+
+def test_a_zombie_that_is_the_pipeline_again_is_restarted_into_its_own_log(zombie):
+    """That of its successor has ended with it."""
+    managed, first = zombie
+    second = managed.process
+    second.write(b"KafkaError{code=_FENCED}\n")
+    second.lives = False
+    managed.must_live()
+    managed._down = True
+    first.lives = False
+
+    def start():
+        first.lives = True
+        first.write(b'{"event": "started"}\n')
+
+    first.start = start
+    managed.restart()
+
+    assert (STARTED_AGAIN in first.spec.log.read_bytes(), STARTED_AGAIN in second.spec.log.read_bytes()) == (True, False)
 
 
 @pytest.mark.parametrize("line", [b"java.lang.OutOfMemoryError: Java heap space\n", b""])
