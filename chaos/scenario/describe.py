@@ -95,6 +95,17 @@ def _shown(name: str, default: Any) -> str:
 _SCALAR = {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]}
 _NAMES = {"type": "object", "minProperties": 1}
 _AXIS = {"anyOf": [{"type": "array", "items": _SCALAR, "minItems": 1}, _NAMES]}
+_USE = {
+    "type": "object",
+    "properties": {"use": {"type": "string"}, "with": {"type": "object", "additionalProperties": _SCALAR}},
+    "required": ["use"],
+    "additionalProperties": False,
+}
+_NAMED_PIPELINE = {  # what its parameters are is known when it is used; until then every text may have one
+    "type": "object",
+    "properties": {"kind": {"type": "string"}, "parameters": {"type": "object", "additionalProperties": _SCALAR}},
+    "required": ["kind"],
+}
 _OVERRIDE = {
     "type": "object",
     "properties": {"at": _NAMES, "set": _NAMES},
@@ -106,6 +117,9 @@ _OVERRIDE = {
 def json_schema() -> dict[str, Any]:
     """JSON Schema 2020-12 of a scenarios file."""
     schema = ScenarioFileModel.model_json_schema(mode="serialization")  # in the other mode, defaults have no units
+    pipeline = schema["$defs"]["Scenario"]["properties"]["pipeline"]
+    schema["$defs"]["Scenario"]["properties"]["pipeline"] = {"anyOf": [{"type": "string"}, _USE, pipeline]}
+    schema["properties"]["pipelines"] = {"type": "object", "additionalProperties": _NAMED_PIPELINE}
     schema["$defs"]["CrossedScenario"] = _crossed(schema["$defs"]["Scenario"])
     schema["properties"]["scenarios"]["items"] = {
         "if": {"required": ["matrix"]},

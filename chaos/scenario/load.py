@@ -13,11 +13,12 @@ from chaos.external.declaration import External
 from chaos.grammar.base import Mistake, did_you_mean, within
 from chaos.grammar.error_messages import mistakes
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
-from chaos.scenario import checks, support
+from chaos.scenario import checks, declared, support
 from chaos.scenario.matrix import MatrixProblem, expand
 from chaos.scenario.model import (
     MOST_BROKERS,
     MOST_WORKERS,
+    PLACEHOLDERS,
     KafkaSpec,
     Scenario,
     ScenarioFileModel,
@@ -71,8 +72,8 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     """Read the text of a file; `path` is named in errors, which are those of `load`."""
     tree = tree_of(text, path, "there are no scenarios here; begin with `version: 1` and `scenarios:`")
     try:
-        tree = expand(tree)
-    except MatrixProblem as problem:
+        tree = declared.resolve(expand(tree), PLACEHOLDERS)
+    except (MatrixProblem, declared.PipelineProblem) as problem:
         raise wrong_at([problem.mistake], tree, path) from None
     try:
         model = ScenarioFileModel.model_validate(tree)

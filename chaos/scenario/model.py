@@ -263,6 +263,9 @@ Pipeline = Annotated[
 ]
 
 
+PipelineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([-_][a-z0-9]+)*$")]
+PLACEHOLDERS = frozenset((*command.PLACEHOLDERS, *spark_submit.PLACEHOLDERS))
+"""What stands for something that is known only when a scenario runs."""
 MOST_BROKERS = 5
 MOST_WORKERS = 4
 
@@ -471,4 +474,5 @@ def _version(value: Any) -> Any:
 class ScenarioFileModel(Declared):
     version: Annotated[Literal[1], BeforeValidator(_version)]
     system: SystemSpec = SystemSpec()
+    pipelines: dict[PipelineName, Pipeline] = Field(default_factory=dict)
     scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]

@@ -36,6 +36,22 @@ def check(text: str, known: Collection[str]) -> None:
         )
 
 
+def alone(text: str) -> str:
+    """The name of the placeholder that is all of this text; "" if it is more than one, or another text."""
+    match = _WORD.fullmatch(text)
+    return match["name"] or "" if match else ""
+
+
+def spelled(value: object) -> str:
+    """A value of YAML as it is written there."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def partly_substituted(text: str, values: Mapping[str, str]) -> str:
+    """The text with these placeholders replaced, and all others left as they are, ``{{word}}`` too."""
+    return _WORD.sub(lambda match: values.get(match["name"] or "", match[0]), text)
+
+
 def substituted(text: str, values: Mapping[str, str]) -> str:
     """The text with its placeholders replaced.
 

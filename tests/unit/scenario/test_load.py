@@ -216,7 +216,7 @@ def test_a_mistake_in_a_scenario_is_shown_where_it_is(line: str, errors: list[st
     ("pipeline", "error"),
     [
         ("{}", "5:15: 'kind' is missing"),
-        ("spark_square", "5:15: 'spark_square' is not a mapping; write keys and values, e.g. {kind: …}"),
+        ("7", "5:15: 7 is not a mapping; write keys and values, e.g. {kind: …}"),
         ("{kind: [x]}", "5:22: there is no kind a list; " + KINDS),
         ("{kind: fill_source, idempotence: 'no'}", "5:48: 'no' is neither true nor false"),
         ("{kind: fill_source, delivery: exactly_once}", "5:35: 'delivery' is not known here"),

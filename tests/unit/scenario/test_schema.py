@@ -89,6 +89,29 @@ def test_an_editor_sees_mistakes_in_a_matrix(right: str, wrong: str, complaint: 
     assert complaint in underlined(CROSSED.replace(right, wrong))
 
 
+NAMED = """\
+version: 1
+pipelines:
+  app: {kind: command, parameters: {size: 3}, run: ["{size}"], group: g, restarts: "{size}"}
+scenarios:
+  - {name: a, title: A, pipeline: app}
+  - {name: b, title: B, pipeline: {use: app, with: {size: 4}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        ("size: 3", "size: [3]", "$.pipelines.app.parameters.size: none of"),
+        ("kind: command, ", "", "$.pipelines.app"),
+        ("with: {", "wiht: {", "$.scenarios[1].pipeline: none of"),
+    ],
+)
+def test_an_editor_knows_how_a_pipeline_is_named_and_used(right: str, wrong: str, complaint: str) -> None:
+    assert underlined(NAMED) == []
+    assert [one for one in underlined(NAMED.replace(right, wrong)) if one.startswith(complaint)]
+
+
 def test_overrides_belong_to_a_matrix() -> None:
     """Without one they would do nothing."""
     assert underlined(HEAD + "    overrides: []\n") == ["$.scenarios[0].overrides: unknown"]

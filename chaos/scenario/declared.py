@@ -1,0 +1,156 @@
+"""`pipelines:`: what scenarios may have under test, each declared once and named.
+
+    pipelines:
+      enrich:
+        parameters: {batch_records: 3000}               # with their defaults; placeholders in every text of the declaration
+        kind: command
+        run: ["{python}", "-m", "shop.enrich", "--batch-records={batch_records}"]
+        group: "enrich-{suffix}"
+
+    scenarios:
+      - {name: …, pipeline: enrich}
+      - {name: …, pipeline: {use: enrich, with: {batch_records: 50}}}
+
+A scenario may also declare its pipeline itself. A text that is nothing but a parameter becomes its value, with its type: so
+``restarts: "{restarts}"`` may be a number. All other placeholders are left to the run. Values keep their places in the file.
+"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+from chaos.grammar.base import Location, Mistake, did_you_mean, shown
+from chaos.subject.placeholders import alone, partly_substituted, spelled
+
+_KEYS = ("use", "with")
+_OF_RUNS = "is replaced when a scenario runs; choose another name for this parameter"
+
+
+class PipelineProblem(Exception):  # noqa: N818 - never leaves this package: `load` turns it into a ScenarioError
+    """A named pipeline has an error, or a scenario that uses one."""
+
+    def __init__(self, location: Location, message: str, *, at_key: bool = False) -> None:
+        super().__init__(message)
+        self.mistake = Mistake(location, message, at_key)
+
+
+def resolve(tree: Any, taken: frozenset[str]) -> Any:
+    """The same tree, where every scenario has the whole declaration of its pipeline, and named ones have their defaults.
+
+    Args:
+        taken: placeholders of runs, which no parameter may be called.
+
+    Raises:
+        PipelineProblem: a parameter or a use of a pipeline has an error.
+    """
+    named = tree.get("pipelines")
+    pipelines = named if isinstance(named, CommentedMap) else CommentedMap()
+    for name, declared in pipelines.items():
+        _check(declared, ("pipelines", str(name)), taken)
+    resolved = tree.copy()
+    if isinstance(named, CommentedMap):
+        resolved["pipelines"] = CommentedMap((name, _filled(declared, {})) for name, declared in pipelines.items())
+        resolved["pipelines"]._yaml_line_col = named.lc  # noqa: SLF001 - ruamel copies places in `copy` only, which is shallow
+    listed = tree.get("scenarios")
+    if isinstance(listed, CommentedSeq):
+        scenarios = CommentedSeq()
+        for number, raw in enumerate(listed):
+            scenarios.append(_with_pipeline(raw, pipelines, ("scenarios", number)))
+            scenarios.lc.add_idx_line_col(number, listed.lc.data[number])
+        resolved["scenarios"] = scenarios
+    return resolved
+
+
+def _with_pipeline(raw: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
+    if not isinstance(raw, CommentedMap) or not _refers(raw.get("pipeline")):
+        return raw
+    scenario = raw.copy()
+    scenario["pipeline"] = _used(raw["pipeline"], pipelines, (*here, "pipeline"))
+    return scenario
+
+
+def _refers(pipeline: Any) -> bool:
+    return isinstance(pipeline, str) or (isinstance(pipeline, Mapping) and "use" in pipeline)
+
+
+def _check(declared: Any, here: Location, taken: frozenset[str]) -> None:
+    """What the model of a pipeline does not see: its parameters are gone then."""
+    parameters = declared.get("parameters", {}) if isinstance(declared, Mapping) else {}
+    if not isinstance(parameters, Mapping):
+        message = f"{shown(parameters)} is not a mapping; write the parameters with their defaults: {{batch_records: 3000}}"
+        raise PipelineProblem((*here, "parameters"), message)
+    for name, value in parameters.items():
+        place = (*here, "parameters", str(name))
+        if str(name) in taken:
+            raise PipelineProblem(place, f"{{{name}}} {_OF_RUNS}", at_key=True)
+        if not isinstance(name, str) or not alone(f"{{{name}}}"):
+            raise PipelineProblem(place, f"{shown(name)} is not a placeholder; write lower-case letters and _", at_key=True)
+        _scalar(value, place)
+
+
+def _scalar(value: Any, here: Location) -> None:
+    if not isinstance(value, str | int | float | bool):
+        raise PipelineProblem(here, f"{shown(value)} cannot be inserted into a text; write a word or a number")
+
+
+def _used(reference: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
+    """The declaration that a scenario refers to, with its parameters."""
+    if isinstance(reference, str):
+        return _filled(_named(reference, pipelines, here), {})
+    unknown = next((key for key in reference if key not in _KEYS), None)
+    if unknown is not None:
+        message = f"{shown(unknown)} is not known beside `use`; write with: {{…}} for parameters"
+        raise PipelineProblem((*here, str(unknown)), message, at_key=True)
+    declared, values = _named(reference["use"], pipelines, (*here, "use")), reference.get("with", {})
+    if not isinstance(values, Mapping):
+        raise PipelineProblem((*here, "with"), f"{shown(values)} is not a mapping; write with: {{parameter: value}}")
+    known = _parameters(declared)
+    for key, value in values.items():
+        if key not in known:
+            there = f"there are: {', '.join(known)}" if known else "it has none"
+            message = f"{shown(key)} is not a parameter of {reference['use']}{did_you_mean(key, known)}; {there}"
+            raise PipelineProblem((*here, "with", str(key)), message, at_key=True)
+        _scalar(value, (*here, "with", str(key)))
+    return _filled(declared, values)
+
+
+def _named(name: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
+    if not isinstance(name, str) or name not in pipelines:
+        known = ", ".join(map(str, pipelines)) or "none; declare it under `pipelines:`"
+        raise PipelineProblem(here, f"there is no pipeline {shown(name)}{did_you_mean(name, pipelines)}; there are: {known}")
+    return pipelines[name]
+
+
+def _parameters(declared: Any) -> Mapping[str, Any]:
+    found = declared.get("parameters", {}) if isinstance(declared, Mapping) else {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _filled(declared: Any, values: Mapping[str, Any]) -> Any:
+    """A declaration without its parameters, which are in its texts."""
+    if not isinstance(declared, CommentedMap):
+        return declared
+    whole = deepcopy(declared)
+    return _substituted(whole, {**whole.pop("parameters", {}), **values}, values)
+
+
+def _substituted(node: Any, values: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+    """The node with values in place of parameters.
+
+    Args:
+        given: those of the scenario, which keep the places where they were written.
+    """
+    if isinstance(node, str):
+        texts = {name: spelled(value) for name, value in values.items()}
+        return values[alone(node)] if alone(node) in values else partly_substituted(node, texts)
+    if isinstance(node, CommentedMap):
+        for key, inner in list(node.items()):
+            node[key] = _substituted(inner, values, given)
+            if isinstance(inner, str) and alone(inner) in given and isinstance(given, CommentedMap):
+                node.lc.add_kv_line_col(key, given.lc.data[alone(inner)])
+    elif isinstance(node, CommentedSeq):
+        for number, inner in enumerate(node):
+            node[number] = _substituted(inner, values, given)
+    return node
