@@ -8,7 +8,6 @@ from chaos.install.artifacts import Parts
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import CommandPipeline as DeclaredCommand
 from chaos.scenario.model import (
-    ConsumeTransformProducePipeline,
     FillSourcePipeline,
     Scenario,
     SparkSquarePipeline,
@@ -19,12 +18,10 @@ from chaos.subject.base import Endpoints, Pipeline
 from chaos.subject.command import CommandPipeline
 from chaos.subject.spark_submit import SparkSubmit
 from pipelines.spark_square.pipeline import SparkSquare
-from pipelines.transactional.pipeline import ConsumeTransformProduce
 
 _CLIENTS = {
     "spark_square": "spark",
     "spark_submit": "spark",
-    "consume_transform_produce": "app",
     "command": "app",
     "fill_source": "loader",
 }
@@ -43,8 +40,6 @@ def pipeline_of(
         case SparkSquarePipeline():
             extra = {"speculation": True} if declared.speculation else {}
             return spark_square(declared.delivery, declared.batch_records, **extra)
-        case ConsumeTransformProducePipeline():
-            return _application(declared)
         case DeclaredCommand():
             return _command(declared, parts)
         case SparkSubmitPipeline():
@@ -55,10 +50,8 @@ def pipeline_of(
 
 def timeouts_of(declared: DeclaredPipeline) -> dict[str, float]:
     """Name -> seconds after which a broker gives up on the pipeline when it is silent; only those that it declares."""
-    if not isinstance(declared, ConsumeTransformProducePipeline):
-        return {}
-    of_transactions = {"transaction_timeout": declared.transaction_timeout_s} if declared.delivery == "exactly_once" else {}
-    return {"session_timeout": declared.session_timeout_s, **of_transactions}
+    declares = {name: getattr(declared, f"{name}_s", None) for name in ("session_timeout", "transaction_timeout")}
+    return {name: seconds for name, seconds in declares.items() if seconds is not None}
 
 
 def loader_of(scenario: Scenario) -> FillSource:
@@ -98,21 +91,6 @@ def endpoints(system: System, client: str) -> Endpoints:
     )
 
 
-def _application(declared: ConsumeTransformProducePipeline) -> ConsumeTransformProduce:
-    return ConsumeTransformProduce(
-        delivery=declared.delivery,
-        workers=declared.workers,
-        batch_records=declared.batch_records,
-        interval_ms=round(1000 * declared.interval_s),
-        transaction_failure_probability=declared.transaction_failure_probability,
-        producer_per=declared.producer_per,
-        auto_offset_reset=declared.auto_offset_reset,
-        socket_timeout_ms=round(1000 * declared.socket_timeout_s),
-        transaction_timeout_ms=round(1000 * declared.transaction_timeout_s),
-        session_timeout_ms=round(1000 * declared.session_timeout_s),
-    )
-
-
 def _submitted(declared: SparkSubmitPipeline, parts: Parts) -> SparkSubmit:
     return SparkSubmit(
         application=declared.application,
@@ -137,4 +115,6 @@ def _command(declared: DeclaredCommand, parts: Parts) -> CommandPipeline:
         kafka_tools=parts.tools_class_path,
         restarts=declared.restarts,
         repeat=declared.repeat,
+        environment=declared.environment,
+        says_started="started" in declared.speaks,
     )

@@ -24,6 +24,7 @@ PIPELINE = "pipeline"
 LOADER = "loader"
 _STARTED_WITHIN_S = 180.0
 _TAIL_BYTES = 16_384
+_ENDED = ("ended", "stopped")
 # How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.
 # FENCED_LEADER_EPOCH is not among them: that is a reader with old metadata.
 _FENCED = re.compile(
@@ -298,10 +299,14 @@ def _end_of(process: Process, when: str) -> str:
 
 
 def _last_line(log: Path) -> str:
-    """The last line that is not blank, shortened; "" if there is none, or no log."""
+    """The last line that is not blank, shortened; "" if there is none, or no log.
+
+    After a program has told its error, its supervisor tells that it has ended: that is passed over where there is more.
+    """
     if not log.exists():
         return ""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        lines = file.read().decode(errors="replace").split("\n")
-    return next((one_line(line, 300) for line in reversed(lines) if line.strip()), "")
+        lines = [line for line in reversed(file.read().split(b"\n")) if line.strip()]
+    last = next((line for line in lines if (_message(line) or {}).get("event") not in _ENDED), lines[0] if lines else b"")
+    return one_line(last.decode(errors="replace"), 300)

@@ -308,8 +308,9 @@ def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator
 
 
 def _may_use_transactions(scenario: Scenario) -> bool:
-    """Of a command nothing is known, so it may."""
+    """Of a command nothing else is known, so it may, unless it says that it does not."""
     pipeline = scenario.pipeline
     if isinstance(pipeline, FillSourcePipeline):
         return pipeline.transaction_records is not None
-    return Capability.PIPELINE in pipeline.capabilities and getattr(pipeline, "delivery", "exactly_once") == "exactly_once"
+    delivers_once = getattr(pipeline, "delivery", "exactly_once") == "exactly_once"
+    return Capability.PIPELINE in pipeline.capabilities and delivers_once and getattr(pipeline, "transactions", True)

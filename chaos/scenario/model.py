@@ -29,7 +29,7 @@ from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds
 from chaos.runtime.capabilities import Capability
 from chaos.subject import command, spark_submit
-from chaos.subject.placeholders import check, names_in
+from chaos.subject.placeholders import check, names_in, partly_substituted
 
 # faults by chance -----------------------------------------------------------------------------------------------------
 
@@ -146,27 +146,6 @@ class FillSourcePipeline(Declared):
         return self
 
 
-class ConsumeTransformProducePipeline(Declared):
-    """A transactional application without Spark; `pipelines.transactional.options` explains the fields."""
-
-    kind: Literal["consume_transform_produce"]
-    delivery: Literal["exactly_once", "at_least_once", "at_most_once"] = "exactly_once"
-    workers: Annotated[int, Field(strict=True, ge=1, le=9)] = 3
-    batch_records: Records = 500
-    interval_s: SomeSeconds = Field(alias="interval", default=0.1)
-    transaction_failure_probability: Annotated[float, Field(ge=0, le=1)] = 0.0
-    producer_per: Literal["unanswered", "process"] = "unanswered"
-    auto_offset_reset: Literal["error", "earliest", "latest"] = "error"
-    socket_timeout_s: SomeSeconds = Field(alias="socket_timeout", default=3.0)
-    transaction_timeout_s: SomeSeconds = Field(alias="transaction_timeout", default=20.0)
-    session_timeout_s: SomeSeconds = Field(alias="session_timeout", default=6.0)
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What this pipeline offers to faults."""
-        return _IN_GROUP
-
-
 def _with(known: Collection[str]) -> BeforeValidator:
     """Refuses other placeholders than these."""
 
@@ -193,7 +172,14 @@ Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
 
 
 class CommandPipeline(Declared):
-    """Any command that copies one topic to the other; `chaos.subject.command` explains the fields and placeholders."""
+    """Any command that copies one topic to the other; `chaos.subject.command` explains the fields and placeholders.
+
+    Attributes:
+        transactions: false if it uses none, so that no fault may wait for their requests.
+        speaks: what it reports on its standard output (docs/adapters.md).
+        session_timeout_s: after which its group excludes a member that is silent; for faults that must outlast it.
+        transaction_timeout_s: after which a coordinator aborts its transaction.
+    """
 
     kind: Literal["command"]
     run: Annotated[tuple[Word, ...], Field(min_length=1)]
@@ -202,7 +188,11 @@ class CommandPipeline(Declared):
     transactional_ids: tuple[Word, ...] = ()
     restarts: Restarts = 3
     repeat: Annotated[bool, Field(strict=True)] = False
-    speaks: tuple[Literal["transactions", "deliveries"], ...] = ()
+    environment: dict[str, Word] = Field(default_factory=dict)
+    transactions: Annotated[bool, Field(strict=True)] = True
+    speaks: tuple[Literal["started", "transactions", "deliveries"], ...] = ()
+    session_timeout_s: SomeSeconds | None = Field(alias="session_timeout", default=None)
+    transaction_timeout_s: SomeSeconds | None = Field(alias="transaction_timeout", default=None)
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -215,6 +205,15 @@ class CommandPipeline(Declared):
         if "partition" in names_in(group):
             raise ValueError("the group must not contain {partition}: its positions in all partitions are read at once")
         return group
+
+    def below(self, folder: Path) -> Self:
+        """The same with the folder of the scenarios file in place of ``{project}``."""
+        project = {"project": str(folder.resolve())}
+        places = {
+            "run": tuple(partly_substituted(word, project) for word in self.run),
+            "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
+        }
+        return self.model_copy(update=places)
 
 
 class SparkSubmitPipeline(Declared):
@@ -258,7 +257,7 @@ class SparkSubmitPipeline(Declared):
 
 
 Pipeline = Annotated[
-    SparkSquarePipeline | FillSourcePipeline | ConsumeTransformProducePipeline | CommandPipeline | SparkSubmitPipeline,
+    SparkSquarePipeline | FillSourcePipeline | CommandPipeline | SparkSubmitPipeline,
     Field(discriminator="kind"),
 ]
 
@@ -294,10 +293,6 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 def speaks_of(declared: Pipeline) -> frozenset[str]:
     """Of what the program under test makes statements: ``transactions``, ``deliveries`` (docs/adapters.md)."""
     match declared:
-        case ConsumeTransformProducePipeline(delivery="exactly_once"):
-            return frozenset({"transactions", "deliveries"})
-        case ConsumeTransformProducePipeline():
-            return frozenset({"deliveries"})
         case CommandPipeline():
             return frozenset(declared.speaks)
         case FillSourcePipeline() if declared.transaction_records:
@@ -395,7 +390,7 @@ class Scenario(Declared):
 
     def below(self, folder: Path) -> Self:
         """The same scenario; paths that it has are below this folder, unless they are whole."""
-        if not isinstance(self.pipeline, SparkSubmitPipeline):
+        if not isinstance(self.pipeline, SparkSubmitPipeline | CommandPipeline):
             return self
         return self.model_copy(update={"pipeline": self.pipeline.below(folder)})
 

@@ -33,13 +33,13 @@ _READS = frozenset({"Fetch", "ListOffsets", "Metadata", "ApiVersions", "OffsetFo
 _WRITES = _READS | {"Produce", "InitProducerId"}
 _OF_JVMS = ("spark", "pipeline")
 _OF_SINK = ("transaction_coordinator", "group_coordinator")
-_PREFIXED = "{prefix}"
+_PREFIXED = ("{prefix}", "{source}", "{sink}")
 
 _LACKING: Mapping[Capability, str] = {
     Capability.PIPELINE: "there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
     Capability.CONSUMER_GROUP: "this pipeline does not keep its position in a consumer group, so there is no group to break",
     Capability.GROUP_MEMBERS: "this pipeline only stores its position in its group, which has no members, so nothing can be "
-    "rebalanced; use it with consume_transform_produce or a command",
+    "rebalanced; use it with kind: command",
     Capability.SPARK: "this pipeline does not run on Spark, so there is no executor to crash",
     Capability.CHECKPOINT: "this pipeline does not run on Spark, so it has no checkpoint",
     Capability.PYTHON_WORKERS: "this sink is not known to run in Python workers; that of spark_square with "
@@ -135,7 +135,7 @@ def _names(scenario: Scenario) -> Iterator[Problem]:
     names |= {("transactional_ids", number): name for number, name in enumerate(pipeline.transactional_ids)}
     for place, name in names.items():
         if not name.startswith(_PREFIXED):
-            yield ("pipeline", *place), f"on a shared cluster, names must begin with its prefix; write {_PREFIXED}{name}"
+            yield ("pipeline", *place), f"on a shared cluster, names must begin with its prefix; write {_PREFIXED[0]}{name}"
 
 
 def _fault(scenario: Scenario, fault: FaultBase, external: External) -> Iterator[Problem]:

@@ -1,19 +1,21 @@
 """Bring your own: any command that copies topic to topic is a pipeline, unchanged.
 
-The words of the command, the group and the transactional ids may contain placeholders:
+The words of the command, its environment, the group and the transactional ids may contain placeholders:
 
     {bootstrap}    bootstrap servers, of the pipeline's own listener   {folder}       for the files of this run
     {source}       the topic to read                                   {suffix}       what the topics of this run end with
     {sink}         the topic to write                                  {java}         the Java that runs the system
     {partition}    of the source: one copy of the command for each     {kafka_tools}  class path of Kafka's own programs
     {prefix}       what every name begins with on a cluster that others use; empty on a local one
+    {python}       the Python that runs this framework                 {project}      the folder of the scenarios file
 
 All other braces are left as they are, and ``{{sink}}`` becomes ``{sink}``. The command runs under
-`chaos.subject.supervisor`, which reports ``started`` for it and goes on when it has ended.
+`chaos.subject.supervisor`, which reports ``started`` for it, unless it does so itself, and goes on when it has ended.
 """
 
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -23,7 +25,10 @@ from chaos.subject.base import Command, Endpoints, Topics
 from chaos.subject.placeholders import check, names_in, of_topics, substituted
 from chaos.subject.supervisor import supervised
 
-PLACEHOLDERS = ("bootstrap", "source", "sink", "folder", "prefix", "suffix", "java", "kafka_tools", "partition")
+PLACEHOLDERS = (
+    *("bootstrap", "source", "sink", "folder", "prefix", "suffix"),
+    *("java", "kafka_tools", "partition", "python", "project"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,8 @@ class CommandPipeline:
         kafka_tools: what ``{kafka_tools}`` stands for.
         restarts: how often a copy that ended with an error is started again.
         repeat: start a copy that ended with 0 again as well: some commands stop at the end that the source had at their start.
+        environment: variables of the command, whose values may have placeholders but ``{partition}``.
+        says_started: whether the command reports ``started`` itself, when it is ready and not only begun.
     """
 
     run: tuple[str, ...]
@@ -49,6 +56,8 @@ class CommandPipeline:
     kafka_tools: str = ""
     restarts: int = 3
     repeat: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    says_started: bool = False
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -62,7 +71,7 @@ class CommandPipeline:
             raise ValueError(f"model must be one of {', '.join(models.MODELS)}, not {self.model!r}")
         if "partition" in names_in(self.group):
             raise ValueError("group must not contain {partition}: one group holds the positions in all partitions")
-        for text in (*self.run, self.group, *self.ids):
+        for text in (*self.run, self.group, *self.ids, *self.environment.values()):
             check(text, PLACEHOLDERS)
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
@@ -71,7 +80,9 @@ class CommandPipeline:
             [substituted(word, known | {"partition": str(number)}) for word in self.run]
             for number in range(self._copies(topics))
         ]
-        return Command(supervised(copies, self.restarts, repeat=self.repeat), clients.option_variables(endpoints))
+        words = supervised(copies, self.restarts, repeat=self.repeat, says_started=self.says_started)
+        environment = {name: substituted(value, known) for name, value in self.environment.items()}
+        return Command(words, {**environment, **clients.option_variables(endpoints)})
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         clients.seed(endpoints, self.consumer_group(topics), topics)
@@ -96,4 +107,4 @@ class CommandPipeline:
         return topics.partitions if "partition" in names else 1
 
     def _known(self, topics: Topics) -> dict[str, str]:
-        return {**of_topics(topics), "java": self.java, "kafka_tools": self.kafka_tools}
+        return {**of_topics(topics), "java": self.java, "kafka_tools": self.kafka_tools, "python": sys.executable}

@@ -1,6 +1,6 @@
 """Runs any command in one or several copies, and reports in JSON lines what becomes of them.
 
-    {"event": "started", "copies": 3, "pids": [71, 72, 73]}      all copies run
+    {"event": "started", "copies": 3, "pids": [71, 72, 73]}      all copies run; not if they say so themselves
     {"event": "ended", "copy": 1, "code": 0}                     the code is negative for a signal
     {"event": "restarted", "copy": 1, "pid": 80, "restarts": 1}
     {"event": "stopped"}
@@ -57,15 +57,23 @@ class Rules:
     Attributes:
         restarts: how often one that ended with an error is started again.
         repeat: whether one that ended with 0 is started again, without a limit.
+        says_started: whether they report themselves that they have started.
     """
 
     restarts: int
     repeat: bool
+    says_started: bool = False
 
 
-def supervised(copies: Sequence[Sequence[str]], restarts: int, *, repeat: bool = False) -> tuple[str, ...]:
-    """The command that runs these copies under this supervisor."""
-    flags = ("--repeat",) if repeat else ()
+def supervised(
+    copies: Sequence[Sequence[str]], restarts: int, *, repeat: bool = False, says_started: bool = False
+) -> tuple[str, ...]:
+    """The command that runs these copies under this supervisor.
+
+    Args:
+        says_started: whether the copies report ``started`` themselves.
+    """
+    flags = (*(("--repeat",) if repeat else ()), *(("--says-started",) if says_started else ()))
     return (sys.executable, "-m", __name__, "--copies", json.dumps(copies), "--restarts", str(restarts), *flags)
 
 
@@ -74,7 +82,8 @@ def main() -> None:
     signals: list[int] = []
     arguments = _parsed()
     with _woken(signals) as wait:
-        sys.exit(supervise(json.loads(arguments.copies), Rules(arguments.restarts, arguments.repeat), signals, wait))
+        rules = Rules(arguments.restarts, arguments.repeat, arguments.says_started)
+        sys.exit(supervise(json.loads(arguments.copies), rules, signals, wait))
 
 
 def supervise(commands: Sequence[Sequence[str]], rules: Rules, signals: list[int], wait: Callable[[float], None]) -> int:
@@ -85,7 +94,8 @@ def supervise(commands: Sequence[Sequence[str]], rules: Rules, signals: list[int
         wait: returns at the next signal, or after so many seconds.
     """
     copies = [_started(number, argv) for number, argv in enumerate(commands)]
-    say("started", copies=len(copies), pids=[copy.process.pid for copy in copies])
+    if not rules.says_started:
+        say("started", copies=len(copies), pids=[copy.process.pid for copy in copies])
     lost = None
     while signal.SIGTERM not in signals and lost is None:
         wait(_TURN_S)
@@ -165,6 +175,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--copies", required=True, help="JSON: a list of commands, each a list of words")
     parser.add_argument("--restarts", type=int, default=0)
     parser.add_argument("--repeat", action="store_true")
+    parser.add_argument("--says-started", action="store_true")
     return parser.parse_args()
 
 

@@ -30,12 +30,14 @@ class Place:
     """Where a worker reads and writes.
 
     Attributes:
+        group: the consumer group; transactional ids begin with its name.
         options: further options of its clients.
     """
 
     kafka: str
     source: str
     sink: str
+    group: str
     options: Mapping[str, str] = field(default_factory=dict)
 
 

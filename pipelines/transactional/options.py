@@ -1,14 +1,17 @@
-"""The options of `pipelines.transactional.pipeline.ConsumeTransformProduce`, and the names that follow from them.
+"""The options of the application, which are its command line: ``--batch-records 500``, ``--session-timeout 6s``."""
 
-Its process knows only these.
-"""
-
-from dataclasses import dataclass
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields
 
 DELIVERIES = ("exactly_once", "at_least_once", "at_most_once")
 PRODUCERS_PER = ("unanswered", "process")
 RESETS = ("error", "earliest", "latest")
 _WORKERS = 9  # one digit, because partitions are assigned in the order of the members' names
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
+_MS = {"ms": 1, "s": 1000, "m": 60_000}
+_PLACE = ("kafka", "source", "sink", "group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +76,41 @@ class Options:
         )
 
 
-def application(source: str) -> str:
-    """The consumer group, and the prefix of the transactional ids; both begin with the name of the source."""
-    return f"{source}-ctp"
+def parsed(words: Sequence[str] | None = None) -> tuple[argparse.Namespace, Options]:
+    """Where to read and write (``kafka``, ``source``, ``sink``, ``group``), and the options, as the command line says.
+
+    Every field of `Options` is an option; ``…_ms`` is written without it, as a duration: ``--session-timeout 6s``.
+    """
+    parser = argparse.ArgumentParser(description="datasource -> square -> datasink, without Spark")
+    for name in _PLACE:
+        parser.add_argument(f"--{name}", required=True)
+    for field in fields(Options):
+        assert field.default is not MISSING  # noqa: S101 - a slip of ours
+        option = field.name.removesuffix("_ms").replace("_", "-")
+        reads: Callable[[str], object] = _milliseconds if field.name.endswith("_ms") else type(field.default)
+        parser.add_argument(f"--{option}", dest=field.name, type=reads, default=field.default)
+    arguments = parser.parse_args(words)
+    try:
+        return arguments, Options(**{field.name: getattr(arguments, field.name) for field in fields(Options)})
+    except ValueError as error:
+        parser.error(str(error))
 
 
-def transactional_id(source: str, worker: int) -> str:
+def _milliseconds(text: str) -> int:
+    """Read a duration.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write 250ms, 6s or 2m")
+    return round(float(match[1]) * _MS[match[2]])
+
+
+def transactional_id(group: str, worker: int) -> str:
     """One for each worker, the same after a restart."""
-    return f"{application(source)}-{worker}"
+    return f"{group}-{worker}"
 
 
 def speaker(worker: int) -> str:

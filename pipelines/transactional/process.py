@@ -1,4 +1,14 @@
-"""The process of `ConsumeTransformProduce`, which reports what it does in JSON lines.
+"""The plain transactional application of Kafka's documentation, consume-transform-produce, without Spark.
+
+    datasource ──consume──▶ square ──produce──▶ datasink          same key, same partition
+                              └──positions──▶ the consumer group   in the same transaction (KIP-98, KIP-447)
+
+``exactly_once``   positions and rows are one transaction
+``at_least_once``  rows first, then positions: a crash between the two makes it write the rows again
+``at_most_once``   positions first, then rows: a crash between the two makes it lose the rows
+
+How a batch is delivered is in `pipelines.transactional.delivery`, how a worker reads in `pipelines.transactional.worker`; the
+command line is that of `pipelines.transactional.options`. It reports what it does in JSON lines:
 
     {"event": "assigned", "worker": 0, "partitions": [0, 1]}
     {"event": "started", "workers": 2}                     every worker has its producer and its place in the group
@@ -20,8 +30,6 @@ processes would outlive a parent that is killed, and go on writing. Fencing does
 one producer, and a fatal error one client instance; and librdkafka does not hold Python's global lock while it waits.
 """
 
-import argparse
-import json
 import os
 import signal
 import sys
@@ -31,7 +39,7 @@ from threading import Thread
 from pipelines.kafka import librdkafka_options
 from pipelines.messages import ThrottledEvents, monotonic_s, say
 from pipelines.transactional.delivery import Place
-from pipelines.transactional.options import Options
+from pipelines.transactional.options import parsed
 from pipelines.transactional.worker import Worker
 
 _TURN_S = 0.1
@@ -42,8 +50,8 @@ def main() -> None:
     """Run all workers until told to stop, or until none is left."""
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
-    arguments = _parsed()
-    options, place = Options(**json.loads(arguments.options)), _place(arguments)
+    arguments, options = parsed()
+    place = Place(arguments.kafka, arguments.source, arguments.sink, arguments.group, librdkafka_options())
     events = ThrottledEvents()
     workers = [Worker(number, options, place, events, lambda: bool(signals)) for number in range(options.workers)]
     run(workers, events, lambda: bool(signals))
@@ -77,17 +85,6 @@ def _wait(threads: list[Thread], events: ThrottledEvents, over: Callable[[], boo
             return
         alive.join(_TURN_S)
         events.catch_up()
-
-
-def _place(arguments: argparse.Namespace) -> Place:
-    return Place(arguments.kafka, arguments.source, arguments.sink, librdkafka_options())
-
-
-def _parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="datasource -> square -> datasink, without Spark")
-    for name in ("kafka", "source", "sink", "options"):
-        parser.add_argument(f"--{name}", required=True)
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

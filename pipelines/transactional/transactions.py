@@ -185,7 +185,7 @@ class Transactions:
         return Producer(
             common(self._options, self._place)
             | {
-                "transactional.id": transactional_id(self._place.source, self._worker),
+                "transactional.id": transactional_id(self._place.group, self._worker),
                 "transaction.timeout.ms": self._options.transaction_timeout_ms,
                 "message.timeout.ms": self._options.transaction_timeout_ms,
             }

@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, 
 
 from pipelines.messages import ThrottledEvents, monotonic_s
 from pipelines.transactional.delivery import Batch, BrokenError, Delivery, FencedError, Place, PositionsFirst, RowsFirst
-from pipelines.transactional.options import Options, application, speaker, transactional_id
+from pipelines.transactional.options import Options, speaker, transactional_id
 from pipelines.transactional.transactions import Transactions
 
 _ASK_S = 2.0
@@ -157,8 +157,8 @@ def member(number: int, options: Options, place: Place) -> dict[str, str | int |
     return {
         **place.options,
         "bootstrap.servers": place.kafka,
-        "group.id": application(place.source),
-        "client.id": transactional_id(place.source, number),  # a member's id begins with it
+        "group.id": place.group,
+        "client.id": transactional_id(place.group, number),  # a member's id begins with it
         "partition.assignment.strategy": "range",
         "isolation.level": "read_committed",
         "enable.auto.commit": False,

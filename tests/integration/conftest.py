@@ -1,8 +1,10 @@
 """One real system for all tests that break it; a pipeline that runs under them."""
 
+import json
 import signal
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import psutil
 import pytest
@@ -11,14 +13,17 @@ from pydantic import TypeAdapter
 
 from chaos.common import clock
 from chaos.common.history import History
-from chaos.engine.pipelines import endpoints
+from chaos.engine.pipelines import endpoints, pipeline_of
 from chaos.engine.processes import Driver, ManagedProcess
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.registry import Fault
 from chaos.loader.declaration import FillSource
+from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
 from chaos.subject.base import Topics
 from pipelines.spark_square.pipeline import CHECKPOINT, SparkSquare
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -86,6 +91,19 @@ def running(chaos_session, tmp_path_factory):
             process.kill()
     system.wait_until_healthy()
     system.kafka.delete([topics.source, topics.sink])
+
+
+def application(session, name="application-alone", **parameters):
+    """The plain application as `scenarios.yaml` declares it, with other values of these parameters."""
+    use = json.dumps({"use": name, "with": parameters})
+    scenario = with_our_pipelines(f"{{name: a, title: A, pipeline: {use}}}")
+    return pipeline_of(scenario.pipeline, session.system(SystemSpec()).parts)
+
+
+def with_our_pipelines(scenario):
+    """A scenario, in one line of YAML, that may use the pipelines of `scenarios.yaml`."""
+    head, _, _ = (ROOT / "scenarios.yaml").read_text(encoding="utf-8").partition("\nscenarios:\n")
+    return load_text(f"{head}\nscenarios:\n  - {scenario}\n", ROOT / "scenarios.yaml").scenarios[0]
 
 
 def declared(fault):

@@ -20,7 +20,7 @@ from chaos.judging import landing, statements
 from chaos.loader.declaration import LEDGER, FillSource
 from chaos.subject.base import Endpoints, Topics
 from chaos.subject.command import CommandPipeline
-from pipelines.transactional.pipeline import ConsumeTransformProduce
+from tests.integration.conftest import application
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Verdict
 
@@ -32,6 +32,7 @@ COPIER = (
     *("--input-topic", "{source}", "--input-partition", "{partition}", "--output-topic", "{sink}"),
     *("--consumer-group", "copier-{suffix}", "--transactional-id", "copier-{suffix}-{partition}"),
 )
+FAILING = {"workers": 2, "batch_records": 50, "transaction_failure_probability": 0.3, "seed": 7}
 
 
 @dataclass
@@ -148,26 +149,27 @@ def written(rows):
     return [one for partition in rows.values() for one, _ in partition]
 
 
-def test_a_transaction_that_fails_is_done_again_and_seen_by_no_committed_reader(play):
+def test_a_transaction_that_fails_is_done_again_and_seen_by_no_committed_reader(play, chaos_session):
     """Nearly a third of all transactions are aborted when they are complete, by two workers."""
-    pipeline = ConsumeTransformProduce(workers=2, batch_records=50, transaction_failure_probability=0.3, seed=7)
+    pipeline = application(
+        chaos_session, "application", workers=2, batch_records=50, transaction_failure_probability=0.3, seed=7
+    )
     pipeline.prepare(play.endpoints, play.topics)
     play.start(pipeline)
-    owners = {0: [0, 1], 1: [2]}  # as `transactional_ids` says
+    owners = {0: [0, 1], 1: [2]}  # by the range assignor
     clock.wait_until(lambda: play.owners() == owners, within_s=300, reason="both to have theirs", seen=play.owners)
     play.fill(1500)
     play.wait_for_end(pipeline)
 
     assert play.sink() == squares(1500)
-    assert [name[-1] for name in pipeline.transactional_ids(play.topics)] == ["0", "0", "1"]
     aborted = sum(one["records"] for one in play.said("aborted"))
     assert aborted > 100
     assert len(written(play.sink("read_uncommitted"))) == 1500 + aborted
 
 
-def test_positions_are_committed_with_the_rows_and_not_beside_them(play):
+def test_positions_are_committed_with_the_rows_and_not_beside_them(play, chaos_session):
     """Answers take 1.5 s, so what is committed in two steps is open for so long after the first."""
-    pipeline = ConsumeTransformProduce(workers=1, producer_per="process")
+    pipeline = application(chaos_session, producer_per="process")
     pipeline.prepare(play.endpoints, play.topics)
     play.start(pipeline)
 
@@ -180,9 +182,9 @@ def test_positions_are_committed_with_the_rows_and_not_beside_them(play):
 
 
 @pytest.mark.parametrize(("delivery", "second_step"), [("at_least_once", "OffsetCommit"), ("at_most_once", "Produce")])
-def test_a_crash_shows_which_of_the_two_comes_first(play, delivery, second_step):
+def test_a_crash_shows_which_of_the_two_comes_first(play, delivery, second_step, chaos_session):
     """Killed while the request of the second step is held: one writes twice, the other never."""
-    pipeline = ConsumeTransformProduce(delivery, workers=1, batch_records=100)
+    pipeline = application(chaos_session, delivery=delivery, batch_records=100)
     pipeline.prepare(play.endpoints, play.topics)
     first = play.start(pipeline)
     with held(play, second_step) as stopped:
@@ -200,9 +202,9 @@ def test_a_crash_shows_which_of_the_two_comes_first(play, delivery, second_step)
         assert len(rows) == len(set(rows)) < 900
 
 
-def test_the_younger_of_two_with_the_same_transactional_id_wins(play):
+def test_the_younger_of_two_with_the_same_transactional_id_wins(play, chaos_session):
     """The elder is refused at its next transaction, says so and ends; nothing of it is seen."""
-    pipeline = ConsumeTransformProduce(workers=1, batch_records=50)
+    pipeline = application(chaos_session, batch_records=50)
     pipeline.prepare(play.endpoints, play.topics)
     elder = play.start(pipeline, "elder")
     play.fill(300)
@@ -222,9 +224,9 @@ def test_the_younger_of_two_with_the_same_transactional_id_wins(play):
 
 
 @pytest.mark.parametrize(("producer_per", "renewals"), [("unanswered", True), ("process", False)])
-def test_a_commit_that_is_not_answered_at_once_costs_the_producer_its_epoch(play, producer_per, renewals):
+def test_a_commit_that_is_not_answered_at_once_costs_the_producer_its_epoch(play, producer_per, renewals, chaos_session):
     """It takes longer than the client waits before it sends a request again, so a second one may be on its way."""
-    pipeline = ConsumeTransformProduce(producer_per=producer_per, workers=1, retry_backoff_ms=250)
+    pipeline = application(chaos_session, producer_per=producer_per, retry_backoff="250ms")
     pipeline.prepare(play.endpoints, play.topics)
     play.start(pipeline)
     play.fill(60)
@@ -262,16 +264,18 @@ def test_kafkas_own_copier_is_a_pipeline_as_it_is(play):
 
 def test_what_the_application_was_told_is_true_of_the_logs(play, chaos_session):
     """Nearly a third of its transactions are aborted, and it is killed in the middle of one."""
-    pipeline = ConsumeTransformProduce(workers=2, batch_records=50, transaction_failure_probability=0.3, seed=7)
+    pipeline = application(
+        chaos_session, "application", workers=2, batch_records=50, transaction_failure_probability=0.3, seed=7
+    )
     pipeline.prepare(play.endpoints, play.topics)
-    application = play.start(pipeline)
+    running = play.start(pipeline)
     with held(play, "AddOffsetsToTxn") as stopped:
         play.fill(1500)
         clock.wait_until(stopped, within_s=300, reason="an AddOffsetsToTxn")
-        application.crash()
-    application.restart()
+        running.crash()
+    running.restart()
     play.wait_for_end(pipeline)
-    play.settle(application)
+    play.settle(running)
 
     outcomes, deliveries = judged(play, chaos_session.spark(), "pipeline")
 

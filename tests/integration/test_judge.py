@@ -12,30 +12,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from chaos.common import clock
-from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
-from tests.integration.conftest import jvm_of
+from tests.integration.conftest import jvm_of, with_our_pipelines
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
 CHAOS = str(Path(sys.executable).with_name("chaos"))
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
-QUIET = """\
-version: 1
-scenarios:
-  - name: judged-again
-    title: Nothing is broken
-    pipeline: {kind: consume_transform_produce}
-    workload: {records: 2000, rate: 2000/s}
-"""
+QUIET = "{name: judged-again, title: Nothing is broken, pipeline: application, workload: {records: 2000, rate: 2000/s}}"
 
 
 @pytest.fixture(scope="module")
 def over(chaos_session):
     """The directory of a run that was VALID."""
-    file = load_text(QUIET, ROOT / "scenarios.yaml")
-    report = chaos_session.run(file.scenarios[0], SystemSpec(), "pytest, that way", lambda _event: None).report
+    report = chaos_session.run(with_our_pipelines(QUIET), SystemSpec(), "pytest, that way", lambda _event: None).report
     report.write()
     assert report.verdict is Verdict.VALID
     return report.run_dir

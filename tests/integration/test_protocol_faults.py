@@ -16,7 +16,7 @@ from chaos.faults.requests import LateRequest
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import SystemSpec
 from chaos.subject.base import Topics
-from pipelines.transactional.pipeline import ConsumeTransformProduce
+from tests.integration.conftest import application as declared_application
 from tests.integration.conftest import declared, endpoints, proved_and_healed
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -68,7 +68,7 @@ def application(chaos_session, tmp_path_factory):
     """
     system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("application")
     topics = Topics("datasource-frames", "datasink-frames", 3)
-    pipeline = ConsumeTransformProduce(workers=1, batch_records=100, socket_timeout_ms=2000)
+    pipeline = declared_application(chaos_session, batch_records=100, socket_timeout="2s")
     system.kafka.create([topics.source, topics.sink], 3)
     system.rules.begin()  # what other tests have sent on these links does not count
     pipeline.prepare(endpoints(system, "app"), topics)

@@ -75,7 +75,8 @@ def played(tmp_path, monkeypatch):
     def play(rules, *faults, injection=None, deadline_s=0.05):
         if injection:
             every_fault(monkeypatch, "prepare", lambda *_: injection)
-        scenario = Scenario(name="fake", title="fake", pipeline={"kind": "consume_transform_produce"}, faults=faults)
+        pipeline = {"kind": "command", "run": ["app"], "group": "g"}
+        scenario = Scenario(name="fake", title="fake", pipeline=pipeline, faults=faults)
         history = histories.enter_context(History(tmp_path / "history.jsonl"))
         watch = Watch(history, clock.monotonic_s(), 100, deadline_s, Flag())
         return Nemesis(plan(scenario, 1), context(rules), history, watch.stop), history, watch

@@ -210,7 +210,7 @@ def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(
     without_group = SimpleNamespace(consumer_group=lambda _topics: "")
 
     found = [
-        said_by(tmp_path, a_pipeline, kind="consume_transform_produce"),
+        said_by(tmp_path, a_pipeline, **command, speaks=["transactions", "deliveries"]),
         said_by(tmp_path, a_pipeline, **command, speaks=["transactions"]),
         said_by(tmp_path, without_group, **command),
         said_by(tmp_path, None, kind="fill_source", transaction_records=5),
@@ -230,7 +230,11 @@ def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(
     ("pipeline", "declared", "logs"),
     [
         (None, {"kind": "fill_source", "transaction_records": 5}, ["loader"]),
-        (SimpleNamespace(consumer_group=lambda _topics: ""), {"kind": "consume_transform_produce"}, ["pipeline", "pipeline-2"]),
+        (
+            SimpleNamespace(consumer_group=lambda _topics: ""),
+            {"kind": "command", "run": ["a"], "group": "g", "speaks": ["transactions", "deliveries"]},
+            ["pipeline", "pipeline-2"],
+        ),
     ],
 )
 def test_the_logs_of_all_instances_are_listened_to(tmp_path, pipeline, declared, logs):

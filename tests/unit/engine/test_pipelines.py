@@ -13,7 +13,8 @@ from chaos.scenario.model import Pipeline, Scenario, speaks_of
 from chaos.subject.command import CommandPipeline
 from chaos.subject.spark_submit import SparkSubmit
 from pipelines.spark_square.pipeline import SparkSquare
-from pipelines.transactional.pipeline import ConsumeTransformProduce
+
+COMMAND = {"kind": "command", "run": ["a"], "group": "g"}
 
 
 @dataclass(frozen=True)
@@ -45,37 +46,6 @@ def scenario(**pipeline):
             "spark",
         ),
         (
-            {"kind": "consume_transform_produce", "delivery": "at_most_once"},
-            ConsumeTransformProduce(delivery="at_most_once"),
-            "app",
-        ),
-        (
-            {
-                "kind": "consume_transform_produce",
-                "workers": 2,
-                "batch_records": 7,
-                "interval": "250ms",
-                "transaction_failure_probability": 0.5,
-                "producer_per": "process",
-                "auto_offset_reset": "latest",
-                "socket_timeout": "1s",
-                "transaction_timeout": "2s",
-                "session_timeout": "7s",
-            },
-            ConsumeTransformProduce(
-                workers=2,
-                batch_records=7,
-                interval_ms=250,
-                transaction_failure_probability=0.5,
-                producer_per="process",
-                auto_offset_reset="latest",
-                socket_timeout_ms=1000,
-                transaction_timeout_ms=2000,
-                session_timeout_ms=7000,
-            ),
-            "app",
-        ),
-        (
             {
                 "kind": "command",
                 "run": ["{java}", "-cp", "{kafka_tools}"],
@@ -84,6 +54,8 @@ def scenario(**pipeline):
                 "transactional_ids": ["t-{partition}"],
                 "restarts": 1,
                 "repeat": True,
+                "environment": {"A": "{folder}"},
+                "speaks": ["started"],
             },
             CommandPipeline(
                 run=("{java}", "-cp", "{kafka_tools}"),
@@ -94,6 +66,8 @@ def scenario(**pipeline):
                 kafka_tools="/kafka/libs/*",
                 restarts=1,
                 repeat=True,
+                environment={"A": "{folder}"},
+                says_started=True,
             ),
             "app",
         ),
@@ -167,28 +141,25 @@ def test_clients_find_the_system_at_the_links_of_their_group():
 @pytest.mark.parametrize(
     ("options", "timeouts"),
     [
-        ({"kind": "consume_transform_produce"}, {"session_timeout": 6.0, "transaction_timeout": 20.0}),
+        (COMMAND, {}),
         (
-            {"kind": "consume_transform_produce", "session_timeout": "9s", "transaction_timeout": "2s"},
-            {"session_timeout": 9.0, "transaction_timeout": 2.0},
+            COMMAND | {"session_timeout": "9s", "transaction_timeout": "2m"},
+            {"session_timeout": 9.0, "transaction_timeout": 120.0},
         ),
-        ({"kind": "consume_transform_produce", "delivery": "at_least_once"}, {"session_timeout": 6.0}),
+        (COMMAND | {"session_timeout": "6s"}, {"session_timeout": 6.0}),
         ({"kind": "spark_square"}, {}),
         ({"kind": "fill_source"}, {}),
     ],
 )
 def test_the_timeouts_that_a_pipeline_declares_are_known_to_faults(options, timeouts):
-    """Without transactions none of them can be too old."""
     assert timeouts_of(declared(**options)) == timeouts
 
 
 @pytest.mark.parametrize(
     ("options", "speaks"),
     [
-        ({"kind": "consume_transform_produce"}, {"transactions", "deliveries"}),
-        ({"kind": "consume_transform_produce", "delivery": "at_least_once"}, {"deliveries"}),
-        ({"kind": "command", "run": ["a"], "group": "g"}, set()),
-        ({"kind": "command", "run": ["a"], "group": "g", "speaks": ["deliveries"]}, {"deliveries"}),
+        (COMMAND, set()),
+        (COMMAND | {"speaks": ["deliveries"]}, {"deliveries"}),
         ({"kind": "spark_square"}, set()),
         ({"kind": "fill_source"}, set()),
         ({"kind": "fill_source", "transaction_records": 9}, {"transactions"}),

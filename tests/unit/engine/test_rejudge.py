@@ -16,7 +16,7 @@ SCENARIO = Scenario.model_validate(
     {
         "name": "judged",
         "title": "A run that is over",
-        "pipeline": {"kind": "consume_transform_produce"},
+        "pipeline": {"kind": "command", "run": ["app"], "group": "g"},
         "workload": {"records": 1000, "rate": "1000/s"},
         "faults": [{"kind": "kill_broker", "target": "broker-1", "when": {"progress": "40%"}}],
     }

@@ -132,7 +132,7 @@ def test_a_worker_that_is_there_because_the_system_is_larger() -> None:
 
 
 STOCK = "{kind: spark_square, delivery: at_least_once}"
-APPLICATION = "{kind: consume_transform_produce}"
+APPLICATION = "{kind: command, run: [app], group: g}"
 ALONE = "{kind: fill_source}"
 
 
@@ -159,7 +159,7 @@ ALONE = "{kind: fill_source}"
             "kind: rebalance_storm, for: 1s",
             (
                 "this pipeline only stores its position in its group, which has no members, so nothing can be rebalanced; "
-                "use it with consume_transform_produce or a command"
+                "use it with kind: command"
             ),
         ),
         (APPLICATION, "kind: crash_worker", "this pipeline does not run on Spark, so there is no executor to crash"),

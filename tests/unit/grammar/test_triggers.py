@@ -267,8 +267,8 @@ def test_what_is_followed_must_hold_a_request_of_a_broker(first: str, error: str
     ("pipeline", "request_"),
     [
         ("{kind: spark_square, delivery: at_least_once}", "EndTxn"),
-        ("{kind: consume_transform_produce, delivery: at_most_once}", "AddPartitionsToTxn"),
-        ("{kind: consume_transform_produce, delivery: at_least_once}", "WriteTxnMarkers"),
+        ("{kind: command, run: [app], group: g, transactions: false}", "AddPartitionsToTxn"),
+        ("{kind: command, run: [app], group: g, transactions: false}", "WriteTxnMarkers"),
         ("{kind: fill_source}", "AddOffsetsToTxn"),
     ],
 )
@@ -295,12 +295,12 @@ def test_a_transactional_request_of_a_pipeline_without_transactions(pipeline: st
             "6:21: there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
         ),
         (
-            "{kind: consume_transform_produce}",
+            "{kind: command, run: [app], group: g}",
             "{kind: crash_executor, when: {after: 1s}}",
             "6:14: this pipeline does not run on Spark, so there is no executor to crash",
         ),
         (
-            "{kind: consume_transform_produce}",
+            "{kind: command, run: [app], group: g}",
             "{kind: cut_link, link: 'spark->any', for: 1s, when: {after: 1s}}",
             "6:37: this pipeline does not run on Spark, so nothing would pass this link; write pipeline->…",
         ),
@@ -348,11 +348,22 @@ def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, er
         ("{kind: fill_source, transaction_records: 0}", "5:56: 0 is too small; the least is 1"),
         (
             "{kind: command, run: [a], group: g, speaks: [transaction]}",
-            "5:60: 'transaction' is not known here (did you mean transactions?); write transactions or deliveries",
+            "5:60: 'transaction' is not known here (did you mean transactions?); write started, transactions or deliveries",
         ),
         ("{kind: fill_source, in_flight: 6}", "5:46: 6 is too large; the most is 5"),
         ("{kind: fill_source, batch_records: 0}", "5:50: 0 is too small; the least is 1"),
-        ("{kind: consume_transform_produce, workers: 0}", "5:58: 0 is too small; the least is 1"),
+        ("{kind: command, run: [a], group: g, restarts: -1}", "5:61: -1 is too small; the least is 0"),
+        (
+            "{kind: command, run: [a], group: g, session_timeout: 6}",
+            "5:68: 6 is not a duration; write a number with a unit, e.g. 400ms, 5s or 2m",
+        ),
+        (
+            "{kind: command, run: [a], group: g, environment: {A: '{sinc}'}}",
+            (
+                "5:68: {sinc} in '{sinc}' is not a placeholder; there are {bootstrap}, {source}, {sink}, {folder}, {prefix}, "
+                "{suffix}, {java}, {kafka_tools}, {partition}, {python}, {project}, and {{word}} for a literal {word}"
+            ),
+        ),
         (
             "{kind: spark_submit, application: a.jar, arguments: ['{checkpoint}']}",
             "5:15: a jar needs main_class: the class whose main is the job",
@@ -367,14 +378,6 @@ def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, er
                 "5:83: {java} in '{java}' is not a placeholder; there are {bootstrap}, {source}, {sink}, {checkpoint}, "
                 "{folder}, {prefix}, {suffix}, and {{word}} for a literal {word}"
             ),
-        ),
-        (
-            "{kind: consume_transform_produce, transaction_failure_probability: 1.5}",
-            "5:82: 1.5 is too large; the most is 1.0",
-        ),
-        (
-            "{kind: consume_transform_produce, producer_per: transaction}",
-            "5:63: 'transaction' is not known here; write unanswered or process",
         ),
     ],
 )

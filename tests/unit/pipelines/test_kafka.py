@@ -7,17 +7,18 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.subject.base import Endpoints, Topics
+from chaos.subject.command import CommandPipeline
 from pipelines import kafka
 from pipelines.kafka import HungError, call_with_deadline
 from pipelines.spark_square.pipeline import SparkSquare
-from pipelines.transactional.pipeline import ConsumeTransformProduce
 
 SECRET = "hunter2"  # noqa: S105 - not a real one
 ENDPOINTS = Endpoints(
     "a:1", "a:1", options={"sasl.password": SECRET}, java={"sasl.jaas.config": SECRET}, spark_options={"x": SECRET}
 )
 TOPICS = Topics("chaos-a-datasource-7", "chaos-a-datasink-7", 3, "chaos-a-")
-PIPELINES = [SparkSquare(), ConsumeTransformProduce()]
+COMMAND = CommandPipeline(("application",), "{source}-ctp", ids=("{source}-ctp-{partition}",))
+PIPELINES = [SparkSquare(), COMMAND]
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: type(pipeline).__name__)
@@ -35,7 +36,7 @@ def test_a_password_is_only_in_the_environment(pipeline, monkeypatch):
 
 def test_without_options_there_are_none(monkeypatch):
     """As in a local run."""
-    for name in ConsumeTransformProduce().command(ENDPOINTS, TOPICS, Path("run")).env:
+    for name in COMMAND.command(ENDPOINTS, TOPICS, Path("run")).env:
         monkeypatch.delenv(name, raising=False)
 
     assert kafka.librdkafka_options() == kafka.java_options() == kafka.spark_options() == {}

@@ -248,8 +248,7 @@ def test_the_size_of_the_system_is_bounded() -> None:
     [
         ("spark_square", {"outcomes", "deliveries"}),
         ("spark_square, delivery: at_least_once", {"outcomes", "deliveries", "commits"}),
-        ("consume_transform_produce", set()),
-        ("consume_transform_produce, delivery: at_least_once", {"outcomes"}),
+        ("command, run: [a], group: b, speaks: [deliveries]", {"outcomes"}),
         ("fill_source", {"offsets", "outcomes", "deliveries", "commits"}),
         ("fill_source, transaction_records: 9", {"offsets", "deliveries", "commits"}),
         ("command, run: [a], group: b", {"outcomes", "deliveries"}),

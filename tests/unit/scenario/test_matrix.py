@@ -24,7 +24,7 @@ scenarios:
       fault:
         request-lost: [{kind: lose_request, when: {request: "${request}", nth: 2}}]
         sender-killed: [{kind: crash_pipeline, when: {request: "${request}"}}]
-    pipeline: {kind: consume_transform_produce}
+    pipeline: {kind: command, run: [app], group: g}
     faults: "${fault}"
 """
 LAST = "".join(f"    {line}\n" for line in ("pipeline: {kind: spark_square}", "title: B"))
@@ -211,7 +211,7 @@ def test_an_error_within_an_override_is_shown_where_the_override_has_it() -> Non
 
 def test_an_error_of_meaning_leads_into_the_matrix_too() -> None:
     """A request that can never come is shown where it is spelt for this case, or at the hole that spells it."""
-    text = SWEEP.replace("consume_transform_produce}", "spark_square, delivery: at_least_once}")
+    text = SWEEP.replace("command, run: [app], group: g}", "spark_square, delivery: at_least_once}")
 
     message = "this pipeline uses no transactions, so EndTxn is never sent; to have that checked, write expect: not_sent"
     assert errors_of(text) == [f"scenarios.yaml:8:61: {message}", f"scenarios.yaml:9:64: {message}"]

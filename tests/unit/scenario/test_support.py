@@ -16,7 +16,7 @@ LEAST = "version: 1\nbootstrap: [kafka-1:9092]\nprefix: chaos-a-\n"
 HERE = 'spark: {master: "spark://a:7077", executors: here}'
 ELSEWHERE = 'spark: {master: "spark://a:7077"}'
 TLS = "tls: {ca: ca.pem}"
-APPLICATION = HEAD.replace("spark_square", "consume_transform_produce")
+APPLICATION = HEAD.replace("spark_square", 'command, run: [app], group: "{prefix}g"')
 STOCK = HEAD.replace("spark_square", "spark_square, delivery: at_least_once")
 NOW = "when: {after: 1s}"
 
@@ -119,7 +119,7 @@ def test_only_jvms_can_be_led_through_a_proxy() -> None:
     cut = f'kind: cut_link, link: "pipeline->leader(datasink, 0)", for: 1s, {NOW}'
 
     assert of_fault(cut, head=STOCK) == []
-    assert of_fault(cut, head=APPLICATION)[0].startswith("connections of the pipeline consume_transform_produce cannot be led")
+    assert of_fault(cut, head=APPLICATION)[0].startswith("connections of the pipeline command cannot be led")
     assert of_fault("kind: lose_request, when: {request: Produce}", head=STOCK) == []
 
 

@@ -74,7 +74,7 @@ def broker(monkeypatch):
 def deliver(broker, stopped=lambda: False, **options):
     """Deliver one batch by a fresh worker; returns the result."""
     chosen = Options(retry_backoff_ms=250, **options)
-    transactions = Transactions(0, chosen, Place("link", "source", "sink"), ThrottledEvents(), stopped)
+    transactions = Transactions(0, chosen, Place("link", "source", "sink", "source-ctp"), ThrottledEvents(), stopped)
     transactions.prepare()
     return transactions.deliver(BATCH, broker)
 

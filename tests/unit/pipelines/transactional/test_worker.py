@@ -54,11 +54,11 @@ def test_a_value_that_is_not_an_integer_ends_the_worker_with_its_place(value):
 
 def test_a_member_reads_committed_rows_and_does_not_guess_where_to_begin():
     """Its name decides which partitions it gets."""
-    settings = member(1, Options(), Place("link", "datasource-7", "datasink-7"))
+    settings = member(1, Options(), Place("link", "datasource-7", "datasink-7", "datasource-7-ctp"))
 
     assert (settings["isolation.level"], settings["enable.auto.commit"]) == ("read_committed", False)
     assert settings["auto.offset.reset"] == "error"
-    assert member(1, Options(auto_offset_reset="latest"), Place("l", "s", "t"))["auto.offset.reset"] == "latest"
+    assert member(1, Options(auto_offset_reset="latest"), Place("l", "s", "t", "g"))["auto.offset.reset"] == "latest"
     assert (settings["client.id"], settings["group.id"]) == ("datasource-7-ctp-1", "datasource-7-ctp")
 
 
@@ -113,7 +113,7 @@ def test_a_worker_states_what_it_was_given_and_where_it_begins(monkeypatch, caps
     monkeypatch.setattr(ctp_worker, "delivery", lambda *_: delivery)
     options = Options(auto_offset_reset=reset)
 
-    Worker(2, options, Place("link", "datasource-7", "sink"), ThrottledEvents(), lambda: not reader.turns).run()
+    Worker(2, options, Place("link", "datasource-7", "sink", "g"), ThrottledEvents(), lambda: not reader.turns).run()
 
     lines = [line for line in map(json.loads, capsys.readouterr().out.splitlines()) if "event" not in line]
     assert {line.pop("by") for line in lines} == {"worker-2"}
@@ -145,7 +145,7 @@ def test_a_position_that_the_group_cannot_tell_is_asked_for_again(monkeypatch, c
     delivery = type("", (), {"prepare": lambda _: None, "deliver": lambda *_: "why"})()
     monkeypatch.setattr(ctp_worker, "delivery", lambda *_: delivery)
 
-    Worker(2, Options(), Place("link", "datasource-7", "sink"), ThrottledEvents(), lambda: not reader.turns).run()
+    Worker(2, Options(), Place("link", "datasource-7", "sink", "g"), ThrottledEvents(), lambda: not reader.turns).run()
 
     assert (reader.answers, reader.sought) == (2, [(0, 5)])
     assert '{"start": [["datasource-7", 0, 5]], "by": "worker-2"}' in capsys.readouterr().out

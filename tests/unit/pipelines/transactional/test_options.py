@@ -1,0 +1,86 @@
+"""The command line of the application, and how `scenarios.yaml` declares it."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from chaos.scenario.load import load
+from chaos.subject.base import Topics
+from chaos.subject.command import CommandPipeline
+from pipelines.transactional.options import Options, parsed, transactional_id
+
+ROOT = Path(__file__).parents[4]
+PLACE = ("--kafka=link:9092", "--source=in", "--sink=out", "--group=g")
+TOPICS = Topics("datasource-7", "datasink-7", 3)
+
+
+def test_without_options_it_works_as_they_say() -> None:
+    """The place has no default."""
+    place, options = parsed(PLACE)
+
+    assert (place.kafka, place.source, place.sink, place.group) == ("link:9092", "in", "out", "g")
+    assert options == Options()
+
+
+def test_every_option_can_be_given() -> None:
+    """Durations have a unit there."""
+    words = ("--workers=2", "--interval=2s", "--session-timeout=0.5m", "--transaction-failure-probability=0.25", "--seed=4")
+
+    assert parsed((*PLACE, *words))[1] == Options(
+        workers=2, interval_ms=2000, session_timeout_ms=30_000, transaction_failure_probability=0.25, seed=4
+    )
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("--delivery=exactly_twice", "must be one of exactly_once, at_least_once, at_most_once, not 'exactly_twice'"),
+        ("--producer-per=day", "producer_per must be one of unanswered, process, not 'day'"),
+        ("--auto-offset-reset=none", "auto_offset_reset must be one of error, earliest, latest, not 'none'"),
+        ("--workers=0", "workers must be 1 to 9, not 0"),
+        ("--workers=10", "workers must be 1 to 9, not 10"),
+        ("--workers=many", "argument --workers: invalid int value: 'many'"),
+        ("--batch-records=0", "batch_records must be 1 or more, not 0"),
+        ("--transaction-failure-probability=1.1", "must be 0 to 1, not 1.1"),
+        ("--interval=5", "argument --interval: '5' is not a duration; write 250ms, 6s or 2m"),
+        ("--colour=red", "unrecognized arguments: --colour=red"),
+    ],
+)
+def test_impossible_values_are_refused(word: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last line says what is wrong, and a report shows it."""
+    with pytest.raises(SystemExit):
+        parsed((*PLACE, word))
+
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_only_transactions_can_fail() -> None:
+    with pytest.raises(ValueError, match="at_least_once has no transactions"):
+        Options(transaction_failure_probability=0.1, delivery="at_least_once")
+
+
+def test_the_declared_application_gives_each_of_its_options() -> None:
+    """A default that is written in two places would differ one day."""
+    declared = load(ROOT / "scenarios.yaml").scenario("rebalance-storm-application").pipeline
+    named = {word.partition("=")[0] for word in declared.run if word.startswith("--")}
+
+    options = {f"--{field.name.removesuffix('_ms').replace('_', '-')}" for field in fields(Options)}
+    assert named == options | {"--kafka", "--source", "--sink", "--group"}
+    place = [f"--{name}=x" for name in ("kafka", "source", "sink", "group")]
+    given = [word for word in declared.run if word.startswith("--") and word.partition("=")[0] in options]
+    assert parsed([*place, *given])[1] == Options()
+
+
+@pytest.mark.parametrize(
+    ("name", "owners"),  # seen on a real group, see tests/integration
+    [("rebalance-storm-application", "012"), ("application-paused-past-its-timeouts", "000")],
+)
+def test_a_transactional_id_stands_at_the_index_of_its_partition(name: str, owners: str) -> None:
+    """As the range assignor shares partitions among members in the order of their names."""
+    declared = load(ROOT / "scenarios.yaml").scenario(name).pipeline
+    pipeline = CommandPipeline(declared.run, declared.group, ids=declared.transactional_ids)
+
+    ids = pipeline.transactional_ids(TOPICS)
+
+    assert ids == tuple(transactional_id(pipeline.consumer_group(TOPICS), int(owner)) for owner in owners)
