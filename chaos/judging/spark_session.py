@@ -41,6 +41,16 @@ _ALWAYS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+SMALL = {  # for small logs, of which hundreds of queries are asked, and nobody looks at them in Spark's UI
+    "spark.ui.retainedJobs": "1",  # the records of them fill the heap, which costs collections
+    "spark.ui.retainedStages": "1",
+    "spark.ui.retainedTasks": "1",
+    "spark.ui.dagGraph.retainedRootRDDs": "1",
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.buffer.pageSize": "256k",  # what each sort, join and aggregate begins with: else some MB, by the size of the heap
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # a stack trace of each column
+    "spark.sql.shuffle.partitions": "1",
+}
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -60,9 +70,8 @@ def of_run(parts: Parts, scratch: Path) -> SparkSession:
         "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.driver.memory": "1g",
         "spark.local.dir": str(scratch),
-        "spark.sql.shuffle.partitions": "2",
     }
-    spark = _start("chaos judge", "local[2]", settings, scratch)
+    spark = _start("chaos judge", "local[2]", SMALL | settings, scratch)
     spark.sparkContext.setLogLevel("ERROR")
     suit(spark, records=1)
     return spark
