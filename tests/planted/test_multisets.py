@@ -3,21 +3,22 @@
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from random import Random
+from tempfile import mkdtemp
 from zlib import crc32
 
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
 from chaos.audit.logs import AuditUsageError, Fixed
+from tests.planted.log import land
 from verifiers.base import Bounds, Verdict
 
-COLUMNS = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("key", pa.string()), ("value", pa.string())])
+COLUMNS = "partition int, offset long, key string, value string"
 
 
 @pytest.fixture
@@ -25,21 +26,15 @@ def audited(spark, tmp_path):
     """Land a source and its copy, and audit them; the findings by verifier."""
 
     def ask(source, sink, identity=audit_identity.by_key, /, **known):
+        folder = Path(mkdtemp(dir=tmp_path))  # Spark may have kept what was at a place before
         for name, rows in (("source", source), ("sink", sink)):
-            landed(tmp_path / name, rows)
-        logs = audit_logs.landed(spark, str(tmp_path))
+            land(folder / name, rows, COLUMNS)
+        logs = audit_logs.landed(spark, str(folder))
         logs = replace(logs, fixed=replace(logs.fixed, **known))
         return {one.verifier: one for one in judge(logs, identity(logs, audit_identity.model("identity")))}
 
     yield ask
     spark.catalog.clearCache()  # every query is compared with all that is kept
-
-
-def landed(folder, rows):
-    """Write one side of a landed pair, as one file; without Spark, which takes a fifth of a second for it."""
-    folder.mkdir(exist_ok=True)
-    columns = [[row[place] for row in rows] for place in range(len(COLUMNS))]
-    parquet.write_table(pa.table(columns, schema=COLUMNS), folder / "part-0.parquet")
 
 
 def log(*rows):
@@ -438,7 +433,7 @@ def test_what_was_not_processed_is_not_what_a_row_of_a_compacted_sink_answers(au
 def test_a_compacted_topic_without_holes(spark, tmp_path):
     """Nothing was removed from it, so it is judged as any other is."""
     for name, rows in (("source", HISTORY), ("sink", HISTORY[1:])):
-        landed(tmp_path / name, rows)
+        land(tmp_path / name, rows, COLUMNS)
     ends = {0: Bounds(0, len(HISTORY), len(HISTORY))}
 
     logs = audit_logs.landed(spark, str(tmp_path), Fixed(ends, ends, compacted={"source": COMPACTED, "sink": COMPACTED}))
@@ -489,7 +484,7 @@ def test_what_identifies_a_record_may_be_any_expression(spark, tmp_path):
     """An order's number is in its value, and its key says nothing: the second copy of 2 is one too many."""
     rows = [(0, number, "same", f'{{"order": {number}}}') for number in range(4)]
     for name, log in (("source", rows), ("sink", [*rows, (0, 4, "same", '{"order": 2}')])):
-        landed(tmp_path / name, log)
+        land(tmp_path / name, log, COLUMNS)
 
     expression = "get_json_object(value, '$.order')"
     logs = audit_logs.landed(spark, str(tmp_path), identity=audit_identity.sql(expression))
