@@ -199,9 +199,9 @@ def run(request: Request, echo: Echo) -> Audit:
         _require_master(request.master)
         topics = topics_of(request)
         fixed = audit_logs.fix(topics) if topics else None
-        parts = artifacts.ensure(echo) if topics else None
+        records = fixed.records if fixed else audit_logs.counted(request.landed)
         with (
-            spark_session.of_audit(request.master, parts, fixed.records if fixed else None) as spark,
+            spark_session.of_audit(request.master, _parts(request, records, echo), records) as spark,
             _folder(request) as folder,
         ):
             began_s = clock.monotonic_s()
@@ -215,6 +215,13 @@ def run(request: Request, echo: Echo) -> Audit:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
     except spark_session.FAILURES as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=spark_session.failure(error))
+
+
+def _parts(request: Request, records: int | None, echo: Echo) -> artifacts.Parts | None:
+    """Topics cannot be read without; small landed logs are read sooner with the class archive, if there is one already."""
+    if not request.landed:
+        return artifacts.ensure(echo)
+    return artifacts.at_hand() if spark_session.is_small(records, request.master) else None
 
 
 def _asked(request: Request, logs: audit_logs.Logs, demanded: audit_identity.Model) -> audit_identity.Asked:

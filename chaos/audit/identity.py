@@ -189,8 +189,8 @@ def _narrow(logs: Logs, copied: Copied, limits: Limits) -> tuple[DataFrame, Data
 
 
 def _held(rows: DataFrame) -> DataFrame:
-    """The same rows, kept in one place, so that they are not shuffled, and without what they were made of: plans stay short."""
-    return rows.coalesce(1).localCheckpoint()
+    """The same rows, by way of this process, without what they were made of: plans stay short, and small ones need no job."""
+    return rows.sparkSession.createDataFrame(rows.toArrow())
 
 
 def _joined(logs: Logs, demanded: Model, source: DataFrame, sink: DataFrame, *, anywhere: bool) -> Asked:

@@ -73,6 +73,19 @@ def ensure(echo: Echo, *, verify: bool = False) -> Parts:
     return Parts(java, spark_home, kafka, connector, tools, toxiproxy, kafka_cds, spark_cds)
 
 
+def at_hand() -> Parts | None:
+    """All parts if they are in the cache; nothing is fetched or made."""
+    place, java, spark_home = cache.folder(), preflight.find_java(), Path(pyspark.__file__).parent
+    kafka, connector, tools = (_of_section(place, name, jars.read_lock()[name]) for name in ("kafka", "connector", "tools"))
+    toxiproxy = proxy.SERVER if proxy.SERVER.is_file() else _toxiproxy_folder(place) / "server"
+    if not (kafka.is_dir() and connector.is_dir() and tools.is_dir() and toxiproxy.is_file()):
+        return None
+    connector_jars = tuple(sorted(connector.glob("*.jar")))
+    archived = _archives_folder(place, Ingredients(java, spark_home, kafka, connector_jars))
+    kafka_cds, spark_cds = (class_archives.found(archived, name) for name in (class_archives.KAFKA, class_archives.SPARK))
+    return Parts(java, spark_home, kafka, connector_jars, tools, toxiproxy, kafka_cds, spark_cds)
+
+
 def versions(parts: Parts) -> dict[str, str]:
     """Name -> version of everything that runs here, for reports."""
     locked = {(section, jar.artifact): jar.version for section, wanted in jars.read_lock().items() for jar in wanted}
@@ -89,13 +102,17 @@ def versions(parts: Parts) -> dict[str, str]:
 
 def _jars(place: Path, section: str, ivy: jars.Ivy, echo: Echo, *, verify: bool) -> Path:
     wanted = jars.read_lock()[section]
-    folder = place / f"{section}-{cache.digest(*(f'{jar} {jar.sha256}' for jar in wanted))}"
+    folder = _of_section(place, section, wanted)
     if verify and folder.is_dir():
         _remove_damaged(wanted, folder, echo)
     if not folder.is_dir():
         echo(f"fetching {len(wanted)} jars for {section} …")
         cache.make(folder, lambda half: jars.fetch(wanted, half, ivy, echo))
     return folder
+
+
+def _of_section(place: Path, section: str, wanted: tuple[jars.Jar, ...]) -> Path:
+    return place / f"{section}-{cache.digest(*(f'{jar} {jar.sha256}' for jar in wanted))}"
 
 
 def _remove_damaged(wanted: tuple[jars.Jar, ...], folder: Path, echo: Echo) -> None:
@@ -109,7 +126,7 @@ def _remove_damaged(wanted: tuple[jars.Jar, ...], folder: Path, echo: Echo) -> N
 def _toxiproxy(place: Path, echo: Echo) -> Path:
     if proxy.SERVER.is_file():
         return proxy.SERVER
-    folder = place / f"toxiproxy-{cache.digest(*(path.read_text(encoding='utf-8') for path in proxy.sources()))}"
+    folder = _toxiproxy_folder(place)
     if not folder.is_dir():
         go = go_build.find_go(place, echo)
         echo("building Toxiproxy's server …")
@@ -117,10 +134,18 @@ def _toxiproxy(place: Path, echo: Echo) -> Path:
     return folder / "server"
 
 
+def _toxiproxy_folder(place: Path) -> Path:
+    return place / f"toxiproxy-{cache.digest(*(path.read_text(encoding='utf-8') for path in proxy.sources()))}"
+
+
 def _archives(place: Path, ingredients: Ingredients, echo: Echo) -> Path:
-    folder = place / f"archives-{cache.digest(*ingredients.described())}"
+    folder = _archives_folder(place, ingredients)
     if not folder.is_dir():
         echo("making class archives, so that every later start is quicker (a minute or two, once) …")
         class_archives.remove_useless(place)
         cache.make(folder, lambda half: class_archives.make(ingredients, half, echo))
     return folder
+
+
+def _archives_folder(place: Path, ingredients: Ingredients) -> Path:
+    return place / f"archives-{cache.digest(*ingredients.described())}"

@@ -41,6 +41,17 @@ _ALWAYS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
+SMALL = {  # for small logs, of which hundreds of queries are asked, and nobody looks at them in Spark's UI
+    "spark.ui.retainedJobs": "1",  # the records of them fill the heap, which costs collections
+    "spark.ui.retainedStages": "1",
+    "spark.ui.retainedTasks": "1",
+    "spark.ui.dagGraph.retainedRootRDDs": "1",
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.buffer.pageSize": "256k",  # what each sort, join and aggregate begins with: else some MB, by the size of the heap
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # a stack trace of each column
+    "spark.sql.shuffle.partitions": "1",
+    "spark.driver.memory": "1g",
+}
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -58,11 +69,9 @@ def of_run(parts: Parts, scratch: Path) -> SparkSession:
     settings = {
         "spark.driver.extraClassPath": class_archives.extra_class_path(parts.connector_jars),
         "spark.driver.extraJavaOptions": " ".join(java_options),
-        "spark.driver.memory": "1g",
         "spark.local.dir": str(scratch),
-        "spark.sql.shuffle.partitions": "2",
     }
-    spark = _start("chaos judge", "local[2]", settings, scratch)
+    spark = _start("chaos judge", "local[2]", SMALL | settings, scratch)
     spark.sparkContext.setLogLevel("ERROR")
     suit(spark, records=1)
     return spark
@@ -85,6 +94,7 @@ def suit(spark: SparkSession, records: int) -> None:
     compiled = records >= _COMPILED_FROM
     spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
+    spark.conf.set("spark.sql.shuffle.partitions", "4" if compiled else "1")  # one makes no task that has nothing to do
 
 
 # of an audit ---------------------------------------------------------------------------------------------------------------
@@ -98,11 +108,12 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
 
     Args:
         master: any master of Spark.
-        parts: with the Kafka connector, which remote executors are sent too; None where no topic is read.
-        records: how many there are in both topics; None where that is not known yet.
+        parts: with the Kafka connector, which remote executors are sent too, and a class archive; None where no topic is read
+            and there is no archive.
+        records: how many there are in both logs; None where that is not known yet.
     """
     os.environ.setdefault("JAVA_HOME", str(preflight.find_java().parents[1]))
-    is_small = records is not None and records < _COMPILED_FROM and master.startswith("local")
+    small = is_small(records, master)
     settings = {
         "spark.driver.memory": "3g",
         "spark.sql.shuffle.partitions": "4",
@@ -110,9 +121,12 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
         # Spark's default without kafka: its first reader makes a Row of each record on the way, a quarter of a scan's work
         "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
     }
-    if parts and is_small:
+    if small:
+        settings |= SMALL | {
+            "spark.driver.extraJavaOptions": " ".join(class_archives.options(parts.spark_cds if parts else None))
+        }
+    if parts and small:
         settings["spark.driver.extraClassPath"] = class_archives.extra_class_path(parts.connector_jars)
-        settings["spark.driver.extraJavaOptions"] = " ".join(class_archives.options(parts.spark_cds))
     elif parts:
         settings["spark.jars"] = ",".join(map(str, parts.connector_jars))
     with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:
@@ -120,9 +134,14 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
         given = os.environ.get("SPARK_SUBMIT_OPTS", "")
         os.environ["SPARK_SUBMIT_OPTS"] = f"-Djava.io.tmpdir={shlex.quote(scratch)} {given}"
         with held(lambda: _start("chaos audit", master, settings, Path(scratch))) as spark:
-            if is_small:
+            if small:
                 suit(spark, records or 0)
             yield spark
+
+
+def is_small(records: int | None, master: str) -> bool:
+    """Whether an audit of so many records is one for a session that starts quickly; None is not known."""
+    return records is not None and records < _COMPILED_FROM and master.startswith("local")
 
 
 # of any judge --------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from chaos.judging.spark_session import SMALL
 from tests.planted.log import Judge, Log
 from verifiers import VERIFIERS
 from verifiers.base import Finding
@@ -14,15 +15,15 @@ from verifiers.base import Finding
 def spark() -> Iterator[SparkSession]:
     """Small: its logs have some dozen rows, so what counts is how soon a query starts."""
     session = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master("local[1]")
         .appName("planted")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "512m")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=192m")
         .config("spark.ui.enabled", "false")
+        .config(map=SMALL)
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.codegen.wholeStage", "false")  # as the auditor's: compiling takes longer than judging
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")

@@ -16,9 +16,11 @@ committed; one consumer was given every record once, in order; and its position 
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -312,12 +314,26 @@ def ledger(records: int = 24) -> Log:
     return log.demanding(*range(records), position=None).with_positions({})
 
 
-def _frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
-    """The rows, the last first; by way of Arrow, which needs no job of its own."""
+def table(rows: Sequence[tuple[Any, ...]], schema: str) -> pa.Table:
+    """The rows in Arrow: Spark takes them without a job.
+
+    Args:
+        schema: as SQL.
+    """
     fields = to_arrow_schema(StructType.fromDDL(schema))
-    columns = list(zip(*rows[::-1], strict=True)) or [()] * len(fields)
-    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, fields, strict=True)]
-    return spark.createDataFrame(pa.table(arrays, schema=fields))
+    columns = list(zip(*rows, strict=True)) or [()] * len(fields)
+    return pa.table([pa.array(column, type=field.type) for column, field in zip(columns, fields, strict=True)], schema=fields)
+
+
+def land(folder: Path, rows: Sequence[tuple[Any, ...]], schema: str) -> None:
+    """The rows as Parquet, in one file, in place of what was there; Spark takes a fifth of a second for it."""
+    folder.mkdir(exist_ok=True, parents=True)
+    parquet.write_table(table(rows, schema), folder / "part-0.parquet")
+
+
+def _frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
+    """The rows, the last first."""
+    return spark.createDataFrame(table(rows[::-1], schema))
 
 
 def _bounds(low: int, length: int) -> Bounds:

@@ -3,6 +3,7 @@
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -16,6 +17,7 @@ from chaos.audit.judge import judge
 from chaos.audit.logs import AuditUsageError, Fixed, Topics
 from chaos.cluster import kafka
 from chaos.common.errors import InconclusiveError
+from tests.planted.log import land
 from verifiers.base import Bounds, Verdict
 from verifiers.findings import EXAMPLES
 from verifiers.single_scan.groups import Limits
@@ -32,19 +34,15 @@ def audited(spark, tmp_path):
     """Land two logs, and audit them; the findings by verifier."""
 
     def ask(source, sink, model="square", identity=audit_identity.dense, columns=COLUMNS, limits=LIMITS):
-        land(spark, tmp_path / "source", source)
-        land(spark, tmp_path / "sink", sink, columns)
-        logs = audit_logs.landed(spark, str(tmp_path))
+        folder = Path(mkdtemp(dir=tmp_path))  # Spark may have kept what was at a place before
+        land(folder / "source", source, COLUMNS)
+        land(folder / "sink", sink, columns)
+        logs = audit_logs.landed(spark, str(folder))
         findings = judge(logs, identity(logs, audit_identity.model(model)), limits)
         assert logs.records == len(source) + len(sink) or "isolation" in columns
         return {finding.verifier: finding for finding in findings}
 
     return ask
-
-
-def land(spark, place: Path, rows, columns=COLUMNS):
-    """Rows as Parquet."""
-    spark.createDataFrame(rows, columns).coalesce(1).write.mode("overwrite").parquet(str(place))
 
 
 def counts(findings):
@@ -128,8 +126,8 @@ def test_a_log_that_was_landed_twice(audited, name):
 
 def test_an_open_transaction_in_the_source(spark, tmp_path):
     """What it hides may be demanded, too; what is there already is judged."""
-    land(spark, tmp_path / "source", SOURCE)
-    land(spark, tmp_path / "sink", SINK)
+    land(tmp_path / "source", SOURCE, COLUMNS)
+    land(tmp_path / "sink", SINK, COLUMNS)
     logs = audit_logs.landed(spark, str(tmp_path))
     source = {**logs.fixed.source, 1: Bounds(0, 20, 25)}
     logs = replace(logs, fixed=replace(logs.fixed, source=source, positions={0: 20, 1: 20, 2: 20}))
@@ -148,8 +146,8 @@ def limited(spark, tmp_path):
     """Land two logs, change what is known of them, and audit them: verdict, count and note of every verifier."""
 
     def ask(source_rows=SOURCE, sink_rows=SINK, **known):
-        land(spark, tmp_path / "source", source_rows)
-        land(spark, tmp_path / "sink", sink_rows)
+        land(tmp_path / "source", source_rows, COLUMNS)
+        land(tmp_path / "sink", sink_rows, COLUMNS)
         logs = audit_logs.landed(spark, str(tmp_path))
         logs = replace(logs, fixed=replace(logs.fixed, **known))
         findings = judge(logs, audit_identity.dense(logs, audit_identity.model("square")), LIMITS)
@@ -318,8 +316,8 @@ def test_a_sink_that_grows_while_it_is_read(fix, monkeypatch, side, grown):
 
 def test_what_was_fixed_is_known_of_the_logs(spark, tmp_path):
     """Ends, positions, and that they moved."""
-    land(spark, tmp_path / "source", SOURCE)
-    land(spark, tmp_path / "sink", SINK)
+    land(tmp_path / "source", SOURCE, COLUMNS)
+    land(tmp_path / "sink", SINK, COLUMNS)
     fixed = Fixed(whole(p1=5), whole(p0=4), {0: 20}, moved=True)
 
     logs = audit_logs.landed(spark, str(tmp_path), fixed)
@@ -329,8 +327,8 @@ def test_what_was_fixed_is_known_of_the_logs(spark, tmp_path):
 
 def test_a_position_between_two_records_of_one_id(spark, tmp_path):
     """The first demands the row, so it is not written ahead of the position; what the second demands is still to come."""
-    land(spark, tmp_path / "source", [*SOURCE, (0, 20, "3", "3")])
-    land(spark, tmp_path / "sink", SINK)
+    land(tmp_path / "source", [*SOURCE, (0, 20, "3", "3")], COLUMNS)
+    land(tmp_path / "sink", SINK, COLUMNS)
     logs = audit_logs.landed(spark, str(tmp_path))
     logs = replace(logs, fixed=replace(logs.fixed, positions={0: 20, 1: 20, 2: 20}))
 

@@ -3,7 +3,9 @@
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from random import Random
+from tempfile import mkdtemp
 from zlib import crc32
 
 import pytest
@@ -13,6 +15,7 @@ from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
 from chaos.audit.logs import AuditUsageError, Fixed
+from tests.planted.log import land
 from verifiers.base import Bounds, Verdict
 
 COLUMNS = "partition int, offset long, key string, value string"
@@ -23,9 +26,10 @@ def audited(spark, tmp_path):
     """Land a source and its copy, and audit them; the findings by verifier."""
 
     def ask(source, sink, identity=audit_identity.by_key, /, **known):
+        folder = Path(mkdtemp(dir=tmp_path))  # Spark may have kept what was at a place before
         for name, rows in (("source", source), ("sink", sink)):
-            spark.createDataFrame(rows, COLUMNS).coalesce(1).write.mode("overwrite").parquet(str(tmp_path / name))
-        logs = audit_logs.landed(spark, str(tmp_path))
+            land(folder / name, rows, COLUMNS)
+        logs = audit_logs.landed(spark, str(folder))
         logs = replace(logs, fixed=replace(logs.fixed, **known))
         return {one.verifier: one for one in judge(logs, identity(logs, audit_identity.model("identity")))}
 
@@ -429,7 +433,7 @@ def test_what_was_not_processed_is_not_what_a_row_of_a_compacted_sink_answers(au
 def test_a_compacted_topic_without_holes(spark, tmp_path):
     """Nothing was removed from it, so it is judged as any other is."""
     for name, rows in (("source", HISTORY), ("sink", HISTORY[1:])):
-        spark.createDataFrame(rows, COLUMNS).coalesce(1).write.parquet(str(tmp_path / name))
+        land(tmp_path / name, rows, COLUMNS)
     ends = {0: Bounds(0, len(HISTORY), len(HISTORY))}
 
     logs = audit_logs.landed(spark, str(tmp_path), Fixed(ends, ends, compacted={"source": COMPACTED, "sink": COMPACTED}))
@@ -480,7 +484,7 @@ def test_what_identifies_a_record_may_be_any_expression(spark, tmp_path):
     """An order's number is in its value, and its key says nothing: the second copy of 2 is one too many."""
     rows = [(0, number, "same", f'{{"order": {number}}}') for number in range(4)]
     for name, log in (("source", rows), ("sink", [*rows, (0, 4, "same", '{"order": 2}')])):
-        spark.createDataFrame(log, COLUMNS).coalesce(1).write.parquet(str(tmp_path / name))
+        land(tmp_path / name, log, COLUMNS)
 
     expression = "get_json_object(value, '$.order')"
     logs = audit_logs.landed(spark, str(tmp_path), identity=audit_identity.sql(expression))

@@ -5,7 +5,9 @@ import socket
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from typer.testing import CliRunner
 
 from chaos.audit import command, logs
@@ -271,3 +273,34 @@ def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):
     assert (answer.exit_code, "VALID: 18 records" in answer.output) == (2, True)
     assert answer.output.endswith(f"chaos audit: --json {report}: cannot be written: File name too long\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def landed(folder, rows):
+    """A landed pair, of so many rows on either side, in two files each; and what Spark leaves beside them."""
+    for name in ("source", "sink"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "_SUCCESS").touch()
+        for number in range(2):
+            parquet.write_table(pa.table({"offset": range(rows)}), folder / name / f"part-{number}.parquet")
+
+
+def test_records_are_counted_before_spark_starts(tmp_path):
+    """By the footers of the files, so that few records are read by a session that starts quickly."""
+    landed(tmp_path / "logs", 7)
+
+    assert logs.counted(str(tmp_path / "logs")) == 28
+
+
+@pytest.mark.parametrize("file", ["other", "part-0.parquet"])
+def test_a_file_that_is_not_parquet(tmp_path, file):
+    """How many records there are is not known; Spark is asked, and says what is wrong."""
+    landed(tmp_path, 7)
+    (tmp_path / "sink" / file).write_text("no Parquet")
+
+    assert logs.counted(str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("place", ["nowhere", "s3a://bucket/logs"])
+def test_no_folder_that_we_can_read(place):
+    """Perhaps Spark can."""
+    assert logs.counted(place) is None

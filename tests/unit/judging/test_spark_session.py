@@ -139,3 +139,26 @@ def test_queries_are_compiled_where_that_pays(records, compiled):
     spark_session.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
 
     assert (conf["spark.sql.codegen.wholeStage"], conf["spark.sql.codegen.factoryMode"]) == compiled
+
+
+@pytest.mark.parametrize(
+    ("records", "master", "small"),
+    [(120_000, "local[*]", True), (1_800_000, "local[*]", False), (None, "local[*]", False), (9, "spark://host:7077", False)],
+)
+def test_a_small_audit_starts_quickly(monkeypatch, records, master, small):
+    """Where executors are local, and it is known before Spark starts that there is little to read."""
+    asked = {}
+
+    def begin(_name, _master, settings, _scratch):
+        asked.update(settings)
+        return start()
+
+    monkeypatch.setattr(spark_session, "_start", begin)
+    monkeypatch.setattr(spark_session, "suit", lambda _spark, _records: None)
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "")
+
+    with spark_session.of_audit(master, None, records):
+        pass
+
+    assert (asked["spark.driver.memory"], "spark.buffer.pageSize" in asked) == (("1g", True) if small else ("3g", False))
+    assert ("TieredStopAtLevel=1" in asked.get("spark.driver.extraJavaOptions", "")) is small
