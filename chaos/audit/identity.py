@@ -184,12 +184,18 @@ def _narrow(logs: Logs, copied: Copied, limits: Limits) -> tuple[DataFrame, Data
     most = max(limits.few_rows, min(limits.most_rows, copied.rows // _SHARE))
     if copied.aligned is None or len(copied.doubtful) > most:
         return None
-    source, sink = (_held(copies.of_doubtful_keys(side, copied).limit(most + 1)) for side in (logs.source, logs.sink))
+    held = _held_here if copied.rows <= limits.few_rows else _held
+    source, sink = (held(copies.of_doubtful_keys(side, copied).limit(most + 1)) for side in (logs.source, logs.sink))
     return None if max(source.count(), sink.count()) > most else (source, sink)
 
 
 def _held(rows: DataFrame) -> DataFrame:
-    """The same rows, by way of this process, without what they were made of: plans stay short, and small ones need no job."""
+    """The same rows, kept in one place, so that they are not shuffled, and without what they were made of: plans stay short."""
+    return rows.coalesce(1).localCheckpoint()
+
+
+def _held_here(rows: DataFrame) -> DataFrame:
+    """The same, by way of this process: a query of so few rows needs no job."""
     return rows.sparkSession.createDataFrame(rows.toArrow())
 
 
