@@ -56,7 +56,7 @@ imports: install  ## which package may import which (ARCHITECTURE.md)
 	$(BIN)/lint-imports
 
 unit: install  ## the unit tests: they start no Kafka and no Spark
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal tests/unit
 
 planted: install  ## every verifier must find the anomalies that are planted (Spark, no Kafka)
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal tests/planted

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ PIPELINE = "pipeline"
 LOADER = "loader"
 _STARTED_WITHIN_S = 180.0
 _TAIL_BYTES = 16_384
+_SUPERVISOR = "supervisor"
 _ENDED = ("ended", "stopped")
 # How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.
 # FENCED_LEADER_EPOCH is not among them: that is a reader with old metadata.
@@ -35,8 +37,9 @@ _FENCED = re.compile(
 class _Instance:
     """One started process, and how far its log has been read."""
 
-    def __init__(self, runtime: Runtime, spec: ProcessSpec) -> None:
+    def __init__(self, runtime: Runtime, spec: ProcessSpec, *, has_events: bool) -> None:
         self._read_bytes = 0
+        self._has_events = has_events
         self._contested_at_bytes: int | None = None
         self.process: Process = runtime.start(spec)
 
@@ -51,7 +54,7 @@ class _Instance:
             return ""
         with self.process.spec.log.open("rb") as log:
             log.seek(self._contested_at_bytes)
-            return next(filter(None, map(_fencing, log)), "")
+            return next(filter(None, (self._fencing(line) for line in log)), "")
 
     def new_messages(self) -> Iterator[Mapping[str, Any]]:
         """The messages in the log since the last call."""
@@ -61,29 +64,36 @@ class _Instance:
                 if not line.endswith(b"\n"):
                     return
                 self._read_bytes += len(line)
-                message = _message(line)
+                message = _message(line, _words(has_events=self._has_events))
                 if message is not None:
                     yield message
 
+    def _fencing(self, line: bytes) -> str:
+        """What a line says of being fenced; "" if nothing."""
+        said = _message(line, _words(has_events=self._has_events))
+        if said and said["event"] == "fenced":
+            return str(said.get("why", "fenced"))
+        text = line.decode(errors="replace")
+        return one_line(text, 300) if _FENCED.search(text) else ""
 
-def _fencing(line: bytes) -> str:
-    """What a line says of being fenced; "" if nothing."""
-    said = _message(line) or {}
-    if said.get("event") == "fenced":
-        return str(said.get("why", "fenced"))
-    text = line.decode(errors="replace")
-    return one_line(text, 300) if _FENCED.search(text) else ""
+
+def _words(*, has_events: bool) -> tuple[str, ...]:
+    """What a message begins with: an event of the process, and what its supervisor says of it (`chaos.subject.supervisor`)."""
+    return ("event", _SUPERVISOR) if has_events else (_SUPERVISOR,)
 
 
-def _message(line: bytes) -> Mapping[str, Any] | None:
-    """A line that begins as a message does may still be the user's own: what is not readable JSON only stays in the log."""
-    if not line.startswith(b'{"event"'):
-        return None
+def _message(line: bytes, words: Iterable[str]) -> dict[str, Any] | None:
+    """The message of a line, with its name as ``event``; None if it has none that begins with one of these words.
+
+    A line that begins as a message does may still be the user's own: what is no message only stays in the log.
+    """
+    word = next((word for word in words if line.startswith(b'{"%s"' % word.encode())), "")
     try:
-        message: Mapping[str, Any] = json.loads(line)
+        message: dict[str, Any] = json.loads(line) if word else {}
     except (ValueError, RecursionError):
         return None
-    return message
+    name = message.pop(word, None)
+    return {"event": name, **message} if isinstance(name, str) else None
 
 
 class ManagedProcess:
@@ -92,7 +102,6 @@ class ManagedProcess:
     def __init__(self, runtime: Runtime, history: History, name: str, command: Command, folder: Path) -> None:
         """Start the process; its log is ``<folder>/logs/<name>.log``."""
         self.name = name
-        self._runtime = runtime
         self._history = history
         self._log = folder / "logs" / f"{name}.log"
         scratch = folder / "tmp"
@@ -102,7 +111,8 @@ class ManagedProcess:
         self._spec = ProcessSpec(name, tuple(command.argv), folder, self._log, env, hosts)
         self._down = False
         self._zombie: _Instance | None = None
-        self._instance = _Instance(runtime, self._spec)
+        self._start = partial(_Instance, runtime, has_events=command.has_events)
+        self._instance = self._start(self._spec)
 
     @property
     def process(self) -> Process:
@@ -173,7 +183,7 @@ class ManagedProcess:
         before = self._history.last_said(self.name, "started")
         self._zombie = self._instance
         self._log = self._log.with_stem(f"{self._log.stem}-2")
-        self._instance = _Instance(self._runtime, replace(self._spec, name=self._log.stem, log=self._log))
+        self._instance = self._start(replace(self._spec, name=self._log.stem, log=self._log))
         self._wait_for_new("started", before)
 
     def fenced(self) -> Mapping[str, str]:
@@ -222,7 +232,7 @@ class ManagedProcess:
     def _record(self, process: str, messages: Iterable[Mapping[str, Any]]) -> None:
         for message in messages:
             content = {key: value for key, value in message.items() if key != "event"}
-            self._history.record(ProcessSaid(who=process, event=str(message["event"]), content=content))
+            self._history.record(ProcessSaid(who=process, event=message["event"], content=content))
 
 
 def _zombie_of(name: str) -> str:
@@ -308,5 +318,6 @@ def _last_line(log: Path) -> str:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
         lines = [line for line in reversed(file.read().split(b"\n")) if line.strip()]
-    last = next((line for line in lines if (_message(line) or {}).get("event") not in _ENDED), lines[0] if lines else b"")
+    said = (line for line in lines if (_message(line, (_SUPERVISOR,)) or {}).get("event") not in _ENDED)
+    last = next(said, lines[0] if lines else b"")
     return one_line(last.decode(errors="replace"), 300)

@@ -26,7 +26,7 @@ STARTED_AGAIN = b"--- started again ---\n"
 
 _OF_TRANSACTIONS = re.compile(rb'[ \t]*\{[ \t]*"(begin|told)"')
 _OF_DELIVERIES = re.compile(rb'[ \t]*\{[ \t]*"(got|start)"')
-_COPY_ENDED = b'{"event": "ended"'  # said by `chaos.subject.supervisor`
+_COPY_ENDED = b'{"supervisor": "ended"'  # said by `chaos.subject.supervisor`
 _TOLD = ("committed", "aborted", "unknown")
 
 _SHAPES = {

@@ -65,10 +65,16 @@ class Endpoints:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A process to start: its arguments, and variables that are added to its environment."""
+    """A process to start: its arguments, and variables that are added to its environment.
+
+    Attributes:
+        has_events: whether lines ``{"event": …}`` of its output are what it reports. Many programs that report nothing begin
+            the lines of their log so.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords may be in it
+    has_events: bool = True
 
 
 class Pipeline(Protocol):

@@ -45,7 +45,8 @@ class CommandPipeline:
         restarts: how often a copy that ended with an error is started again.
         repeat: start a copy that ended with 0 again as well: some commands stop at the end that the source had at their start.
         environment: variables of the command, whose values may have placeholders but ``{partition}``.
-        says_started: whether the command reports ``started`` itself, when it is ready and not only begun.
+        says_started: whether the command reports ``started`` itself, when it is ready and not only begun. Of no other command
+            are events believed.
     """
 
     run: tuple[str, ...]
@@ -82,7 +83,7 @@ class CommandPipeline:
         ]
         words = supervised(copies, self.restarts, repeat=self.repeat, says_started=self.says_started)
         environment = {name: substituted(value, known) for name, value in self.environment.items()}
-        return Command(words, {**environment, **clients.option_variables(endpoints)})
+        return Command(words, {**environment, **clients.option_variables(endpoints)}, has_events=self.says_started)
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         clients.seed(endpoints, self.consumer_group(topics), topics)

@@ -77,7 +77,7 @@ class SparkSubmit:
             "PYSPARK_PYTHON": sys.executable,  # the executors' too
             "JAVA_HOME": self.java_home,
         }
-        return Command(supervised([words], self.restarts), {**self.environment, **of_spark})
+        return Command(supervised([words], self.restarts), {**self.environment, **of_spark}, has_events=False)
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """Nothing is to be done: it makes its checkpoint itself."""

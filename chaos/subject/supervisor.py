@@ -1,13 +1,14 @@
 """Runs any command in one or several copies, and reports in JSON lines what becomes of them.
 
-    {"event": "started", "copies": 3, "pids": [71, 72, 73]}      all copies run; not if they say so themselves
-    {"event": "ended", "copy": 1, "code": 0}                     the code is negative for a signal
-    {"event": "restarted", "copy": 1, "pid": 80, "restarts": 1}
-    {"event": "stopped"}
+    {"supervisor": "started", "copies": 3, "pids": [71, 72, 73]}      all copies run; not if they say so themselves
+    {"supervisor": "ended", "copy": 1, "code": 0}                     the code is negative for a signal
+    {"supervisor": "restarted", "copy": 1, "pid": 80, "restarts": 1}
+    {"supervisor": "stopped"}
 
-The copies share standard output and error with this process; before ``ended`` it breaks the line that one of them may have left
-unfinished. It runs until SIGTERM, which it hands on, and ends with 0, even if
-all copies have ended with 0 before. It ends with 1 if a copy died more often than it may be restarted.
+Its word is not ``event``, with which many programs begin the lines of their own log. The copies share standard output and
+error with this process; before ``ended`` it breaks the line that one of them may have left unfinished. It runs until SIGTERM,
+which it hands on, and ends with 0, even if all copies have ended with 0 before. It ends with 1 if a copy died more often than
+it may be restarted.
 
 The kernel kills the copies when this process dies (``PR_SET_PDEATHSIG``): one that went on alone would be a second pipeline.
 """
@@ -25,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from chaos.common.clock import monotonic_s
-from chaos.common.messages import say
+from chaos.common.messages import state
 
 _PR_SET_PDEATHSIG = 1
 _AGAIN_S = 1.0
@@ -95,13 +96,13 @@ def supervise(commands: Sequence[Sequence[str]], rules: Rules, signals: list[int
     """
     copies = [_started(number, argv) for number, argv in enumerate(commands)]
     if not rules.says_started:
-        say("started", copies=len(copies), pids=[copy.process.pid for copy in copies])
+        state(supervisor="started", copies=len(copies), pids=[copy.process.pid for copy in copies])
     lost = None
     while signal.SIGTERM not in signals and lost is None:
         wait(_TURN_S)
         lost = next((copy for copy in copies if not _tended(copy, rules)), None)
     _end(copies)
-    say("stopped", **({} if lost is None else {"why": f"copy {lost.number} died {lost.restarts + 1} times"}))
+    state(supervisor="stopped", **({} if lost is None else {"why": f"copy {lost.number} died {lost.restarts + 1} times"}))
     return 0 if lost is None else 1
 
 
@@ -111,7 +112,7 @@ def _tended(copy: Copy, rules: Rules) -> bool:
     if code is not None and not copy.heard:
         copy.heard = True
         sys.stdout.write("\n")  # one that was killed may have left half a line, and this log is the copies' as well
-        say("ended", copy=copy.number, code=code)
+        state(supervisor="ended", copy=copy.number, code=code)
         if code != 0 and copy.restarts == rules.restarts:
             return False
         if code != 0 or rules.repeat:
@@ -121,7 +122,7 @@ def _tended(copy: Copy, rules: Rules) -> bool:
         again = _started(copy.number, copy.argv)
         copy.process, copy.began_s, copy.due_s, copy.heard = again.process, again.began_s, None, False
         if code != 0:
-            say("restarted", copy=copy.number, pid=copy.process.pid, restarts=copy.restarts)
+            state(supervisor="restarted", copy=copy.number, pid=copy.process.pid, restarts=copy.restarts)
     return True
 
 

@@ -92,6 +92,8 @@ def test_messages_are_copied_to_the_history(pipeline, history):
         b'{"event": "\xff"}',
         b'{"event": ' + b"9" * 5000 + b"}",
         b'{"event": ' + b"[" * 100_000,
+        b'{"event": 7}',
+        b'{"event": null, "records": 7}',
     ],
 )
 def test_a_line_that_only_begins_as_a_message_does_is_left_in_the_log(pipeline, history, line):
@@ -100,6 +102,43 @@ def test_a_line_that_only_begins_as_a_message_does_is_left_in_the_log(pipeline, 
 
     assert pipeline.listen() == [{"event": "batch"}]
     assert len(history.events()) == 1
+
+
+def test_the_events_of_a_stranger_are_its_own_log(history, tmp_path):
+    """Its supervisor says what is to be said of it; structlog begins each line with `event`."""
+    stranger = ManagedProcess(FakeRuntime(), history, "pipeline", Command(("true",), has_events=False), tmp_path)
+    stranger.process.write(b'{"event": "started"}\n{"event": "stopped"}\n{"event": 7}\n{"event": "fen')
+    assert (stranger.listen(), len(history.events())) == ([], 0)
+
+    stranger.process.write(b'ced"}\n{"supervisor": "started", "copies": 1}\n')
+
+    assert stranger.listen() == [{"event": "started", "copies": 1}]
+    assert history.last_said("pipeline", "started").content == {"copies": 1}
+
+
+@pytest.mark.parametrize("has_events", [True, False])
+def test_only_a_program_that_we_know_can_say_that_it_was_fenced(history, tmp_path, has_events):
+    """The log of any other is searched for the errors of Kafka's clients, which say more than a word."""
+    runtime = FakeRuntime(says=b'{"supervisor": "started"}\n')
+    managed = ManagedProcess(runtime, history, "pipeline", Command(("true",), has_events=has_events), tmp_path)
+    first = managed.process
+    managed.take_over()
+    managed.resume()
+
+    first.write(b'{"event": "fenced", "why": "the garden"}\n')
+
+    assert managed.fenced() == ({"pipeline": "the garden"} if has_events else {})
+    first.write(b'{"event": "refused by ProducerFencedException"}\n')
+    assert "pipeline" in managed.fenced()
+
+
+def test_what_a_program_said_at_its_end_is_told_and_not_that_its_supervisor_ended_too(history, tmp_path):
+    runtime = FakeRuntime(says=b'{"supervisor": "started"}\n')
+    managed = ManagedProcess(runtime, history, "pipeline", Command(("true",)), tmp_path)
+    managed.process.write(b'no worker is left: why\n\n{"supervisor": "ended", "code": 1}\n{"supervisor": "stopped"}\n')
+    managed.process.lives = False
+
+    assert managed.how_it_ended("early").endswith("the last line of logs/pipeline.log: no worker is left: why")
 
 
 def test_both_processes_are_ended(history, tmp_path):

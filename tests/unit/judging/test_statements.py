@@ -215,7 +215,7 @@ def test_what_is_expected_is_told_and_a_long_line_is_shortened(write):
         ('{"told"', []),
         ('{"told": "committed", "transaction": 1, "ids": ["a}', []),
         ('{"told": "comm\n', [AGAIN, {"begin": 1, "ids": ["b"]}]),
-        ('{"told": "comm\n', ['{"event": "ended", "copy": 0, "code": -9}\n', {"begin": 1, "ids": ["b"]}]),
+        ('{"told": "comm\n', ['{"supervisor": "ended", "copy": 0, "code": -9}\n', {"begin": 1, "ids": ["b"]}]),
     ],
 )
 def test_half_a_line_of_a_process_that_was_killed_is_no_error(write, half, rest):

@@ -26,14 +26,14 @@ class Supervisor:
     def hear(self, event: str) -> dict[str, Any]:
         """The next message of this kind; fails if the supervisor ends without one."""
         for message in self.rest():
-            if message["event"] == event:
+            if message["supervisor"] == event:
                 return message
         raise AssertionError(event)
 
     def rest(self) -> Iterator[dict[str, Any]]:
         """All further messages."""
         assert self.process.stdout is not None
-        return (json.loads(line) for line in iter(self.process.stdout.readline, "") if line.startswith('{"event"'))
+        return (json.loads(line) for line in iter(self.process.stdout.readline, "") if line.startswith('{"supervisor"'))
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_it_hands_on_sigterm_and_ends_with_success(supervise):
 
     supervisor.process.terminate()
 
-    assert [message["event"] for message in supervisor.rest()] == ["stopped"]
+    assert [message["supervisor"] for message in supervisor.rest()] == ["stopped"]
     assert supervisor.process.wait(120) == 0
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
@@ -68,7 +68,7 @@ def test_it_outlives_copies_that_have_done_their_work(supervise):
     """A pipeline runs until it is told to stop: its source may grow."""
     supervisor = supervise("exit 0")
 
-    assert supervisor.hear("ended") == {"event": "ended", "copy": 0, "code": 0}
+    assert supervisor.hear("ended") == {"supervisor": "ended", "copy": 0, "code": 0}
     assert supervisor.process.poll() is None
     supervisor.process.terminate()
     assert supervisor.process.wait(120) == 0
@@ -81,7 +81,7 @@ def test_a_copy_that_dies_is_started_again_a_few_times(supervise):
 
     said = list(supervisor.rest())
 
-    assert [(message["event"], message.get("code")) for message in said] == [
+    assert [(message["supervisor"], message.get("code")) for message in said] == [
         ("ended", 3),
         ("restarted", None),
         ("ended", 3),
@@ -113,14 +113,14 @@ def test_half_a_line_of_a_copy_does_not_hide_its_end(supervise, tmp_path):
 
     half, ended, *_ = list(supervisor.process.stdout)
 
-    assert (half, json.loads(ended)) == ('{"told": "comm\n', {"event": "ended", "copy": 0, "code": -9})
+    assert (half, json.loads(ended)) == ('{"told": "comm\n', {"supervisor": "ended", "copy": 0, "code": -9})
 
 
 def test_a_repeat_after_success_does_not_count_as_a_restart(supervise, tmp_path):
     """Only its third run is a failure."""
     supervisor = supervise(f"{COUNT}; test $runs -lt 3", options=("--restarts", "0", "--repeat"))
 
-    codes = [message["code"] for message in supervisor.rest() if message["event"] == "ended"]
+    codes = [message["code"] for message in supervisor.rest() if message["supervisor"] == "ended"]
 
     assert codes == [0, 0, 1]
     assert (tmp_path / "runs").read_text(encoding="utf-8") == "\n\n\n"
