@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from chaos.install import class_archives
 from chaos.judging.spark_session import SMALL
 from tests.planted.log import Judge, Log
 from verifiers import VERIFIERS
@@ -20,9 +21,10 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "512m")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=192m")
+        .config("spark.driver.extraJavaOptions", " ".join(class_archives.QUICK))
         .config("spark.ui.enabled", "false")
         .config(map=SMALL)
+        .config("spark.sql.shuffle.partitions", "2")  # as large logs have more than one
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.adaptive.enabled", "false")
         .config("spark.sql.codegen.wholeStage", "false")  # as the auditor's: compiling takes longer than judging
