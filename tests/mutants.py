@@ -2,6 +2,7 @@
 
     make mutants        # all of them, in two processes: hours
     .venv/bin/python tests/mutants.py [--reach] [--shard 0/2] [--only islands,gaps] [--budget SECONDS] [--folder mutants]
+    .venv/bin/python tests/mutants.py --sample 200 --seed 1 --budget 25    # some of them, by chance
 
 mutmut makes the mutants. The tests run here, in one process for all of them, since to start Spark for each would take days:
 those that reach the mutated function take turns, the likeliest first, until one fails. What is known is appended to files in
@@ -25,6 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
+from random import Random
 from types import FrameType
 
 import pytest
@@ -61,7 +63,13 @@ class Mutants:
         self._kills = Counter[tuple[str, pytest.Item]]()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Instead of a run of the tests."""
+        """Instead of a run of the tests.
+
+        Raises:
+            Interrupted: a test cannot be imported; without it more mutants would seem to be alive.
+        """
+        if session.testsfailed:
+            raise session.Interrupted("errors during collection")
         items = session.items
         reach = self._known(items)
         for item in items:
@@ -73,11 +81,18 @@ class Mutants:
         results = self._folder / f"results-{self._shard}.jsonl"
         judged = {json.loads(line)["mutant"] for line in results.read_text().splitlines()} if results.exists() else set()
         with results.open("a") as file:
-            for name in list(self._names)[self._shard :: self._shards]:
+            for name in self._asked():
                 if name not in judged:
                     file.write(json.dumps(self._judge(name)) + "\n")
                     file.flush()
         return True
+
+    def _asked(self) -> list[str]:
+        """Those of this process; of a sample, in the order of all, so that those of letters' case are last there too."""
+        names = list(self._names)
+        size = min(self._words.sample or len(names), len(names))
+        chosen = sorted(Random(self._words.seed).sample(range(len(names)), size))
+        return [names[place] for place in chosen][self._shard :: self._shards]
 
     def _known(self, items: Sequence[pytest.Item]) -> Mapping[str, Mapping]:
         """What each test calls, and how long it takes in the first process that asks."""
@@ -94,7 +109,7 @@ class Mutants:
         return known
 
     def _judge(self, name: str) -> Mapping:
-        function, module = name.rpartition("__mutmut_")[0], name.split(".")[1]
+        function, module = name.rpartition("__mutmut_")[0], name.split(".")[-2]
 
         def unlikely(item: pytest.Item) -> tuple:
             kills = min(self._kills[function, item], _LIKELY)
@@ -147,18 +162,19 @@ def mutate(folder: Path, only: str) -> Mapping[str, bool]:
     Returns:
         By name whether only the case of letters differs; those last.
     """
-    (folder / "verifiers").mkdir()
     names = {}
-    for path in sorted((_ROOT / "verifiers").glob("*.py")):
+    for path in sorted((_ROOT / "verifiers").rglob("*.py")):
+        place = path.relative_to(_ROOT)
         made = mutate_file_contents(str(path), path.read_text())
-        (folder / "verifiers" / path.name).write_text(made.code)
+        (folder / place).parent.mkdir(exist_ok=True)
+        (folder / place).write_text(made.code)
         if not only or path.stem in only.split(","):
             functions = {
                 node.name: _folded(node) for node in ast.walk(ast.parse(made.code)) if isinstance(node, ast.FunctionDef)
             }
             for name in made.mutant_names:
                 original = functions[f"{name.rpartition('__mutmut_')[0]}__mutmut_orig"]
-                names[f"verifiers.{path.stem}.{name}"] = functions[name] == original
+                names[f"{'.'.join(place.with_suffix('').parts)}.{name}"] = functions[name] == original
     return dict(sorted(names.items(), key=itemgetter(1)))
 
 
@@ -178,6 +194,8 @@ def main() -> int:
     parser.add_argument("--shard", default="0/1", help="which part of how many")
     parser.add_argument("--only", default="", help="modules, apart by commas")
     parser.add_argument("--budget", type=float, default=0.0, help="seconds for a mutant; without it, all tests that reach it")
+    parser.add_argument("--sample", type=int, default=0, help="judge so many, taken by chance; without it, all")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--folder", default="mutants")
     words = parser.parse_args()
     Path(words.folder).mkdir(exist_ok=True)
