@@ -24,7 +24,13 @@ def obey() -> None:
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Hold signals back while the block runs; the first one that came raises KeyboardInterrupt at its end."""
+    """Hold signals back while the block runs; the first one that came raises KeyboardInterrupt at its end.
+
+    In another thread than the main one nothing is to be done: Python handles signals in that one only.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     held: list[int] = []
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 
+from chaos.common import signals
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.common.warden import SESSION_VARIABLE, Session
 from chaos.install import preflight
@@ -40,7 +41,8 @@ class LocalProcess(VisibleProcess):
 
     def start(self) -> None:
         if not self.alive():
-            self._popen = self._spawn()
+            with signals.deferred():
+                self._popen = self._spawn()
 
     def kill(self) -> None:
         """Send SIGKILL, unless it has ended: its pid may belong to another process, or to a thread of one, by then.
@@ -102,8 +104,10 @@ class LocalRuntime:
         preflight.check_addresses(addresses)
 
     def start(self, spec: ProcessSpec) -> LocalProcess:
-        process = LocalProcess(spec, self.session)
-        self._processes.append(process)
+        """Start it; an interrupt waits until it is known that there is this process, or `close` would not end it."""
+        with signals.deferred():
+            process = LocalProcess(spec, self.session)
+            self._processes.append(process)
         return process
 
     def close(self) -> None:

@@ -66,7 +66,9 @@ def test_it_comes_to_the_same(over):
 
     code, told, _ = judged(over)
 
-    assert (code, told.startswith("VALID: "), "Replay: pytest, that way" in told) == (0, True, True)
+    assert code == 0, told
+    assert "VALID: " in [line[:7] for line in told.splitlines()]  # the first, unless another process was fetching parts
+    assert "Replay: pytest, that way" in told
     assert files(over) == before
     assert sorted(one.name for one in over.iterdir()) == names
 
