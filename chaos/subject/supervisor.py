@@ -6,7 +6,7 @@
     {"supervisor": "stopped"}
 
 Its word is not ``event``, with which many programs begin the lines of their own log. The copies share standard output and
-error with this process; before ``ended`` it breaks the line that one of them may have left unfinished. It runs until SIGTERM,
+error with this process; before each report it breaks the line that one of them may have left unfinished. It runs until SIGTERM,
 which it hands on, and ends with 0, even if all copies have ended with 0 before. It ends with 1 if a copy died more often than
 it may be restarted.
 
@@ -96,14 +96,20 @@ def supervise(commands: Sequence[Sequence[str]], rules: Rules, signals: list[int
     """
     copies = [_started(number, argv) for number, argv in enumerate(commands)]
     if not rules.says_started:
-        state(supervisor="started", copies=len(copies), pids=[copy.process.pid for copy in copies])
+        _say("started", copies=len(copies), pids=[copy.process.pid for copy in copies])
     lost = None
     while signal.SIGTERM not in signals and lost is None:
         wait(_TURN_S)
         lost = next((copy for copy in copies if not _tended(copy, rules)), None)
     _end(copies)
-    state(supervisor="stopped", **({} if lost is None else {"why": f"copy {lost.number} died {lost.restarts + 1} times"}))
+    _say("stopped", **({} if lost is None else {"why": f"copy {lost.number} died {lost.restarts + 1} times"}))
     return 0 if lost is None else 1
+
+
+def _say(word: str, **value: object) -> None:
+    """Report this on a line of its own: a copy may have left half a line in the log, which is theirs as well."""
+    sys.stdout.write("\n")
+    state(supervisor=word, **value)
 
 
 def _tended(copy: Copy, rules: Rules) -> bool:
@@ -111,8 +117,7 @@ def _tended(copy: Copy, rules: Rules) -> bool:
     code = copy.process.poll()
     if code is not None and not copy.heard:
         copy.heard = True
-        sys.stdout.write("\n")  # one that was killed may have left half a line, and this log is the copies' as well
-        state(supervisor="ended", copy=copy.number, code=code)
+        _say("ended", copy=copy.number, code=code)
         if code != 0 and copy.restarts == rules.restarts:
             return False
         if code != 0 or rules.repeat:
@@ -122,7 +127,7 @@ def _tended(copy: Copy, rules: Rules) -> bool:
         again = _started(copy.number, copy.argv)
         copy.process, copy.began_s, copy.due_s, copy.heard = again.process, again.began_s, None, False
         if code != 0:
-            state(supervisor="restarted", copy=copy.number, pid=copy.process.pid, restarts=copy.restarts)
+            _say("restarted", copy=copy.number, pid=copy.process.pid, restarts=copy.restarts)
     return True
 
 

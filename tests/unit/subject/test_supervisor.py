@@ -116,6 +116,25 @@ def test_half_a_line_of_a_copy_does_not_hide_its_end(supervise, tmp_path):
     assert (half, json.loads(ended)) == ('{"told": "comm\n', {"supervisor": "ended", "copy": 0, "code": -9})
 
 
+def test_half_a_line_of_a_copy_does_not_hide_what_is_said_of_it(monkeypatch, capfd):
+    """Neither at its start, for which a run waits, nor at the end."""
+    from chaos.subject import supervisor  # noqa: PLC0415 - here its function is called, and not its process started
+
+    def begun(number, argv):
+        os.write(1, b"Loading...")  # a copy may be quicker than its supervisor
+        return started(number, argv)
+
+    started = supervisor._started
+    monkeypatch.setattr(supervisor, "_started", begun)
+    told: list[int] = []
+
+    supervisor.supervise([["true"]], supervisor.Rules(0, repeat=False), told, lambda _s: told.append(signal.SIGTERM))
+
+    lines = capfd.readouterr().out.splitlines()
+    words = [json.loads(line)["supervisor"] for line in lines if line.startswith('{"supervisor"')]
+    assert (lines[0], words[0], words[-1]) == ("Loading...", "started", "stopped")
+
+
 def test_a_repeat_after_success_does_not_count_as_a_restart(supervise, tmp_path):
     """Only its third run is a failure."""
     supervisor = supervise(f"{COUNT}; test $runs -lt 3", options=("--restarts", "0", "--repeat"))
