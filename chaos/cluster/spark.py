@@ -430,23 +430,23 @@ class SparkApp:
 
 
 def submitted(spark: SparkCluster) -> SparkApp:
-    """The application that was submitted last, of those that Spark's master holds to be running.
+    """The application that was submitted last, of those whose drivers run at the address for drivers.
 
-    Its page is at one of the ports that a driver may take; each page tells the id of its application.
+    The page of each is at one of the ports that a driver may take, and tells the id of its application. A master is not asked:
+    one that was started without its state does not know an application that works on, and not every cluster has one.
 
     Raises:
-        LookupError: none runs, or the page of none of them answers.
-        requests.RequestException: the master does not answer.
+        LookupError: the page of no driver answers.
     """
-    running, found = spark.applications(), dict[str, str]()
+    found = dict[str, str]()
     for port in range(DRIVER_PORT, DRIVER_PORT + _DRIVERS):
         page = f"http://{spark.driver_host}:{port}"
         with suppress(requests.RequestException):
             answer = requests.get(f"{page}/api/v1/applications", timeout=_ASK_DRIVER_S)
             answer.raise_for_status()
-            found |= {app["id"]: page for app in answer.json() if app["id"] in running}
+            found |= {app["id"]: page for app in answer.json() if app["id"]}  # it has none before it is registered
     if not found:
-        raise LookupError(f"no driver of {', '.join(running) or 'an application'} answers at {spark.driver_host}")
+        raise LookupError(f"no driver of Spark answers at {spark.driver_host}")
     last = max(found)
     return SparkApp(last, found[last])
 

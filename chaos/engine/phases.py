@@ -25,7 +25,6 @@ from chaos.loader.declaration import LEDGER, FillSource
 from chaos.scenario.model import Scenario, speaks_of
 from chaos.scenario.plan import Schedule, to_json
 from chaos.subject.base import Pipeline, Topics
-from pipelines.spark_square.pipeline import SparkSquare
 from verifiers.base import Bounds
 
 _FLOWS_WITHIN_S = 180.0  # these are for what stands still: a machine that is busy with other work must not reach them
@@ -89,17 +88,11 @@ class RunPlan:
         return _DRAINS_WITHIN_S + self.scenario.workload.loading_s / 10
 
 
-def plan_run(
-    scenario: Scenario,
-    schedule: Schedule,
-    system: System,
-    folder: Path,
-    spark_square: Callable[..., Pipeline] = SparkSquare,
-) -> RunPlan:
+def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Path) -> RunPlan:
     """Name the topics after the run directory, and make the pipeline and the loader that are declared."""
     prefix = system.kafka.cluster.prefix
     topics = Topics(f"{prefix}datasource-{folder.name}", f"{prefix}datasink-{folder.name}", PARTITIONS, prefix)
-    pipeline = pipeline_of(scenario.pipeline, system.parts, spark_square)
+    pipeline = pipeline_of(scenario.pipeline, system.parts)
     return RunPlan(scenario, schedule, folder, topics, loader_of(scenario), pipeline, client_of(scenario.pipeline))
 
 

@@ -1,45 +1,36 @@
 """How a declared pipeline becomes one that can be run, with the loader that fills its source."""
 
 from collections.abc import Callable
+from functools import partial
 
 from chaos.cluster.addresses import CLIENTS
+from chaos.cluster.spark import SparkApp, SparkCluster, submitted
 from chaos.cluster.system import System
+from chaos.common import clock
 from chaos.install.artifacts import Parts
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import CommandPipeline as DeclaredCommand
-from chaos.scenario.model import (
-    FillSourcePipeline,
-    Scenario,
-    SparkSquarePipeline,
-    SparkSubmitPipeline,
-)
+from chaos.scenario.model import FillSourcePipeline, Scenario, SparkSubmitPipeline
 from chaos.scenario.model import Pipeline as DeclaredPipeline
 from chaos.subject.base import Endpoints, Pipeline
 from chaos.subject.command import CommandPipeline
 from chaos.subject.spark_submit import SparkSubmit
-from pipelines.spark_square.pipeline import SparkSquare
 
+_SUBMITTED_WITHIN_S = 180.0
 _CLIENTS = {
-    "spark_square": "spark",
     "spark_submit": "spark",
     "command": "app",
     "fill_source": "loader",
 }
 
 
-def pipeline_of(
-    declared: DeclaredPipeline, parts: Parts, spark_square: Callable[..., Pipeline] = SparkSquare
-) -> Pipeline | None:
+def pipeline_of(declared: DeclaredPipeline, parts: Parts) -> Pipeline | None:
     """The pipeline that a scenario declares; None when the loader itself is under test.
 
     Args:
-        parts: what a command may name: the Java that runs the system, and Kafka's own programs.
-        spark_square: makes the Spark pipeline; a test of the framework puts a mutant here.
+        parts: what it may need: the Java that runs the system, Kafka's own programs, and Spark.
     """
     match declared:
-        case SparkSquarePipeline():
-            extra = {"speculation": True} if declared.speculation else {}
-            return spark_square(declared.delivery, declared.batch_records, **extra)
         case DeclaredCommand():
             return _command(declared, parts)
         case SparkSubmitPipeline():
@@ -74,6 +65,13 @@ def client_of(declared: DeclaredPipeline) -> str:
     return _CLIENTS[declared.kind]
 
 
+def application_of(spark: SparkCluster) -> Callable[[], SparkApp]:
+    """Asks for the application of the pipeline, and waits for it: its driver may have been started just now."""
+    asks = partial(submitted, spark)
+    reason = "a driver of Spark to answer"
+    return partial(clock.wait_until, asks, within_s=_SUBMITTED_WITHIN_S, reason=reason, ignore=(LookupError, OSError))
+
+
 def endpoints(system: System, client: str) -> Endpoints:
     """Where the clients of a group find the system."""
     assert client in CLIENTS  # noqa: S101 - a slip of ours, not of the user
@@ -99,6 +97,8 @@ def _submitted(declared: SparkSubmitPipeline, parts: Parts) -> SparkSubmit:
         configuration=declared.configuration,
         environment=declared.environment,
         model=declared.model,
+        group=declared.group,
+        ids=declared.transactional_ids,
         restarts=declared.restarts,
         spark_home=str(parts.spark_home),
         java_home=str(parts.java.parent.parent),

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.cluster.spark import SparkApp
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.events import ProcessSaid
@@ -281,25 +280,6 @@ class RunProcesses:
 
     def _started(self) -> list[ManagedProcess]:
         return [process for process in (self.pipeline, self.loader) if process is not None]
-
-
-@dataclass(frozen=True, slots=True)
-class Driver:
-    """The Spark application of a pipeline, known once its driver has reported that it started."""
-
-    history: History
-    name: str
-
-    def __call__(self) -> SparkApp:
-        """Return the application.
-
-        Raises:
-            LookupError: it has not started.
-        """
-        started = self.history.last_said(self.name, "started")
-        if started is None:
-            raise LookupError(f"the {self.name} has not started a Spark application")
-        return SparkApp(started.content["app_id"], started.content["ui"])
 
 
 def _end_of(process: Process, when: str) -> str:

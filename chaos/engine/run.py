@@ -23,9 +23,8 @@ from threading import Event as Flag
 from pyspark.sql import SparkSession
 
 from chaos.cluster.kafka import PARTITIONS, Kafka
-from chaos.cluster.spark import SparkApp, submitted
 from chaos.cluster.system import System
-from chaos.common import clock, signals
+from chaos.common import signals
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
@@ -33,16 +32,13 @@ from chaos.engine import phases
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.observers import EarlyAudit, PipelineSampler, Sampler
 from chaos.engine.phases import RunPlan
-from chaos.engine.pipelines import timeouts_of
-from chaos.engine.processes import PIPELINE, Driver, RunProcesses
+from chaos.engine.pipelines import application_of, timeouts_of
+from chaos.engine.processes import RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultContext
 from chaos.judging.judge import judge
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.model import SparkSubmitPipeline
 from chaos.subject.base import CHECKPOINT
-
-_SUBMITTED_WITHIN_S = 180.0
 
 
 def execute(
@@ -61,7 +57,7 @@ def execute(
     stop = Flag()
     processes = RunProcesses(system.runtime, history, plan.folder)
     positions = phases.positions_of(plan, system)
-    nemesis = Nemesis(plan.schedule, _fault_context(plan, system, history, processes, positions), history, stop)
+    nemesis = Nemesis(plan.schedule, _fault_context(plan, system, processes, positions), history, stop)
     phase, tolerated = partial(_phase, history), partial(_tolerated, history)
     flowing_since_s = 0.0
     with _cleaned_up(plan, system.kafka, processes):
@@ -93,15 +89,12 @@ def execute(
         judge(spark(), plan.scenario, plan.folder)
 
 
-def _fault_context(
-    plan: RunPlan, system: System, history: History, processes: RunProcesses, positions: phases.Positions | None
-) -> FaultContext:
+def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, positions: phases.Positions | None) -> FaultContext:
     """What the faults of this run are aimed at."""
     context = FaultContext(
         system,
         {"datasource": plan.topics.source, "datasink": plan.topics.sink},
         plan.transactional_ids,
-        _application(plan, system, history),
         client=plan.client,
         group=plan.group,
         pipeline=processes.crashable,
@@ -109,16 +102,9 @@ def _fault_context(
         checkpoint=plan.folder / CHECKPOINT if Capability.CHECKPOINT in plan.scenario.pipeline.capabilities else None,
         timeouts=timeouts_of(plan.scenario.pipeline),
     )
+    if Capability.SPARK in plan.scenario.pipeline.capabilities:
+        context = replace(context, spark_app=application_of(system.spark))
     return replace(context, positions=positions) if positions else context
-
-
-def _application(plan: RunPlan, system: System, history: History) -> Callable[[], SparkApp]:
-    """Where the Spark application is found: a driver that is not ours does not report it."""
-    if isinstance(plan.scenario.pipeline, SparkSubmitPipeline):
-        running = partial(submitted, system.spark)
-        reason = "a driver of Spark to answer"  # it is started, but its application is not there yet
-        return partial(clock.wait_until, running, within_s=_SUBMITTED_WITHIN_S, reason=reason, ignore=(LookupError, OSError))
-    return Driver(history, PIPELINE)
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History) -> Sampler:

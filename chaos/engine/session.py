@@ -29,8 +29,6 @@ from chaos.report.model import Report, build
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import Schedule, plan
 from chaos.scenario.support import asked_outside
-from chaos.subject.base import Pipeline
-from pipelines.spark_square.pipeline import SparkSquare
 from verifiers.base import Verdict
 
 _SPARK_WITHIN_S = 120.0
@@ -122,27 +120,19 @@ class Session:
         self._began_s = clock.monotonic_s()
         self._judge_spark = JudgeSpark(environment.runs)
 
-    def run(
-        self,
-        scenario: Scenario,
-        spec: SystemSpec,
-        replay: str,
-        listener: Callable[[Event], None],
-        spark_square: Callable[..., Pipeline] = SparkSquare,
-    ) -> Outcome:
+    def run(self, scenario: Scenario, spec: SystemSpec, replay: str, listener: Callable[[Event], None]) -> Outcome:
         """Run one scenario to its report; whatever ends it, its history and report are written.
 
         Args:
             replay: the command that repeats the run, for its report.
             listener: told of every event of the history.
-            spark_square: makes the Spark pipeline; a test of the framework puts a mutant here.
         """
         if self.environment.external is not None:
             scenario = asked_outside(scenario, self.environment.external)
         schedule = plan(scenario, self.seed)
         system = self.system(spec)
         folder = self._new_folder(scenario.name)
-        run_plan = plan_run(scenario, schedule, system, folder, spark_square)
+        run_plan = plan_run(scenario, schedule, system, folder)
         error: BaseException | None = None
         with History(folder / "history.jsonl", listener) as history:
             try:

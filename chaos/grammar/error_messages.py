@@ -131,7 +131,13 @@ def _one_step_down(annotation: Any, part: str | int) -> Any:
     for model in models:
         if part in _fields(model):
             return _fields(model)[part]
-    return next((model for model in models if part in get_args(model.model_fields["kind"].annotation)), annotation)
+    return next((model for model in models if part in _tags(model)), annotation)
+
+
+def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
+    """The values of ``kind`` by which a union takes this model; none for one that has no kind."""
+    kind = model.model_fields.get("kind")
+    return get_args(kind.annotation) if kind else ()
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

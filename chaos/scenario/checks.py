@@ -312,5 +312,4 @@ def _may_use_transactions(scenario: Scenario) -> bool:
     pipeline = scenario.pipeline
     if isinstance(pipeline, FillSourcePipeline):
         return pipeline.transaction_records is not None
-    delivers_once = getattr(pipeline, "delivery", "exactly_once") == "exactly_once"
-    return Capability.PIPELINE in pipeline.capabilities and delivers_once and getattr(pipeline, "transactions", True)
+    return pipeline.transactions

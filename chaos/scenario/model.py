@@ -96,26 +96,9 @@ class RandomFaults(Declared):
 
 _IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
 _ON_SPARK = frozenset({Capability.PIPELINE, Capability.SPARK, Capability.CHECKPOINT})
-_EXACTLY_ONCE = frozenset({Capability.CONSUMER_GROUP, Capability.PYTHON_WORKERS, Capability.COMMITTING_TASKS})
+_IN_PYTHON = frozenset({Capability.PYTHON_WORKERS, Capability.COMMITTING_TASKS})
 
 Records = Annotated[int, Field(strict=True, ge=1)]
-
-
-class SparkSquarePipeline(Declared):
-    """Spark Structured Streaming: datasource -> square -> datasink.
-
-    With ``speculation``, a task that takes much longer than the others is started a second time on another worker.
-    """
-
-    kind: Literal["spark_square"]
-    delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
-    batch_records: Records = 3000
-    speculation: Annotated[bool, Field(strict=True)] = False
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What this pipeline offers to faults."""
-        return _ON_SPARK | (_EXACTLY_ONCE if self.delivery == "exactly_once" else frozenset())
 
 
 class FillSourcePipeline(Declared):
@@ -164,8 +147,10 @@ def _as_text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-Setting = Annotated[str, BeforeValidator(_as_text)]
 Argument = Annotated[str, _with(spark_submit.PLACEHOLDERS)]
+OwnName = Annotated[str, StringConstraints(min_length=1), _with(spark_submit.OF_NAMES)]
+OwnId = Annotated[str, StringConstraints(min_length=1), _with((*spark_submit.OF_NAMES, "partition"))]
+Setting = Annotated[Argument, BeforeValidator(_as_text)]
 Word = Annotated[str, StringConstraints(min_length=1), _with(command.PLACEHOLDERS)]
 Model = Literal["identity", "square"]
 Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
@@ -216,10 +201,28 @@ class CommandPipeline(Declared):
         return self.model_copy(update=places)
 
 
+class InGroup(Declared):
+    """Positions that the job commits itself, in a consumer group."""
+
+    group: OwnName
+
+
+def _positions(value: Any) -> Any:
+    """Refuse other types first, so that an error inside a mapping is not reported against the whole union."""
+    if value == "checkpoint" or isinstance(value, Mapping | InGroup):
+        return value
+    raise ValueError(f"{shown(value)} is not a place of positions; write checkpoint, or the consumer group: {{group: NAME}}")
+
+
 class SparkSubmitPipeline(Declared):
     """Any Spark job that copies one topic to the other; `chaos.subject.spark_submit` explains the fields and placeholders.
 
     The path of the application is relative to the folder of the scenarios file.
+
+    Attributes:
+        positions: where they are kept that say how far it is.
+        python_workers: whether the tasks of its sink run in Python workers, and commit there.
+        transactions: false if it uses none, so that no fault may wait for their requests.
     """
 
     kind: Literal["spark_submit"]
@@ -229,19 +232,29 @@ class SparkSubmitPipeline(Declared):
     configuration: dict[str, Setting] = Field(default_factory=dict)
     environment: dict[str, Setting] = Field(default_factory=dict)
     model: Model = "identity"
+    positions: Annotated[Literal["checkpoint"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
+    transactional_ids: tuple[OwnId, ...] = ()
+    python_workers: Annotated[bool, Field(strict=True)] = False
+    transactions: Annotated[bool, Field(strict=True)] = True
     restarts: Restarts = 3
 
     @property
+    def group(self) -> str:
+        """Its consumer group; "" if its positions are in the checkpoint."""
+        return self.positions.group if isinstance(self.positions, InGroup) else ""
+
+    @property
     def capabilities(self) -> frozenset[Capability]:
-        """What this pipeline offers to faults."""
-        return _ON_SPARK
+        """What this pipeline offers to faults; its group has no members."""
+        of_group = {Capability.CONSUMER_GROUP} if self.group else set()
+        return _ON_SPARK | of_group | (_IN_PYTHON if self.python_workers else set())
 
     @field_validator("arguments")
     @classmethod
     def _with_checkpoint(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
         if not any("checkpoint" in names_in(word) for word in arguments):
             raise ValueError(
-                "{checkpoint} is missing: the job must keep its checkpoint there, for its position is read from it"
+                "{checkpoint} is missing: the job must keep its checkpoint there, where it is read, and damaged by faults"
             )
         return arguments
 
@@ -252,12 +265,19 @@ class SparkSubmitPipeline(Declared):
         return self
 
     def below(self, folder: Path) -> Self:
-        """The same with the whole path of its application."""
-        return self.model_copy(update={"application": str((folder / self.application).resolve())})
+        """The same with the whole path of its application, and the folder in place of ``{project}``."""
+        project = {"project": str(folder.resolve())}
+        places = {
+            "application": str((folder / self.application).resolve()),
+            "arguments": tuple(partly_substituted(word, project) for word in self.arguments),
+            "configuration": {name: partly_substituted(value, project) for name, value in self.configuration.items()},
+            "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
+        }
+        return self.model_copy(update=places)
 
 
 Pipeline = Annotated[
-    SparkSquarePipeline | FillSourcePipeline | CommandPipeline | SparkSubmitPipeline,
+    FillSourcePipeline | CommandPipeline | SparkSubmitPipeline,
     Field(discriminator="kind"),
 ]
 

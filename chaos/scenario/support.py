@@ -16,7 +16,7 @@ from chaos.grammar.base import Location, Problem, within
 from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern
 from chaos.grammar.triggers import OnRequest, Trigger
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
-from chaos.scenario.model import CommandPipeline, Scenario, SparkSquarePipeline, SparkSubmitPipeline
+from chaos.scenario.model import FillSourcePipeline, Scenario, SparkSubmitPipeline
 
 ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
 POSSIBLE_OUTSIDE = frozenset(
@@ -42,10 +42,10 @@ _LACKING: Mapping[Capability, str] = {
     "rebalanced; use it with kind: command",
     Capability.SPARK: "this pipeline does not run on Spark, so there is no executor to crash",
     Capability.CHECKPOINT: "this pipeline does not run on Spark, so it has no checkpoint",
-    Capability.PYTHON_WORKERS: "this sink is not known to run in Python workers; that of spark_square with "
-    "delivery: exactly_once does",
-    Capability.COMMITTING_TASKS: "the tasks of this sink are not known to commit; write kind: damage_checkpoint, "
-    "what: commit_deleted",
+    Capability.PYTHON_WORKERS: "this sink is not known to run in Python workers; if its tasks do, and commit there, declare "
+    "python_workers: true",
+    Capability.COMMITTING_TASKS: "the tasks of this sink are not known to commit; if they do, in Python workers, declare "
+    "python_workers: true, else write kind: damage_checkpoint, what: commit_deleted",
 }
 _NOT_OFFERED = (
     "{kind} needs {needed}, and an external system does not offer that; possible are faults of the links of Spark's JVMs, "
@@ -58,7 +58,6 @@ _NOT_OFFERED_OUTSIDE: Mapping[Capability, str] = {
     Capability.PYTHON_PROCESSES: "{kind} finds processes by the addresses of a system of our own; write kind: crash_executor",
     Capability.PLAIN_CONNECTIONS: "{kind} is proved by a connection of our own without TLS, and this cluster requires TLS",
 }
-_NOT_SUBMITTED = "spark_submit needs a system of our own: what an external Spark demands of a driver is not handed to the job"
 _ELSEWHERE = (
     "Spark's executors run elsewhere: {reason}; write executors: here in the external file if they run on this machine, "
     "or master: local[4]"
@@ -100,8 +99,6 @@ def _first(capabilities: frozenset[Capability]) -> Capability:
 def impossible_outside(scenario: Scenario, external: External) -> Iterator[Problem]:
     """Every part of a scenario that cannot be done to this external system, with its location in the scenario."""
     yield from _names(scenario)
-    if isinstance(scenario.pipeline, SparkSubmitPipeline):
-        yield ("pipeline", "kind"), _NOT_SUBMITTED
     for name, reason in _unasked(external).items():
         if isinstance(scenario.expect, Mapping) and name in scenario.expect:
             yield ("expect", name), f"a result of {name!r} is expected, and it is not asked here: {reason}"
@@ -127,11 +124,12 @@ def _unasked(external: External) -> Mapping[str, str]:
 
 
 def _names(scenario: Scenario) -> Iterator[Problem]:
-    """Names that a command chooses itself and that do not begin with the prefix."""
+    """Names that a program chooses itself and that do not begin with the prefix."""
     pipeline = scenario.pipeline
-    if not isinstance(pipeline, CommandPipeline):
+    if isinstance(pipeline, FillSourcePipeline):
         return
-    names: dict[Location, str] = {("group",): pipeline.group}
+    of_group: Location = ("positions", "group") if isinstance(pipeline, SparkSubmitPipeline) else ("group",)
+    names: dict[Location, str] = {of_group: pipeline.group} if pipeline.group else {}
     names |= {("transactional_ids", number): name for number, name in enumerate(pipeline.transactional_ids)}
     for place, name in names.items():
         if not name.startswith(_PREFIXED):
@@ -176,12 +174,12 @@ def _not_led(scenario: Scenario, link: LinkPattern, external: External) -> str:
         if link.left in ("loader", "app"):
             return _LIBRDKAFKA.format(client=f"the client {link.left}")
         return f"{link} is more than the links of Spark's JVMs, and no other links lead through a proxy; write spark->…"
-    if not isinstance(scenario.pipeline, SparkSquarePipeline):
+    if not isinstance(scenario.pipeline, SparkSubmitPipeline):
         return _LIBRDKAFKA.format(client=f"the pipeline {scenario.pipeline.kind}")
     if not external.spark.is_here:
         return _ELSEWHERE.format(reason="our proxies listen on loopback addresses of this machine")
-    if scenario.pipeline.delivery == "exactly_once" and _of_sink(link.right):
-        return f"only the sink connects to {link.right} in this role, and {_LIBRDKAFKA.format(client='the exactly-once sink')}"
+    if scenario.pipeline.python_workers and _of_sink(link.right):
+        return f"only the sink connects to {link.right} in this role, and {_LIBRDKAFKA.format(client='a sink in Python')}"
     return ""
 
 
@@ -196,6 +194,9 @@ def _request(scenario: Scenario, api: str, external: External) -> Iterator[str]:
         yield "requests cannot be told apart under TLS; break whole connections instead, e.g. kind: cut_link"
         return
     pipeline = scenario.pipeline
-    writes = isinstance(pipeline, SparkSquarePipeline) and pipeline.delivery == "at_least_once"
-    if isinstance(pipeline, SparkSquarePipeline) and api not in (_WRITES if writes else _READS):
-        yield f"Spark's JVMs do not send {api} here, the sink does, and {_LIBRDKAFKA.format(client='the sink')}"
+    if not isinstance(pipeline, SparkSubmitPipeline):
+        return
+    if pipeline.python_workers and api not in _READS:
+        yield f"Spark's JVMs do not send {api} here, the sink does, and {_LIBRDKAFKA.format(client='a sink in Python')}"
+    elif not pipeline.transactions and api not in _WRITES:
+        yield f"a job without transactions reads and writes, and sends no {api} for that"

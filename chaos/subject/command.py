@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame
 
 from chaos.subject import clients, models
 from chaos.subject.base import Command, Endpoints, Topics
-from chaos.subject.placeholders import check, names_in, of_topics, substituted
+from chaos.subject.placeholders import by_partition, check, names_in, of_topics, substituted
 from chaos.subject.supervisor import supervised
 
 PLACEHOLDERS = (
@@ -98,10 +98,7 @@ class CommandPipeline:
         return substituted(self.group, self._known(topics))
 
     def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
-        known, given = self._known(topics), self.ids
-        if len(given) == 1:
-            given *= topics.partitions
-        return tuple(substituted(text, known | {"partition": str(number)}) for number, text in enumerate(given))
+        return by_partition(self.ids, self._known(topics), topics.partitions)
 
     def _copies(self, topics: Topics) -> int:
         names = {name for word in self.run for name in names_in(word)}

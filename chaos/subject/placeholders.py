@@ -36,6 +36,12 @@ def check(text: str, known: Collection[str]) -> None:
         )
 
 
+def by_partition(texts: tuple[str, ...], values: Mapping[str, str], partitions: int) -> tuple[str, ...]:
+    """The texts with placeholders replaced, ``{partition}`` by the place of each; a single one stands for all partitions."""
+    each = texts * partitions if len(texts) == 1 else texts
+    return tuple(substituted(text, {**values, "partition": str(number)}) for number, text in enumerate(each))
+
+
 def alone(text: str) -> str:
     """The name of the placeholder that is all of this text; "" if it is more than one, or another text."""
     match = _WORD.fullmatch(text)

@@ -2,19 +2,22 @@
 
     spark-submit  settings that lead it to the system  configuration  APPLICATION  arguments
 
-The arguments may contain placeholders:
+The arguments, and the values of settings and variables, may contain placeholders:
 
     {bootstrap}    bootstrap servers, of the pipeline's own listener   {folder}  for the files of this run
     {source}       the topic to read                                   {suffix}  what the topics of this run end with
     {sink}         the topic to write                                  {prefix}  what every name begins with on a shared cluster
-    {checkpoint}   where the query keeps its position
+    {checkpoint}   where the query keeps its checkpoint                {project}  the folder of the scenarios file
 
-Nothing else is known of the job: how far it is, is read from its checkpoint, and its application is found at Spark's master.
+Group and transactional ids may contain {source}, {sink}, {suffix} and {prefix}, and the ids {partition}. How far the job is, is
+read from its checkpoint, or asked of its group; its application is found at the page of its driver.
 
 Its own settings are kept, but for those that lead it to the system: the master, the address of its driver and the port of its
 page. To the Java options and the class path, ours are added. Memory of driver and executors is small unless it says otherwise.
+What an external system demands of an application has the last word, and may be secret: it is in a file in memory.
 """
 
+import struct
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,13 +25,15 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from chaos.subject import models
+from chaos.subject import clients, models
 from chaos.subject.base import CHECKPOINT, DRIVER_PORT, Command, Endpoints, Topics
 from chaos.subject.checkpoint import checkpointed
-from chaos.subject.placeholders import of_topics, substituted
-from chaos.subject.supervisor import supervised
+from chaos.subject.placeholders import by_partition, of_topics, substituted
+from chaos.subject.supervisor import IN_MEMORY, supervised
 
-PLACEHOLDERS = ("bootstrap", "source", "sink", "checkpoint", "folder", "prefix", "suffix")
+OF_NAMES = ("source", "sink", "prefix", "suffix")
+PLACEHOLDERS = ("bootstrap", "source", "sink", "checkpoint", "folder", "prefix", "suffix", "project")
+_SUBMITTED = "SPARK_SUBMIT_SETTINGS"
 _SMALL = {"spark.driver.memory": "512m", "spark.executor.memory": "512m"}
 _ADDED = ("driver", "executor")
 
@@ -44,6 +49,8 @@ class SparkSubmit:
         configuration: settings of Spark.
         environment: variables of the driver.
         model: ``identity`` (the value is copied) or ``square``.
+        group: the consumer group that holds its positions; "" if they are in its checkpoint.
+        ids: its transactional ids by source partition, or one with ``{partition}`` in it, or none.
         restarts: how often a driver that ended with an error is started again.
         spark_home: whose ``bin/spark-submit`` starts it.
         java_home: of its JVMs.
@@ -55,6 +62,8 @@ class SparkSubmit:
     configuration: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     model: str = "identity"
+    group: str = ""
+    ids: tuple[str, ...] = ()
     restarts: int = 3
     spark_home: str = ""
     java_home: str = ""
@@ -62,11 +71,12 @@ class SparkSubmit:
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
         places = {"folder": str(folder), "checkpoint": str(folder / CHECKPOINT)}
         known = {**of_topics(topics), **places, "bootstrap": endpoints.kafka}
-        settings = (word for name, value in self._settings(endpoints).items() for word in ("--conf", f"{name}={value}"))
+        demanded, settings = endpoints.spark_options, self._settings(endpoints, known)
         words = [
             str(Path(self.spark_home) / "bin" / "spark-submit"),
+            *(("--properties-file", IN_MEMORY, "--load-spark-defaults") if demanded else ()),
             *(("--class", self.main_class) if self.main_class else ()),
-            *settings,
+            *(word for name, value in settings.items() if name not in demanded for word in ("--conf", f"{name}={value}")),
             self.application,
             *(substituted(word, known) for word in self.arguments),
         ]
@@ -77,27 +87,35 @@ class SparkSubmit:
             "PYSPARK_PYTHON": sys.executable,  # the executors' too
             "JAVA_HOME": self.java_home,
         }
-        return Command(supervised([words], self.restarts), {**self.environment, **of_spark}, has_events=False)
+        environment = {name: substituted(value, known) for name, value in self.environment.items()}
+        environment |= {**of_spark, **clients.option_variables(endpoints)}
+        if demanded:
+            environment[_SUBMITTED] = properties(demanded)
+        argv = supervised([words], self.restarts, in_memory=_SUBMITTED if demanded else "")
+        return Command(argv, environment, has_events=False)
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
-        """Nothing is to be done: it makes its checkpoint itself."""
+        """Seed the group, if it has one: position 0 in every source partition. It makes its checkpoint itself."""
+        if self.group:
+            clients.seed(endpoints, self.consumer_group(topics), topics)
 
-    def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:  # noqa: ARG002
+    def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
+        if self.group:
+            return clients.positions(endpoints, self.consumer_group(topics), topics)
         return checkpointed(folder / CHECKPOINT, topics.source)
 
     def expected(self, source: DataFrame) -> DataFrame:
         return models.expected(source, self.model)
 
-    def consumer_group(self, topics: Topics) -> str:  # noqa: ARG002
-        """None: Spark's Kafka source commits no positions."""
-        return ""
+    def consumer_group(self, topics: Topics) -> str:
+        """Its group; "" if its positions are in the checkpoint: Spark's Kafka source commits none."""
+        return substituted(self.group, of_topics(topics))
 
-    def transactional_ids(self, topics: Topics) -> tuple[str, ...]:  # noqa: ARG002
-        """None that are known."""
-        return ()
+    def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
+        return by_partition(self.ids, of_topics(topics), topics.partitions)
 
-    def _settings(self, endpoints: Endpoints) -> Mapping[str, str]:
-        own = {**_SMALL, **self.configuration}
+    def _settings(self, endpoints: Endpoints, known: Mapping[str, str]) -> Mapping[str, str]:
+        own = {**_SMALL, **{name: substituted(value, known) for name, value in self.configuration.items()}}
         leading = {
             "spark.master": endpoints.spark_master,
             "spark.driver.host": endpoints.host,
@@ -112,3 +130,13 @@ class SparkSubmit:
                 name = f"spark.{end}.{setting}"
                 leading[name] = between.join(filter(None, (own.get(name, ""), ours)))
         return {**own, **leading}
+
+
+def properties(settings: Mapping[str, str]) -> str:
+    """As `java.util.Properties` reads it; all but letters and digits is escaped, because half of it means something there."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
+
+
+def _escaped(text: str) -> str:
+    codes = (code for (code,) in struct.iter_unpack(">H", text.encode("utf-16-be")))
+    return "".join(chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\u{code:04x}" for code in codes)

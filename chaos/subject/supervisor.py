@@ -10,12 +10,16 @@ error with this process; before each report it breaks the line that one of them 
 which it hands on, and ends with 0, even if all copies have ended with 0 before. It ends with 1 if a copy died more often than
 it may be restarted.
 
+A text that no command line and no file may show is handed on in memory: the command names the variable that has it, and
+`IN_MEMORY` in its words becomes the path of a file that only the copies can read, and that is gone with the last of them.
+
 The kernel kills the copies when this process dies (``PR_SET_PDEATHSIG``): one that went on alone would be a second pipeline.
 """
 
 import argparse
 import ctypes
 import json
+import os
 import selectors
 import signal
 import socket
@@ -28,6 +32,7 @@ from dataclasses import dataclass
 from chaos.common.clock import monotonic_s
 from chaos.common.messages import state
 
+IN_MEMORY = "{in_memory}"
 _PR_SET_PDEATHSIG = 1
 _AGAIN_S = 1.0
 _TURN_S = 0.5
@@ -39,6 +44,7 @@ class Copy:
     """One copy of the command.
 
     Attributes:
+        files: descriptors that it inherits.
         due_s: when it is to be started again; None while it runs, or if it is not to be started again.
     """
 
@@ -46,6 +52,7 @@ class Copy:
     argv: Sequence[str]
     process: subprocess.Popen[bytes]
     began_s: float
+    files: Sequence[int] = ()
     restarts: int = 0
     due_s: float | None = None
     heard: bool = False
@@ -67,14 +74,16 @@ class Rules:
 
 
 def supervised(
-    copies: Sequence[Sequence[str]], restarts: int, *, repeat: bool = False, says_started: bool = False
+    copies: Sequence[Sequence[str]], restarts: int, *, repeat: bool = False, says_started: bool = False, in_memory: str = ""
 ) -> tuple[str, ...]:
     """The command that runs these copies under this supervisor.
 
     Args:
         says_started: whether the copies report ``started`` themselves.
+        in_memory: the variable whose text is in the file at `IN_MEMORY`; "" for none.
     """
     flags = (*(("--repeat",) if repeat else ()), *(("--says-started",) if says_started else ()))
+    flags += ("--in-memory", in_memory) if in_memory else ()
     return (sys.executable, "-m", __name__, "--copies", json.dumps(copies), "--restarts", str(restarts), *flags)
 
 
@@ -84,17 +93,28 @@ def main() -> None:
     arguments = _parsed()
     with _woken(signals) as wait:
         rules = Rules(arguments.restarts, arguments.repeat, arguments.says_started)
-        sys.exit(supervise(json.loads(arguments.copies), rules, signals, wait))
+        commands, files = json.loads(arguments.copies), list[int]()
+        if arguments.in_memory:
+            files.append(_in_memory(os.environ.pop(arguments.in_memory)))
+            commands = [[word.replace(IN_MEMORY, f"/proc/self/fd/{files[0]}") for word in argv] for argv in commands]
+        sys.exit(supervise(commands, rules, signals, wait, files))
 
 
-def supervise(commands: Sequence[Sequence[str]], rules: Rules, signals: list[int], wait: Callable[[float], None]) -> int:
+def supervise(
+    commands: Sequence[Sequence[str]],
+    rules: Rules,
+    signals: list[int],
+    wait: Callable[[float], None],
+    files: Sequence[int] = (),
+) -> int:
     """Run the copies, and return the exit code.
 
     Args:
         signals: the signals that came; SIGTERM ends the copies.
         wait: returns at the next signal, or after so many seconds.
+        files: descriptors that the copies inherit.
     """
-    copies = [_started(number, argv) for number, argv in enumerate(commands)]
+    copies = [_started(number, argv, files) for number, argv in enumerate(commands)]
     if not rules.says_started:
         _say("started", copies=len(copies), pids=[copy.process.pid for copy in copies])
     lost = None
@@ -124,16 +144,24 @@ def _tended(copy: Copy, rules: Rules) -> bool:
             copy.restarts += code != 0
             copy.due_s = max(monotonic_s(), copy.began_s + _AGAIN_S)
     if copy.due_s is not None and monotonic_s() >= copy.due_s:
-        again = _started(copy.number, copy.argv)
+        again = _started(copy.number, copy.argv, copy.files)
         copy.process, copy.began_s, copy.due_s, copy.heard = again.process, again.began_s, None, False
         if code != 0:
             _say("restarted", copy=copy.number, pid=copy.process.pid, restarts=copy.restarts)
     return True
 
 
-def _started(number: int, argv: Sequence[str]) -> Copy:
-    process = subprocess.Popen(argv, preexec_fn=_die_with_parent)  # noqa: PLW1509 - this process has one thread
-    return Copy(number, argv, process, monotonic_s())
+def _started(number: int, argv: Sequence[str], files: Sequence[int]) -> Copy:
+    process = subprocess.Popen(argv, preexec_fn=_die_with_parent, pass_fds=files)  # noqa: PLW1509 - this process has one thread
+    return Copy(number, argv, process, monotonic_s(), files)
+
+
+def _in_memory(text: str) -> int:
+    """A file in memory with this text, which only this user can open; nothing is left of it if this process is killed."""
+    file = os.memfd_create("settings")
+    os.fchmod(file, 0o600)
+    os.write(file, text.encode())
+    return file
 
 
 def _die_with_parent() -> None:
@@ -182,6 +210,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--restarts", type=int, default=0)
     parser.add_argument("--repeat", action="store_true")
     parser.add_argument("--says-started", action="store_true")
+    parser.add_argument("--in-memory", default="", help="the variable whose text is in the file at " + IN_MEMORY)
     return parser.parse_args()
 
 

@@ -1,24 +1,29 @@
-"""The driver of the square pipeline, a process of its own, which reports what it does in JSON lines.
+"""The square pipeline: Structured Streaming reads a topic of numbers, squares them, and writes them partition by partition.
+
+    spark-submit … driver.py --delivery exactly_once --batch-records 4000 --kafka … --source … --sink … --application …
+                             --checkpoint …
+
+``exactly_once`` writes through `pipelines.spark_square.sink` and keeps its position in a consumer group, committed with the
+rows: the group is called as the application, and whoever deploys it commits position 0 there. ``at_least_once`` is Spark's
+stock Kafka sink (``KafkaStreamingWrite``: it has no commit coordinator, so any retry writes again).
+
+Its log has, for people, a line of JSON for each batch and whatever happens to its query:
 
     {"event": "started", "app_id": …, "ui": "http://…"}
     {"event": "batch", "batch": 7, "rows": 3000, "ms": 412, "tasks": [{"part": 0, "attempt": 1, "skipped": 9, "sent": 0}, …]}
     {"event": "restarted", "error": …}                    the query died and was started again from its checkpoint
-    {"event": "stopped"}
 
-It runs until SIGTERM, and then ends with 0. It ends with 1 if its query died too often, or at once if the sink refuses a batch.
+It runs until it is ended, and ends with 1 if its query died too often, or at once if the sink refuses a batch. It needs the
+package `pipelines` on the path of Python, its executors too.
 """
 
 import argparse
 import json
-import os
-import signal
-import struct
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import (
@@ -34,34 +39,18 @@ from pipelines import kafka
 from pipelines.messages import monotonic_s, say
 from pipelines.spark_square.sink import STATS, Plan, RefusedError, Sink
 
-_OPTIONS = "delivery batch-records master kafka source sink application checkpoint host jars home java-options"
+_OPTIONS = "batch-records kafka source sink application checkpoint"
+_DELIVERIES = ("exactly_once", "at_least_once")
 _RESTARTS = 5
-_TURN_S = 0.25
 _SQUARE = "CAST(CAST(CAST(value AS STRING) AS DECIMAL(38, 0)) * CAST(CAST(value AS STRING) AS DECIMAL(38, 0)) AS STRING)"
 _SETTINGS = {
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "3",
     "spark.sql.adaptive.enabled": "false",
-    "spark.task.maxFailures": "100",  # an executor that is killed counts as a failure of its tasks
     "spark.locality.wait": "0s",
-    "spark.executor.memory": "512m",
-    "spark.executor.cores": "2",
-    "spark.executor.heartbeatInterval": "1s",
-    "spark.network.timeout": "8s",
-    "spark.network.timeoutInterval": "2s",
-    "spark.storage.blockManagerHeartbeatTimeoutMs": "8000",
-    "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "pipelines.spark_square.python_daemon",
     "spark.sql.codegen.wholeStage": "false",  # small batches: compiling takes longer than running
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.streaming.stopTimeout": "5s",
-}
-_SPECULATION = {
-    "spark.speculation": "true",
-    "spark.speculation.interval": "100ms",
-    "spark.speculation.multiplier": "3",
-    "spark.speculation.quantile": "0.3",  # one of three tasks has ended
-    "spark.speculation.minTaskRuntime": "1s",
 }
 _SOURCE = {
     "startingOffsets": "earliest",
@@ -79,24 +68,17 @@ _STOCK_SINK = {"kafka.request.timeout.ms": "5000", "kafka.delivery.timeout.ms": 
 
 
 def main() -> None:
-    """Run the pipeline until it is told to stop."""
-    signals: list[int] = []
-    signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
-    arguments = _parsed()
-    spark = _session(arguments)
+    """Run the pipeline until it is ended."""
+    arguments = parsed(sys.argv[1:])
+    spark = _session(arguments.application)
     spark.sparkContext.setLogLevel("WARN")
-    _run(spark, arguments, lambda: bool(signals))
-    say("stopped")
-    os._exit(0)  # the JVM would take seconds to end; the cluster notices by itself
+    _run(spark, arguments)
 
 
-def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Callable[[], bool]) -> None:
+def _run(spark: SparkSession, arguments: argparse.Namespace) -> None:
     """Run the query, and start it again from its checkpoint if it dies, as a supervisor would.
 
-    It may die a few times in a row; a batch that it has finished since begins the count anew.
-
-    It waits in short turns: a signal handler that raised would leave this thread's one connection to the JVM waiting for
-    ever (py4j `ClientServer`), and `stop` would wait behind it.
+    It may die a few times in a row; a batch that it has finished since begins the count anew. Returns if somebody stops it.
 
     Raises:
         StreamingQueryException: it died more often than it is started again, and finished no batch meanwhile.
@@ -110,9 +92,9 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Calla
     query = start(spark, arguments, refused.append)
     say("started", app_id=spark.sparkContext.applicationId, ui=spark.sparkContext.uiWebUrl)
     restarts = 0
-    while not told_to_stop():
+    while True:
         try:
-            query.awaitTermination(_TURN_S)  # type: ignore[arg-type]  # it takes fractions, its annotation says int
+            query.awaitTermination()
         except StreamingQueryException as error:
             if refused:
                 raise RefusedError(refused[0]) from None
@@ -121,7 +103,8 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, told_to_stop: Calla
                 raise
             say("restarted", error=str(error)[:500], restarts=restarts)
             query = start(spark, arguments, refused.append)
-    query.stop()
+        else:
+            return
 
 
 def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace, refuse: Refuse) -> StreamingQuery:
@@ -196,62 +179,18 @@ class _FinishedBatches(StreamingQueryListener):
         """Reported by `_run`."""
 
 
-def _session(arguments: argparse.Namespace) -> SparkSession:
-    settings = _SETTINGS | (_SPECULATION if arguments.speculation else {})
-    settings |= {
-        "spark.master": arguments.master,
-        "spark.app.name": arguments.application,
-        "spark.driver.extraClassPath": arguments.jars,
-        "spark.executor.extraClassPath": arguments.jars,
-        "spark.driver.host": arguments.host,
-        "spark.driver.bindAddress": arguments.host,
-        "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": arguments.java_options,
-        "spark.executor.extraJavaOptions": arguments.java_options,
-        "spark.executorEnv.PYTHONPATH": arguments.home,
-    }
-    settings |= kafka.spark_options()
-    with _submitted(settings):
-        SparkContext.getOrCreate()
-    return SparkSession.builder.config(map={**settings}).getOrCreate()  # spark-submit takes names in spark.* only
+def _session(application: str) -> SparkSession:
+    """What an administrator demands of an application (`kafka.spark_options`) has the last word."""
+    return SparkSession.builder.appName(application).config(map={**_SETTINGS, **kafka.spark_options()}).getOrCreate()
 
 
-@contextmanager
-def _submitted(settings: Mapping[str, str]) -> Iterator[None]:
-    """Hand settings to the JVM that is started in this block; they may be secret.
-
-    `SparkSession.builder.config` would put each on the command line of spark-submit and of its JVM, which every user can read.
-    They are in a file in memory instead: only this user can open it, and nothing is left of it if this process is killed.
-    """
-    given = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
-    file = os.memfd_create("spark-settings")
-    try:
-        os.fchmod(file, 0o600)
-        os.write(file, _properties(settings).encode("ascii"))
-        path = f"/proc/{os.getpid()}/fd/{file}"
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {path} --load-spark-defaults {given}"
-        yield
-    finally:
-        os.environ["PYSPARK_SUBMIT_ARGS"] = given
-        os.close(file)
-
-
-def _properties(settings: Mapping[str, str]) -> str:
-    """As `java.util.Properties` reads it; all but letters and digits is escaped, because half of it means something there."""
-    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())
-
-
-def _escaped(text: str) -> str:
-    codes = (code for (code,) in struct.iter_unpack(">H", text.encode("utf-16-be")))
-    return "".join(chr(code) if chr(code).isascii() and chr(code).isalnum() else f"\\u{code:04x}" for code in codes)
-
-
-def _parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="datasource -> square -> datasink")
+def parsed(words: Sequence[str]) -> argparse.Namespace:
+    """The arguments; of words that are none, it says what is wrong, and ends."""
+    parser = argparse.ArgumentParser(description="topic -> square -> topic")
+    parser.add_argument("--delivery", choices=_DELIVERIES, default=_DELIVERIES[0])
     for name in _OPTIONS.split():
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--speculation", action="store_true")
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 if __name__ == "__main__":

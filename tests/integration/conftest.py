@@ -13,15 +13,14 @@ from pydantic import TypeAdapter
 
 from chaos.common import clock
 from chaos.common.history import History
-from chaos.engine.pipelines import endpoints, pipeline_of
-from chaos.engine.processes import Driver, ManagedProcess
+from chaos.engine.pipelines import application_of, endpoints, pipeline_of
+from chaos.engine.processes import ManagedProcess
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.registry import Fault
 from chaos.loader.declaration import FillSource
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
-from chaos.subject.base import Topics
-from pipelines.spark_square.pipeline import CHECKPOINT, SparkSquare
+from chaos.subject.base import CHECKPOINT, Topics
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,7 +63,10 @@ def system(chaos_session):
 def running(chaos_session, tmp_path_factory):
     """The exactly-once pipeline under a steady trickle of records, for as long as a module's tests need it."""
     system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("running")
-    topics, square = Topics("datasource-faults", "datasink-faults", 3), SparkSquare(batch_records=1000)
+    topics, square = (
+        Topics("datasource-faults", "datasink-faults", 3),
+        declared_pipeline(chaos_session, "square", batch_records=1000),
+    )
     system.kafka.create([topics.source, topics.sink], 3)
     square.prepare(endpoints(system, "spark"), topics)
     with History(folder / "history.jsonl") as history:
@@ -79,13 +81,13 @@ def running(chaos_session, tmp_path_factory):
             system,
             names,
             square.transactional_ids(topics),
-            Driver(history, "pipeline"),
+            application_of(system.spark),
             group=square.consumer_group(topics),
             pipeline=lambda: pipeline,
             checkpoint=folder / CHECKPOINT,
             positions=lambda: square.positions(endpoints(system, "spark"), topics, folder),
         )
-        clock.wait_until(pipeline.listen, within_s=300, reason="a first batch")
+        await_growth(scene)
         yield Running(scene, history)
         for process in (loader, pipeline):
             process.kill()
@@ -95,6 +97,11 @@ def running(chaos_session, tmp_path_factory):
 
 def application(session, name="application-alone", **parameters):
     """The plain application as `scenarios.yaml` declares it, with other values of these parameters."""
+    return declared_pipeline(session, name, **parameters)
+
+
+def declared_pipeline(session, name, **parameters):
+    """A pipeline of `scenarios.yaml`, with other values of these parameters."""
     use = json.dumps({"use": name, "with": parameters})
     scenario = with_our_pipelines(f"{{name: a, title: A, pipeline: {use}}}")
     return pipeline_of(scenario.pipeline, session.system(SystemSpec()).parts)

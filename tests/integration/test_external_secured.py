@@ -35,7 +35,7 @@ from chaos.external import declaration as declared
 from chaos.external import discovery
 from chaos.install import artifacts, class_archives, preflight
 from chaos.subject.base import Endpoints, Topics
-from pipelines.spark_square.pipeline import SparkSquare
+from chaos.subject.spark_submit import SparkSubmit
 from tests.integration.external import play, said
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -43,12 +43,11 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 PORT, CONTROLLER = 20939, "127.92.9.1:19093"
 PASSWORDS = {"broker": "broker-secret", "alice": "alice-secret", "guest": "guest-secret"}
 PREFIX = "chaos-alice-"
-START = """
+JOB = """
 import json
-from pipelines import kafka
-from pipelines.spark_square import driver
-spark = driver._session(driver._parsed())
-print(json.dumps({name: spark.conf.get(name) for name in kafka.spark_options()}), flush=True)
+from pyspark.sql import SparkSession
+settings = SparkSession.builder.getOrCreate().sparkContext.getConf().getAll()
+print(json.dumps(dict(settings)), flush=True)
 input()
 """
 PROPERTIES = """\
@@ -82,17 +81,6 @@ log.cleaner.backoff.ms=1000
 log.cleaner.dedupe.buffer.size=4194304
 log.dirs={folder}/data
 """
-SCENARIO = """\
-version: 1
-scenarios:
-  - name: spark-loses-a-secured-broker
-    title: Spark's connections are cut under TLS
-    pipeline: {kind: spark_square, delivery: exactly_once, batch_records: 1000}
-    workload: {records: 3000, rate: 1000/s}
-    faults:
-      - {kind: cut_link, link: "spark->*", when: {progress: 30%}, for: 2s}
-    expect: valid
-"""
 
 
 @pytest.fixture(scope="module")
@@ -124,10 +112,9 @@ def cluster(tmp_path_factory):
 
 def test_clients_of_both_kinds_pass_tls_a_login_and_a_proxy(cluster, tmp_path):
     """Loader, sink and samplers are librdkafka, source and audit are Java; the cut works although the name is still checked."""
-    path = tmp_path / "scenarios.yaml"
-    path.write_text(SCENARIO, encoding="utf-8")
+    only = ("-k", "spark-loses-the-source")
 
-    answer, (report,) = play(declaration(cluster), tmp_path, scenarios=path, EXTERNAL_PASSWORD=PASSWORDS["alice"])
+    answer, (report,) = play(declaration(cluster), tmp_path, *only, EXTERNAL_PASSWORD=PASSWORDS["alice"])
 
     assert answer.returncode == 0, answer.stdout[-4000:] + answer.stderr
     assert report["verdict"] == "VALID"
@@ -142,20 +129,22 @@ def test_clients_of_both_kinds_pass_tls_a_login_and_a_proxy(cluster, tmp_path):
 def test_options_of_spark_are_on_no_command_line_and_in_no_file(tmp_path):
     """Neither of spark-submit nor of the two JVMs that it starts; and they arrive as they were given."""
     secret = "hunter2 = #\\ü😀:!"  # noqa: S105 - not a real one
-    options = {"spark.hadoop.fs.s3a.secret.key": secret, "fs.s3a.session.token": secret}
+    options = {"spark.hadoop.fs.s3a.secret.key": secret, "spark.hadoop.fs.s3a.session.token": secret}
     endpoints = Endpoints("127.0.0.1:1", "127.0.0.1:1", "local[1]", spark_options=options)
-    driver = SparkSquare().command(endpoints, Topics("datasource", "datasink", 3), tmp_path)
-    start = (driver.argv[0], "-c", START, *driver.argv[3:])
-    env = os.environ | driver.env | {"JAVA_HOME": str(preflight.find_java().parents[1])}
+    (tmp_path / "job.py").write_text(JOB, encoding="utf-8")
+    places = {"spark_home": str(artifacts.ensure(print).spark_home), "java_home": str(preflight.find_java().parents[1])}
+    job = SparkSubmit(str(tmp_path / "job.py"), (), **places)
+    start = job.command(endpoints, Topics("datasource", "datasink", 3), tmp_path)
     with (
         (tmp_path / "log").open("wb") as log,
-        subprocess.Popen(start, cwd=tmp_path, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log) as process,
+        subprocess.Popen(start.argv, cwd=tmp_path, env=os.environ | start.env, stdout=subprocess.PIPE, stderr=log) as process,
         Watched(process) as watched,
     ):
-        answered = json.loads(process.stdout.readline() or b"{}")
+        settings = next((json.loads(line) for line in process.stdout if line.startswith(b'{"spark.')), {})
         clock.wait_until(watched.saw_the_driver, within_s=60, reason="a look at the JVM of the driver")
+        process.terminate()
 
-    assert answered == dict.fromkeys(options, secret), said(tmp_path / "log")
+    assert {name: settings.get(name) for name in options} == dict.fromkeys(options, secret), said(tmp_path / "log")
     assert any("org.apache.spark.launcher.Main" in line for line in watched.lines)
     assert [line for line in watched.lines if "hunter2" in line] == []
     assert [file for file in tmp_path.rglob("*") if file.is_file() and b"hunter2" in file.read_bytes()] == []

@@ -10,10 +10,10 @@ from chaos.common.history import History
 from chaos.engine.pipelines import endpoints
 from chaos.engine.processes import ManagedProcess
 from chaos.loader.declaration import FillSource
-from chaos.subject.base import Topics
+from chaos.subject.base import CHECKPOINT, Topics
 from chaos.subject.checkpoint import checkpointed
 from pipelines.kafka import topic_id
-from pipelines.spark_square.pipeline import CHECKPOINT, SparkSquare
+from tests.integration.conftest import declared_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
@@ -23,9 +23,8 @@ TOPICS = Topics("datasource-bounds", "datasink-bounds", 3)
 class Stage:
     """The pipeline, started and stopped again with one checkpoint, and what is done to it meanwhile."""
 
-    def __init__(self, system, history, folder):
-        self.system, self.history, self.folder = system, history, folder
-        self.square = SparkSquare()
+    def __init__(self, system, history, folder, square):
+        self.system, self.history, self.folder, self.square = system, history, folder, square
         self.started = 0
 
     def create(self):
@@ -34,7 +33,7 @@ class Stage:
         self.square.prepare(endpoints(self.system, "spark"), TOPICS)
 
     def start(self):
-        """Another driver, once its query runs."""
+        """Another driver."""
         self.started += 1
         command = self.square.command(endpoints(self.system, "spark"), TOPICS, self.folder)
         pipeline = ManagedProcess(self.system.runtime, self.history, f"pipeline-{self.started}", command, self.folder)
@@ -78,10 +77,10 @@ class Stage:
 
 
 @pytest.fixture
-def stage(system, tmp_path):
+def stage(chaos_session, system, tmp_path):
     """Fresh topics; afterwards they are gone, and so is every process."""
     with History(tmp_path / "history.jsonl") as history:
-        stage = Stage(system, history, tmp_path)
+        stage = Stage(system, history, tmp_path, declared_pipeline(chaos_session, "square", batch_records=3000))
         stage.create()
         yield stage
     system.kafka.delete([TOPICS.source, TOPICS.sink])

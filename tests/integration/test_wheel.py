@@ -26,7 +26,7 @@ version: 1
 scenarios:
   - name: first
     title: First
-    pipeline: {kind: spark_square}
+    pipeline: {kind: fill_source}
 """
 PYTEST = ("-P", "-m", "pytest")  # as the program `pytest`: the working directory is not on the path
 EDITABLE = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"

@@ -2,7 +2,6 @@
 
 from chaos.loader.declaration import FillSource
 from chaos.subject import models
-from pipelines.spark_square.pipeline import SparkSquare
 
 SOURCE = "partition int, offset long, key string, value string"
 
@@ -11,7 +10,7 @@ def test_the_square_of_each_id_is_demanded_once_where_it_was_read(spark):
     """The square of -4 is 16 as well, and a number of ten digits does not overflow."""
     rows = [(0, 7, "3", "3"), (1, 0, "4", "-4"), (2, 5, "5", "3037000500")]
 
-    found = SparkSquare().expected(spark.createDataFrame(rows, SOURCE)).orderBy("id").collect()
+    found = models.expected(spark.createDataFrame(rows, SOURCE), "square").orderBy("id").collect()
 
     assert [tuple(row) for row in found] == [
         (3, 0, "9", True, 7),
@@ -33,7 +32,7 @@ def test_an_id_that_is_in_the_source_twice_is_demanded_by_its_first_record(spark
     """Else whether it is lost or pending would hang on chance."""
     rows = [(0, 9, "3", "3"), (0, 2, "3", "3")]
 
-    (found,) = SparkSquare().expected(spark.createDataFrame(rows, SOURCE)).collect()
+    (found,) = models.expected(spark.createDataFrame(rows, SOURCE), "square").collect()
 
     assert found["position"] == 2
 

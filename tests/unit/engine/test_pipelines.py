@@ -12,8 +12,8 @@ from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Pipeline, Scenario, speaks_of
 from chaos.subject.command import CommandPipeline
 from chaos.subject.spark_submit import SparkSubmit
-from pipelines.spark_square.pipeline import SparkSquare
 
+JOB = {"kind": "spark_submit", "application": "job.py", "arguments": ["{checkpoint}"]}
 COMMAND = {"kind": "command", "run": ["a"], "group": "g"}
 
 
@@ -39,12 +39,6 @@ def scenario(**pipeline):
     ("options", "made", "client"),
     [
         ({"kind": "fill_source"}, None, "loader"),
-        ({"kind": "spark_square"}, SparkSquare("exactly_once", 3000), "spark"),
-        (
-            {"kind": "spark_square", "delivery": "at_least_once", "batch_records": 7, "speculation": True},
-            SparkSquare("at_least_once", 7, speculation=True),
-            "spark",
-        ),
         (
             {
                 "kind": "command",
@@ -80,6 +74,10 @@ def scenario(**pipeline):
                 "configuration": {"spark.a": True, "spark.b": 4, "spark.c": "text"},
                 "environment": {"LOUD": 1.5},
                 "model": "square",
+                "positions": {"group": "{sink}-g"},
+                "transactional_ids": ["{sink}-{partition}"],
+                "python_workers": True,
+                "transactions": True,
                 "restarts": 0,
             },
             SparkSubmit(
@@ -89,6 +87,8 @@ def scenario(**pipeline):
                 configuration={"spark.a": "true", "spark.b": "4", "spark.c": "text"},
                 environment={"LOUD": "1.5"},
                 model="square",
+                group="{sink}-g",
+                ids=("{sink}-{partition}",),
                 restarts=0,
                 spark_home="/spark",
                 java_home="/jdk",
@@ -102,13 +102,8 @@ def test_a_declared_pipeline_is_made(options, made, client):
     assert client_of(declared(**options)) == client
 
 
-def test_another_maker_of_the_spark_pipeline_may_be_given():
-    """A test of the framework runs a mutant; it is not asked for an option that is not used."""
-    assert pipeline_of(declared(kind="spark_square"), FakeParts(), lambda *options: options) == ("exactly_once", 3000)
-
-
 def test_the_loader_of_a_pipeline_is_careful():
-    assert loader_of(scenario(kind="spark_square")) == FillSource(100, 50.0)
+    assert loader_of(scenario(**COMMAND)) == FillSource(100, 50.0)
 
 
 def test_a_loader_under_test_is_as_it_is_declared():
@@ -147,7 +142,7 @@ def test_clients_find_the_system_at_the_links_of_their_group():
             {"session_timeout": 9.0, "transaction_timeout": 120.0},
         ),
         (COMMAND | {"session_timeout": "6s"}, {"session_timeout": 6.0}),
-        ({"kind": "spark_square"}, {}),
+        (JOB, {}),
         ({"kind": "fill_source"}, {}),
     ],
 )
@@ -160,7 +155,7 @@ def test_the_timeouts_that_a_pipeline_declares_are_known_to_faults(options, time
     [
         (COMMAND, set()),
         (COMMAND | {"speaks": ["deliveries"]}, {"deliveries"}),
-        ({"kind": "spark_square"}, set()),
+        (JOB, set()),
         ({"kind": "fill_source"}, set()),
         ({"kind": "fill_source", "transaction_records": 9}, {"transactions"}),
     ],

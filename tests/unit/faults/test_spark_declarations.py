@@ -7,7 +7,7 @@ from chaos.faults.spark_executors import PauseExecutor
 from chaos.faults.spark_python_workers import CrashPythonWorker, ZombieExecutor
 from chaos.grammar.targets import ExecutorTarget, WorkerTarget, executor_target, worker_target
 from chaos.scenario.plan import describe, from_json, plan, to_json
-from tests.unit.scenario.declared import HEAD, errors_in_fault, errors_of, read
+from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in_fault, errors_of, read
 
 DECLARED = """\
 faults:
@@ -131,7 +131,6 @@ def test_a_worker_that_is_there_because_the_system_is_larger() -> None:
     assert errors_of(four + HEAD + fault) == ["scenarios.yaml:7:43: there is no worker-4; the workers are worker-1 to worker-3"]
 
 
-STOCK = "{kind: spark_square, delivery: at_least_once}"
 APPLICATION = "{kind: command, run: [app], group: g}"
 ALONE = "{kind: fill_source}"
 
@@ -142,12 +141,15 @@ ALONE = "{kind: fill_source}"
         (
             STOCK,
             "kind: crash_python_worker",
-            "this sink is not known to run in Python workers; that of spark_square with delivery: exactly_once does",
+            "this sink is not known to run in Python workers; if its tasks do, and commit there, declare python_workers: true",
         ),
         (
             STOCK,
             "kind: crash_before_commit",
-            "the tasks of this sink are not known to commit; write kind: damage_checkpoint, what: commit_deleted",
+            (
+                "the tasks of this sink are not known to commit; if they do, in Python workers, declare python_workers: true, "
+                "else write kind: damage_checkpoint, what: commit_deleted"
+            ),
         ),
         (
             STOCK,
@@ -155,7 +157,7 @@ ALONE = "{kind: fill_source}"
             "this pipeline does not keep its position in a consumer group, so there is no group to break",
         ),
         (
-            "{kind: spark_square}",
+            SQUARE,
             "kind: rebalance_storm, for: 1s",
             (
                 "this pipeline only stores its position in its group, which has no members, so nothing can be rebalanced; "
@@ -178,14 +180,7 @@ ALONE = "{kind: fill_source}"
 )
 def test_a_fault_that_is_not_possible_with_this_pipeline(pipeline: str, fault: str, error: str) -> None:
     """What the pipeline lacks is known at load: a run would prove nothing."""
-    text = HEAD.replace("{kind: spark_square}", pipeline) + f"    faults: [{{{fault}, when: {{after: 1s}}}}]\n"
+    text = HEAD.replace(SQUARE, pipeline) + f"    faults: [{{{fault}, when: {{after: 1s}}}}]\n"
 
     (line,) = errors_of(text)
     assert line.split(": ", 1)[1] == error
-
-
-def test_speculation_is_declared_with_the_pipeline() -> None:
-    """It is a setting of the driver, and off unless it is asked for."""
-    text = HEAD.replace("{kind: spark_square}", "{kind: spark_square, speculation: 1}")
-
-    assert errors_of(text) == ["scenarios.yaml:5:49: 1 is neither true nor false"]

@@ -12,7 +12,7 @@ from chaos.grammar import triggers
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.scenario.load import load_text
 from chaos.scenario.plan import describe, from_json, plan, to_json
-from tests.unit.scenario.declared import HEAD, errors_in, errors_in_fault, errors_of, read
+from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in, errors_in_fault, errors_of, read
 
 TOXIC = Path(__file__).parents[3] / "toxiproxy" / "kafka" / "apis.go"
 KNOWN = f"there are: {', '.join(sorted(triggers.NAMES))}"
@@ -37,7 +37,7 @@ faults:
 
 def with_pipeline(pipeline: str, *lines: str) -> str:
     """One scenario with this pipeline, and these lines from line 6 on."""
-    return HEAD.replace("{kind: spark_square}", pipeline) + "".join(f"    {line}\n" for line in lines)
+    return HEAD.replace(SQUARE, pipeline) + "".join(f"    {line}\n" for line in lines)
 
 
 def test_every_fault_of_a_request_is_read_into_a_value_of_its_own() -> None:
@@ -266,7 +266,7 @@ def test_what_is_followed_must_hold_a_request_of_a_broker(first: str, error: str
 @pytest.mark.parametrize(
     ("pipeline", "request_"),
     [
-        ("{kind: spark_square, delivery: at_least_once}", "EndTxn"),
+        (STOCK, "EndTxn"),
         ("{kind: command, run: [app], group: g, transactions: false}", "AddPartitionsToTxn"),
         ("{kind: command, run: [app], group: g, transactions: false}", "WriteTxnMarkers"),
         ("{kind: fill_source}", "AddOffsetsToTxn"),
@@ -285,7 +285,7 @@ def test_a_transactional_request_of_a_pipeline_without_transactions(pipeline: st
     ("pipeline", "fault", "error"),
     [
         (
-            "{kind: spark_square, delivery: at_least_once}",
+            STOCK,
             "{kind: kill_broker, target: group_coordinator, when: {after: 1s}}",
             "6:42: this pipeline does not keep its position in a consumer group, so it has no group coordinator",
         ),
@@ -370,13 +370,38 @@ def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, er
         ),
         (
             "{kind: spark_submit, application: a.py, arguments: ['{source}']}",
-            "5:66: {checkpoint} is missing: the job must keep its checkpoint there, for its position is read from it",
+            "5:66: {checkpoint} is missing: the job must keep its checkpoint there, where it is read, and damaged by faults",
         ),
         (
             "{kind: spark_submit, application: a.py, arguments: ['{checkpoint}', '{java}']}",
             (
                 "5:83: {java} in '{java}' is not a placeholder; there are {bootstrap}, {source}, {sink}, {checkpoint}, "
-                "{folder}, {prefix}, {suffix}, and {{word}} for a literal {word}"
+                "{folder}, {prefix}, {suffix}, {project}, and {{word}} for a literal {word}"
+            ),
+        ),
+        (
+            "{kind: spark_submit, application: a.py, arguments: ['{checkpoint}'], configuration: {spark.a: '{sinc}'}}",
+            (
+                "5:109: {sinc} in '{sinc}' is not a placeholder; there are {bootstrap}, {source}, {sink}, {checkpoint}, "
+                "{folder}, {prefix}, {suffix}, {project}, and {{word}} for a literal {word}"
+            ),
+        ),
+        (
+            "{kind: spark_submit, application: a.py, arguments: ['{checkpoint}'], positions: none}",
+            "5:95: 'none' is not a place of positions; write checkpoint, or the consumer group: {group: NAME}",
+        ),
+        (
+            "{kind: spark_submit, application: a.py, arguments: ['{checkpoint}'], positions: {group: '{partition}'}}",
+            (
+                "5:103: {partition} in '{partition}' is not a placeholder; there are {source}, {sink}, {prefix}, {suffix}, and "
+                "{{word}} for a literal {word}"
+            ),
+        ),
+        (
+            "{kind: spark_submit, application: a.py, arguments: ['{checkpoint}'], transactional_ids: ['{bootstrap}']}",
+            (
+                "5:104: {bootstrap} in '{bootstrap}' is not a placeholder; there are {source}, {sink}, {prefix}, {suffix}, "
+                "{partition}, and {{word}} for a literal {word}"
             ),
         ),
     ],
@@ -384,6 +409,16 @@ def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, er
 def test_a_mistake_in_a_pipeline_of_clients(pipeline: str, error: str) -> None:
     """Each is shown at its value."""
     assert errors_of(with_pipeline(pipeline)) == [f"scenarios.yaml:{error}"]
+
+
+def test_a_wrong_key_of_positions_is_shown_with_the_one_that_is_missing() -> None:
+    """As in every mapping."""
+    pipeline = "{kind: spark_submit, application: a.py, arguments: ['{checkpoint}'], positions: {grup: g}}"
+
+    assert errors_of(with_pipeline(pipeline)) == [
+        "scenarios.yaml:5:95: 'group' is missing",
+        "scenarios.yaml:5:96: 'grup' is not known here (did you mean group?)",
+    ]
 
 
 def test_exact_counts_are_read_beside_what_must_be_said() -> None:

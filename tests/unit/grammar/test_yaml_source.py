@@ -69,7 +69,7 @@ def test_a_title_that_looks_like_a_date_is_a_text() -> None:
 def test_anchors_and_merges_are_followed_to_where_the_value_stands() -> None:
     """What several scenarios share may be written once; a mistake in it is shown where it was written."""
     shared = read("workload: &w {records: 50}", "tags: [&t a, &t b]").scenarios[0]
-    text = HEAD + "    workload: &w {records: 0}\n  - {<<: {title: T}, name: b, pipeline: {kind: spark_square}, workload: *w}\n"
+    text = HEAD + "    workload: &w {records: 0}\n  - {<<: {title: T}, name: b, pipeline: {kind: fill_source}, workload: *w}\n"
 
     assert (shared.workload.records, shared.tags) == (50, ("a", "b"))
     assert errors_of(text)[0] == "scenarios.yaml:6:28: 0 is too small; the least is 1"

@@ -9,10 +9,12 @@ from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from verifiers.base import Finding, Verdict
 
+APPLICATION = {"kind": "command", "run": ["app"], "group": "g"}
+LOADER = {"kind": "fill_source"}
 SCENARIO = {
     "name": "one",
     "title": "One",
-    "pipeline": {"kind": "spark_square"},
+    "pipeline": APPLICATION,
     "faults": [{"kind": "kill_broker", "target": "any", "when": {"progress": "40%"}}],
 }
 FAULT = "kill_broker-1"
@@ -333,20 +335,18 @@ def test_a_phase_that_was_ended_in_the_middle(phase, problems):
     assert judged((*GOOD, ("runner", "invoke", "phase", {"phase": phase}))).problems == problems
 
 
-@pytest.mark.parametrize(
-    ("pipeline", "problems"), [("spark_square", ("no verifier has compared the sink",)), ("fill_source", ())]
-)
+@pytest.mark.parametrize(("pipeline", "problems"), [(APPLICATION, ("no verifier has compared the sink",)), (LOADER, ())])
 def test_a_run_whose_sink_was_not_landed(pipeline, problems):
     """What is found in the source says nothing about the pipeline."""
-    outcome = judged(found=findings()[:2], pipeline={"kind": pipeline})
+    outcome = judged(found=findings()[:2], pipeline=pipeline)
 
     assert (outcome.problems, outcome.verdict) == (problems, Verdict.UNKNOWN if problems else Verdict.VALID)
 
 
-@pytest.mark.parametrize(("pipeline", "log"), [("spark_square", "sink"), ("fill_source", "source")])
+@pytest.mark.parametrize(("pipeline", "log"), [(APPLICATION, "sink"), (LOADER, "source")])
 def test_a_run_of_which_only_the_progress_was_judged(pipeline, log):
     """It went on, but no record was compared."""
-    outcome = judged(found=[Finding("progress", log, Verdict.VALID, 0, 100)], pipeline={"kind": pipeline})
+    outcome = judged(found=[Finding("progress", log, Verdict.VALID, 0, 100)], pipeline=pipeline)
 
     assert (outcome.problems, outcome.verdict) == ((f"no verifier has compared the {log}",), Verdict.UNKNOWN)
 

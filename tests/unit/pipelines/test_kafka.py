@@ -8,9 +8,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from chaos.subject.base import Endpoints, Topics
 from chaos.subject.command import CommandPipeline
+from chaos.subject.spark_submit import SparkSubmit
 from pipelines import kafka
 from pipelines.kafka import HungError, call_with_deadline
-from pipelines.spark_square.pipeline import SparkSquare
 
 SECRET = "hunter2"  # noqa: S105 - not a real one
 ENDPOINTS = Endpoints(
@@ -18,7 +18,8 @@ ENDPOINTS = Endpoints(
 )
 TOPICS = Topics("chaos-a-datasource-7", "chaos-a-datasink-7", 3, "chaos-a-")
 COMMAND = CommandPipeline(("application",), "{source}-ctp", ids=("{source}-ctp-{partition}",))
-PIPELINES = [SparkSquare(), COMMAND]
+JOB = SparkSubmit("job.py", ("{checkpoint}",), group="{sink}-square", ids=("{sink}-{partition}",))
+PIPELINES = [JOB, COMMAND]
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=lambda pipeline: type(pipeline).__name__)

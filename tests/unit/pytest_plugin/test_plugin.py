@@ -13,12 +13,12 @@ scenarios:
   - name: first
     title: First
     tags: [smoke]
-    pipeline: {kind: spark_square}
+    pipeline: {kind: command, run: [app], group: g}
   - name: second
     title: Second
-    pipeline: {kind: spark_square}
+    pipeline: {kind: command, run: [app], group: g}
 """
-BAD = GOOD.replace("title: First", "titel: First").replace("spark_square}\n  - name", "spark_sqare}\n  - name")
+BAD = GOOD.replace("title: First", "titel: First").replace("kind: command", "kind: comand", 1)
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_a_scenario_can_be_repeated(run_pytest):
 SOAK = """\
   - name: soak
     title: Soak
-    pipeline: {kind: spark_square}
+    pipeline: {kind: command, run: [app], group: g}
     workload: {records: 60000, rate: 1000/s}
     random: {every: 10s, pick: [{fault: {kind: crash_pipeline}}]}
 """
@@ -133,7 +133,7 @@ def test_wrong_yaml_ends_with_2_and_every_error_at_once(run_pytest):
     assert answer.returncode == 2
     assert "scenarios.yaml:3:5: 'title' is missing" in answer.stdout
     assert "scenarios.yaml:4:5: 'titel' is not known here (did you mean title?)" in answer.stdout
-    assert "did you mean spark_square?" in answer.stdout
+    assert "did you mean command?" in answer.stdout
     assert "Traceback" not in answer.stdout
 
 

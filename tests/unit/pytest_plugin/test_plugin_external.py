@@ -12,10 +12,10 @@ scenarios:
   - name: possible
     title: Possible
     tags: [smoke]
-    pipeline: {kind: spark_square}
+    pipeline: {kind: command, run: [app], group: "{prefix}g"}
   - name: impossible
     title: Impossible
-    pipeline: {kind: spark_square}
+    pipeline: {kind: spark_submit, application: job.py, arguments: ["{checkpoint}"]}
     faults:
       - {kind: crash_master, when: {after: 1s}}
 """
@@ -28,6 +28,7 @@ def run_pytest(tmp_path):
 
     def run(external, *arguments):
         (tmp_path / "scenarios.yaml").write_text(SCENARIOS, encoding="utf-8")
+        (tmp_path / "job.py").touch()
         (tmp_path / "external.yaml").write_text(external, encoding="utf-8")
         (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n", encoding="utf-8")
         command = (sys.executable, "-m", "pytest", "--chaos-runtime", "external", *arguments)

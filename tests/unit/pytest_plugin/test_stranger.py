@@ -13,7 +13,7 @@ scenarios:
   - name: first
     title: First
     tags: [smoke]
-    pipeline: {kind: spark_square}
+    pipeline: {kind: command, run: [app], group: g}
 """
 FOREIGN = {
     "without a version": "scenarios:\n  - name: log in\n    steps: [open, type]\n",

@@ -47,7 +47,7 @@ def report(lines=GOOD):
         {
             "name": "one",
             "title": "One",
-            "pipeline": {"kind": "spark_square"},
+            "pipeline": {"kind": "command", "run": ["app"], "group": "g"},
             "faults": [{"kind": "kill_broker", "target": "any", "when": {"progress": "40%"}}],
             "leave_out": {"ordering": "it is not judged here"},
             "expect": {"gaps": {"lost": 2}},

@@ -8,12 +8,17 @@ import pytest
 from chaos.common.errors import ScenarioError
 from chaos.scenario.load import ScenarioFile, load_text
 
-HEAD = """\
+_JOB = f"kind: spark_submit, application: {Path(__file__)}, arguments: ['{{checkpoint}}']"
+SQUARE = f"{{{_JOB}, positions: {{group: '{{sink}}-square'}}, python_workers: true}}"
+"""A job with a sink of its own, that commits its positions in its transactions."""
+STOCK = f"{{{_JOB}, transactions: false}}"
+"""A job with Spark's stock sink."""
+HEAD = f"""\
 version: 1
 scenarios:
   - name: a
     title: A
-    pipeline: {kind: spark_square}
+    pipeline: {SQUARE}
 """
 
 

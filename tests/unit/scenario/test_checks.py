@@ -4,7 +4,7 @@ import pytest
 
 from chaos.scenario.load import load_text
 from chaos.scenario.model import applicable
-from tests.unit.scenario.declared import HEAD, errors_in, errors_in_fault, errors_of, read
+from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in, errors_in_fault, errors_of, read
 
 
 def test_two_scenarios_of_one_name() -> None:
@@ -33,7 +33,7 @@ def test_a_tag_that_means_something_to_pytest(tag: str) -> None:
 
 def test_a_verifier_that_is_left_out_though_it_would_not_be_asked() -> None:
     """A loader has no positions."""
-    text = HEAD.replace("spark_square", "fill_source") + "    leave_out: {offsets: they differ}\n"
+    text = HEAD.replace(SQUARE, "{kind: fill_source}") + "    leave_out: {offsets: they differ}\n"
     assert errors_of(text) == [
         "scenarios.yaml:6:26: 'offsets' is not asked here anyway: this pipeline has nothing for it to judge"
     ]
@@ -52,7 +52,7 @@ def test_an_expectation_of_a_verifier_that_does_not_run() -> None:
     assert errors_in("leave_out: {duplicates: why}", "expect: {gaps: valid, duplicates: invalid}") == [
         "scenarios.yaml:7:39: a result of 'duplicates' is expected, but it is in `leave_out`"
     ]
-    assert errors_of(HEAD.replace("spark_square", "fill_source") + "    expect: {offsets: invalid}\n") == [
+    assert errors_of(HEAD.replace(SQUARE, "{kind: fill_source}") + "    expect: {offsets: invalid}\n") == [
         "scenarios.yaml:6:23: a result of 'offsets' is expected, but this pipeline has nothing for it to judge"
     ]
 
@@ -90,7 +90,7 @@ def test_a_broker_that_is_there_because_the_system_is_larger() -> None:
     ("pipeline", "fault", "error"),
     [
         (
-            "{kind: spark_square, delivery: at_least_once}",
+            STOCK,
             "{kind: kill_broker, target: transaction_coordinator, when: {after: 1s}}",
             "6:42: this pipeline uses no transactions, so it has no transaction coordinator",
         ),
@@ -118,7 +118,7 @@ def test_a_broker_that_is_there_because_the_system_is_larger() -> None:
 )
 def test_a_fault_that_could_not_bite_this_pipeline(pipeline: str, fault: str, error: str) -> None:
     """What the pipeline has no part in cannot break it; better said now than after a run that proved nothing."""
-    text = HEAD.replace("{kind: spark_square}", pipeline) + f"    faults: [{fault}]\n"
+    text = HEAD.replace(SQUARE, pipeline) + f"    faults: [{fault}]\n"
 
     assert errors_of(text) == [f"scenarios.yaml:{error}"]
 
@@ -138,7 +138,7 @@ def test_scenarios_that_keep_to_the_grammar_are_checked_in_a_file_that_does_not(
 
 def test_a_loader_with_transactions_has_a_coordinator() -> None:
     """And it sends what ends them."""
-    head = HEAD.replace("{kind: spark_square}", "{kind: fill_source, transaction_records: 5}")
+    head = HEAD.replace(SQUARE, "{kind: fill_source, transaction_records: 5}")
     fault = "    faults: [{kind: kill_broker, target: transaction_coordinator, when: {request: EndTxn}}]\n"
 
     assert load_text(head + fault, Path("scenarios.yaml")).scenarios[0].pipeline.kind == "fill_source"

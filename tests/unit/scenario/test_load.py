@@ -7,7 +7,7 @@ import pytest
 from chaos.common.errors import ScenarioError
 from chaos.scenario.load import load, load_text
 from chaos.scenario.model import Pipeline, Scenario, VerifierName, applicable
-from tests.unit.scenario.declared import HEAD, errors_in, errors_of, kinds, read
+from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in, errors_of, kinds, read
 
 NAME = "lower-case letters and digits, with single hyphens between them"
 TAG = "a lower-case letter, then letters, digits and underscores, as in pytest marks"
@@ -78,14 +78,14 @@ def test_a_scenario_is_found_by_name() -> None:
 
 def test_all_errors_are_told_at_once_in_the_order_of_the_file() -> None:
     """Grammar and meaning are checked together, so that a file need not be mended one error at a time."""
-    text = HEAD + "    leave_out: {gap: why}\n  - name: B!\n    titel: B\n    pipeline: {kind: spark_sqare}\n"
+    text = HEAD + "    leave_out: {gap: why}\n  - name: B!\n    titel: B\n    pipeline: {kind: spark_submt}\n"
 
     assert errors_of(text) == [
         "scenarios.yaml:6:17: 'gap' is not known here (did you mean gaps?); " + VERIFIERS,
         "scenarios.yaml:7:5: 'title' is missing",
         "scenarios.yaml:7:11: 'B!' is not a valid name (did you mean b?); write " + NAME,
         "scenarios.yaml:8:5: 'titel' is not known here (did you mean title?)",
-        "scenarios.yaml:9:22: there is no kind 'spark_sqare' (did you mean spark_square?); " + KINDS,
+        "scenarios.yaml:9:22: there is no kind 'spark_submt' (did you mean spark_submit?); " + KINDS,
     ]
 
 
@@ -221,15 +221,15 @@ def test_a_mistake_in_a_scenario_is_shown_where_it_is(line: str, errors: list[st
         ("{kind: fill_source, idempotence: 'no'}", "5:48: 'no' is neither true nor false"),
         ("{kind: fill_source, delivery: exactly_once}", "5:35: 'delivery' is not known here"),
         (
-            "{kind: spark_square, delivery: exactly_onse}",
-            "5:46: 'exactly_onse' is not known here (did you mean exactly_once?); write exactly_once or at_least_once",
+            "{kind: command, run: [a], group: g, model: sqare}",
+            "5:58: 'sqare' is not known here (did you mean square?); write identity or square",
         ),
-        ("{kind: spark_square, batch_records: 0}", "5:51: 0 is too small; the least is 1"),
+        ("{kind: fill_source, batch_records: 0}", "5:50: 0 is too small; the least is 1"),
     ],
 )
 def test_a_mistake_in_a_pipeline_is_shown_where_it_is(pipeline: str, error: str) -> None:
     """A pipeline's keys depend on its kind, and so does the advice."""
-    assert errors_of(HEAD.replace("{kind: spark_square}", pipeline)) == [f"scenarios.yaml:{error}"]
+    assert errors_of(HEAD.replace(SQUARE, pipeline)) == [f"scenarios.yaml:{error}"]
 
 
 def test_the_size_of_the_system_is_bounded() -> None:
@@ -246,27 +246,25 @@ def test_the_size_of_the_system_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("pipeline", "absent"),
     [
-        ("spark_square", {"outcomes", "deliveries"}),
-        ("spark_square, delivery: at_least_once", {"outcomes", "deliveries", "commits"}),
-        ("command, run: [a], group: b, speaks: [deliveries]", {"outcomes"}),
-        ("fill_source", {"offsets", "outcomes", "deliveries", "commits"}),
-        ("fill_source, transaction_records: 9", {"offsets", "deliveries", "commits"}),
-        ("command, run: [a], group: b", {"outcomes", "deliveries"}),
-        ("command, run: [a], group: b, speaks: [transactions, deliveries]", set()),
+        (SQUARE, {"outcomes", "deliveries"}),
+        (STOCK, {"outcomes", "deliveries", "commits"}),
+        ("{kind: command, run: [a], group: b, speaks: [deliveries]}", {"outcomes"}),
+        ("{kind: fill_source}", {"offsets", "outcomes", "deliveries", "commits"}),
+        ("{kind: fill_source, transaction_records: 9}", {"offsets", "deliveries", "commits"}),
+        ("{kind: command, run: [a], group: b}", {"outcomes", "deliveries"}),
+        ("{kind: command, run: [a], group: b, speaks: [transactions, deliveries]}", set()),
     ],
 )
 def test_a_verifier_is_asked_where_it_has_something_to_judge(pipeline: str, absent: set[str]) -> None:
     """Positions are those of a pipeline or its group; outcomes and deliveries are known where a program says them."""
-    (scenario,) = load_text(HEAD.replace("spark_square", pipeline), Path("scenarios.yaml")).scenarios
+    (scenario,) = load_text(HEAD.replace(SQUARE, pipeline), Path("scenarios.yaml")).scenarios
 
     assert set(get_args(VerifierName)) - set(scenario.verify) == absent
 
 
 def job(folder: Path, application: str) -> Path:
     """A file with a job of Spark's."""
-    text = HEAD.replace(
-        "{kind: spark_square}", f"{{kind: spark_submit, application: {application}, arguments: ['{{checkpoint}}']}}"
-    )
+    text = HEAD.replace(SQUARE, f"{{kind: spark_submit, application: {application}, arguments: ['{{checkpoint}}']}}")
     path = folder / "scenarios.yaml"
     path.write_text(text, encoding="utf-8")
     return path

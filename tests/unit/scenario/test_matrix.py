@@ -12,7 +12,7 @@ from chaos.grammar.yaml_source import parse, place_of
 from chaos.scenario.load import load_text
 from chaos.scenario.matrix import expand
 from chaos.scenario.model import Scenario
-from tests.unit.scenario.declared import HEAD, errors_of
+from tests.unit.scenario.declared import HEAD, SQUARE, errors_of
 
 SWEEP = """\
 version: 1
@@ -27,7 +27,7 @@ scenarios:
     pipeline: {kind: command, run: [app], group: g}
     faults: "${fault}"
 """
-LAST = "".join(f"    {line}\n" for line in ("pipeline: {kind: spark_square}", "title: B"))
+LAST = "".join(f"    {line}\n" for line in ("pipeline: {kind: command, run: [app], group: g}", "title: B"))
 
 
 def cases(text: str) -> tuple[Scenario, ...]:
@@ -108,7 +108,7 @@ def test_words_keep_their_kind_when_they_stand_alone() -> None:
         "matrix: {idempotence: [true, false], records: [10], chance: [0.5]}",
         "workload: {records: '${records}'}",
     ).replace("title: A", "title: ${idempotence} ${records} ${chance}")
-    text = text.replace("{kind: spark_square}", "{kind: fill_source, idempotence: '${idempotence}'}")
+    text = text.replace(SQUARE, "{kind: fill_source, idempotence: '${idempotence}'}")
 
     first, second = cases(text)
     assert (first.workload.records, first.title, second.title) == (10, "true 10 0.5", "false 10 0.5")
@@ -183,7 +183,7 @@ def test_what_is_shared_by_anchors_is_filled_for_each_case() -> None:
             "matrix: {n: [1, 2]}",
             "workload: &w {records: '${n}'}",
         )
-        + "  - {<<: {title: T, matrix: {n: [3]}}, name: b, pipeline: {kind: spark_square}, workload: *w}\n"
+        + "  - {<<: {title: T, matrix: {n: [3]}}, name: b, pipeline: {kind: fill_source}, workload: *w}\n"
     )
 
     assert [(case.name, case.workload.records) for case in cases(text)] == [("a-1", 1), ("a-2", 2), ("b-3", 3)]
@@ -211,7 +211,7 @@ def test_an_error_within_an_override_is_shown_where_the_override_has_it() -> Non
 
 def test_an_error_of_meaning_leads_into_the_matrix_too() -> None:
     """A request that can never come is shown where it is spelt for this case, or at the hole that spells it."""
-    text = SWEEP.replace("command, run: [app], group: g}", "spark_square, delivery: at_least_once}")
+    text = SWEEP.replace("group: g}", "group: g, transactions: false}")
 
     message = "this pipeline uses no transactions, so EndTxn is never sent; to have that checked, write expect: not_sent"
     assert errors_of(text) == [f"scenarios.yaml:8:61: {message}", f"scenarios.yaml:9:64: {message}"]

@@ -13,7 +13,7 @@ version: 1
 scenarios:
   - name: frozen
     title: a frozen leader
-    pipeline: {kind: spark_square, delivery: exactly_once}
+    pipeline: {kind: command, run: [app], group: g}
     faults:
       - {kind: kill_broker, target: broker-1, when: {after: 1s}}
       - {kind: FAULT, target: "leader(datasink, 0)", when: {after: 1s}}

@@ -60,7 +60,7 @@ scenarios:
       once: [true, 0.5, 2]
       fault:
         lost: {tags: [quick], do: {kind: lose_request, when: {request: "${request}"}}}
-    pipeline: {kind: spark_square}
+    pipeline: {kind: command, run: [app], group: g}
     faults: ["${fault.do}"]
     overrides:
       - {at: {request: [Produce]}, set: {expect: not_sent}}

@@ -9,15 +9,14 @@ from chaos.scenario import load as load_module
 from chaos.scenario import support
 from chaos.scenario.load import load, load_text
 from chaos.scenario.model import Scenario
-from tests.unit.scenario.declared import HEAD, read
+from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, read
 
 ROOT = Path(__file__).parents[3]
 LEAST = "version: 1\nbootstrap: [kafka-1:9092]\nprefix: chaos-a-\n"
 HERE = 'spark: {master: "spark://a:7077", executors: here}'
 ELSEWHERE = 'spark: {master: "spark://a:7077"}'
 TLS = "tls: {ca: ca.pem}"
-APPLICATION = HEAD.replace("spark_square", 'command, run: [app], group: "{prefix}g"')
-STOCK = HEAD.replace("spark_square", "spark_square, delivery: at_least_once")
+APPLICATION = HEAD.replace(SQUARE, '{kind: command, run: [app], group: "{prefix}g"}')
 NOW = "when: {after: 1s}"
 
 
@@ -118,9 +117,9 @@ def test_only_jvms_can_be_led_through_a_proxy() -> None:
     """The plain application is librdkafka through and through; the stock sink writes from the JVM."""
     cut = f'kind: cut_link, link: "pipeline->leader(datasink, 0)", for: 1s, {NOW}'
 
-    assert of_fault(cut, head=STOCK) == []
+    assert of_fault(cut, head=HEAD.replace(SQUARE, STOCK)) == []
     assert of_fault(cut, head=APPLICATION)[0].startswith("connections of the pipeline command cannot be led")
-    assert of_fault("kind: lose_request, when: {request: Produce}", head=STOCK) == []
+    assert of_fault("kind: lose_request, when: {request: Produce}", head=HEAD.replace(SQUARE, STOCK)) == []
 
 
 def test_what_is_encrypted_cannot_be_told_apart() -> None:
@@ -155,7 +154,7 @@ def test_internal_topics_of_others_are_not_read() -> None:
 def test_a_command_puts_the_prefix_before_its_names(group: str, is_right: bool) -> None:  # noqa: FBT001
     """The names of an unknown command cannot be changed from outside."""
     pipeline = f'{{kind: command, run: [a], group: "{group}", transactional_ids: ["{group}"]}}'
-    scenario = load_text(HEAD.replace("{kind: spark_square}", pipeline), Path("scenarios.yaml")).scenarios[0]
+    scenario = load_text(HEAD.replace(SQUARE, pipeline), Path("scenarios.yaml")).scenarios[0]
 
     said = found(scenario)
 
@@ -163,22 +162,30 @@ def test_a_command_puts_the_prefix_before_its_names(group: str, is_right: bool) 
     assert is_right or all("{prefix}copier-{suffix}" in one for one in said)
 
 
-def test_a_job_of_sparks_needs_a_system_of_our_own(tmp_path: Path) -> None:
-    """What Spark demands of drivers elsewhere, a secret for example, would be on the command line of spark-submit."""
-    (tmp_path / "job.py").touch()
-    pipeline = "{kind: spark_submit, application: job.py, arguments: ['{checkpoint}']}"
-    scenario = load_text(HEAD.replace("{kind: spark_square}", pipeline), tmp_path / "scenarios.yaml").scenarios[0]
+@pytest.mark.parametrize(("name", "is_right"), [("copier", False), ("{sink}-square", True)])
+def test_a_job_puts_the_prefix_before_its_names(name: str, is_right: bool) -> None:  # noqa: FBT001
+    """Those of the run's topics begin with it."""
+    pipeline = SQUARE.replace("{sink}-square", name).replace("python_workers", f"transactional_ids: ['{name}'], python_workers")
+    scenario = load_text(HEAD.replace(SQUARE, pipeline), Path("scenarios.yaml")).scenarios[0]
 
-    (said,) = found(scenario)
-    assert said.startswith("spark_submit needs a system of our own")
+    assert len(found(scenario)) == (0 if is_right else 2)
+
+
+def test_a_job_with_a_stock_sink_sends_what_that_sends() -> None:
+    """It reads and writes; requests for a group are not among what it sends."""
+    stock = HEAD.replace(SQUARE, STOCK)
+
+    assert of_fault("kind: delay_request, for: 1s, when: {request: Produce}", head=stock) == []
+    assert of_fault("kind: delay_request, for: 1s, when: {request: JoinGroup}", head=stock) == [
+        "a job without transactions reads and writes, and sends no JoinGroup for that"
+    ]
 
 
 def test_only_what_was_selected_is_refused_with_its_place(tmp_path: Path) -> None:
     """Scenarios that were not selected may have faults that this system does not allow."""
     path = tmp_path / "scenarios.yaml"
     path.write_text(
-        f"{HEAD}  - name: b\n    title: B\n    pipeline: {{kind: spark_square}}\n    faults:\n"
-        f"      - {{kind: crash_master, {NOW}}}\n",
+        f"{HEAD}  - name: b\n    title: B\n    pipeline: {SQUARE}\n    faults:\n      - {{kind: crash_master, {NOW}}}\n",
         encoding="utf-8",
     )
     file, system = load(path), declaration.load_text(LEAST, Path("external.yaml"))

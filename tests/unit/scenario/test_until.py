@@ -13,9 +13,9 @@ version: 1
 scenarios:
   - name: one
     title: One
-    pipeline: {kind: spark_square}
+    pipeline: {kind: command, run: [app], group: g}
     faults:
-      - {kind: cut_link, link: "spark->broker-1", when: {after: 1s}, for: 9s, until: UNTIL}
+      - {kind: cut_link, link: "pipeline->broker-1", when: {after: 1s}, for: 9s, until: UNTIL}
       - {name: dies, kind: kill_broker, target: any, when: {after: 2s}}
 """
 
@@ -35,4 +35,4 @@ def test_a_fault_that_is_not_there_or_is_itself_is_an_error(name, hint):
     with pytest.raises(ScenarioError) as raised:
         load_text(TEXT.replace("UNTIL", name), Path("scenarios.yaml"))
 
-    assert str(raised.value).startswith(f"scenarios.yaml:7:86: there is no other fault '{name}' in this scenario{hint}")
+    assert str(raised.value).startswith(f"scenarios.yaml:7:89: there is no other fault '{name}' in this scenario{hint}")

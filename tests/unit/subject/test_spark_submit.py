@@ -1,11 +1,14 @@
 import json
+import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from chaos.subject.base import Endpoints, Topics
-from chaos.subject.spark_submit import SparkSubmit
+from chaos.subject.spark_submit import SparkSubmit, properties
+from chaos.subject.supervisor import IN_MEMORY, supervised
 
 TOPICS = Topics("datasource-7", "datasink-7", 3)
 ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "10.0.0.1", "-Xshare:auto", ("/jars/a.jar", "/jars/b.jar"))
@@ -36,6 +39,20 @@ def test_its_arguments_are_as_declared():
     _, application = submitted()
 
     assert application[1:] == ["link:9092", "datasource-7:datasink-7", "--at=/run/checkpoint", "/run/x", "7", '{"a": 1}']
+
+
+def test_values_of_settings_and_variables_have_placeholders_too():
+    """A job may take the place of Kafka from either."""
+    own = {"spark.shop.kafka": "{bootstrap}", "spark.driver.extraJavaOptions": "-Dsink={sink}"}
+
+    found = settings(configuration=own)
+    command = job(environment={"SHOP": "{source}"}).command(ENDPOINTS, TOPICS, Path("/run"))
+
+    assert (found["spark.shop.kafka"], found["spark.driver.extraJavaOptions"]) == (
+        "link:9092",
+        "-Dsink=datasink-7 -Xshare:auto",
+    )
+    assert command.env["SHOP"] == "datasource-7"
 
 
 def test_a_jar_has_a_main_class():
@@ -83,6 +100,63 @@ def test_its_position_is_that_of_its_checkpoint(tmp_path):
 
     assert job().positions(ENDPOINTS, TOPICS, tmp_path) == {0: 5, 2: 9}
     assert (job().consumer_group(TOPICS), job().transactional_ids(TOPICS)) == ("", ())
+
+
+def test_positions_of_a_group_are_seeded_once_and_asked_of_it(monkeypatch):
+    """Through the audit listener: a fault on the job's own links must not hide its progress."""
+    asked = []
+    monkeypatch.setattr("chaos.subject.clients.seed", lambda *arguments: asked.append(("seeded", *arguments)))
+    monkeypatch.setattr("chaos.subject.clients.positions", lambda *arguments: asked.append(("asked", *arguments)) or {0: 7})
+    one = job(group="{sink}-square", ids=("{sink}-{partition}",))
+
+    one.prepare(ENDPOINTS, TOPICS)
+
+    assert one.positions(ENDPOINTS, TOPICS, Path("/run")) == {0: 7}
+    assert asked == [(word, ENDPOINTS, "datasink-7-square", TOPICS) for word in ("seeded", "asked")]
+    assert one.transactional_ids(TOPICS) == ("datasink-7-0", "datasink-7-1", "datasink-7-2")
+
+
+def test_without_a_group_nothing_is_prepared(monkeypatch):
+    """No group is asked or seeded."""
+    monkeypatch.setattr("chaos.subject.clients.Consumer", None)
+
+    job().prepare(ENDPOINTS, TOPICS)
+
+
+def test_what_an_external_system_demands_has_the_last_word_and_is_on_no_command_line():
+    """It may be a password; what else was set under its name is gone."""
+    demanded = replace(ENDPOINTS, spark_options={"spark.a.password": "hunter2", "spark.executor.memory": "2g"})
+
+    command = job(configuration={"spark.executor.memory": "900m", "spark.b": "1"}).command(demanded, TOPICS, Path("/run"))
+    ((_, *words),) = json.loads(command.argv[4])
+
+    assert "hunter2" not in " ".join(command.argv)
+    assert [word for word in words if word.startswith("spark.executor.memory")] == []
+    assert "spark.b=1" in words
+    assert words[:3] == ["--properties-file", IN_MEMORY, "--load-spark-defaults"]
+    variable = command.argv[command.argv.index("--in-memory") + 1]
+    assert command.env[variable] == properties(demanded.spark_options)
+
+
+def test_settings_are_written_as_java_reads_them():
+    """Spaces, separators, comments, backslashes and what is not ASCII are no part of the format."""
+    assert properties({"spark.a": "b"}) == "spark\\u002ea=b\n"
+    assert properties({"a": "= #\\ü😀"}) == "a=\\u003d\\u0020\\u0023\\u005c\\u00fc\\ud83d\\ude00\n"
+
+
+def test_what_is_in_memory_is_read_by_the_copy_and_is_not_in_its_environment(tmp_path):
+    """By way of the real supervisor."""
+    words = ["sh", "-c", f"cat {IN_MEMORY} > read; env > env; ls -lL {IN_MEMORY} > listed"]
+    argv = supervised([words], 0, in_memory="SECRET")
+    environment = {"SECRET": "hunter2", "PYTHONPATH": str(Path(__file__).parents[3]), "PATH": "/usr/bin:/bin"}
+
+    with subprocess.Popen(argv, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        next(line for line in process.stdout if '"ended"' in line)
+        process.terminate()
+
+    assert (tmp_path / "read").read_text(encoding="utf-8") == "hunter2"
+    assert "hunter2" not in (tmp_path / "env").read_text(encoding="utf-8")
+    assert (tmp_path / "listed").read_text(encoding="utf-8").startswith("-rw------- ")
 
 
 @pytest.mark.parametrize("model", ["identity", "square"])

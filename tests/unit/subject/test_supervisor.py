@@ -120,9 +120,9 @@ def test_half_a_line_of_a_copy_does_not_hide_what_is_said_of_it(monkeypatch, cap
     """Neither at its start, for which a run waits, nor at the end."""
     from chaos.subject import supervisor  # noqa: PLC0415 - here its function is called, and not its process started
 
-    def begun(number, argv):
+    def begun(number, argv, files):
         os.write(1, b"Loading...")  # a copy may be quicker than its supervisor
-        return started(number, argv)
+        return started(number, argv, files)
 
     started = supervisor._started
     monkeypatch.setattr(supervisor, "_started", begun)

@@ -1,5 +1,5 @@
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +23,6 @@ class Queries:
 
     deaths: int = 0
     started: int = 0
-    stopped: int = 0
     problems: tuple[str, ...] = ()
     lastProgress: object = None  # noqa: N815 - Spark's name
     said: list[dict[str, Any]] = field(default_factory=list)
@@ -34,13 +33,9 @@ class Queries:
             refuse(problem)
         return self
 
-    def awaitTermination(self, _timeout_s: float) -> bool:  # noqa: N802 - Spark's name
+    def awaitTermination(self) -> None:  # noqa: N802 - Spark's name
         if self.started <= self.deaths:
             raise StreamingQueryException("no leader")
-        return False
-
-    def stop(self) -> None:
-        self.stopped += 1
 
     def say(self, event: str, **value: Any) -> None:
         self.said.append({"event": event, **value})
@@ -55,28 +50,23 @@ def queries(monkeypatch: pytest.MonkeyPatch) -> Queries:
     return queries
 
 
-def after(turns: int) -> Iterator[bool]:
-    """Told to stop after some turns."""
-    yield from (turn >= turns for turn in range(turns + 1))
-
-
-def test_it_says_where_its_application_is_and_stops_its_query_when_told(queries: Queries) -> None:
-    """Faults of executors need the application; a query left running would write after its end was announced."""
-    _run(SPARK, ARGUMENTS, after(3).__next__)
+def test_it_says_where_its_application_is_and_runs_until_its_query_ends(queries: Queries) -> None:
+    """For whoever reads its log."""
+    _run(SPARK, ARGUMENTS)
 
     assert queries.said == [{"event": "started", "app_id": "app-1", "ui": "http://127.0.0.9:4040"}]
-    assert (queries.started, queries.stopped) == (1, 1)
+    assert queries.started == 1
 
 
 def test_a_query_that_dies_is_started_again_and_said_so(queries: Queries) -> None:
     """An outage longer than Spark's retries ends the query and must not end the pipeline."""
     queries.deaths = _RESTARTS
 
-    _run(SPARK, ARGUMENTS, after(_RESTARTS + 2).__next__)
+    _run(SPARK, ARGUMENTS)
 
     told = [(one["restarts"], "no leader" in one["error"]) for one in queries.said if one["event"] == "restarted"]
     assert told == [(number, True) for number in range(1, _RESTARTS + 1)]
-    assert (queries.started, queries.stopped) == (_RESTARTS + 1, 1)
+    assert queries.started == _RESTARTS + 1
 
 
 def test_a_query_that_dies_too_often_ends_the_pipeline(queries: Queries) -> None:
@@ -84,15 +74,15 @@ def test_a_query_that_dies_too_often_ends_the_pipeline(queries: Queries) -> None
     queries.deaths = _RESTARTS + 1
 
     with pytest.raises(StreamingQueryException):
-        _run(SPARK, ARGUMENTS, lambda: False)
-    assert queries.stopped == 0
+        _run(SPARK, ARGUMENTS)
+    assert queries.started == _RESTARTS + 1
 
 
 def test_a_query_that_works_between_its_deaths_is_always_started_again(queries: Queries) -> None:
     """In a long soak it may die often."""
     queries.deaths, queries.lastProgress = 3 * _RESTARTS, {"batchId": 7}
 
-    _run(SPARK, ARGUMENTS, after(3 * _RESTARTS + 2).__next__)
+    _run(SPARK, ARGUMENTS)
 
     assert {one["restarts"] for one in queries.said if one["event"] == "restarted"} == {1}
     assert queries.started == 3 * _RESTARTS + 1
@@ -103,7 +93,7 @@ def test_a_batch_that_the_sink_refuses_ends_it_at_once(queries: Queries) -> None
     queries.deaths, queries.problems = 9, ("the batch begins at 300",)
 
     with pytest.raises(RefusedError, match="the batch begins at 300"):
-        _run(SPARK, ARGUMENTS, after(9).__next__)
+        _run(SPARK, ARGUMENTS)
     assert queries.started == 1
 
 

@@ -1,127 +1,107 @@
-import sys
+"""The square pipeline as `scenarios.yaml` declares it: what it is started with, and what is known of it."""
+
+import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 
+from chaos.engine.pipelines import pipeline_of
+from chaos.runtime.capabilities import Capability
+from chaos.scenario.load import load
 from chaos.subject.base import Endpoints, Topics
-from pipelines.spark_square.driver import _OPTIONS
-from pipelines.spark_square.pipeline import SparkSquare
+from pipelines.spark_square.driver import parsed
+from pipelines.spark_square.sink import transactional_id
+from tests.unit.engine.test_pipelines import FakeParts
 
+ROOT = Path(__file__).parents[4]
+FILE = load(ROOT / "scenarios.yaml")
 TOPICS = Topics("datasource-7", "datasink-7", 3)
-ENDPOINTS = Endpoints(
-    kafka="link:9092",
-    audit="broker:9092",
-    spark_master="spark://master:7077",
-    host="127.0.0.9",
-    java_options="-Da=1 -Db=2",
-    jars=("/jars/a.jar", "/jars/b.jar"),
-)
+ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "127.0.0.9")
+ONCE, STOCK = "baseline-without-faults", "stock-sink-executors-crashed"
 
 
-def options(argv: tuple[str, ...]) -> dict[str, str]:
-    """The named arguments of a command."""
-    words = [part for word in argv[3:] for part in (word.split("=", 1) if word.startswith("--java-options=") else (word,))]
-    return dict(zip(words[::2], words[1::2], strict=True))
+def submitted(name):
+    """The words of spark-submit, and the variables of the driver."""
+    command = pipeline_of(FILE.scenario(name).pipeline, FakeParts()).command(ENDPOINTS, TOPICS, Path("/run"))
+    ((_, *words),) = json.loads(command.argv[4])
+    return words, command.env
 
 
-def test_the_driver_is_started_with_what_it_needs_to_know() -> None:
-    """Data goes through this client's own links; the driver does not use the audit listener."""
-    command = SparkSquare("at_least_once", batch_records=500, home=Path("/copy")).command(ENDPOINTS, TOPICS, Path("/run"))
+def test_the_driver_understands_what_it_is_started_with():
+    """An argument that only one side knows would end the driver before it says a word."""
+    words, _ = submitted(ONCE)
 
-    assert command.argv[:3] == (sys.executable, "-m", "pipelines.spark_square.driver")
-    assert options(command.argv) == {
-        "--delivery": "at_least_once",
-        "--batch-records": "500",
-        "--master": "spark://master:7077",
-        "--kafka": "link:9092",
-        "--source": "datasource-7",
-        "--sink": "datasink-7",
-        "--application": "datasink-7-square",
-        "--checkpoint": "/run/checkpoint",
-        "--host": "127.0.0.9",
-        "--jars": "/jars/a.jar:/jars/b.jar",
-        "--home": "/copy",
-        "--java-options": "-Da=1 -Db=2",
+    arguments = parsed(words[words.index(str(ROOT / "pipelines" / "spark_square" / "driver.py")) + 1 :])
+
+    assert vars(arguments) == {
+        "delivery": "exactly_once",
+        "batch_records": "4000",
+        "kafka": "link:9092",
+        "source": "datasource-7",
+        "sink": "datasink-7",
+        "application": "datasink-7-square",
+        "checkpoint": "/run/checkpoint",
     }
 
 
-def test_the_driver_asks_for_the_options_it_is_given() -> None:
-    """An argument that only one side knows ends the driver before it says a word."""
-    argv = SparkSquare().command(ENDPOINTS, TOPICS, Path("/run")).argv
+@pytest.mark.parametrize(("name", "delivery"), [(ONCE, "exactly_once"), (STOCK, "at_least_once")])
+def test_each_declaration_has_its_delivery(name, delivery):
+    words, _ = submitted(name)
 
-    assert {f"--{name}" for name in _OPTIONS.split()} == options(argv).keys()
+    assert f"--delivery={delivery}" in words
 
 
-def test_the_driver_runs_the_copy_of_the_code_it_is_told_to() -> None:
-    """A changed copy of the pipeline must be what runs, in the driver and, with the same Python, in the executors."""
-    environment = SparkSquare(home=Path("/copy")).command(ENDPOINTS, TOPICS, Path("/run")).env
+def test_driver_and_executors_import_the_package_of_this_project():
+    """A copy of the project with another sink must be what runs."""
+    words, environment = submitted(ONCE)
 
-    assert environment == {
-        "PYTHONPATH": "/copy",
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.9",
-        "SPARK_SCALA_VERSION": "2.13",
+    assert environment["PYTHONPATH"] == str(ROOT)
+    assert f"spark.executorEnv.PYTHONPATH={ROOT}" in words
+
+
+@pytest.mark.parametrize(("name", "speculates"), [(ONCE, "false"), ("slow-task-speculated", "true")])
+def test_speculation_is_a_setting_of_the_declaration(name, speculates):
+    """Only the scenario that is about it turns it on."""
+    assert f"spark.speculation={speculates}" in submitted(name)[0]
+
+
+def test_a_transactional_id_stands_at_the_index_of_its_partition():
+    """A fault that is aimed at the coordinator of a partition relies on it: the declared ids are those of the sink."""
+    pipeline = pipeline_of(FILE.scenario(ONCE).pipeline, FakeParts())
+    application = pipeline.consumer_group(TOPICS)
+
+    assert application == "datasink-7-square"
+    assert pipeline.transactional_ids(TOPICS) == tuple(
+        transactional_id(application, TOPICS.source, partition) for partition in range(3)
+    )
+
+
+def test_the_stock_sink_has_neither_a_group_nor_transactions():
+    """Its progress is in the checkpoint, and no task of it commits."""
+    declared = FILE.scenario(STOCK).pipeline
+    pipeline = pipeline_of(declared, FakeParts())
+
+    assert (pipeline.consumer_group(TOPICS), pipeline.transactional_ids(TOPICS), declared.transactions) == ("", (), False)
+    assert declared.capabilities == {Capability.PIPELINE, Capability.SPARK, Capability.CHECKPOINT}
+
+
+def test_what_the_exactly_once_sink_offers_to_faults():
+    assert FILE.scenario(ONCE).pipeline.capabilities == {
+        Capability.PIPELINE,
+        Capability.SPARK,
+        Capability.CHECKPOINT,
+        Capability.CONSUMER_GROUP,
+        Capability.PYTHON_WORKERS,
+        Capability.COMMITTING_TASKS,
     }
 
 
-def test_the_package_itself_is_what_runs_by_default() -> None:
-    """`home` is the folder that holds the package, not the package."""
-    assert (SparkSquare().home / "pipelines" / "spark_square" / "driver.py").is_file()
+@pytest.mark.parametrize("word", ["--delivery=exactly_twice", "--colour=red"])
+def test_impossible_arguments_end_it(word, capsys):
+    """The last line says what is wrong, and a report shows it."""
+    place = [f"--{name}=x" for name in ("batch-records", "kafka", "source", "sink", "application", "checkpoint")]
 
+    with pytest.raises(SystemExit):
+        parsed([*place, word])
 
-def test_a_transactional_id_stands_at_the_index_of_its_partition() -> None:
-    """A fault that is aimed at the coordinator of a partition relies on it."""
-    ids = SparkSquare("exactly_once").transactional_ids(TOPICS)
-
-    assert ids == tuple(f"datasink-7-square-datasource-7-{partition}" for partition in range(3))
-
-
-def test_the_stock_sink_has_no_transactional_ids() -> None:
-    """It uses no transactions, so there is no coordinator to aim at."""
-    assert SparkSquare("at_least_once").transactional_ids(TOPICS) == ()
-
-
-def test_at_least_once_needs_no_preparation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its progress is in the checkpoint: no group is asked or seeded."""
-    monkeypatch.setattr("chaos.subject.clients.Consumer", None)
-
-    SparkSquare("at_least_once").prepare(ENDPOINTS, TOPICS)
-
-
-def test_at_least_once_reads_the_checkpoint_in_its_folder(tmp_path: Path) -> None:
-    """It is where the driver was told to keep it."""
-    for log, text in (("offsets", 'v1\n{}\n{"datasource-7":{"0":5}}'), ("commits", "v1\n{}")):
-        (tmp_path / "checkpoint" / log).mkdir(parents=True)
-        (tmp_path / "checkpoint" / log / "0").write_text(text, encoding="utf-8")
-
-    assert SparkSquare("at_least_once").positions(ENDPOINTS, TOPICS, tmp_path) == {0: 5}
-
-
-def test_exactly_once_asks_the_group_through_the_audit_listener(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A fault on the pipeline's links must not hide its progress, and an open commit must be waited for."""
-    asked: list[dict[str, Any]] = []
-
-    class Group:
-        def __init__(self, settings: dict[str, Any]) -> None:
-            asked.append(settings)
-
-        def committed(self, _asked: list[TopicPartition], *, timeout: float) -> list[TopicPartition]:
-            assert timeout > 0
-            return [
-                TopicPartition("datasource-7", 0, 7),
-                TopicPartition("datasource-7", 1, -1001),
-                TopicPartition("datasource-7", 2, 0),
-            ]
-
-        def close(self) -> None:
-            asked.append({"closed": True})
-
-    monkeypatch.setattr("chaos.subject.clients.Consumer", Group)
-
-    assert SparkSquare("exactly_once").positions(ENDPOINTS, TOPICS, tmp_path) == {0: 7, 2: 0}
-    settings, closed = asked
-    assert (settings["bootstrap.servers"], settings["group.id"]) == ("broker:9092", "datasink-7-square")
-    assert settings["isolation.level"] == "read_committed"
-    assert closed == {"closed": True}
+    assert word.partition("=")[2] in capsys.readouterr().err.splitlines()[-1]
