@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ _STARTED_WITHIN_S = 180.0
 _TAIL_BYTES = 16_384
 _SUPERVISOR = "supervisor"
 _ENDED = ("ended", "stopped")
+_FRAME = re.compile(rb"\s+(at \S+\(|\.\.\. \d+ more$)")
 # How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.
 # FENCED_LEADER_EPOCH is not among them: that is a reader with old metadata.
 _FENCED = re.compile(
@@ -288,16 +290,21 @@ def _end_of(process: Process, when: str) -> str:
     return f"{process.exit_code()} {when}; " + (f"the last line of {log}: {said}" if said else f"{log} is empty")
 
 
+def _says_nothing_of_the_error(line: bytes) -> bool:
+    """Whether this is the supervisor's word that a program ended, or a place in the stack of a Java error."""
+    return _FRAME.match(line) is not None or (_message(line, (_SUPERVISOR,)) or {}).get("event") in _ENDED
+
+
 def _last_line(log: Path) -> str:
     """The last line that is not blank, shortened; "" if there is none, or no log.
 
-    After a program has told its error, its supervisor tells that it has ended: that is passed over where there is more.
+    After a program has told its error, its supervisor tells that it has ended, and Java how it came there: these lines are
+    passed over where there is more.
     """
     if not log.exists():
         return ""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
         lines = [line for line in reversed(file.read().split(b"\n")) if line.strip()]
-    said = (line for line in lines if (_message(line, (_SUPERVISOR,)) or {}).get("event") not in _ENDED)
-    last = next(said, lines[0] if lines else b"")
+    last = next(filterfalse(_says_nothing_of_the_error, lines), lines[0] if lines else b"")
     return one_line(last.decode(errors="replace"), 300)

@@ -1,6 +1,7 @@
 """One real system for all tests that break it; a pipeline that runs under them."""
 
 import json
+import os
 import signal
 from dataclasses import dataclass
 from functools import partial
@@ -11,6 +12,7 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaException
 from pydantic import TypeAdapter
 
+from chaos.cluster import addresses
 from chaos.common import clock
 from chaos.common.history import History
 from chaos.engine.pipelines import application_of, endpoints, pipeline_of
@@ -23,6 +25,14 @@ from chaos.scenario.model import SystemSpec
 from chaos.subject.base import CHECKPOINT, Topics
 
 ROOT = Path(__file__).parents[2]
+
+
+def pytest_configure():
+    """Each worker of pytest-xdist has a system of its own, on addresses of its own."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    if worker:
+        first = int(addresses.from_environment().net.removeprefix("127."))
+        os.environ["CHAOS_NET"] = f"127.{(first - 10 * worker - 1) % 255 + 1}"
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from chaos.common import clock
 from chaos.common.warden import SESSION_VARIABLE
 
 ROOT = Path(__file__).parents[2]
-THEIRS, OURS = "127.92", "127.93"
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+THEIRS, OURS = f"127.{92 + 2 * _WORKER}", f"127.{93 + 2 * _WORKER}"
 _PR_SET_PDEATHSIG = 1
 OTHERS_TOPIC, OTHERS_GROUP = "orders", "billing"
 

@@ -40,7 +40,7 @@ from tests.integration.external import play, said
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
-PORT, CONTROLLER = 20939, "127.92.9.1:19093"
+PORT, CONTROLLER = 20939, "127.91.9.1:19093"
 PASSWORDS = {"broker": "broker-secret", "alice": "alice-secret", "guest": "guest-secret"}
 PREFIX = "chaos-alice-"
 JOB = """

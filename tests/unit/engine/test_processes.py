@@ -132,10 +132,15 @@ def test_only_a_program_that_we_know_can_say_that_it_was_fenced(history, tmp_pat
     assert "pipeline" in managed.fenced()
 
 
-def test_what_a_program_said_at_its_end_is_told_and_not_that_its_supervisor_ended_too(history, tmp_path):
+@pytest.mark.parametrize(
+    "stack", [b"", b"\tat org.Spark.start(Spark.scala:591)\n\tat java.base/a.b(C.java:8)\n\t... 8 more\n\n"]
+)
+def test_what_a_program_said_at_its_end_is_told_and_not_that_its_supervisor_ended_too(history, tmp_path, stack):
+    """Nor where in its code it was."""
     runtime = FakeRuntime(says=b'{"supervisor": "started"}\n')
     managed = ManagedProcess(runtime, history, "pipeline", Command(("true",)), tmp_path)
-    managed.process.write(b'no worker is left: why\n\n{"supervisor": "ended", "code": 1}\n{"supervisor": "stopped"}\n')
+    managed.process.write(b"no worker is left: why\n" + stack + b'\n{"supervisor": "ended", "code": 1}\n')
+    managed.process.write(b'\n{"supervisor": "stopped"}\n')
     managed.process.lives = False
 
     assert managed.how_it_ended("early").endswith("the last line of logs/pipeline.log: no worker is left: why")
