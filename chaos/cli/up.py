@@ -11,7 +11,7 @@ from pathlib import Path
 
 from chaos.cluster import addresses
 from chaos.cluster.system import Place, System, of_our_own
-from chaos.common import clock, signals, warden
+from chaos.common import clock, files, signals, warden
 from chaos.install import artifacts, cache, preflight
 from chaos.install.artifacts import Echo
 from chaos.runtime.base import Process
@@ -56,7 +56,7 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
     sessions = artifacts.cache_folder() / cache.SESSIONS
     for name in warden.leftovers(sessions):
         echo(f"ended what an earlier crash had left: {name}")
-    parts, folder = artifacts.ensure(echo), runs / f"{clock.now_utc().strftime('%Y%m%dT%H%M%SZ')}-up"
+    parts, folder = artifacts.ensure(echo), files.new_folder(runs, "up")
     runtime = LocalRuntime(sessions)
     place = Place(runtime, parts, addresses.from_environment(), folder)
     system = of_our_own(place, brokers=size.brokers, workers=size.workers, is_outside=True)

@@ -1,6 +1,11 @@
-"""Files that are written in one step: a reader sees the old text or the new one, never a part of it."""
+"""Files that are written in one step, so that a reader sees the old text or the new one, and folders that nobody else has."""
 
 from pathlib import Path
+
+from chaos.common import clock
+from chaos.common.errors import RuntimeUnavailableError
+
+_MOST = 100
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -15,3 +20,24 @@ def write_atomically(path: Path, text: str) -> None:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def stamp() -> str:
+    """The time in UTC, as the names of folders begin with it."""
+    return clock.now_utc().strftime("%Y%m%dT%H%M%SZ")
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Make ``<parent>/<UTC time>-<name>``; a second one of that name in the same second, of any process, gets a number.
+
+    Raises:
+        RuntimeUnavailableError: there are a hundred of them.
+    """
+    for number in range(1, _MOST):
+        folder = parent / f"{stamp()}-{name}{f'-{number}' if number > 1 else ''}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return folder
+    raise RuntimeUnavailableError(f"no new folder could be made in {parent}")

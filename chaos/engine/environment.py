@@ -11,7 +11,7 @@ from pathlib import Path
 from chaos.cluster import addresses
 from chaos.cluster.addresses import Addresses
 from chaos.cluster.system import Place, System, of_our_own
-from chaos.common import clock, warden
+from chaos.common import files, warden
 from chaos.common.errors import DeadlineError
 from chaos.external import discovery as external_system
 from chaos.external.declaration import External
@@ -84,7 +84,7 @@ class Environment:
             self.echo(f"ended what an earlier crash had left: {name}")
         parts = artifacts.ensure(self.echo)
         self._runtime, plan_of_addresses = self._new_runtime()
-        place = Place(self._runtime, parts, plan_of_addresses, self.runs / f"{stamp()}-system")
+        place = Place(self._runtime, parts, plan_of_addresses, files.new_folder(self.runs, "system"))
         if self.external is None:
             system = of_our_own(place, brokers=spec.kafka.brokers, workers=spec.spark.workers)
         else:
@@ -115,8 +115,3 @@ def _heals(system: System) -> bool:
 def session_files() -> Path:
     """The folder of the warden's session files, one for all sessions of this user."""
     return artifacts.cache_folder() / cache.SESSIONS
-
-
-def stamp() -> str:
-    """The time in UTC, as the names of folders begin with it."""
-    return clock.now_utc().strftime("%Y%m%dT%H%M%SZ")

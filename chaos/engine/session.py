@@ -14,10 +14,10 @@ from pyspark.sql import SparkSession
 
 from chaos.cluster.system import System
 from chaos.common import clock, files, warden
-from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, RuntimeUnavailableError, ViolationError
+from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, ViolationError
 from chaos.common.events import RunFailed
 from chaos.common.history import Event, History, load
-from chaos.engine.environment import Environment, session_files, stamp
+from chaos.engine.environment import Environment, session_files
 from chaos.engine.phases import plan_run
 from chaos.engine.run import execute
 from chaos.install.artifacts import Parts
@@ -70,7 +70,7 @@ class JudgeSpark:
         if self._session is None:
             self._owner = warden.Session(session_files())  # not the system's, which may end before it
             self._owner.mark()
-            self._scratch = self._runs / f"{stamp()}-auditor"
+            self._scratch = files.new_folder(self._runs, "auditor")
             self._session = self._pool.submit(spark_session.of_run_warmed_up, parts, self._scratch)
 
     def get(self) -> SparkSession:
@@ -131,7 +131,7 @@ class Session:
             scenario = asked_outside(scenario, self.environment.external)
         schedule = plan(scenario, self.seed)
         system = self.system(spec)
-        folder = self._new_folder(scenario.name)
+        folder = files.new_folder(self._runs, scenario.name)
         run_plan = plan_run(scenario, schedule, system, folder)
         error: BaseException | None = None
         with History(folder / "history.jsonl", listener) as history:
@@ -160,7 +160,7 @@ class Session:
 
     def write_coverage(self) -> Path:
         """Write the outcomes of all cases of matrices as JSON; the file."""
-        path = self._runs / f"{stamp()}-coverage.json"
+        path = self._runs / f"{files.stamp()}-coverage.json"
         files.write_atomically(path, json.dumps(summary.coverage_json(self.reports), indent=1))
         return path
 
@@ -173,17 +173,6 @@ class Session:
         with ExitStack() as ends:  # last in first out, and each whatever the others raise
             ends.callback(self.environment.close)
             ends.callback(self._judge_spark.close)
-
-    def _new_folder(self, name: str) -> Path:
-        """``<runs>/<UTC time>-<scenario>``; a second run within the same second gets a number."""
-        for number in range(1, 100):
-            folder = self._runs / f"{stamp()}-{name}{f'-{number}' if number > 1 else ''}"
-            try:
-                folder.mkdir(parents=True)
-            except FileExistsError:
-                continue
-            return folder
-        raise RuntimeUnavailableError(f"no new run directory could be made in {self._runs}")
 
 
 def _report(scenario: Scenario, schedule: Schedule, folder: Path, replay: str) -> Report:

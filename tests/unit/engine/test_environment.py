@@ -59,9 +59,7 @@ def made(tmp_path, monkeypatch, runtimes):
         runtimes.append(FakeRuntime())
         return runtimes[-1]
 
-    names = iter("abcdef")
     monkeypatch.setattr(environment, "LocalRuntime", runtime)
-    monkeypatch.setattr(environment, "stamp", lambda: next(names))
     monkeypatch.setattr(environment.preflight, "check_machine", lambda *_, **__: None)
     monkeypatch.setattr(environment.warden, "leftovers", lambda _sessions: ["broker-7"])
     monkeypatch.setattr(environment.artifacts, "ensure", lambda _echo: None)

@@ -1,7 +1,6 @@
 """What pytest sees of a run, and the end of a session that has not started anything."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
@@ -52,12 +51,3 @@ def test_a_session_that_started_nothing_can_be_closed(tmp_path):
 
     assert said == []
     assert list(tmp_path.iterdir()) == []
-
-
-def test_two_runs_of_one_second_have_folders_of_their_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(session, "stamp", lambda: "20260101T000000Z")
-    own = Session(Environment(tmp_path, print), 1)
-
-    folders = [own._new_folder("fake"), own._new_folder("fake")]
-
-    assert folders == [Path(tmp_path / "20260101T000000Z-fake"), Path(tmp_path / "20260101T000000Z-fake-2")]
