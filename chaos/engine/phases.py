@@ -22,7 +22,7 @@ from chaos.engine.processes import LOADER, PIPELINE, ManagedProcess, RunProcesse
 from chaos.engine.triggers import Watch
 from chaos.judging import landing, spark_session, statements
 from chaos.loader.declaration import LEDGER, FillSource
-from chaos.scenario.model import Scenario, speaks_of
+from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule, to_json
 from chaos.subject.base import Pipeline, Topics
 from verifiers.base import Bounds
@@ -125,6 +125,7 @@ def steady(plan: RunPlan, system: System, history: History, processes: RunProces
     if plan.pipeline:
         command = plan.pipeline.command(endpoints(system, plan.client), plan.topics, plan.folder)
         processes.start_pipeline(command).wait_for("started")
+        _wait_until_begun(plan.pipeline, plan.folder, processes)
         nemesis.approach()
     processes.start_loader(plan.loader.command(endpoints(system, "loader"), plan.topics, plan.folder))
     _wait_for_commits(history, processes, 1, within_s=_FLOWS_WITHIN_S, reason="output to flow")
@@ -241,7 +242,7 @@ def of_programs(plan: RunPlan, kafka: Kafka) -> tuple[Makers, Makers]:
     What the pipeline read is judged against what it read it from, the source; its transactions wrote the sink.
     """
     of_loader, of_pipeline = (statements.logs(plan.folder, name) for name in (LOADER, PIPELINE))
-    speaks = speaks_of(plan.scenario.pipeline)
+    speaks = plan.scenario.speaks
     transactions = partial(statements.told, of_pipeline if plan.pipeline else of_loader)
     of_writer: Makers = {"told": transactions} if "transactions" in speaks else {}
     if plan.pipeline is None:
@@ -294,6 +295,16 @@ def readable(kafka: Kafka, topic: str) -> int:
         return kafka.end(topic, PARTITIONS, IsolationLevel.READ_COMMITTED)
     except KafkaException:
         return 0
+
+
+def _wait_until_begun(pipeline: Pipeline, folder: Path, processes: RunProcesses) -> None:
+    """Else the whole workload could be in the source before it is read, and a fault under way would find nothing under way."""
+
+    def begun() -> bool:
+        processes.check()
+        return pipeline.has_begun(folder)
+
+    clock.wait_until(begun, within_s=_FLOWS_WITHIN_S, reason="the pipeline to begin to read its source")
 
 
 def _wait_for_commits(history: History, processes: RunProcesses, records: int, *, within_s: float, reason: str) -> None:

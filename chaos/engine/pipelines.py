@@ -10,7 +10,7 @@ from chaos.common import clock
 from chaos.install.artifacts import Parts
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import CommandPipeline as DeclaredCommand
-from chaos.scenario.model import FillSourcePipeline, Scenario, SparkSubmitPipeline
+from chaos.scenario.model import NoPipeline, Scenario, SparkSubmitPipeline
 from chaos.scenario.model import Pipeline as DeclaredPipeline
 from chaos.subject.base import Endpoints, Pipeline
 from chaos.subject.command import CommandPipeline
@@ -20,7 +20,7 @@ _SUBMITTED_WITHIN_S = 180.0
 _CLIENTS = {
     "spark_submit": "spark",
     "command": "app",
-    "fill_source": "loader",
+    "none": "loader",
 }
 
 
@@ -35,7 +35,7 @@ def pipeline_of(declared: DeclaredPipeline, parts: Parts) -> Pipeline | None:
             return _command(declared, parts)
         case SparkSubmitPipeline():
             return _submitted(declared, parts)
-        case FillSourcePipeline():
+        case NoPipeline():
             return None
 
 
@@ -46,17 +46,15 @@ def timeouts_of(declared: DeclaredPipeline) -> dict[str, float]:
 
 
 def loader_of(scenario: Scenario) -> FillSource:
-    records, rate_per_s, declared = scenario.workload.records, scenario.workload.rate_per_s, scenario.pipeline
-    if not isinstance(declared, FillSourcePipeline):
-        return FillSource(records, rate_per_s)
+    producer = scenario.workload.producer
     return FillSource(
-        records,
-        rate_per_s,
-        idempotence=declared.idempotence,
-        acks=str(declared.acks),
-        batch_records=declared.batch_records,
-        in_flight=declared.in_flight,
-        transaction_records=declared.transaction_records,
+        scenario.workload.records,
+        scenario.workload.rate_per_s,
+        idempotence=producer.idempotence,
+        acks=str(producer.acks),
+        batch_records=producer.batch_records,
+        in_flight=producer.in_flight,
+        transaction_records=producer.transaction_records,
     )
 
 

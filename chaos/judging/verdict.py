@@ -26,6 +26,7 @@ from chaos.common.events import (
 from chaos.common.history import Event, of_type
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.judging import progress
+from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
 from verifiers import VERIFIERS
@@ -122,7 +123,7 @@ def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], find
     if scenario.expect == "not_sent" and not not_sent:
         problems.append(f"the scenario expects that this request is never sent, but {_not_sent_problem(events)}")
     if findings and not _output_compared(scenario, findings):
-        problems.append(f"no verifier has compared the {'source' if scenario.pipeline.kind == 'fill_source' else 'sink'}")
+        problems.append(f"no verifier has compared the {'sink' if _has_sink(scenario) else 'source'}")
     if scenario.random and not any(story.is_effective for story in stories.values()):
         problems.append("none of the random faults had an effect")
     expectations = Expectations(
@@ -139,7 +140,11 @@ def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], find
 def _output_compared(scenario: Scenario, findings: Iterable[Finding]) -> bool:
     """Whether a log was read; progress is judged by the history alone."""
     compared = {finding.subject for finding in findings if finding.verifier != progress.NAME}
-    return bool(compared) if scenario.pipeline.kind == "fill_source" else "sink" in compared
+    return "sink" in compared if _has_sink(scenario) else bool(compared)
+
+
+def _has_sink(scenario: Scenario) -> bool:
+    return Capability.PIPELINE in scenario.pipeline.capabilities
 
 
 def _exact(finding: Finding, wanted: Mapping[str, int | str]) -> bool:

@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of a run."""
     parser.addini(
         "chaos_files",
-        f"scenarios files, as patterns below the rootdir (default: every {FILE} with the lines `version: 1` and `scenarios:`)",
+        f"scenarios files, as patterns below the rootdir (default: every {FILE} with the lines `version: 2` and `scenarios:`)",
         type="args",
         default=[],
     )

@@ -16,7 +16,7 @@ from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPat
 from chaos.grammar.triggers import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL, After, AfterFault, OnRequest, Progress, Trigger
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.model import ANOMALIES_OF_PROGRESS, FillSourcePipeline, Scenario, SystemSpec, Workload, applicable
+from chaos.scenario.model import ANOMALIES_OF_PROGRESS, Scenario, SystemSpec, Workload
 
 _LATE_S = 60.0  # how long a trigger may come after the planned end of the workload
 _MAX_LOADING_S = 600.0
@@ -75,7 +75,7 @@ def _workload(workload: Workload) -> Iterator[Problem]:
 
 
 def _verifiers(scenario: Scenario) -> Iterator[Problem]:
-    known = tuple(applicable(scenario.pipeline))
+    known = scenario.applicable
     for name in scenario.leave_out:
         if name not in known:
             yield ("leave_out", name), f"{name!r} is not asked here anyway: this pipeline has nothing for it to judge"
@@ -308,8 +308,5 @@ def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator
 
 
 def _may_use_transactions(scenario: Scenario) -> bool:
-    """Of a command nothing else is known, so it may, unless it says that it does not."""
-    pipeline = scenario.pipeline
-    if isinstance(pipeline, FillSourcePipeline):
-        return pipeline.transaction_records is not None
-    return pipeline.transactions
+    """Of a pipeline nothing else is known, so it may, unless it says that it does not; of the loader it is known."""
+    return scenario.pipeline.transactions or scenario.workload.producer.transaction_records is not None

@@ -11,8 +11,9 @@
       - {name: …, pipeline: enrich}
       - {name: …, pipeline: {use: enrich, with: {batch_records: 50}}}
 
-A scenario may also declare its pipeline itself. A text that is nothing but a parameter becomes its value, with its type: so
-``restarts: "{restarts}"`` may be a number. All other placeholders are left to the run. Values keep their places in the file.
+A scenario may also declare its pipeline itself, or have ``none``: then the loader alone is under test. A text that is nothing
+but a parameter becomes its value, with its type: so ``restarts: "{restarts}"`` may be a number. All other placeholders are
+left to the run. Values keep their places in the file.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,9 @@ from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from chaos.grammar.base import Location, Mistake, did_you_mean, shown
 from chaos.subject.placeholders import alone, partly_substituted, spelled
 
+NONE = "none"
 _KEYS = ("use", "with")
+_NO_NAME = "none says that no pipeline is under test; choose another name"
 _OF_RUNS = "is replaced when a scenario runs; choose another name for this parameter"
 
 
@@ -48,6 +51,8 @@ def resolve(tree: Any, taken: frozenset[str]) -> Any:
     named = tree.get("pipelines")
     pipelines = named if isinstance(named, CommentedMap) else CommentedMap()
     for name, declared in pipelines.items():
+        if name == NONE:
+            raise PipelineProblem(("pipelines", NONE), _NO_NAME, at_key=True)
         _check(declared, ("pipelines", str(name)), taken)
     resolved = tree.copy()
     if isinstance(named, CommentedMap):
@@ -97,6 +102,8 @@ def _scalar(value: Any, here: Location) -> None:
 
 def _used(reference: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
     """The declaration that a scenario refers to, with its parameters."""
+    if reference == NONE:
+        return CommentedMap(kind=NONE)
     if isinstance(reference, str):
         return _filled(_named(reference, pipelines, here), {})
     unknown = next((key for key in reference if key not in _KEYS), None)

@@ -19,12 +19,19 @@ from chaos.scenario.model import (
     MOST_BROKERS,
     MOST_WORKERS,
     PLACEHOLDERS,
+    VERSION,
     KafkaSpec,
     Scenario,
     ScenarioFileModel,
     SparkSpec,
     SparkSubmitPipeline,
     SystemSpec,
+)
+
+_FORMER_VERSIONS = (1,)
+_FORMER_GRAMMAR = (
+    f"the grammar of version 1 is not read any more; write version: {VERSION} and what is new in it: "
+    "docs/scenarios.md, `From version 1`, or `chaos schema`"
 )
 
 
@@ -70,7 +77,10 @@ def load(path: Path, runtime: str = "") -> ScenarioFile:
 
 def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     """Read the text of a file; `path` is named in errors, which are those of `load`."""
-    tree = tree_of(text, path, "there are no scenarios here; begin with `version: 1` and `scenarios:`")
+    tree = tree_of(text, path, f"there are no scenarios here; begin with `version: {VERSION}` and `scenarios:`")
+    version = tree.get("version")
+    if version in _FORMER_VERSIONS and not isinstance(version, bool):
+        raise wrong_at([Mistake(("version",), _FORMER_GRAMMAR)], tree, path)
     try:
         tree = declared.resolve(expand(tree), PLACEHOLDERS)
     except (MatrixProblem, declared.PipelineProblem) as problem:

@@ -1,4 +1,4 @@
-"""The grammar of `scenarios.yaml`, version 1. Field names have units; aliases are the keys in YAML.
+"""The grammar of `scenarios.yaml`, version 2. Field names have units; aliases are the keys in YAML.
 
 Faults are in `chaos.faults`, their triggers in `chaos.grammar.triggers`, the programs of pipelines in the package `pipelines`.
 
@@ -101,32 +101,20 @@ _IN_PYTHON = frozenset({Capability.PYTHON_WORKERS, Capability.COMMITTING_TASKS})
 Records = Annotated[int, Field(strict=True, ge=1)]
 
 
-class FillSourcePipeline(Declared):
-    """Only the loader: the source topic is judged against the loader's ledger of acknowledgements.
+class NoPipeline(Declared):
+    """``pipeline: none``: only the loader is under test, and the source topic is judged against its ledger."""
 
-    ``batch_records: 1`` puts one record into each request, and ``in_flight: 1`` waits for its answer, so that the counts of
-    anomalies are exact.
-    """
-
-    kind: Literal["fill_source"]
-    idempotence: Annotated[bool, Field(strict=True)] = True
-    acks: Literal["all", 1] = "all"
-    batch_records: Records | None = None
-    in_flight: Annotated[int, Field(strict=True, ge=1, le=5)] = 5
-    transaction_records: Records | None = None
+    kind: Literal["none"]
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """None: the loader offers nothing that a fault may need."""
+        """The loader offers nothing that a fault may need."""
         return frozenset()
 
-    @model_validator(mode="after")
-    def _idempotent_needs_all(self) -> Self:
-        if self.idempotence and self.acks != "all":
-            raise ValueError("an idempotent producer needs acks: all; write that, or idempotence: false")
-        if self.transaction_records and not self.idempotence:
-            raise ValueError("transaction_records needs idempotence: true and acks: all; write these, or leave it out")
-        return self
+    @property
+    def transactions(self) -> bool:
+        """There is nothing that could use any."""
+        return False
 
 
 def _with(known: Collection[str]) -> BeforeValidator:
@@ -277,7 +265,7 @@ class SparkSubmitPipeline(Declared):
 
 
 Pipeline = Annotated[
-    FillSourcePipeline | CommandPipeline | SparkSubmitPipeline,
+    NoPipeline | CommandPipeline | SparkSubmitPipeline,
     Field(discriminator="kind"),
 ]
 
@@ -285,6 +273,7 @@ Pipeline = Annotated[
 PipelineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([-_][a-z0-9]+)*$")]
 PLACEHOLDERS = frozenset((*command.PLACEHOLDERS, *spark_submit.PLACEHOLDERS))
 """What stands for something that is known only when a scenario runs."""
+VERSION = 2
 MOST_BROKERS = 5
 MOST_WORKERS = 4
 
@@ -310,27 +299,26 @@ Outcome = Literal["valid", "not_sent"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 
-def speaks_of(declared: Pipeline) -> frozenset[str]:
-    """Of what the program under test makes statements: ``transactions``, ``deliveries`` (docs/adapters.md)."""
-    match declared:
-        case CommandPipeline():
-            return frozenset(declared.speaks)
-        case FillSourcePipeline() if declared.transaction_records:
-            return frozenset({"transactions"})
-        case _:
-            return frozenset()
+class Producer(Declared):
+    """How the loader writes.
 
+    ``batch_records: 1`` puts one record into each request, and ``in_flight: 1`` waits for its answer, so that the counts of
+    anomalies are exact. ``transaction_records`` puts so many records each into a transaction.
+    """
 
-def applicable(pipeline: Pipeline) -> Iterator[VerifierName]:
-    """The verifiers that have something to judge: a loader has no positions, and not every program says what it was told."""
-    speaks = speaks_of(pipeline)
-    there = {
-        "offsets": Capability.PIPELINE in pipeline.capabilities,
-        "commits": Capability.CONSUMER_GROUP in pipeline.capabilities,
-        "outcomes": "transactions" in speaks,
-        "deliveries": "deliveries" in speaks,
-    }
-    return (name for name in get_args(VerifierName) if there.get(name, True))
+    idempotence: Annotated[bool, Field(strict=True)] = True
+    acks: Literal["all", 1] = "all"
+    batch_records: Records | None = None
+    in_flight: Annotated[int, Field(strict=True, ge=1, le=5)] = 5
+    transaction_records: Records | None = None
+
+    @model_validator(mode="after")
+    def _idempotent_needs_all(self) -> Self:
+        if self.idempotence and self.acks != "all":
+            raise ValueError("an idempotent producer needs acks: all; write that, or idempotence: false")
+        if self.transaction_records and not self.idempotence:
+            raise ValueError("transaction_records needs idempotence: true and acks: all; write these, or leave it out")
+        return self
 
 
 class Workload(Declared):
@@ -338,6 +326,7 @@ class Workload(Declared):
 
     records: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] = 30_000
     rate_per_s: PerSecond = Field(alias="rate", default=3000.0)
+    producer: Producer = Producer()
 
     @property
     def loading_s(self) -> float:
@@ -432,9 +421,31 @@ class Scenario(Declared):
         return scenario.without((name for name in scenario.verify if name not in asked), _NOT_THEN)
 
     @property
+    def speaks(self) -> frozenset[str]:
+        """Of what the program under test makes statements: ``transactions``, ``deliveries`` (docs/adapters.md)."""
+        match self.pipeline:
+            case CommandPipeline():
+                return frozenset(self.pipeline.speaks)
+            case NoPipeline() if self.workload.producer.transaction_records:
+                return frozenset({"transactions"})
+            case _:
+                return frozenset()
+
+    @property
+    def applicable(self) -> tuple[VerifierName, ...]:
+        """The verifiers that have something to judge: a loader has no positions, and few programs say what they are told."""
+        there = {
+            "offsets": Capability.PIPELINE in self.pipeline.capabilities,
+            "commits": Capability.CONSUMER_GROUP in self.pipeline.capabilities,
+            "outcomes": "transactions" in self.speaks,
+            "deliveries": "deliveries" in self.speaks,
+        }
+        return tuple(name for name in get_args(VerifierName) if there.get(name, True))
+
+    @property
     def verify(self) -> tuple[str, ...]:
         """The verifiers that are asked, in the order of reports."""
-        return tuple(name for name in applicable(self.pipeline) if name not in self.leave_out)
+        return tuple(name for name in self.applicable if name not in self.leave_out)
 
     @property
     def expected(self) -> Mapping[str, Expectation]:
@@ -481,13 +492,13 @@ class SystemSpec(Declared):
 
 
 def _version(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int) or value != 1:
-        raise ValueError(f"version {shown(value)} is not known; write version: 1")
+    if isinstance(value, bool) or value != VERSION:
+        raise ValueError(f"version {shown(value)} is not known; write version: {VERSION}")
     return value
 
 
 class ScenarioFileModel(Declared):
-    version: Annotated[Literal[1], BeforeValidator(_version)]
+    version: Annotated[Literal[2], BeforeValidator(_version)]
     system: SystemSpec = SystemSpec()
     pipelines: dict[PipelineName, Pipeline] = Field(default_factory=dict)
     scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]

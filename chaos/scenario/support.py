@@ -16,7 +16,7 @@ from chaos.grammar.base import Location, Problem, within
 from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern
 from chaos.grammar.triggers import OnRequest, Trigger
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
-from chaos.scenario.model import FillSourcePipeline, Scenario, SparkSubmitPipeline
+from chaos.scenario.model import NoPipeline, Scenario, SparkSubmitPipeline
 
 ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
 POSSIBLE_OUTSIDE = frozenset(
@@ -126,7 +126,7 @@ def _unasked(external: External) -> Mapping[str, str]:
 def _names(scenario: Scenario) -> Iterator[Problem]:
     """Names that a program chooses itself and that do not begin with the prefix."""
     pipeline = scenario.pipeline
-    if isinstance(pipeline, FillSourcePipeline):
+    if isinstance(pipeline, NoPipeline):
         return
     of_group: Location = ("positions", "group") if isinstance(pipeline, SparkSubmitPipeline) else ("group",)
     names: dict[Location, str] = {of_group: pipeline.group} if pipeline.group else {}

@@ -88,6 +88,10 @@ class Pipeline(Protocol):
         """The deployment: done once, before the first start."""
         ...
 
+    def has_begun(self, folder: Path) -> bool:
+        """Whether it reads its source, as far as its files say; asked when its process has reported that it started."""
+        ...
+
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
         """Committed position in each source partition, exclusive; a partition without one is left out."""
         ...

@@ -99,6 +99,10 @@ class SparkSubmit:
         if self.group:
             clients.seed(endpoints, self.consumer_group(topics), topics)
 
+    def has_begun(self, folder: Path) -> bool:
+        """Whether a query has a checkpoint: Spark writes ``metadata`` into it when the query begins (`StreamMetadata`)."""
+        return next((folder / CHECKPOINT).rglob("metadata"), None) is not None
+
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
         if self.group:
             return clients.positions(endpoints, self.consumer_group(topics), topics)

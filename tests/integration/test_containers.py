@@ -24,11 +24,11 @@ from chaos.runtime.docker.engine import connected, image_name
 ROOT = Path(__file__).parents[2]
 SCENARIO = "sink-leader-killed"
 VACUOUS = """\
-version: 1
+version: 2
 scenarios:
   - name: nothing-falls
     title: A blackhole in which nothing falls
-    pipeline: {kind: fill_source}
+    pipeline: none
     workload: {records: 2000, rate: 2000/s}
     faults:
       - {kind: blackhole_link, link: "loader->broker-1", when: {after: 4s}, for: 1s}

@@ -15,11 +15,11 @@ ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 IDLE = """\
-version: 1
+version: 2
 scenarios:
   - name: nobody-uses-this-link
     title: A blackhole in which nothing falls
-    pipeline: {kind: fill_source}
+    pipeline: none
     workload: {records: 2000, rate: 2000/s}
     faults:
       - {kind: KIND, link: "loader->broker-1", when: {after: 4s}, for: 3s}
@@ -27,11 +27,11 @@ scenarios:
 
 
 BELOW = """\
-version: 1
+version: 2
 scenarios:
   - name: loader-below-its-limit
     title: A limit of more bytes than the whole workload has
-    pipeline: {kind: fill_source}
+    pipeline: none
     workload: {records: 4000, rate: 1000/s}
     faults:
       - {kind: cut_after_bytes, link: "loader->*", stream: up, bytes: 1MB, when: {after: 1s}, for: 2s}
@@ -39,11 +39,11 @@ scenarios:
 
 
 FATAL = """\
-version: 1
+version: 2
 scenarios:
   - name: rows-answered-out-of-order
     title: An idempotent producer is told that its sequence numbers are wrong, which is fatal to it (KIP-98)
-    pipeline: {kind: fill_source}
+    pipeline: none
     workload: {records: 4000, rate: 1000/s}
     faults:
       - {kind: answer_error, request: Produce, error: OUT_OF_ORDER_SEQUENCE_NUMBER, link: loader->*, when: {after: 1s}, for: 9s}

@@ -22,11 +22,11 @@ ROOT = Path(__file__).parents[2]
 HOST = "127.78.9.7"
 WITHIN_S = 900
 SCENARIOS = """\
-version: 1
+version: 2
 scenarios:
   - name: first
     title: First
-    pipeline: {kind: fill_source}
+    pipeline: none
 """
 PYTEST = ("-P", "-m", "pytest")  # as the program `pytest`: the working directory is not on the path
 EDITABLE = "import sys; from hatchling.build import build_editable; build_editable(sys.argv[1])"

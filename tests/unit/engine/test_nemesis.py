@@ -67,7 +67,7 @@ def played(tmp_path, monkeypatch):
         fakes = iter(injections)
         every_fault(monkeypatch, "prepare", lambda *_: next(fakes))
         faults = [{"kind": "kill_broker", "target": "any", "when": {"after": "0s"}} for _ in injections]
-        scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, faults=faults)
+        scenario = Scenario(name="fake", title="fake", pipeline={"kind": "none"}, faults=faults)
         history, stop = histories.enter_context(History(tmp_path / "history.jsonl")), Flag()
         watch = Watch(history, clock.monotonic_s(), 100, 120, stop)
         schedule = plan(scenario, 1)
@@ -263,7 +263,7 @@ def test_a_fault_that_lasts_until_another_is_healed_when_that_was_proved(tmp_pat
         {"kind": "cut_link", "link": "*->broker-1", "when": now, "for": "10m", "until": "dies"},
         {"kind": "kill_broker", "name": "dies", "target": "any", "when": {"after": "200ms"}},
     ]
-    scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, faults=faults)
+    scenario = Scenario(name="fake", title="fake", pipeline={"kind": "none"}, faults=faults)
     with History(tmp_path / "history.jsonl") as history:
         watch = Watch(history, clock.monotonic_s(), 100, 120, Flag())
         Nemesis(plan(scenario, 1), FaultContext(None, {}), history, watch.stop).run(watch, lambda: None)

@@ -14,9 +14,9 @@ from chaos.engine import phases
 from chaos.engine.phases import RunPlan
 from chaos.engine.processes import RunProcesses
 from chaos.loader.declaration import FillSource
-from chaos.scenario.model import Pipeline, Scenario
+from chaos.scenario.model import Pipeline, Scenario, Workload
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topics
+from chaos.subject.base import Endpoints, Topics
 from verifiers.base import Bounds
 
 
@@ -77,12 +77,28 @@ def history(tmp_path):
 def run_plan(folder, **declared):
     """A loader under test, with a hundred records."""
     workload = {"records": 100, "rate": "1000/s"}
-    scenario = Scenario(name="fake", title="fake", pipeline={"kind": "fill_source"}, workload=workload, **declared)
+    scenario = Scenario(name="fake", title="fake", pipeline={"kind": "none"}, workload=workload, **declared)
     return RunPlan(scenario, plan(scenario, 1), folder, Topics("source", "sink", 3), FillSource(100, 1000.0), None, "loader")
 
 
 def run_processes(history, folder, **started):
     return RunProcesses(SimpleNamespace(), history, folder, **started)
+
+
+def test_nothing_is_loaded_before_the_pipeline_reads(history, tmp_path, monkeypatch):
+    """Its process runs, and its query begins later; meanwhile it is seen to be alive."""
+    pipeline, begun = FakeManagedProcess(), iter([False, False, True])
+    pipeline.wait_for = lambda _event: None
+    monkeypatch.setattr(RunProcesses, "start_pipeline", lambda self, _command: setattr(self, "pipeline", pipeline) or pipeline)
+    monkeypatch.setattr(RunProcesses, "start_loader", lambda _self, _command: pipeline.done.append("load"))
+    monkeypatch.setattr(phases, "endpoints", lambda _system, _client: Endpoints("link:1", "audit:1", "spark://m:1"))
+    subject = SimpleNamespace(command=lambda *_: None, has_begun=lambda _folder: next(begun))
+    history.record(ProgressSampled(written=1, committed=1, total=100))
+    nemesis = SimpleNamespace(approach=lambda: pipeline.done.append("approach"))
+
+    phases.steady(replace(run_plan(tmp_path), pipeline=subject), None, history, run_processes(history, tmp_path), nemesis)
+
+    assert pipeline.done == ["check", "check", "check", "approach", "load", "check"]
 
 
 @pytest.mark.parametrize(("sent", "told"), [(None, "some"), (40, "40")])
@@ -199,7 +215,10 @@ def test_a_pipeline_that_does_not_recover(history, tmp_path, monkeypatch):
 def said_by(folder, pipeline, **declared):
     """The views that are made of what the programs of a run say or commit: of the source, and of the sink."""
     made = run_plan(folder)
-    scenario = made.scenario.model_copy(update={"pipeline": TypeAdapter(Pipeline).validate_python(declared)})
+    declared = {"kind": "none", **declared}
+    workload = Workload(producer={"transaction_records": declared.pop("transaction_records", None)})
+    changed = {"pipeline": TypeAdapter(Pipeline).validate_python(declared), "workload": workload}
+    scenario = made.scenario.model_copy(update=changed)
     return phases.of_programs(replace(made, scenario=scenario, pipeline=pipeline), SimpleNamespace(committed=tuple))
 
 
@@ -213,8 +232,8 @@ def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(
         said_by(tmp_path, a_pipeline, **command, speaks=["transactions", "deliveries"]),
         said_by(tmp_path, a_pipeline, **command, speaks=["transactions"]),
         said_by(tmp_path, without_group, **command),
-        said_by(tmp_path, None, kind="fill_source", transaction_records=5),
-        said_by(tmp_path, None, kind="fill_source"),
+        said_by(tmp_path, None, transaction_records=5),
+        said_by(tmp_path, None),
     ]
 
     assert [(set(of_source), set(of_sink)) for of_source, of_sink in found] == [
@@ -229,7 +248,7 @@ def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(
 @pytest.mark.parametrize(
     ("pipeline", "declared", "logs"),
     [
-        (None, {"kind": "fill_source", "transaction_records": 5}, ["loader"]),
+        (None, {"transaction_records": 5}, ["loader"]),
         (
             SimpleNamespace(consumer_group=lambda _topics: ""),
             {"kind": "command", "run": ["a"], "group": "g", "speaks": ["transactions", "deliveries"]},

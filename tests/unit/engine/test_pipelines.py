@@ -1,6 +1,6 @@
 """What is declared is what is run: every option reaches the pipeline or the loader, in its unit."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, timeouts_of
 from chaos.loader.declaration import FillSource
-from chaos.scenario.model import Pipeline, Scenario, speaks_of
+from chaos.scenario.model import Pipeline, Scenario
 from chaos.subject.command import CommandPipeline
 from chaos.subject.spark_submit import SparkSubmit
 
@@ -30,15 +30,15 @@ def declared(**options):
     return TypeAdapter(Pipeline).validate_python(options)
 
 
-def scenario(**pipeline):
-    workload = {"records": 100, "rate": "50/s"}
+def scenario(producer=None, **pipeline):
+    workload = {"records": 100, "rate": "50/s", "producer": producer or {}}
     return Scenario(name="fake", title="fake", pipeline=pipeline, workload=workload)
 
 
 @pytest.mark.parametrize(
     ("options", "made", "client"),
     [
-        ({"kind": "fill_source"}, None, "loader"),
+        ({"kind": "none"}, None, "loader"),
         (
             {
                 "kind": "command",
@@ -102,18 +102,18 @@ def test_a_declared_pipeline_is_made(options, made, client):
     assert client_of(declared(**options)) == client
 
 
-def test_the_loader_of_a_pipeline_is_careful():
+def test_the_loader_is_careful():
     assert loader_of(scenario(**COMMAND)) == FillSource(100, 50.0)
 
 
-def test_a_loader_under_test_is_as_it_is_declared():
-    assert loader_of(scenario(kind="fill_source", transaction_records=9)) == FillSource(100, 50.0, transaction_records=9)
+def test_a_loader_is_as_its_producer_is_declared():
+    """Whether a pipeline reads what it writes, or nothing."""
     options = {"idempotence": False, "acks": 1, "batch_records": 1, "in_flight": 2}
 
-    made = loader_of(scenario(kind="fill_source", **options))
+    made = loader_of(scenario(options, **COMMAND))
 
     assert made == FillSource(100, 50.0, idempotence=False, acks="1", batch_records=1, in_flight=2)
-    assert made != replace(made, idempotence=True)
+    assert loader_of(scenario({"transaction_records": 9}, kind="none")) == FillSource(100, 50.0, transaction_records=9)
 
 
 def test_clients_find_the_system_at_the_links_of_their_group():
@@ -143,7 +143,7 @@ def test_clients_find_the_system_at_the_links_of_their_group():
         ),
         (COMMAND | {"session_timeout": "6s"}, {"session_timeout": 6.0}),
         (JOB, {}),
-        ({"kind": "fill_source"}, {}),
+        ({"kind": "none"}, {}),
     ],
 )
 def test_the_timeouts_that_a_pipeline_declares_are_known_to_faults(options, timeouts):
@@ -156,10 +156,17 @@ def test_the_timeouts_that_a_pipeline_declares_are_known_to_faults(options, time
         (COMMAND, set()),
         (COMMAND | {"speaks": ["deliveries"]}, {"deliveries"}),
         (JOB, set()),
-        ({"kind": "fill_source"}, set()),
-        ({"kind": "fill_source", "transaction_records": 9}, {"transactions"}),
+        ({"kind": "none"}, set()),
     ],
 )
 def test_only_of_some_pipelines_it_is_known_that_they_make_statements(options, speaks):
     """The lines of any other are its own."""
-    assert speaks_of(declared(**options)) == speaks
+    assert scenario(**options).speaks == speaks
+
+
+def test_a_loader_under_test_says_what_it_was_told_of_its_transactions():
+    """Beside a pipeline it is the pipeline that is judged."""
+    transactional = {"transaction_records": 9}
+
+    assert scenario(transactional, kind="none").speaks == {"transactions"}
+    assert scenario(transactional, **COMMAND).speaks == set()

@@ -132,7 +132,7 @@ def test_a_worker_that_is_there_because_the_system_is_larger() -> None:
 
 
 APPLICATION = "{kind: command, run: [app], group: g}"
-ALONE = "{kind: fill_source}"
+ALONE = "none"
 
 
 @pytest.mark.parametrize(

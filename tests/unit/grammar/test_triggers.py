@@ -269,7 +269,7 @@ def test_what_is_followed_must_hold_a_request_of_a_broker(first: str, error: str
         (STOCK, "EndTxn"),
         ("{kind: command, run: [app], group: g, transactions: false}", "AddPartitionsToTxn"),
         ("{kind: command, run: [app], group: g, transactions: false}", "WriteTxnMarkers"),
-        ("{kind: fill_source}", "AddOffsetsToTxn"),
+        ("none", "AddOffsetsToTxn"),
     ],
 )
 def test_a_transactional_request_of_a_pipeline_without_transactions(pipeline: str, request_: str) -> None:
@@ -290,7 +290,7 @@ def test_a_transactional_request_of_a_pipeline_without_transactions(pipeline: st
             "6:42: this pipeline does not keep its position in a consumer group, so it has no group coordinator",
         ),
         (
-            "{kind: fill_source}",
+            "none",
             "{kind: crash_pipeline, when: {after: 1s}}",
             "6:21: there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
         ),
@@ -305,7 +305,7 @@ def test_a_transactional_request_of_a_pipeline_without_transactions(pipeline: st
             "6:37: this pipeline does not run on Spark, so nothing would pass this link; write pipeline->…",
         ),
         (
-            "{kind: fill_source}",
+            "none",
             "{kind: cut_link, link: 'app->any', for: 1s, when: {after: 1s}}",
             "6:37: this client does not run here, so nothing would pass this link; write pipeline->…",
         ),
@@ -337,21 +337,9 @@ def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, er
     ("pipeline", "error"),
     [
         (
-            "{kind: fill_source, acks: 1}",
-            "5:15: an idempotent producer needs acks: all; write that, or idempotence: false",
-        ),
-        ("{kind: fill_source, acks: 0}", "5:41: 0 is not known here; write all or 1"),
-        (
-            "{kind: fill_source, idempotence: false, transaction_records: 9}",
-            "5:15: transaction_records needs idempotence: true and acks: all; write these, or leave it out",
-        ),
-        ("{kind: fill_source, transaction_records: 0}", "5:56: 0 is too small; the least is 1"),
-        (
             "{kind: command, run: [a], group: g, speaks: [transaction]}",
             "5:60: 'transaction' is not known here (did you mean transactions?); write started, transactions or deliveries",
         ),
-        ("{kind: fill_source, in_flight: 6}", "5:46: 6 is too large; the most is 5"),
-        ("{kind: fill_source, batch_records: 0}", "5:50: 0 is too small; the least is 1"),
         ("{kind: command, run: [a], group: g, restarts: -1}", "5:61: -1 is too small; the least is 0"),
         (
             "{kind: command, run: [a], group: g, session_timeout: 6}",
@@ -409,6 +397,27 @@ def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, er
 def test_a_mistake_in_a_pipeline_of_clients(pipeline: str, error: str) -> None:
     """Each is shown at its value."""
     assert errors_of(with_pipeline(pipeline)) == [f"scenarios.yaml:{error}"]
+
+
+@pytest.mark.parametrize(
+    ("producer", "error"),
+    [
+        ("{acks: 1}", "6:26: an idempotent producer needs acks: all; write that, or idempotence: false"),
+        ("{acks: 0}", "6:33: 0 is not known here; write all or 1"),
+        (
+            "{idempotence: false, transaction_records: 9}",
+            "6:26: transaction_records needs idempotence: true and acks: all; write these, or leave it out",
+        ),
+        ("{transaction_records: 0}", "6:48: 0 is too small; the least is 1"),
+        ("{in_flight: 6}", "6:38: 6 is too large; the most is 5"),
+        ("{batch_records: 0}", "6:42: 0 is too small; the least is 1"),
+        ("{idempotence: 'no'}", "6:40: 'no' is neither true nor false"),
+        ("{delivery: exactly_once}", "6:27: 'delivery' is not known here"),
+    ],
+)
+def test_a_mistake_in_the_producer_of_the_loader(producer: str, error: str) -> None:
+    """Whatever the pipeline is."""
+    assert errors_in(f"workload: {{producer: {producer}}}") == [f"scenarios.yaml:{error}"]
 
 
 def test_a_wrong_key_of_positions_is_shown_with_the_one_that_is_missing() -> None:

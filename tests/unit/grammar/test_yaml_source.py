@@ -69,11 +69,11 @@ def test_a_title_that_looks_like_a_date_is_a_text() -> None:
 def test_anchors_and_merges_are_followed_to_where_the_value_stands() -> None:
     """What several scenarios share may be written once; a mistake in it is shown where it was written."""
     shared = read("workload: &w {records: 50}", "tags: [&t a, &t b]").scenarios[0]
-    text = HEAD + "    workload: &w {records: 0}\n  - {<<: {title: T}, name: b, pipeline: {kind: fill_source}, workload: *w}\n"
+    text = HEAD + "    workload: &w {records: 0}\n  - {<<: {title: T}, name: b, pipeline: none, workload: *w}\n"
 
     assert (shared.workload.records, shared.tags) == (50, ("a", "b"))
     assert errors_of(text)[0] == "scenarios.yaml:6:28: 0 is too small; the least is 1"
-    assert errors_of(HEAD + "  - <<: {titel: T, workload: {records: 0}}\n    name: b\n    pipeline: {kind: fill_source}\n") == [
+    assert errors_of(HEAD + "  - <<: {titel: T, workload: {records: 0}}\n    name: b\n    pipeline: none\n") == [
         "scenarios.yaml:6:5: 'title' is missing",
         "scenarios.yaml:6:10: 'titel' is not known here (did you mean title?)",
         "scenarios.yaml:6:40: 0 is too small; the least is 1",

@@ -10,7 +10,7 @@ from chaos.scenario.plan import plan
 from verifiers.base import Finding, Verdict
 
 APPLICATION = {"kind": "command", "run": ["app"], "group": "g"}
-LOADER = {"kind": "fill_source"}
+LOADER = {"kind": "none"}
 SCENARIO = {
     "name": "one",
     "title": "One",

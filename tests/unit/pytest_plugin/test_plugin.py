@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 GOOD = """\
-version: 1
+version: 2
 scenarios:
   - name: first
     title: First

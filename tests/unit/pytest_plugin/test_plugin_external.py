@@ -7,7 +7,7 @@ import sys
 import pytest
 
 SCENARIOS = """\
-version: 1
+version: 2
 scenarios:
   - name: possible
     title: Possible

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 OURS = """\
-version: 1
+version: 2
 scenarios:
   - name: first
     title: First
@@ -143,7 +143,7 @@ def test_the_ini_may_name_other_files(repository):
     assert listed.stdout.split()[0] == "chaos/orders.yaml::test_scenario[first]"
     assert "scenarios.yaml" not in listed.stdout
     assert wrong.returncode == 2
-    assert "chaos/orders.yaml:1:1: there are no scenarios here; begin with `version: 1` and `scenarios:`" in wrong.stdout
+    assert "chaos/orders.yaml:1:1: there are no scenarios here; begin with `version: 2` and `scenarios:`" in wrong.stdout
 
 
 def test_a_pattern_that_leads_out_of_the_repository_is_refused(repository):

@@ -14,7 +14,7 @@ SQUARE = f"{{{_JOB}, positions: {{group: '{{sink}}-square'}}, python_workers: tr
 STOCK = f"{{{_JOB}, transactions: false}}"
 """A job with Spark's stock sink."""
 HEAD = f"""\
-version: 1
+version: 2
 scenarios:
   - name: a
     title: A

@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from chaos.scenario.load import load_text
-from chaos.scenario.model import applicable
 from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in, errors_in_fault, errors_of, read
 
 
@@ -33,7 +32,7 @@ def test_a_tag_that_means_something_to_pytest(tag: str) -> None:
 
 def test_a_verifier_that_is_left_out_though_it_would_not_be_asked() -> None:
     """A loader has no positions."""
-    text = HEAD.replace(SQUARE, "{kind: fill_source}") + "    leave_out: {offsets: they differ}\n"
+    text = HEAD.replace(SQUARE, "none") + "    leave_out: {offsets: they differ}\n"
     assert errors_of(text) == [
         "scenarios.yaml:6:26: 'offsets' is not asked here anyway: this pipeline has nothing for it to judge"
     ]
@@ -41,7 +40,7 @@ def test_a_verifier_that_is_left_out_though_it_would_not_be_asked() -> None:
 
 def test_all_verifiers_are_left_out() -> None:
     """Nothing would be judged."""
-    every = ", ".join(f"{name}: why" for name in applicable(read().scenarios[0].pipeline))
+    every = ", ".join(f"{name}: why" for name in read().scenarios[0].applicable)
     assert errors_in(f"leave_out: {{{every}}}") == [
         "scenarios.yaml:6:16: no verifier is left, so nothing would be judged; leave fewer of them out"
     ]
@@ -52,7 +51,7 @@ def test_an_expectation_of_a_verifier_that_does_not_run() -> None:
     assert errors_in("leave_out: {duplicates: why}", "expect: {gaps: valid, duplicates: invalid}") == [
         "scenarios.yaml:7:39: a result of 'duplicates' is expected, but it is in `leave_out`"
     ]
-    assert errors_of(HEAD.replace(SQUARE, "{kind: fill_source}") + "    expect: {offsets: invalid}\n") == [
+    assert errors_of(HEAD.replace(SQUARE, "none") + "    expect: {offsets: invalid}\n") == [
         "scenarios.yaml:6:23: a result of 'offsets' is expected, but this pipeline has nothing for it to judge"
     ]
 
@@ -95,22 +94,22 @@ def test_a_broker_that_is_there_because_the_system_is_larger() -> None:
             "6:42: this pipeline uses no transactions, so it has no transaction coordinator",
         ),
         (
-            "{kind: fill_source}",
+            "none",
             "{kind: cut_link, link: 'loader->transaction_coordinator', for: 1s, when: {after: 1s}}",
             "6:37: this pipeline uses no transactions, so it has no transaction coordinator",
         ),
         (
-            "{kind: fill_source}",
+            "none",
             "{kind: kill_broker, target: 'leader(datasink, 0)', when: {after: 1s}}",
             "6:42: this pipeline writes to datasource only; name datasource instead of datasink",
         ),
         (
-            "{kind: fill_source}",
+            "none",
             "{kind: crash_executor, target: executor(any), when: {after: 1s}}",
             "6:45: this pipeline does not run on Spark, so there is no executor to crash",
         ),
         (
-            "{kind: fill_source}",
+            "none",
             "{kind: cut_link, link: 'spark->broker-1', for: 1s, when: {after: 1s}}",
             "6:37: this pipeline does not run on Spark, so nothing would pass this link; write pipeline->…",
         ),
@@ -138,7 +137,7 @@ def test_scenarios_that_keep_to_the_grammar_are_checked_in_a_file_that_does_not(
 
 def test_a_loader_with_transactions_has_a_coordinator() -> None:
     """And it sends what ends them."""
-    head = HEAD.replace(SQUARE, "{kind: fill_source, transaction_records: 5}")
+    head = HEAD.replace(SQUARE, "none") + "    workload: {producer: {transaction_records: 5}}\n"
     fault = "    faults: [{kind: kill_broker, target: transaction_coordinator, when: {request: EndTxn}}]\n"
 
-    assert load_text(head + fault, Path("scenarios.yaml")).scenarios[0].pipeline.kind == "fill_source"
+    assert load_text(head + fault, Path("scenarios.yaml")).scenarios[0].pipeline.kind == "none"

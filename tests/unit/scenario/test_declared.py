@@ -9,7 +9,7 @@ from chaos.scenario.load import load_text
 from chaos.scenario.model import CommandPipeline
 
 FILE = """\
-version: 1
+version: 2
 pipelines:
   app:
     parameters: {size: 3, who: me, loud: true}
@@ -85,7 +85,7 @@ def test_a_pipeline_that_no_scenario_uses_is_checked_too():
 
 
 def test_without_a_section_it_is_said_where_to_write_one():
-    text = "version: 1\nscenarios:\n  - {name: a, title: A, pipeline: app}\n"
+    text = "version: 2\nscenarios:\n  - {name: a, title: A, pipeline: app}\n"
 
     with pytest.raises(ScenarioError, match="there are: none; declare it under `pipelines:`"):
         load(text)

@@ -6,7 +6,7 @@ import pytest
 
 from chaos.common.errors import ScenarioError
 from chaos.scenario.load import load, load_text
-from chaos.scenario.model import Pipeline, Scenario, VerifierName, applicable
+from chaos.scenario.model import Pipeline, Scenario, VerifierName
 from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in, errors_of, kinds, read
 
 NAME = "lower-case letters and digits, with single hyphens between them"
@@ -34,7 +34,7 @@ def test_what_is_not_declared_has_a_default() -> None:
     assert (file.system.kafka.brokers, file.system.spark.workers) == (3, 2)
     assert (scenario.workload.records, scenario.workload.rate_per_s) == (30_000, 3000.0)
     assert (scenario.tags, scenario.faults, scenario.is_control) == ((), (), False)
-    assert scenario.expected == dict.fromkeys(applicable(scenario.pipeline), "valid")
+    assert scenario.expected == dict.fromkeys(scenario.applicable, "valid")
 
 
 def test_a_control_must_be_caught_by_the_verifiers_it_names() -> None:
@@ -43,7 +43,7 @@ def test_a_control_must_be_caught_by_the_verifiers_it_names() -> None:
 
     assert scenario.is_control
     assert scenario.expected == {
-        name: "invalid" if name == "duplicates" else "valid" for name in applicable(scenario.pipeline) if name != "ordering"
+        name: "invalid" if name == "duplicates" else "valid" for name in scenario.applicable if name != "ordering"
     }
 
 
@@ -56,7 +56,7 @@ def test_a_run_of_an_earlier_version_is_asked_what_it_was_asked_then() -> None:
     again = Scenario.of_run(json.dumps(earlier))
 
     assert again.verify == ("gaps",)
-    assert set(again.leave_out) == {*applicable(scenario.pipeline)} - {"gaps"}
+    assert set(again.leave_out) == {*scenario.applicable} - {"gaps"}
 
 
 def test_faults_without_names_are_counted_by_kind() -> None:
@@ -92,10 +92,10 @@ def test_all_errors_are_told_at_once_in_the_order_of_the_file() -> None:
 def test_the_file_is_named_as_it_was_given(tmp_path: Path) -> None:
     """An editor can jump to the place."""
     path = tmp_path / "mine.yaml"
-    path.write_text("version: 2\n", encoding="utf-8")
+    path.write_text("version: 3\n", encoding="utf-8")
 
     with pytest.raises(
-        ScenarioError, match=f"^{path}:1:1: 'scenarios' is missing\n{path}:1:10: version 2 is not known; write version: 1$"
+        ScenarioError, match=f"^{path}:1:1: 'scenarios' is missing\n{path}:1:10: version 3 is not known; write version: 2$"
     ):
         load(path)
 
@@ -128,15 +128,27 @@ def test_a_file_with_a_byte_order_mark(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "# nothing\n", "null\n", "- a\n", "version 1\n"])
 def test_a_file_with_nothing_to_run(text: str) -> None:
     """An empty file says what it should begin with."""
-    assert errors_of(text) == ["scenarios.yaml:1:1: there are no scenarios here; begin with `version: 1` and `scenarios:`"]
+    assert errors_of(text) == ["scenarios.yaml:1:1: there are no scenarios here; begin with `version: 2` and `scenarios:`"]
 
 
-@pytest.mark.parametrize("version", ["2", "'1'", "true", "1.0", "one"])
-def test_only_version_1_is_known(version: str) -> None:
+def test_a_file_of_the_former_grammar_is_told_where_the_new_one_is_described() -> None:
+    """And nothing else of it, however much is different."""
+    text = "version: 1\nscenarios:\n  - {name: a, title: A, pipeline: {kind: spark_square}}\n"
+
+    (error,) = errors_of(text)
+
+    assert error.startswith(
+        "scenarios.yaml:1:10: the grammar of version 1 is not read any more; write version: 2 and what is new "
+    )
+    assert error.endswith("docs/scenarios.md, `From version 1`, or `chaos schema`")
+
+
+@pytest.mark.parametrize("version", ["3", "'2'", "true", "2.5", "one"])
+def test_only_version_2_is_known(version: str) -> None:
     """Another version may mean something else by the same words."""
     shown = version if version != "one" else "'one'"
 
-    assert errors_of(HEAD.replace("1", version, 1)) == [f"scenarios.yaml:1:10: version {shown} is not known; write version: 1"]
+    assert errors_of(HEAD.replace("2", version, 1)) == [f"scenarios.yaml:1:10: version {shown} is not known; write version: 2"]
 
 
 @pytest.mark.parametrize(
@@ -218,13 +230,10 @@ def test_a_mistake_in_a_scenario_is_shown_where_it_is(line: str, errors: list[st
         ("{}", "5:15: 'kind' is missing"),
         ("7", "5:15: 7 is not a mapping; write keys and values, e.g. {kind: …}"),
         ("{kind: [x]}", "5:22: there is no kind a list; " + KINDS),
-        ("{kind: fill_source, idempotence: 'no'}", "5:48: 'no' is neither true nor false"),
-        ("{kind: fill_source, delivery: exactly_once}", "5:35: 'delivery' is not known here"),
         (
             "{kind: command, run: [a], group: g, model: sqare}",
             "5:58: 'sqare' is not known here (did you mean square?); write identity or square",
         ),
-        ("{kind: fill_source, batch_records: 0}", "5:50: 0 is too small; the least is 1"),
     ],
 )
 def test_a_mistake_in_a_pipeline_is_shown_where_it_is(pipeline: str, error: str) -> None:
@@ -249,8 +258,8 @@ def test_the_size_of_the_system_is_bounded() -> None:
         (SQUARE, {"outcomes", "deliveries"}),
         (STOCK, {"outcomes", "deliveries", "commits"}),
         ("{kind: command, run: [a], group: b, speaks: [deliveries]}", {"outcomes"}),
-        ("{kind: fill_source}", {"offsets", "outcomes", "deliveries", "commits"}),
-        ("{kind: fill_source, transaction_records: 9}", {"offsets", "deliveries", "commits"}),
+        ("none", {"offsets", "outcomes", "deliveries", "commits"}),
+        ("none\n    workload: {producer: {transaction_records: 9}}", {"offsets", "deliveries", "commits"}),
         ("{kind: command, run: [a], group: b}", {"outcomes", "deliveries"}),
         ("{kind: command, run: [a], group: b, speaks: [transactions, deliveries]}", set()),
     ],

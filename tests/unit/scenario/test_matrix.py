@@ -12,10 +12,10 @@ from chaos.grammar.yaml_source import parse, place_of
 from chaos.scenario.load import load_text
 from chaos.scenario.matrix import expand
 from chaos.scenario.model import Scenario
-from tests.unit.scenario.declared import HEAD, SQUARE, errors_of
+from tests.unit.scenario.declared import HEAD, errors_of
 
 SWEEP = """\
-version: 1
+version: 2
 scenarios:
   - name: sweep
     title: "${request} under ${fault}"
@@ -106,14 +106,13 @@ def test_words_keep_their_kind_when_they_stand_alone() -> None:
     """A number is put in as a number, true as true; within a text they are what was written."""
     text = crossed(
         "matrix: {idempotence: [true, false], records: [10], chance: [0.5]}",
-        "workload: {records: '${records}'}",
+        "workload: {records: '${records}', producer: {idempotence: '${idempotence}'}}",
     ).replace("title: A", "title: ${idempotence} ${records} ${chance}")
-    text = text.replace(SQUARE, "{kind: fill_source, idempotence: '${idempotence}'}")
 
     first, second = cases(text)
     assert (first.workload.records, first.title, second.title) == (10, "true 10 0.5", "false 10 0.5")
     assert (first.name, first.matrix) == ("a-true-10-0-5", {"idempotence": "true", "records": "10", "chance": "0.5"})
-    assert [case.pipeline.idempotence for case in (first, second)] == [True, False]
+    assert [case.workload.producer.idempotence for case in (first, second)] == [True, False]
 
 
 def test_a_word_can_stand_for_a_text_and_the_text_may_have_holes() -> None:
@@ -183,7 +182,7 @@ def test_what_is_shared_by_anchors_is_filled_for_each_case() -> None:
             "matrix: {n: [1, 2]}",
             "workload: &w {records: '${n}'}",
         )
-        + "  - {<<: {title: T, matrix: {n: [3]}}, name: b, pipeline: {kind: fill_source}, workload: *w}\n"
+        + "  - {<<: {title: T, matrix: {n: [3]}}, name: b, pipeline: none, workload: *w}\n"
     )
 
     assert [(case.name, case.workload.records) for case in cases(text)] == [("a-1", 1), ("a-2", 2), ("b-3", 3)]

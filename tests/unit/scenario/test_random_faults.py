@@ -88,7 +88,7 @@ def test_a_soak_lasts_as_long_as_asked():
 )
 def test_a_mistake_in_a_pick_is_shown_where_it_is(fault, message):
     """Like that of any other fault."""
-    head = "version: 1\nscenarios:\n  - name: a\n    title: A\n    pipeline: {kind: command, run: [app], group: g}\n"
+    head = "version: 2\nscenarios:\n  - name: a\n    title: A\n    pipeline: {kind: command, run: [app], group: g}\n"
     text = f"{head}    random: {{every: 5s, pick: [{{fault: {fault}}}]}}\n"
 
     (error,) = errors_of(text)

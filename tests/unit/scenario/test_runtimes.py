@@ -9,7 +9,7 @@ from chaos.scenario.load import load_text
 
 PATH = Path("scenarios.yaml")
 TEXT = """\
-version: 1
+version: 2
 scenarios:
   - name: frozen
     title: a frozen leader

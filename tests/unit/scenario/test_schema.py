@@ -34,7 +34,7 @@ def test_the_schema_knows_what_is_written_not_what_becomes_of_it() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong", "complaint"),
     [
-        ("version: 1", "version: 2", "$.version: const"),
+        ("version: 2", "version: 3", "$.version: const"),
         ("title: A", "titel: A", "$.scenarios[0].titel: unknown"),
         ("name: a", "name: A", "$.scenarios[0].name: pattern"),
         ("{after: 5s}", "{after: 5}", "$.scenarios[0].faults[0]: none of"),
@@ -50,7 +50,7 @@ def test_an_editor_sees_mistakes_while_they_are_typed(right: str, wrong: str, co
 
 
 CROSSED = """\
-version: 1
+version: 2
 scenarios:
   - name: sweep-${request}-${fault}
     title: "${request} under ${fault.word}"
@@ -90,7 +90,7 @@ def test_an_editor_sees_mistakes_in_a_matrix(right: str, wrong: str, complaint: 
 
 
 NAMED = """\
-version: 1
+version: 2
 pipelines:
   app: {kind: command, parameters: {size: 3}, run: ["{size}"], group: g, restarts: "{size}"}
 scenarios:

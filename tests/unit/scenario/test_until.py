@@ -9,7 +9,7 @@ from chaos.scenario.load import load_text
 from chaos.scenario.plan import describe, from_json, plan, to_json
 
 TEXT = """\
-version: 1
+version: 2
 scenarios:
   - name: one
     title: One

@@ -91,6 +91,19 @@ def test_its_environment_is_as_declared_but_for_where_spark_is():
     assert command.argv[-2:] == ("--restarts", "9")
 
 
+@pytest.mark.parametrize("place", ["", "copies/"])
+def test_it_has_begun_when_its_query_has_a_checkpoint(tmp_path, place):
+    """Which may be below the place that it was told."""
+    checkpoint = tmp_path / "checkpoint" / place
+    before = job().has_begun(tmp_path)
+    checkpoint.mkdir(parents=True)
+    between = job().has_begun(tmp_path)
+
+    (checkpoint / "metadata").write_text('{"id":"…"}', encoding="utf-8")
+
+    assert (before, between, job().has_begun(tmp_path)) == (False, False, True)
+
+
 def test_its_position_is_that_of_its_checkpoint(tmp_path):
     """It has no consumer group, and no transactional id that is known."""
     assert job().positions(ENDPOINTS, TOPICS, tmp_path) == {}
