@@ -124,8 +124,7 @@ def steady(plan: RunPlan, system: System, history: History, processes: RunProces
     """Start the pipeline and the loader, and return the moment when output flows, in monotonic seconds."""
     if plan.pipeline:
         command = plan.pipeline.command(endpoints(system, plan.client), plan.topics, plan.folder)
-        processes.start_pipeline(command).wait_for("started")
-        _wait_until_begun(plan.pipeline, plan.folder, processes)
+        processes.start_pipeline(command).wait_until_started()
         nemesis.approach()
     processes.start_loader(plan.loader.command(endpoints(system, "loader"), plan.topics, plan.folder))
     _wait_for_commits(history, processes, 1, within_s=_FLOWS_WITHIN_S, reason="output to flow")
@@ -295,16 +294,6 @@ def readable(kafka: Kafka, topic: str) -> int:
         return kafka.end(topic, PARTITIONS, IsolationLevel.READ_COMMITTED)
     except KafkaException:
         return 0
-
-
-def _wait_until_begun(pipeline: Pipeline, folder: Path, processes: RunProcesses) -> None:
-    """Else the whole workload could be in the source before it is read, and a fault under way would find nothing under way."""
-
-    def begun() -> bool:
-        processes.check()
-        return pipeline.has_begun(folder)
-
-    clock.wait_until(begun, within_s=_FLOWS_WITHIN_S, reason="the pipeline to begin to read its source")
 
 
 def _wait_for_commits(history: History, processes: RunProcesses, records: int, *, within_s: float, reason: str) -> None:

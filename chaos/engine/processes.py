@@ -110,6 +110,7 @@ class ManagedProcess:
         env = {**command.env, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
         hosts = (command.env["SPARK_LOCAL_IP"],) if "SPARK_LOCAL_IP" in command.env else ()  # executors connect to a driver
         self._spec = ProcessSpec(name, tuple(command.argv), folder, self._log, env, hosts)
+        self._has_begun = command.has_begun
         self._down = False
         self._zombie: _Instance | None = None
         self._start = partial(_Instance, runtime, has_events=command.has_events)
@@ -143,14 +144,14 @@ class ManagedProcess:
         """Its exit code and the last line of its log, which is where a program tells its error."""
         return f"the {self.name} ended with {_end_of(self.process, when)}"
 
-    def wait_for(self, event: str) -> None:
-        """Return when the process has reported this event.
+    def wait_until_started(self) -> None:
+        """Return when the process has reported that it started, and what it runs works.
 
         Raises:
             InconclusiveError: the process ended first.
-            DeadlineError: the event did not come in time.
+            DeadlineError: it did not come so far in time.
         """
-        self._wait_for_new(event, before=None)
+        self._wait_until_started(before=None)
 
     def crash(self) -> Mapping[str, int]:
         """Send SIGKILL to the whole process tree; name -> pid of what was killed. Until `restart` it may be dead."""
@@ -158,7 +159,7 @@ class ManagedProcess:
         return self.process.kill_tree()
 
     def restart(self) -> None:
-        """Start the process again unless it runs, and return when it has reported that it started."""
+        """Start the process again unless it runs, and return when it has reported that it started, and works."""
         if self.process.alive():
             return
         before = self._history.last_said(self.name, "started")
@@ -166,7 +167,7 @@ class ManagedProcess:
             log.write(b"\n" + STARTED_AGAIN)
         self.process.start()
         self._down = False
-        self._wait_for_new("started", before)
+        self._wait_until_started(before)
 
     def pause(self) -> Mapping[str, int]:
         """Send SIGSTOP to the whole process tree; name -> pid of what is stopped."""
@@ -180,12 +181,12 @@ class ManagedProcess:
         (self._zombie or self._instance).process.resume_tree()
 
     def take_over(self) -> None:
-        """Start a second instance, with a log of its own, and return when it has reported that it started."""
+        """Start a second instance, with a log of its own, and return when it has reported that it started, and works."""
         before = self._history.last_said(self.name, "started")
         self._zombie = self._instance
         self._log = self._log.with_stem(f"{self._log.stem}-2")
         self._instance = self._start(replace(self._spec, name=self._log.stem, log=self._log))
-        self._wait_for_new("started", before)
+        self._wait_until_started(before)
 
     def fenced(self) -> Mapping[str, str]:
         """The instance that was fenced since the first one was resumed, and what it said of that; empty if none was.
@@ -223,12 +224,14 @@ class ManagedProcess:
         if first and first.process.alive() and not second.process.alive() and second.fenced() and not first.fenced():
             self._instance, self._zombie = first, second
 
-    def _wait_for_new(self, event: str, before: ProcessSaid | None) -> None:
-        def reported() -> bool:
-            self.must_live()
-            return self._history.last_said(self.name, event) is not before
+    def _wait_until_started(self, before: ProcessSaid | None) -> None:
+        """A driver that was started may take its time until its query reads: what is to be broken must be under way."""
 
-        clock.wait_until(reported, within_s=_STARTED_WITHIN_S, reason=f"the {self.name} to say {event!r}; see {self._log}")
+        def started() -> bool:
+            self.must_live()
+            return self._history.last_said(self.name, "started") is not before and self._has_begun()
+
+        clock.wait_until(started, within_s=_STARTED_WITHIN_S, reason=f"the {self.name} to start; see {self._log}")
 
     def _record(self, process: str, messages: Iterable[Mapping[str, Any]]) -> None:
         for message in messages:

@@ -5,7 +5,7 @@ Pipelines know neither the faults nor the verifiers, and have no hooks for eithe
 The loader's process imports this module as well, and starts sooner without Spark.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -70,11 +70,13 @@ class Command:
     Attributes:
         has_events: whether lines ``{"event": …}`` of its output are what it reports. Many programs that report nothing begin
             the lines of their log so.
+        has_begun: whether what it runs works, as far as that can be seen; asked when it has reported that it started.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords may be in it
     has_events: bool = True
+    has_begun: Callable[[], bool] = lambda: True
 
 
 class Pipeline(Protocol):
@@ -86,10 +88,6 @@ class Pipeline(Protocol):
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """The deployment: done once, before the first start."""
-        ...
-
-    def has_begun(self, folder: Path) -> bool:
-        """Whether it reads its source, as far as its files say; asked when its process has reported that it started."""
         ...
 
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:

@@ -88,10 +88,6 @@ class CommandPipeline:
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         clients.seed(endpoints, self.consumer_group(topics), topics)
 
-    def has_begun(self, folder: Path) -> bool:  # noqa: ARG002
-        """It has no files that would say it."""
-        return True
-
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:  # noqa: ARG002
         return clients.positions(endpoints, self.consumer_group(topics), topics)
 

@@ -21,6 +21,7 @@ import struct
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -92,16 +93,12 @@ class SparkSubmit:
         if demanded:
             environment[_SUBMITTED] = properties(demanded)
         argv = supervised([words], self.restarts, in_memory=_SUBMITTED if demanded else "")
-        return Command(argv, environment, has_events=False)
+        return Command(argv, environment, has_events=False, has_begun=partial(_has_begun, folder / CHECKPOINT))
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """Seed the group, if it has one: position 0 in every source partition. It makes its checkpoint itself."""
         if self.group:
             clients.seed(endpoints, self.consumer_group(topics), topics)
-
-    def has_begun(self, folder: Path) -> bool:
-        """Whether a query has a checkpoint: Spark writes ``metadata`` into it when the query begins (`StreamMetadata`)."""
-        return next((folder / CHECKPOINT).rglob("metadata"), None) is not None
 
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
         if self.group:
@@ -134,6 +131,11 @@ class SparkSubmit:
                 name = f"spark.{end}.{setting}"
                 leading[name] = between.join(filter(None, (own.get(name, ""), ours)))
         return {**own, **leading}
+
+
+def _has_begun(checkpoint: Path) -> bool:
+    """Whether a query has its checkpoint: Spark writes ``metadata`` into it when the query begins (`StreamMetadata`)."""
+    return next(checkpoint.rglob("metadata"), None) is not None
 
 
 def properties(settings: Mapping[str, str]) -> str:

@@ -65,7 +65,7 @@ class Play:
         command = pipeline.command(self.endpoints, self.topics, self.folder)
         subject = ManagedProcess(self.system.runtime, self.history, name, command, self.folder)
         self.subjects.append(subject)
-        subject.wait_for("started")
+        subject.wait_until_started()
         return subject
 
     def wait_for_end(self, pipeline):

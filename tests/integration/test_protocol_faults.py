@@ -76,7 +76,7 @@ def application(chaos_session, tmp_path_factory):
         subject = ManagedProcess(
             system.runtime, history, "pipeline", pipeline.command(endpoints(system, "app"), topics, folder), folder
         )
-        subject.wait_for("started")
+        subject.wait_until_started()
         loading = FillSource(1_000_000, 300.0).command(endpoints(system, "loader"), topics, folder)
         loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
         names = {"datasource": topics.source, "datasink": topics.sink}

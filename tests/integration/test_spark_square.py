@@ -37,7 +37,7 @@ class Stage:
         self.started += 1
         command = self.square.command(endpoints(self.system, "spark"), TOPICS, self.folder)
         pipeline = ManagedProcess(self.system.runtime, self.history, f"pipeline-{self.started}", command, self.folder)
-        pipeline.wait_for("started")
+        pipeline.wait_until_started()
         return pipeline
 
     def fill(self, records):

@@ -16,7 +16,7 @@ from chaos.engine.processes import RunProcesses
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Pipeline, Scenario, Workload
 from chaos.scenario.plan import plan
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Topics
 from verifiers.base import Bounds
 
 
@@ -83,22 +83,6 @@ def run_plan(folder, **declared):
 
 def run_processes(history, folder, **started):
     return RunProcesses(SimpleNamespace(), history, folder, **started)
-
-
-def test_nothing_is_loaded_before_the_pipeline_reads(history, tmp_path, monkeypatch):
-    """Its process runs, and its query begins later; meanwhile it is seen to be alive."""
-    pipeline, begun = FakeManagedProcess(), iter([False, False, True])
-    pipeline.wait_for = lambda _event: None
-    monkeypatch.setattr(RunProcesses, "start_pipeline", lambda self, _command: setattr(self, "pipeline", pipeline) or pipeline)
-    monkeypatch.setattr(RunProcesses, "start_loader", lambda _self, _command: pipeline.done.append("load"))
-    monkeypatch.setattr(phases, "endpoints", lambda _system, _client: Endpoints("link:1", "audit:1", "spark://m:1"))
-    subject = SimpleNamespace(command=lambda *_: None, has_begun=lambda _folder: next(begun))
-    history.record(ProgressSampled(written=1, committed=1, total=100))
-    nemesis = SimpleNamespace(approach=lambda: pipeline.done.append("approach"))
-
-    phases.steady(replace(run_plan(tmp_path), pipeline=subject), None, history, run_processes(history, tmp_path), nemesis)
-
-    assert pipeline.done == ["check", "check", "check", "approach", "load", "check"]
 
 
 @pytest.mark.parametrize(("sent", "told"), [(None, "some"), (40, "40")])

@@ -146,6 +146,27 @@ def test_what_a_program_said_at_its_end_is_told_and_not_that_its_supervisor_ende
     assert managed.how_it_ended("early").endswith("the last line of logs/pipeline.log: no worker is left: why")
 
 
+def test_it_has_started_when_what_it_runs_works(history, tmp_path):
+    """The process of a driver runs long before its query reads; until then nothing is loaded."""
+    asked = iter([False, False, True])
+    command = Command(("true",), has_begun=lambda: next(asked))
+    managed = ManagedProcess(FakeRuntime(says=b'{"supervisor": "started"}\n'), history, "pipeline", command, tmp_path)
+
+    managed.wait_until_started()
+
+    assert next(asked, None) is None
+
+
+def test_a_process_that_ends_before_it_works(history, tmp_path):
+    """It is told how, and not waited for."""
+    command = Command(("true",), has_begun=lambda: False)
+    managed = ManagedProcess(FakeRuntime(says=b'{"supervisor": "started"}\n'), history, "pipeline", command, tmp_path)
+    managed.process.lives = False
+
+    with pytest.raises(InconclusiveError, match="the pipeline ended with 1 in the middle of the run"):
+        managed.wait_until_started()
+
+
 def test_both_processes_are_ended(history, tmp_path):
     """Each that was started, in the order of their start."""
     runtime = FakeRuntime()

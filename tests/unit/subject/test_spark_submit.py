@@ -94,14 +94,14 @@ def test_its_environment_is_as_declared_but_for_where_spark_is():
 @pytest.mark.parametrize("place", ["", "copies/"])
 def test_it_has_begun_when_its_query_has_a_checkpoint(tmp_path, place):
     """Which may be below the place that it was told."""
-    checkpoint = tmp_path / "checkpoint" / place
-    before = job().has_begun(tmp_path)
+    checkpoint, command = tmp_path / "checkpoint" / place, job().command(ENDPOINTS, TOPICS, tmp_path)
+    before = command.has_begun()
     checkpoint.mkdir(parents=True)
-    between = job().has_begun(tmp_path)
+    between = command.has_begun()
 
     (checkpoint / "metadata").write_text('{"id":"…"}', encoding="utf-8")
 
-    assert (before, between, job().has_begun(tmp_path)) == (False, False, True)
+    assert (before, between, command.has_begun()) == (False, False, True)
 
 
 def test_its_position_is_that_of_its_checkpoint(tmp_path):
