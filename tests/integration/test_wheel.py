@@ -96,10 +96,14 @@ def venv(wheel, tmp_path_factory):
 
 @pytest.fixture
 def run(venv, tmp_path):
-    """Runs a program of that environment in a repository with a test of its own, where there is no Go."""
-    (tmp_path / "pytest.ini").write_text("[pytest]\ntestpaths = tests scenarios.yaml\naddopts = -q\n", encoding="utf-8")
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_own.py").write_text("def test_own():\n    pass\n", encoding="utf-8")
+    """Runs a program of that environment in a repository with a test and a package `pipelines` of its own; there is no Go."""
+    ini = "[pytest]\ntestpaths = tests scenarios.yaml\naddopts = -q\npythonpath = .\n"
+    (tmp_path / "pytest.ini").write_text(ini, encoding="utf-8")
+    for folder in ("tests", "pipelines"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "pipelines" / "__init__.py").write_text("OURS = 'orders'\n", encoding="utf-8")
+    own = "import pipelines\n\ndef test_own():\n    assert pipelines.OURS == 'orders'\n"
+    (tmp_path / "tests" / "test_own.py").write_text(own, encoding="utf-8")
     (tmp_path / "scenarios.yaml").write_text(SCENARIOS, encoding="utf-8")
 
     def ran(program, *arguments):
@@ -185,6 +189,13 @@ def test_a_wheel_with_the_server_is_for_this_platform_only(wheel):
 
     assert "-py3-none-linux_" in wheel.name
     assert sources | {str(proxy.IN_WHEEL / "server"), str(proxy.IN_WHEEL / "go.lock")} <= names
+
+
+def test_a_wheel_has_no_package_that_a_repository_may_have_too(wheel):
+    """Of two packages `pipelines`, one would be imported in place of the other."""
+    packages = {name.partition("/")[0] for name in names_in(wheel)}
+
+    assert {name for name in packages if not name.endswith(".dist-info")} == {"chaos", "verifiers"}
 
 
 def test_without_go_the_wheel_has_the_sources_and_is_for_every_platform(with_go, tmp_path):
