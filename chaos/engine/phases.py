@@ -238,17 +238,19 @@ Makers = Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]]
 def of_programs(plan: RunPlan, kafka: Kafka) -> tuple[Makers, Makers]:
     """What the programs say or commit, of the source and of the sink: view -> what makes its rows.
 
-    What the pipeline read is judged against what it read it from, the source; its transactions wrote the sink.
+    What the pipeline read is judged against what it read it from, the source; its transactions wrote the sink. Only what is
+    asked is here: `atomicity` leaves to `outcomes` what that decides, and says itself that it is undecided where nobody asks.
     """
     of_loader, of_pipeline = (statements.logs(plan.folder, name) for name in (LOADER, PIPELINE))
-    speaks = plan.scenario.speaks
+    asked = plan.scenario.verify
     transactions = partial(statements.told, of_pipeline if plan.pipeline else of_loader)
-    of_writer: Makers = {"told": transactions} if "transactions" in speaks else {}
+    of_writer: Makers = {"told": transactions} if "outcomes" in asked else {}
     if plan.pipeline is None:
         return of_writer, {}
     read = partial(statements.deliveries, of_pipeline, plan.topics.source)
-    of_reader: Makers = {"deliveries": read} if "deliveries" in speaks else {}
-    of_group: Makers = {"commits": partial(kafka.committed, plan.group, plan.topics.source)} if plan.group else {}
+    of_reader: Makers = {"deliveries": read} if "deliveries" in asked else {}
+    commits = partial(kafka.committed, plan.group, plan.topics.source)
+    of_group: Makers = {"commits": commits} if plan.group and "commits" in asked else {}
     return {**of_reader, **of_group}, of_writer
 
 

@@ -201,7 +201,8 @@ def said_by(folder, pipeline, **declared):
     made = run_plan(folder)
     declared = {"kind": "none", **declared}
     workload = Workload(producer={"transaction_records": declared.pop("transaction_records", None)})
-    changed = {"pipeline": TypeAdapter(Pipeline).validate_python(declared), "workload": workload}
+    leave_out = declared.pop("leave_out", {})
+    changed = {"pipeline": TypeAdapter(Pipeline).validate_python(declared), "workload": workload, "leave_out": leave_out}
     scenario = made.scenario.model_copy(update=changed)
     return phases.of_programs(replace(made, scenario=scenario, pipeline=pipeline), SimpleNamespace(committed=tuple))
 
@@ -226,6 +227,22 @@ def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(
         (set(), set()),
         ({"told"}, set()),
         (set(), set()),
+    ]
+
+
+def test_what_is_not_asked_is_no_evidence(tmp_path):
+    """Where `outcomes` is left out, `atomicity` must not leave to it what it cannot tell."""
+    command = {"kind": "command", "run": ["a"], "group": "g", "speaks": ["transactions", "deliveries"]}
+    a_pipeline = SimpleNamespace(consumer_group=lambda _topics: "g")
+
+    found = [
+        said_by(tmp_path, a_pipeline, **command, leave_out={name: "why"}) for name in ("outcomes", "deliveries", "commits")
+    ]
+
+    assert [(set(of_source), set(of_sink)) for of_source, of_sink in found] == [
+        ({"deliveries", "commits"}, set()),
+        ({"commits"}, {"told"}),
+        ({"deliveries"}, {"told"}),
     ]
 
 
