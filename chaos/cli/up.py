@@ -12,7 +12,7 @@ from pathlib import Path
 from chaos.cluster import addresses
 from chaos.cluster.system import Place, System, of_our_own
 from chaos.common import clock, files, signals, warden
-from chaos.install import artifacts, cache, preflight
+from chaos.install import artifacts, cache, jars, kafka_versions, preflight
 from chaos.install.artifacts import Echo
 from chaos.runtime.base import Process
 from chaos.runtime.local import LocalRuntime
@@ -59,7 +59,8 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
     parts, folder = artifacts.ensure(echo), files.new_folder(runs, "up")
     runtime = LocalRuntime(sessions)
     place = Place(runtime, parts, addresses.from_environment(), folder)
-    system = of_our_own(place, brokers=size.brokers, workers=size.workers, is_outside=True)
+    kafka = kafka_versions.ensure(jars.kafka_version(), parts, echo)
+    system = of_our_own(place, kafka, brokers=size.brokers, workers=size.workers, is_outside=True)
     try:
         system.start(echo)
         _tell(system, echo)

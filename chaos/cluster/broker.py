@@ -5,8 +5,8 @@ of the link from here to there. So each direction between two brokers can be bro
 """
 
 import base64
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from chaos.common import clock
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import class_archives
 from chaos.install.artifacts import Parts
+from chaos.install.kafka_versions import KafkaProgram
 from chaos.runtime.base import Process, ProcessSpec, Runtime
 
 _OUTSIDE = "OUTSIDE"
@@ -47,12 +48,20 @@ num.io.threads=4
 """
 
 _LOGGING = """\
-Configuration:
-  Appenders:
-    Console: {name: STDOUT, PatternLayout: {pattern: "%d{ISO8601} %p %c{1} %m%n"}}
-  Loggers:
-    Root: {level: INFO, AppenderRef: {ref: STDOUT}}
+appender.stdout.type=Console
+appender.stdout.name=STDOUT
+appender.stdout.layout.type=PatternLayout
+appender.stdout.layout.pattern=%d{ISO8601} %p %c{1} %m%n
+rootLogger.level=INFO
+rootLogger.appenderRef.stdout.ref=STDOUT
 """
+_FORMER_LOGGING = """\
+log4j.rootLogger=INFO, stdout
+log4j.appender.stdout=org.apache.log4j.ConsoleAppender
+log4j.appender.stdout.layout=org.apache.log4j.PatternLayout
+log4j.appender.stdout.layout.ConversionPattern=%d{ISO8601} %p %c{1} %m%n
+"""
+_LOGGING_FILE = "logging.properties"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,7 @@ class Broker:
         brokers: how many there are.
         folder: of its files; its log is ``<folder>.log``.
         is_outside: whether it has one more listener, under a host name, for other programs.
+        config: settings of its own, which have the last word.
     """
 
     number: int
@@ -71,7 +81,9 @@ class Broker:
     addresses: Addresses
     folder: Path
     parts: Parts
+    program: KafkaProgram
     is_outside: bool = False
+    config: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -87,7 +99,8 @@ class Broker:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "server.properties").write_text(self._properties(), encoding="utf-8")
         (self.folder / "hosts").write_text(self._hosts(), encoding="utf-8")
-        (self.folder / "log4j2.yaml").write_text(_LOGGING, encoding="utf-8")
+        logging = _LOGGING if self.program.logs_with_log4j_2 else _FORMER_LOGGING
+        (self.folder / _LOGGING_FILE).write_text(logging, encoding="utf-8")
 
     def format_spec(self) -> ProcessSpec:
         """The command that formats its storage."""
@@ -102,17 +115,21 @@ class Broker:
             str(self.parts.java),
             "-Xms256m",
             "-Xmx384m",
-            *class_archives.options(self.parts.kafka_cds),
+            *class_archives.options(self.program.archive),
             f"-Djava.io.tmpdir={self.folder}",
-            f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}",
+            self._logging_option(),
             f"-Djdk.net.hosts.file={self.folder / 'hosts'}",
             "-cp",
-            class_archives.kafka_class_path(self.parts.kafka_jars),
+            class_archives.kafka_class_path(self.program.jars),
             main,
             *arguments,
         )
         host = self.addresses.broker(self.number)
         return ProcessSpec(name, argv, self.folder, self.folder.with_suffix(".log"), hosts=(host,))
+
+    def _logging_option(self) -> str:
+        file = self.folder / _LOGGING_FILE
+        return f"-Dlog4j2.configurationFile={file}" if self.program.logs_with_log4j_2 else f"-Dlog4j.configuration=file:{file}"
 
     def _hosts(self) -> str:
         """The file replaces name resolution in the JVM: a name that is not in it does not resolve."""
@@ -130,6 +147,8 @@ class Broker:
             "INTERNAL": (self.name, INTERNAL_PORT),
             "AUDIT": (host, AUDIT_PORT),
         } | groups
+        if not self.program.advertises_controllers:
+            del advertised["CONTROLLER"]
         listeners = {name: (host, port) for name, port in own.items()}
         if self.is_outside:
             advertised[_OUTSIDE] = self.addresses.outside(self.number)
@@ -143,6 +162,7 @@ class Broker:
                 f"advertised.listeners={','.join(f'{name}://{at}:{port}' for name, (at, port) in advertised.items())}",
                 f"listener.security.protocol.map={','.join(f'{name}:PLAINTEXT' for name in listeners)}",
                 f"log.dirs={self.data}",
+                *(f"{name}={value}" for name, value in self.config.items()),  # of two lines with one name, the last one counts
                 "",
             ]
         )

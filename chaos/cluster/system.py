@@ -1,9 +1,10 @@
 """The whole system under test: brokers, Toxiproxy and Spark, started and checked together."""
 
 import ipaddress
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from chaos.cluster.addresses import AUDIT_PORT, CONTROLLER_PORT, INTERNAL_PORT, Address, Addresses, joined
 from chaos.cluster.broker import Broker, Brokers
@@ -16,9 +17,11 @@ from chaos.cluster.toxiproxy import Toxiproxy
 from chaos.common import clock
 from chaos.install import artifacts
 from chaos.install.artifacts import Parts
+from chaos.install.kafka_versions import KafkaProgram
 from chaos.runtime.base import Process, ProcessSpec, Runtime
 
 Echo = Callable[[str], None]
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,9 @@ class System:
 
     def versions(self) -> dict[str, str]:
         """For reports; a cluster that is not ours does not tell its version."""
-        known = artifacts.versions(self.parts)
-        return known if self.kafka.is_ours else known | {"kafka": f"external, {len(self.kafka.broker_ids)} brokers"}
+        known, planned = artifacts.versions(self.parts), self.kafka.brokers.planned
+        kafka = planned[0].program.version if planned else f"external, {len(self.kafka.broker_ids)} brokers"
+        return known | {"kafka": kafka}
 
     def unhealthy(self) -> list[str]:
         """What is wrong now, in words; a scenario begins only when this is empty."""
@@ -130,17 +134,28 @@ def _beyond_loopback(host: str) -> tuple[str, ...]:
     return () if ipaddress.ip_address(host).is_loopback else ("-allow-non-loopback",)
 
 
-def of_our_own(place: Place, *, brokers: int, workers: int, is_outside: bool = False) -> System:
+def of_our_own(
+    place: Place,
+    kafka: KafkaProgram,
+    *,
+    brokers: int,
+    workers: int,
+    is_outside: bool = False,
+    config: Mapping[str, str] = NOTHING,
+) -> System:
     """A system all of whose processes are ours, with a proxy on every link.
 
     Args:
         brokers, workers: how many.
         is_outside: whether other programs may use the brokers, under a host name.
+        config: settings of all brokers, which have the last word.
     """
     addresses, numbers = place.addresses, range(1, brokers + 1)
     cluster = Cluster({number: addresses.audit(number) for number in numbers})
     folders = {number: place.folder / f"broker-{number}" for number in numbers}
-    planned = [Broker(number, brokers, addresses, folders[number], place.parts, is_outside) for number in numbers]
+    planned = [
+        Broker(number, brokers, addresses, folders[number], place.parts, kafka, is_outside, config) for number in numbers
+    ]
     spark = Spark(place.runtime, place.parts, addresses, place.folder / "spark", workers)
     links = every_link(addresses, brokers, Toxiproxy(addresses.toxiproxy))
     return System(place, Kafka(cluster, Brokers(place.runtime, planned)), spark, links)

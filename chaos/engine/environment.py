@@ -15,7 +15,7 @@ from chaos.common import files, warden
 from chaos.common.errors import DeadlineError
 from chaos.external import discovery as external_system
 from chaos.external.declaration import External
-from chaos.install import artifacts, cache, preflight
+from chaos.install import artifacts, cache, kafka_versions, preflight
 from chaos.runtime.base import Runtime
 from chaos.runtime.local import LocalRuntime
 from chaos.scenario.model import SystemSpec
@@ -86,7 +86,9 @@ class Environment:
         self._runtime, plan_of_addresses = self._new_runtime()
         place = Place(self._runtime, parts, plan_of_addresses, files.new_folder(self.runs, "system"))
         if self.external is None:
-            system = of_our_own(place, brokers=spec.kafka.brokers, workers=spec.spark.workers)
+            kafka = kafka_versions.ensure(spec.kafka.version, parts, self.echo)
+            brokers, workers, config = spec.kafka.brokers, spec.spark.workers, spec.kafka.config
+            system = of_our_own(place, kafka, brokers=brokers, workers=workers, config=config)
         else:
             system = external_system.found(place, self.external, self.echo)
         self._system = system  # before it is started, so that `close` removes the data of one that does not come up

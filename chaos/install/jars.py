@@ -1,7 +1,7 @@
 """Jars from Maven Central without Maven: PySpark ships Ivy, whose jar is a program that resolves and downloads jars.
 
-Every jar is named in `parts.lock` with its SHA-256, and nothing is resolved transitively. ``-types jar bundle`` is needed:
-without ``bundle``, scala-logging and snappy are silently left out.
+`fetch` takes the jars that are named in `parts.lock` with their SHA-256, and resolves nothing transitively. `resolve` takes
+modules with all that they need. ``-types jar bundle`` is needed: without ``bundle``, scala-logging and snappy are left out.
 """
 
 import hashlib
@@ -16,6 +16,7 @@ from xml.sax.saxutils import quoteattr
 from chaos.common import processes
 from chaos.common.errors import RuntimeUnavailableError
 
+BROKER = ("org.apache.kafka", "kafka_2.13")
 LOCK = Path(__file__).with_name("parts.lock")
 _LINE = re.compile(
     r"(?P<group>[^\s:]+):(?P<artifact>[^\s:]+):(?P<version>[^\s:]+)(?::(?P<classifier>[^\s:]+))?\s+(?P<sha256>\S{64})"
@@ -49,6 +50,18 @@ class Jar:
 
     def __str__(self) -> str:
         return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """What is taken with all that it needs at run time."""
+
+    group: str
+    artifact: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +101,11 @@ def read_lock(path: Path = LOCK) -> dict[str, tuple[Jar, ...]]:
     return {name: tuple(jars) for name, jars in sections.items()}
 
 
+def kafka_version() -> str:
+    """The version of the brokers that are locked; scenarios run with it unless they say otherwise."""
+    return next(jar.version for jar in read_lock()["kafka"] if (jar.group, jar.artifact) == BROKER)
+
+
 def fetch(wanted: tuple[Jar, ...], folder: Path, ivy: Ivy, echo: Echo) -> None:
     """Fill an empty folder with these jars. If one differs from the lock, that is reported and all are fetched once more.
 
@@ -106,17 +124,40 @@ def fetch(wanted: tuple[Jar, ...], folder: Path, ivy: Ivy, echo: Echo) -> None:
 
 
 def _fetch_once(wanted: tuple[Jar, ...], folder: Path, ivy: Ivy) -> None:
-    scratch = folder / "ivy"
-    scratch.mkdir()
-    module, settings = scratch / "ivy.xml", scratch / "ivysettings.xml"
-    module.write_text(ivy_xml(wanted), encoding="utf-8")
-    settings.write_text(settings_xml(scratch / "cache", os.environ.get("CHAOS_MAVEN_MIRROR")), encoding="utf-8")
-    said = ivy.retrieve(settings, module, folder)
+    said = _retrieve(ivy_xml(map(_dependency, wanted)), folder, ivy)
     missing = [str(jar) for jar in wanted if not (folder / jar.file).is_file()]
     if missing:
         raise _why(said, missing)
     check(wanted, folder)
+
+
+def resolve(wanted: tuple[Module, ...], folder: Path, ivy: Ivy) -> None:
+    """Fill an empty folder with the jars of these modules, and of all that they need at run time.
+
+    Raises:
+        RuntimeUnavailableError: a module does not exist, or the server does not answer.
+    """
+    said = _retrieve(ivy_xml(map(_with_all_it_needs, wanted)), folder, ivy)
+    absent = [str(one) for one in wanted if f"{one.group}#{one.artifact};{one.version}: not found" in said]
+    if absent:
+        mirror = os.environ.get("CHAOS_MAVEN_MIRROR")
+        raise RuntimeUnavailableError(f"{absent[0]} is not in {mirror or 'Maven Central'}; choose a version that is")
+    names = {jar.name for jar in folder.glob("*.jar")}
+    missing = [str(one) for one in wanted if f"{one.group}__{one.artifact}-{one.version}.jar" not in names]
+    if missing or "UNRESOLVED DEPENDENCIES" in said:
+        raise _why(said, missing or ["something that these need"])
+
+
+def _retrieve(module_xml: str, folder: Path, ivy: Ivy) -> str:
+    """Copy the jars of a module into a folder; returns what Ivy printed."""
+    scratch = folder / "ivy"
+    scratch.mkdir()
+    module, settings = scratch / "ivy.xml", scratch / "ivysettings.xml"
+    module.write_text(module_xml, encoding="utf-8")
+    settings.write_text(settings_xml(scratch / "cache", os.environ.get("CHAOS_MAVEN_MIRROR")), encoding="utf-8")
+    said = ivy.retrieve(settings, module, folder)
     shutil.rmtree(scratch)
+    return said
 
 
 def check(jars: Iterable[Jar], folder: Path) -> None:
@@ -134,16 +175,24 @@ def check(jars: Iterable[Jar], folder: Path) -> None:
             )
 
 
-def ivy_xml(jars: Iterable[Jar]) -> str:
-    """The module that Ivy resolves: these jars, and not what they depend on."""
-    dependencies = "\n".join(map(_dependency, jars))
+def ivy_xml(dependencies: Iterable[str]) -> str:
+    """The module that Ivy resolves."""
+    listed = "\n".join(dependencies)
     return (
         '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="chaos" module="parts"/>'
-        f'<configurations><conf name="default"/></configurations><dependencies>\n{dependencies}\n</dependencies></ivy-module>\n'
+        f'<configurations><conf name="default"/></configurations><dependencies>\n{listed}\n</dependencies></ivy-module>\n'
+    )
+
+
+def _with_all_it_needs(module: Module) -> str:
+    return (
+        f"<dependency org={quoteattr(module.group)} name={quoteattr(module.artifact)} rev={quoteattr(module.version)}"
+        ' conf="default->master,runtime"/>'
     )
 
 
 def _dependency(jar: Jar) -> str:
+    """This jar, and not what it depends on."""
     opening = (
         f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
         ' transitive="false" conf="default->master"'

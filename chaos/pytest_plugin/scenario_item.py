@@ -43,7 +43,7 @@ class ScenarioItem:
         replay = f'pytest -m chaos "{self.node}" --chaos-seed {self.session.seed}{self._minutes(name)}{self._runtime()}'
         scenario = lasting(self.file.scenario(name), self.config)
         with uncaptured(self.config), Live(name) as live:
-            outcome = self.session.run(scenario, self.file.system, replay, live)
+            outcome = self.session.run(scenario, scenario.system or self.file.system, replay, live)
         self._report(outcome)
         return outcome
 

@@ -40,7 +40,7 @@ def check(scenarios: Mapping[int, Scenario], system: SystemSpec) -> Iterator[Pro
             message = f"{scenario.name!r} is already the name of scenario {first[scenario.name] + 1}; names are unique"
             yield ("scenarios", number, "name"), message
         first.setdefault(scenario.name, number)
-        yield from within(("scenarios", number), _scenario(scenario, system))
+        yield from within(("scenarios", number), _scenario(scenario, scenario.system or system))
 
 
 def _scenario(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:

@@ -1,6 +1,6 @@
 """The grammar of `scenarios.yaml`, version 2. Field names have units; aliases are the keys in YAML.
 
-Faults are in `chaos.faults`, their triggers in `chaos.grammar.triggers`, the programs of pipelines in the package `pipelines`.
+Faults are in `chaos.faults`, their triggers in `chaos.grammar.triggers`.
 
 Every verifier that applies to the pipeline is asked, but those that a scenario leaves out with a reason. A scenario can expect
 ``valid``; of single verifiers ``invalid``, or the exact anomaly: ``{duplicates: {duplicate: 1}}``; and ``not_sent``, if its
@@ -14,6 +14,7 @@ from random import Random
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     BeforeValidator,
     Field,
     PlainSerializer,
@@ -27,6 +28,7 @@ from chaos.faults.registry import Fault
 from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
 from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds
+from chaos.install import jars
 from chaos.runtime.capabilities import Capability
 from chaos.subject import command, spark_submit
 from chaos.subject.placeholders import check, names_in, partly_substituted
@@ -275,6 +277,9 @@ PLACEHOLDERS = frozenset((*command.PLACEHOLDERS, *spark_submit.PLACEHOLDERS))
 """What stands for something that is known only when a scenario runs."""
 VERSION = 2
 MOST_BROKERS = 5
+_OLDEST_KAFKA = (3, 3, 1)  # KRaft is ready for production from it on (KIP-833)
+_SETTINGS_OF_OURS = ("node.id", "broker.id", "process.roles", "log.dir", "log.dirs", "metadata.log.dir", "cluster.id")
+_FAMILIES_OF_OURS = ("controller.", "listener", "advertised.", "inter.broker.", "early.start.listeners")
 MOST_WORKERS = 4
 
 VerifierName = Literal[
@@ -365,6 +370,47 @@ Prediction = Annotated[Expectation | Counts, BeforeValidator(_prediction)]
 Expected = Annotated[Outcome | dict[VerifierName, Prediction], BeforeValidator(_expectation)]
 
 
+def _kafka_version(value: Any) -> Any:
+    """Three numbers; YAML reads ``4.0`` as a number."""
+    numbers = value.split(".") if isinstance(value, str) else []
+    if len(numbers) != len(("major", "minor", "patch")) or not all(number.isdecimal() for number in numbers):
+        raise ValueError(f"{shown(value)} is not a version of Kafka; write all three numbers, e.g. 3.9.1")
+    if tuple(map(int, numbers)) < _OLDEST_KAFKA:
+        raise ValueError(f"Kafka {value} is too old; the oldest with KRaft is 3.3.1")
+    return value
+
+
+def _of_brokers(config: Mapping[str, str]) -> Mapping[str, str]:
+    for name in config:
+        if name in _SETTINGS_OF_OURS or name.startswith(_FAMILIES_OF_OURS):
+            raise ValueError(f"{name} leads brokers and clients to each other, which is arranged here already; leave it out")
+    return config
+
+
+_Settings = Annotated[dict[str, Annotated[str, BeforeValidator(_as_text)]], AfterValidator(_of_brokers)]
+
+
+class KafkaSpec(Declared):
+    """The brokers.
+
+    Attributes:
+        config: settings of each, beside ours, and over them.
+    """
+
+    brokers: Annotated[int, Field(strict=True, ge=3, le=MOST_BROKERS)] = 3
+    version: Annotated[str, BeforeValidator(_kafka_version)] = Field(default_factory=jars.kafka_version)
+    config: _Settings = Field(default_factory=dict)
+
+
+class SparkSpec(Declared):
+    workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 2
+
+
+class SystemSpec(Declared):
+    kafka: KafkaSpec = KafkaSpec()
+    spark: SparkSpec = SparkSpec()
+
+
 _ASKED = "verify"
 _NOT_THEN = "it was not asked when the scenario ran"
 
@@ -374,6 +420,7 @@ class Scenario(Declared):
 
     Attributes:
         matrix: the coordinates, axis -> word, of a case of `chaos.scenario.matrix`.
+        system: in place of that of the file.
         leave_out: verifier -> why it is not asked.
         unsafe: faults may together take down more brokers than min ISR tolerates.
     """
@@ -383,6 +430,7 @@ class Scenario(Declared):
     tags: tuple[Tag, ...] = ()
     matrix: dict[str, Any] = Field(default_factory=dict)
     pipeline: Pipeline
+    system: SystemSpec | None = None
     workload: Workload = Workload()
     faults: tuple[Fault, ...] = ()
     random: RandomFaults | None = None
@@ -476,19 +524,6 @@ class Scenario(Declared):
             named.append(fault if fault.name else fault.model_copy(update={"name": f"{fault.kind}-{counts[fault.kind]}"}))
         object.__setattr__(self, "faults", tuple(named))
         return self
-
-
-class KafkaSpec(Declared):
-    brokers: Annotated[int, Field(strict=True, ge=3, le=MOST_BROKERS)] = 3
-
-
-class SparkSpec(Declared):
-    workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 2
-
-
-class SystemSpec(Declared):
-    kafka: KafkaSpec = KafkaSpec()
-    spark: SparkSpec = SparkSpec()
 
 
 def _version(value: Any) -> Any:

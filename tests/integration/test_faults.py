@@ -72,6 +72,7 @@ FAULTS = {
     "hanging transaction": {"kind": "hanging_transaction", "partition": 1, "for": "1s"},
     "unclean election": {"kind": "unclean_election", "target": "leader(datasource, 0)"},
 }
+_TRIES = 3  # the task of a Python worker may end before the worker is frozen, and the proof says so: `in_tasks` is empty then
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -83,9 +84,12 @@ def test_a_fault_is_effective_and_heals(running, name):
     with slowed(running.scene, slow=any(word in name for word in SLOWED)):
         if isinstance(fault, CrashExecutor):
             clock.wait_until(partial(all_busy, running.scene), within_s=300, reason="every executor to have a task")
-        fault.approach(running.scene)
-        injection = fault.prepare(running.scene, Random(1))
-        proof = proved_and_healed(injection)
+        for _ in range(_TRIES):
+            fault.approach(running.scene)
+            injection = fault.prepare(running.scene, Random(1))
+            proof = proved_and_healed(injection)
+            if proof.facts.get("in_tasks") != []:
+                break
 
     assert proof.effective, f"{injection.target}: {proof.facts}"
     running.scene.system.wait_until_healthy(180)

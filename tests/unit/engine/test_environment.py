@@ -8,6 +8,7 @@ import pytest
 from chaos.common.errors import DeadlineError
 from chaos.engine import environment
 from chaos.engine.environment import Environment
+from chaos.install import jars
 from chaos.scenario.model import KafkaSpec, SystemSpec
 
 WIDE = SystemSpec(kafka=KafkaSpec(brokers=5))
@@ -29,6 +30,8 @@ class FakeSystem:
 
     folder: Path
     brokers: int
+    kafka: str = ""
+    config: dict = field(default_factory=dict)
     up_s: float = 1.5
     wrong: list = field(default_factory=list)
 
@@ -44,6 +47,12 @@ class FakeSystem:
     def wait_until_healthy(self):
         if self.wrong:
             raise DeadlineError("a healthy system")
+
+
+def fake_system(place, kafka, brokers, workers, config):
+    """As `of_our_own` is called."""
+    assert workers
+    return FakeSystem(place.folder, brokers, kafka, config)
 
 
 @pytest.fixture
@@ -63,7 +72,8 @@ def made(tmp_path, monkeypatch, runtimes):
     monkeypatch.setattr(environment.preflight, "check_machine", lambda *_, **__: None)
     monkeypatch.setattr(environment.warden, "leftovers", lambda _sessions: ["broker-7"])
     monkeypatch.setattr(environment.artifacts, "ensure", lambda _echo: None)
-    monkeypatch.setattr(environment, "of_our_own", lambda place, brokers, workers: FakeSystem(place.folder, brokers))  # noqa: ARG005 - as it is called
+    monkeypatch.setattr(environment, "of_our_own", fake_system)
+    monkeypatch.setattr(environment.kafka_versions, "ensure", lambda version, _parts, _echo: version)
     said = []
     return Environment(tmp_path, said.append), said
 
@@ -87,6 +97,18 @@ def test_another_system_is_built_when_another_one_is_declared(made, runtimes):
     assert [runtime.is_closed for runtime in runtimes] == [True, False]
     assert sorted(path.name for path in first.folder.iterdir()) == ["broker-1.log"]
     assert "another system is declared now" in said[1]
+
+
+def test_another_version_or_configuration_is_another_system(made, runtimes):
+    """And each is what the scenario declares."""
+    one, _ = made
+    specs = [SystemSpec(), SystemSpec(kafka={"version": "3.9.1"}), SystemSpec(kafka={"config": {"compression.type": "zstd"}})]
+
+    systems = [one.system(spec) for spec in (*specs, specs[-1])]
+
+    assert [system.kafka for system in systems] == [jars.kafka_version(), "3.9.1", *[jars.kafka_version()] * 2]
+    assert systems[-1].config == {"compression.type": "zstd"}
+    assert len(runtimes) == 3
 
 
 def test_a_system_that_does_not_heal_is_rebuilt(made, runtimes):

@@ -105,7 +105,8 @@ def parsed(text: str) -> Element:
 
 def test_ivy_is_asked_for_exactly_the_jars_of_the_lock() -> None:
     """Nothing comes transitively, so nothing comes that has no hash."""
-    dependencies = parsed(jars.ivy_xml((Jar("g", "a", "1&2", SHA), Jar("g", "b", "3", SHA, "tests")))).findall(".//dependency")
+    wanted = (Jar("g", "a", "1&2", SHA), Jar("g", "b", "3", SHA, "tests"))
+    dependencies = parsed(jars.ivy_xml(map(jars._dependency, wanted))).findall(".//dependency")
 
     assert [(d.get("org"), d.get("name"), d.get("rev"), d.get("transitive")) for d in dependencies] == [
         ("g", "a", "1&2", "false"),
@@ -192,3 +193,47 @@ def test_what_ivy_complains_about_is_passed_on(tmp_path: Path) -> None:
     """So a version that does not exist can be told from a network that does not answer."""
     with pytest.raises(RuntimeUnavailableError, match="WARN: unresolved dependency"):
         fetch(tmp_path, "echo chatter; echo 'WARN: unresolved dependency'")
+
+
+class FakeIvy:
+    """Ivy's answer, and the module that it was given."""
+
+    def __init__(self, said: str, *made: str) -> None:
+        self.said, self.made, self.module = said, made, ""
+
+    def retrieve(self, _settings: Path, module: Path, target: Path) -> str:
+        self.module = module.read_text(encoding="utf-8")
+        for name in self.made:
+            (target / name).write_bytes(b"jar")
+        return self.said
+
+
+def test_a_module_comes_with_all_that_it_needs(tmp_path: Path) -> None:
+    """At run time; what it was compiled or tested with does not come."""
+    ivy = FakeIvy("", "g__a-1.jar", "h__b-2.jar")
+
+    jars.resolve((jars.Module("g", "a", "1"),), tmp_path, ivy)
+
+    (wanted,) = parsed(ivy.module).findall(".//dependency")
+    assert wanted.attrib == {"org": "g", "name": "a", "rev": "1", "conf": "default->master,runtime"}
+    assert {path.name for path in tmp_path.iterdir()} == {"g__a-1.jar", "h__b-2.jar"}
+
+
+@pytest.mark.parametrize(
+    ("said", "made", "error"),
+    [
+        (":: g#a;1: not found", (), r"g:a:1 is not in Maven Central; choose a version that is"),
+        (
+            ":: UNRESOLVED DEPENDENCIES ::\n ERROR x",
+            ("g__a-1.jar",),
+            r"could not be fetched \(something that these need\)",
+        ),
+        ("java.net.UnknownHostException: repo1", (), r"Maven Central cannot be reached \(g:a:1\)"),
+    ],
+)
+def test_a_module_that_cannot_be_had(tmp_path: Path, monkeypatch, said: str, made: tuple[str, ...], error: str) -> None:
+    """It does not exist, or something that it needs, or nobody answers."""
+    monkeypatch.delenv("CHAOS_MAVEN_MIRROR", raising=False)
+
+    with pytest.raises(RuntimeUnavailableError, match=error):
+        jars.resolve((jars.Module("g", "a", "1"),), tmp_path, FakeIvy(said, *made))

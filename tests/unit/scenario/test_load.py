@@ -253,6 +253,40 @@ def test_the_size_of_the_system_is_bounded() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kafka", "error"),
+    [
+        ("version: 4.0", "1:27: 4.0 is not a version of Kafka; write all three numbers, e.g. 3.9.1"),
+        ("version: 3.9.x", "1:27: '3.9.x' is not a version of Kafka; write all three numbers, e.g. 3.9.1"),
+        ("version: 2.8.1", "1:27: Kafka 2.8.1 is too old; the oldest with KRaft is 3.3.1"),
+        (
+            "config: {advertised.listeners: mine}",
+            "1:26: advertised.listeners leads brokers and clients to each other, which is arranged here already; leave it out",
+        ),
+        (
+            "config: {node.id: 7}",
+            "1:26: node.id leads brokers and clients to each other, which is arranged here already; leave it out",
+        ),
+    ],
+)
+def test_a_version_or_a_setting_that_brokers_cannot_have(kafka: str, error: str) -> None:
+    """Nothing is fetched for it."""
+    assert errors_of(f"system: {{kafka: {{{kafka}}}}}\n" + HEAD) == [f"scenarios.yaml:{error}"]
+
+
+def test_a_scenario_may_have_a_system_of_its_own() -> None:
+    """In place of that of the file, so that a matrix can cross its version; what is aimed at must be in it."""
+    kafka = "    system: {kafka: {version: 3.9.1, brokers: 4, config: {compression.type: zstd, log.retention.ms: 5000}}}\n"
+    fault = "    faults: [{kind: kill_broker, target: broker-4, when: {after: 1s}}]\n"
+
+    (scenario,) = load_text(HEAD + kafka + fault, Path("scenarios.yaml")).scenarios
+
+    assert scenario.system is not None
+    assert (scenario.system.kafka.version, scenario.system.kafka.brokers) == ("3.9.1", 4)
+    assert scenario.system.kafka.config == {"compression.type": "zstd", "log.retention.ms": "5000"}
+    assert errors_of(HEAD + fault) == ["scenarios.yaml:6:42: there is no broker-4; the brokers are broker-1 to broker-3"]
+
+
+@pytest.mark.parametrize(
     ("pipeline", "absent"),
     [
         (SQUARE, {"outcomes", "deliveries"}),
