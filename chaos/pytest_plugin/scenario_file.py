@@ -15,7 +15,7 @@ from types import ModuleType
 import pytest
 
 from chaos.common import signals
-from chaos.common.errors import InconclusiveError, ScenarioError, ViolationError
+from chaos.common.errors import InconclusiveError, RuntimeUnavailableError, ScenarioError, ViolationError
 from chaos.engine.environment import Environment
 from chaos.engine.session import Session
 from chaos.external import declaration
@@ -29,6 +29,7 @@ from chaos.scenario.load import ScenarioFile, load, refused
 from chaos.scenario.model import Scenario
 
 _BESIDES_WORKLOAD_S = 900.0  # more than the limits of all phases together (chaos.engine.phases)
+_TOLD = (ViolationError, InconclusiveError, RuntimeUnavailableError)
 _SESSION = pytest.StashKey[Session]()
 _EXTERNAL = pytest.StashKey[External | None]()
 
@@ -146,9 +147,9 @@ def item_of(request: pytest.FixtureRequest, session: Session) -> ScenarioItem:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show a verdict as its text alone: where in this framework it was raised tells a reader nothing."""
+    """Show a verdict, or why there is no system, as its text alone: where in the framework it was raised tells nothing."""
     report = yield
-    if item.getparent(ScenarioModule) and call.excinfo and isinstance(call.excinfo.value, ViolationError | InconclusiveError):
+    if item.getparent(ScenarioModule) and call.excinfo and isinstance(call.excinfo.value, _TOLD):
         shown = call.excinfo.getrepr(style="value", chain=False)
         if shown.reprcrash is not None:
             shown.reprcrash.message = str(call.excinfo.value).partition("\n")[0]  # for pytest's short summary

@@ -144,6 +144,7 @@ def test_a_machine_without_a_jdk_is_broken_not_skipped(run_pytest):
     assert answer.returncode == 1
     assert "holds no bin/java; install a JDK, 17 or newer" in answer.stdout
     assert "skipped" not in answer.stdout
+    assert "def run(" not in answer.stdout
 
 
 UNKNOWN_RUN = """\
