@@ -68,8 +68,8 @@ class BatchSight:
     _grown: Mapping[int, int] = field(default_factory=dict)
 
     def came(self) -> bool:
-        """Look, unless the moment has come or was missed."""
-        if not self.facts and not self.missed:
+        """Look, unless the moment has come."""
+        if not self.facts:
             try:
                 self._look()
             except _NOT_NOW:

@@ -8,14 +8,19 @@ from confluent_kafka import KafkaError, KafkaException
 
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InconclusiveError
-from chaos.common.events import ProgressSampled
-from chaos.common.history import History
+from chaos.common.events import FaultInjected, ProgressSampled
+from chaos.common.history import History, load
 from chaos.engine import triggers
 from chaos.engine.batches import BatchSight, Job
+from chaos.engine.nemesis import Nemesis
 from chaos.engine.triggers import Watch
+from chaos.faults.base import FaultContext
 from chaos.grammar.triggers import AtBatch
+from chaos.judging.verdict import decide
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan
 from chaos.subject.checkpoint import COMMITS, OFFSETS
-from verifiers.base import Bounds
+from verifiers.base import Bounds, Verdict
 
 
 @dataclass
@@ -145,6 +150,36 @@ def test_rows_of_the_batch_before_that_come_while_the_sink_is_asked_do_not_count
     assert sight.came()
 
 
+def test_what_the_sink_gains_between_two_batches_does_not_count(job):
+    """It is of the batch before, such as rows of a task that Spark has given up."""
+    sight = job.sight(2, "rows")
+    assert not sight.came()
+    job.sink = [24, 20]
+    assert not sight.came()
+    job.plan(2, 30, 30)
+    assert not sight.came()
+
+    job.sink = [25, 20]
+    assert sight.came()
+    assert sight.facts["grown"] == {0: 1}
+
+
+def test_rows_of_the_batch_before_are_not_taken_for_those_of_a_batch_that_was_just_planned(job):
+    """They were seen, and the batch of the trigger is planned, but of that nothing has been seen yet."""
+    sight = job.sight(3, "rows")
+    job.plan(2, 30, 30)
+    assert not sight.came()
+    job.sink = [25, 20]
+    assert not sight.came()
+
+    def batch_2_ends():
+        job.do(2, 30, 30)
+        job.plan(3, 40, 40)
+
+    job.on_asking = batch_2_ends
+    assert not sight.came()
+
+
 def test_rows_of_another_batch_do_not_count(job):
     """That of the trigger is a later one."""
     sight = job.sight(3, "rows")
@@ -178,10 +213,10 @@ def test_the_first_batch_has_rows_as_soon_as_the_sink_has_any(tmp_path):
     """The sink of a run is new."""
     job = FakeJob(tmp_path / "checkpoint")
     job.plan(0, 10, 10)
-    sight = job.sight(0, "rows")
-    assert not sight.came()
+    assert not job.sight(0, "rows").came()
 
     job.sink = [4, 0]
+    sight = job.sight(0, "rows")
 
     assert sight.came()
     assert (sight.facts["begin"], sight.facts["end"]) == ({}, {0: 10, 1: 10})
@@ -345,3 +380,42 @@ def test_a_batch_beyond_the_workload_is_not_waited_for(job, watch, monkeypatch, 
     expected = (DeadlineError, "done: batch 1") if under_way else (InconclusiveError, "all of the workload had passed before")
     with pytest.raises(expected[0], match=expected[1]):
         triggers.wait_for(AtBatch(batch=7, seen="done"), watch)
+
+
+@pytest.fixture
+def played(watch):
+    """Carries out one fault with this trigger; the run's judgement."""
+
+    def play(when):
+        fault = {"kind": "crash_pipeline", "name": "strikes", "when": when}
+        pipeline = {"kind": "spark_submit", "application": "job.py", "arguments": ["{checkpoint}"]}
+        scenario = Scenario(name="fake", title="fake", pipeline=pipeline, faults=[fault])
+        schedule = plan(scenario, 1)
+        Nemesis(schedule, FaultContext(None, {}), watch.history, watch.stop).run(watch, lambda: None)
+        return decide(scenario, schedule, watch.history.events(), [])
+
+    return play
+
+
+def test_a_run_whose_trigger_was_missed_is_unknown_and_says_why(job, watch, played):
+    """Nothing was injected."""
+    job.do(2, 30, 30)
+
+    judgement = played({"batch": 2, "seen": "rows"})
+
+    assert judgement.verdict is Verdict.UNKNOWN
+    assert judgement.fault_problems["strikes"] == (
+        "its trigger never came: InconclusiveError: batch 2 was done before the trigger came: "
+        "when rows of batch 2 are in the sink and it is not done"
+    )
+    assert watch.history.latest(FaultInjected) is None
+
+
+def test_the_history_has_the_batch_and_its_range(job, watch, played):
+    """What was written twice can be compared with it."""
+    job.do(2, 30, 25)
+
+    played({"batch": 2, "seen": "done"})
+
+    triggered = list(load(watch.history.path))[1].value
+    assert triggered.details == {"batch": 2, "seen": "done", "begin": {"0": 20, "1": 20}, "end": {"0": 30, "1": 25}}
