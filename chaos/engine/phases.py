@@ -16,15 +16,17 @@ from chaos.common import clock, files, signals
 from chaos.common.errors import InconclusiveError
 from chaos.common.history import History
 from chaos.engine import triggers
+from chaos.engine.batches import Job
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of
 from chaos.engine.processes import LOADER, PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.judging import landing, spark_session, statements
 from chaos.loader.declaration import LEDGER, FillSource
+from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule, to_json
-from chaos.subject.base import Pipeline, Topics
+from chaos.subject.base import CHECKPOINT, Pipeline, Topics
 from verifiers.base import Bounds
 
 _FLOWS_WITHIN_S = 180.0  # these are for what stands still: a machine that is busy with other work must not reach them
@@ -102,6 +104,19 @@ def positions_of(plan: RunPlan, system: System) -> Positions | None:
     if pipeline is None:
         return None
     return lambda: pipeline.positions(endpoints(system, plan.client), plan.topics, plan.folder)
+
+
+def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
+    """What triggers on batches look at; None when the pipeline is no job of Spark's."""
+    if Capability.CHECKPOINT not in plan.scenario.pipeline.capabilities:
+        return None
+    return Job(
+        plan.folder / CHECKPOINT,
+        plan.topics.source,
+        partial(kafka.offsets, plan.topics.source, PARTITIONS),
+        partial(kafka.offsets, plan.topics.sink, PARTITIONS),
+        lambda: _has_ended(processes.loader),
+    )
 
 
 # the phases ------------------------------------------------------------------------------------------------------------

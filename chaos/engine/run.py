@@ -72,7 +72,7 @@ def execute(
                 with tolerated("steady"):
                     flowing_since_s = phases.steady(plan, system, history, processes, nemesis)
                 with tolerated("inject"):
-                    watch = Watch(history, flowing_since_s, plan.records, plan.trigger_within_s, stop)
+                    watch = _watch(plan, system.kafka, history, processes, flowing_since_s, stop)
                     phases.inject(plan, watch, processes, nemesis)
             except BaseException:
                 with phase("heal"):
@@ -105,6 +105,11 @@ def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, posit
     if Capability.SPARK in plan.scenario.pipeline.capabilities:
         context = replace(context, spark_app=application_of(system.spark))
     return replace(context, positions=positions) if positions else context
+
+
+def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses, flowing_since_s: float, stop: Flag) -> Watch:
+    job = phases.job_of(plan, kafka, processes)
+    return Watch(history, flowing_since_s, plan.records, plan.trigger_within_s, stop, job)
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History) -> Sampler:

@@ -1,4 +1,4 @@
-"""When a fault is injected: a moment of the run, told by what the brokers have stored, never by the pipeline itself.
+"""When a fault is injected: a moment told by what brokers and checkpoints have stored, never by the pipeline itself.
 
 Or a request of the protocol: it is stopped on the wire by the `kafka` toxic while its fault is injected, then let go.
 """
@@ -14,12 +14,14 @@ from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 from chaos.common.events import FaultEvent, FaultFailed, FaultInjected, FaultProved, ProgressSampled
 from chaos.common.history import History
+from chaos.engine.batches import BatchSight, Job
 from chaos.faults.base import FaultContext
 from chaos.faults.targets import resolve_links
 from chaos.grammar.targets import LinkPattern
-from chaos.grammar.triggers import OF_BROKERS, After, AfterFault, OnRequest, Progress
+from chaos.grammar.triggers import LAST, OF_BROKERS, After, AfterFault, AtBatch, OnRequest, Progress
 
 _EVERY_S = 0.005
+_BATCH_EVERY_S = 0.03  # each look reads folders, and may ask three brokers
 _QUIET_S = 3.0
 _EVENTS: Mapping[str, type[FaultEvent]] = {"injected": FaultInjected, "proved": FaultProved}
 
@@ -33,6 +35,7 @@ class Watch:
         total: records of the workload.
         deadline_s: how many seconds a trigger is waited for.
         stop: set when the run ends early.
+        job: of Spark, whose batches are looked at; None where no trigger is on a batch.
     """
 
     history: History
@@ -40,9 +43,10 @@ class Watch:
     total: int
     deadline_s: float
     stop: Flag
+    job: Job | None = None
 
 
-def wait_for(when: After | Progress | AfterFault, watch: Watch) -> Mapping[str, Any]:
+def wait_for(when: After | Progress | AfterFault | AtBatch, watch: Watch) -> Mapping[str, Any]:
     """Return at the declared moment, with what was seen of it.
 
     Raises:
@@ -66,6 +70,19 @@ def wait_for(when: After | Progress | AfterFault, watch: Watch) -> Mapping[str, 
             wanted = watch.total * percent / 100
             until(lambda: committed(watch.history) >= wanted, watch, f"{percent:g} % of the workload to be committed")
             return {"committed": committed(watch.history), "of": watch.total}
+        case AtBatch():
+            return _batch(when, watch)
+
+
+def _batch(when: AtBatch, watch: Watch) -> Mapping[str, Any]:
+    assert watch.job is not None  # noqa: S101 - elsewhere such a trigger is refused when the file is read
+    sight = BatchSight(when, watch.job)
+
+    def over() -> str:
+        return sight.missed or (all_through(watch) if sight.rests and when.batch != LAST else "")
+
+    until(sight.came, watch, f"{when}", over, every_s=_BATCH_EVERY_S, seen=sight.told)
+    return sight.facts
 
 
 def committed(history: History) -> int:
@@ -81,11 +98,21 @@ def all_through(watch: Watch) -> str:
     return "all of the workload had passed" if through else ""
 
 
-def until(condition: Callable[[], bool], watch: Watch, reason: str, over: Callable[[], str] = lambda: "") -> None:
+def until(
+    condition: Callable[[], bool],
+    watch: Watch,
+    reason: str,
+    over: Callable[[], str] = lambda: "",
+    *,
+    every_s: float = _EVERY_S,
+    seen: Callable[[], str] | None = None,
+) -> None:
     """Return when the condition holds.
 
     Args:
         over: tells why the condition cannot come true any more; empty as long as it can.
+        every_s: seconds between two looks.
+        seen: tells how far it is, for the error at the deadline; the default is how much of the workload is committed.
 
     Raises:
         InconclusiveError: the run was stopped first, or `over` gave a reason.
@@ -95,8 +122,8 @@ def until(condition: Callable[[], bool], watch: Watch, reason: str, over: Callab
         lambda: condition() or watch.stop.is_set() or bool(over()),
         within_s=watch.deadline_s,
         reason=f"the trigger: {reason}",
-        every_s=_EVERY_S,
-        seen=lambda: f"{committed(watch.history)} of {watch.total}",
+        every_s=every_s,
+        seen=seen or (lambda: f"{committed(watch.history)} of {watch.total}"),
     )
     if not condition():
         raise InconclusiveError(f"{over() or 'the run ended'} before the trigger came: {reason}")

@@ -5,6 +5,7 @@
 {progress: 40%}                when 40 % of the workload can be read at the pipeline's output
 {request: EndTxn, nth: 20}     while the 20th EndTxn is on the wire: it is held while the fault is injected
 {fault: cut, after: 2s}        two seconds after another fault of the scenario was proved
+{batch: 2, seen: rows}         when rows of batch 2 of a Spark job are in its sink, and its checkpoint does not say it is done
 =============================  ==========================================================================================
 
 Requests have the names of https://kafka.apache.org/protocol.html#protocol_api_keys. Whether clients or brokers send a request
@@ -107,15 +108,54 @@ class AfterFault(Declared):
         return f"{later} {self.fault} is {self.once}"
 
 
-Trigger = After | Progress | OnRequest | AfterFault
+def _batch(value: Any) -> Any:
+    """One message for both kinds of values, where a union would show an error for each."""
+    if value == LAST or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value
+    raise ValueError(f"{shown(value)} is not a batch; write its number, counted from 0, or last")
 
-_TRIGGERS: Mapping[str, type[After | Progress | OnRequest | AfterFault]] = {
+
+LAST: Literal["last"] = "last"
+Batch = Annotated[
+    int | Literal["last"],
+    BeforeValidator(_batch),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 0}, {"const": "last"}]}),
+]
+Seen = Literal["planned", "rows", "done"]
+
+
+class AtBatch(Declared):
+    """`batch: 2, seen: rows`: how far a batch of a Spark job is, by its checkpoint and its sink.
+
+    =======  ===================================================================================
+    planned  the checkpoint has its plan (``offsets/2``); nothing of it may be written yet
+    rows     rows of it are in the sink, committed or not, and the checkpoint does not say it is done
+    done     the checkpoint says it is done (``commits/2``)
+    =======  ===================================================================================
+
+    ``last`` is the batch in which all of the workload is planned; which one that is, is known once the loader has ended.
+    """
+
+    batch: Batch
+    seen: Seen = "rows"
+
+    def __str__(self) -> str:
+        batch = "the last batch" if self.batch == LAST else f"batch {self.batch}"
+        if self.seen == "rows":
+            return f"when rows of {batch} are in the sink and it is not done"
+        return f"when {batch} is {self.seen}"
+
+
+Trigger = After | Progress | OnRequest | AfterFault | AtBatch
+
+_TRIGGERS: Mapping[str, type[Trigger]] = {
     "request": OnRequest,
     "fault": AfterFault,
+    "batch": AtBatch,
     "progress": Progress,
     "after": After,
 }
-_HELP = "write {after: 5s}, {progress: 40%}, {request: EndTxn, nth: 20} or {fault: NAME}"
+_HELP = "write {after: 5s}, {progress: 40%}, {request: EndTxn, nth: 20}, {batch: 2, seen: rows} or {fault: NAME}"
 
 
 def _one_trigger(value: Any) -> Any:
@@ -133,4 +173,4 @@ def _one_trigger(value: Any) -> Any:
     return _TRIGGERS[found[0]].model_validate(value)
 
 
-When = Annotated[After | Progress | OnRequest | AfterFault, BeforeValidator(_one_trigger)]
+When = Annotated[Trigger, BeforeValidator(_one_trigger)]

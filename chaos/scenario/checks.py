@@ -13,7 +13,17 @@ from chaos.faults.leadership import UncleanElection
 from chaos.faults.network_partitions import PartitionNetwork
 from chaos.grammar.base import Problem, did_you_mean, within
 from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, WorkerTarget
-from chaos.grammar.triggers import OF_BROKERS, OF_CLIENTS, TRANSACTIONAL, After, AfterFault, OnRequest, Progress, Trigger
+from chaos.grammar.triggers import (
+    OF_BROKERS,
+    OF_CLIENTS,
+    TRANSACTIONAL,
+    After,
+    AfterFault,
+    AtBatch,
+    OnRequest,
+    Progress,
+    Trigger,
+)
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import ANOMALIES_OF_PROGRESS, Scenario, SystemSpec, Workload
@@ -213,6 +223,10 @@ def _begins_s(scenario: Scenario, fault: FaultBase) -> float | None:
 # ---- Faults that could never happen: their target does not exist, or nothing passes where they wait -------------------------
 
 _OF_HELD = ("receiver", "sender")
+_NO_BATCHES = (
+    "only a job of Spark's has batches, and this pipeline is not declared as one; write kind: spark_submit in the pipeline, "
+    "or when: {progress: 40%}"
+)
 
 
 def _unreachable(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> Iterator[Problem]:
@@ -228,6 +242,8 @@ def _unreachable(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> It
         yield from _at("request", _request(scenario, fault.request, fault.link))
     if isinstance(fault.when, OnRequest):
         yield from within(("when",), _trigger(scenario, fault.when, system))
+    if isinstance(fault.when, AtBatch) and Capability.CHECKPOINT not in scenario.pipeline.capabilities:
+        yield ("when", "batch"), _NO_BATCHES
 
 
 def _at(key: str, messages: Iterable[str]) -> Iterator[Problem]:

@@ -5,11 +5,24 @@ Spark writes ``offsets/N`` when it plans batch N, and ``commits/N`` when all its
 """
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 OFFSETS, COMMITS = "offsets", "commits"
 State = Mapping[str, int | None]
+
+
+def of_query(checkpoint: Path, topic: str) -> Path:
+    """The folder of the query that reads this topic: the checkpoint, or one below it; a job may give each query its own.
+
+    The checkpoint itself as long as no plan names the topic.
+    """
+    if (checkpoint / OFFSETS).is_dir():
+        return checkpoint
+    # unlike a glob, a walk bears that Spark removes a folder meanwhile
+    queries = sorted(Path(folder) for folder, names, _ in os.walk(checkpoint) if OFFSETS in names)
+    return next((query for query in queries if planned(query, newest(query)[OFFSETS], topic)), checkpoint)
 
 
 def newest(checkpoint: Path) -> State:

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame
 
 from chaos.subject import clients, models
 from chaos.subject.base import CHECKPOINT, DRIVER_PORT, Command, Endpoints, Topics
-from chaos.subject.checkpoint import checkpointed
+from chaos.subject.checkpoint import checkpointed, of_query
 from chaos.subject.placeholders import by_partition, of_topics, substituted
 from chaos.subject.supervisor import IN_MEMORY, supervised
 
@@ -103,7 +103,7 @@ class SparkSubmit:
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:
         if self.group:
             return clients.positions(endpoints, self.consumer_group(topics), topics)
-        return checkpointed(folder / CHECKPOINT, topics.source)
+        return checkpointed(of_query(folder / CHECKPOINT, topics.source), topics.source)
 
     def expected(self, source: DataFrame) -> DataFrame:
         return models.expected(source, self.model)

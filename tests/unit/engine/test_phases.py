@@ -266,3 +266,23 @@ def test_the_logs_of_all_instances_are_listened_to(tmp_path, pipeline, declared,
     of_source, of_sink = said_by(tmp_path, pipeline, **declared)
 
     assert [row.transaction for row in {**of_source, **of_sink}["told"]()] == [f"{name} 1" for name in logs]
+
+
+@pytest.mark.parametrize(("alive", "loaded"), [(True, False), (False, True)])
+def test_a_trigger_on_a_batch_looks_at_the_topics_of_the_run_and_at_its_loader(history, tmp_path, alive, loaded):
+    """Source and sink must not be confused; the loader counts as ended when its process has."""
+    ends = FakeEnds({"source": {0: Bounds(0, 5, 5)}, "sink": {0: Bounds(0, 3, 3)}})
+    submitted = {"kind": "spark_submit", "application": "job.py", "arguments": ["{checkpoint}"]}
+    scenario = Scenario(name="fake", title="fake", pipeline=submitted)
+    loader = FakeManagedProcess(SimpleNamespace(alive=lambda: alive))
+    run = replace(run_plan(tmp_path), scenario=scenario)
+
+    job = phases.job_of(run, ends, run_processes(history, tmp_path, loader=loader))
+
+    assert (job.checkpoint, job.source) == (tmp_path / "checkpoint", "source")
+    assert (job.source_ends()[0].hw, job.sink_ends()[0].hw, job.all_loaded()) == (5, 3, loaded)
+
+
+def test_only_a_job_of_spark_has_batches(history, tmp_path):
+    """The loader alone has none."""
+    assert phases.job_of(run_plan(tmp_path), None, run_processes(history, tmp_path)) is None

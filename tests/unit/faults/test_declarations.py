@@ -8,7 +8,7 @@ from chaos.grammar.triggers import After, Progress
 from tests.unit.scenario.declared import errors_in_fault, kinds, read
 
 KINDS = kinds(Fault)
-TRIGGERS = "write {after: 5s}, {progress: 40%}, {request: EndTxn, nth: 20} or {fault: NAME}"
+TRIGGERS = "write {after: 5s}, {progress: 40%}, {request: EndTxn, nth: 20}, {batch: 2, seen: rows} or {fault: NAME}"
 EXECUTORS = "write executor(busiest), executor(any), executor(all), or executor(2) for the one on worker-2"
 DECLARED = """\
 faults:

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.subject.checkpoint import checkpointed
+from chaos.subject.checkpoint import checkpointed, of_query
 
 
 @pytest.fixture
@@ -76,3 +76,34 @@ def test_a_commit_without_its_plan_counts_as_absent(checkpoint: Path) -> None:
         commit(checkpoint, batch)
 
     assert checkpointed(checkpoint, "source") == {0: 30}
+
+
+def below(folder: Path, *names: str) -> list[Path]:
+    """Empty checkpoints in folders of their own."""
+    for name in names:
+        (folder / name / "offsets").mkdir(parents=True)
+        (folder / name / "commits").mkdir()
+    return [folder / name for name in names]
+
+
+def test_the_checkpoint_is_that_of_the_query(checkpoint: Path) -> None:
+    """What is below it is its own: sources keep logs of their own there."""
+    below(checkpoint, "sources")
+
+    assert of_query(checkpoint, "source") == checkpoint
+
+
+def test_a_query_may_have_a_folder_below_the_checkpoint(tmp_path: Path) -> None:
+    """A job of several queries needs one for each; that counts which reads the topic."""
+    first, second = below(tmp_path, "a", "deep/b")
+    plan(first, 0, '{"other":{"0":5}}')
+    assert of_query(tmp_path, "source") == tmp_path
+
+    plan(second, 0, '{"source":{"0":30}}')
+
+    assert of_query(tmp_path, "source") == second
+
+
+def test_a_checkpoint_that_is_not_there_yet(tmp_path: Path) -> None:
+    """Its own name is as good as any."""
+    assert of_query(tmp_path / "checkpoint", "source") == tmp_path / "checkpoint"

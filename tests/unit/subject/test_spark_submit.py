@@ -115,6 +115,15 @@ def test_its_position_is_that_of_its_checkpoint(tmp_path):
     assert (job().consumer_group(TOPICS), job().transactional_ids(TOPICS)) == ("", ())
 
 
+def test_its_checkpoint_may_be_in_a_folder_below(tmp_path):
+    """A job of several queries gives each its own."""
+    for log, text in (("offsets", 'v1\n{}\n{"datasource-7": {"0": 5}}'), ("commits", "v1\n{}")):
+        (tmp_path / "checkpoint" / "copy" / log).mkdir(parents=True)
+        (tmp_path / "checkpoint" / "copy" / log / "0").write_text(text, encoding="utf-8")
+
+    assert job().positions(ENDPOINTS, TOPICS, tmp_path) == {0: 5}
+
+
 def test_positions_of_a_group_are_seeded_once_and_asked_of_it(monkeypatch):
     """Through the audit listener: a fault on the job's own links must not hide its progress."""
     asked = []

@@ -1,0 +1,144 @@
+"""The moment of a batch of a Spark job, told by its checkpoint and by the ends of its sink.
+
+::
+
+    commits/1 ──── offsets/2 ──── rows of batch 2 in the sink ──── commits/2
+                   planned        rows                             done
+
+Whose rows they are follows from the order of things: Spark plans a batch when the one before is done, so what the sink gains
+after that is of this batch. What the sink had is asked between the two, or as soon as the plan is seen. Rows that were written
+meanwhile count as had, so the moment comes with later rows of the batch, or is missed, but never comes too early.
+
+Transaction markers take offsets as well, and those of the batch before may come after the plan of this one. So what a partition
+had counts only from when no transaction is open in it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from chaos.grammar.triggers import LAST, AtBatch
+from chaos.subject.checkpoint import COMMITS, OFFSETS, State, batches, newest, of_query, planned
+from verifiers.base import Bounds
+
+_NOT_NOW = (KafkaException, OSError)  # a leader that does not answer; a fault that removes the checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A Spark job, seen from outside.
+
+    Attributes:
+        checkpoint: of its query, or a folder that has that below it.
+        source: the topic.
+        source_ends: partition -> its ends now; raises KafkaException while a leader does not answer.
+        sink_ends: the same of the sink, which was empty when the run began.
+        all_loaded: whether nothing is written to the source any more.
+    """
+
+    checkpoint: Path
+    source: str
+    source_ends: Callable[[], Mapping[int, Bounds]]
+    sink_ends: Callable[[], Mapping[int, Bounds]]
+    all_loaded: Callable[[], bool]
+
+
+@dataclass(slots=True)
+class BatchSight:
+    """Looks out for the moment of one trigger.
+
+    Attributes:
+        facts: what was seen when it came: ``batch``, ``seen``, ``begin`` and ``end`` (source partition -> offset), and for rows
+            ``grown`` (sink partition -> offsets since the plan). Empty before.
+        missed: why it can come no more; empty as long as it can.
+        rests: whether the job had nothing under way at the last look.
+    """
+
+    when: AtBatch
+    job: Job
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    missed: str = ""
+    rests: bool = False
+    _state: State = field(default_factory=dict)
+    _batch: int | None = None  # the one that _before and _grown are about
+    _before: dict[int, int] = field(default_factory=dict)
+    _grown: Mapping[int, int] = field(default_factory=dict)
+
+    def came(self) -> bool:
+        """Look, unless the moment has come."""
+        if not self.facts:
+            try:
+                self._look()
+            except _NOT_NOW:
+                self.rests = False
+        return bool(self.facts)
+
+    def told(self) -> str:
+        """How far the job was at the last look."""
+        numbers = {"planned": self._state.get(OFFSETS), "done": self._state.get(COMMITS)}
+        return ", ".join(f"{what}: {'no batch' if number is None else f'batch {number}'}" for what, number in numbers.items())
+
+    def _look(self) -> None:
+        checkpoint = of_query(self.job.checkpoint, self.job.source)
+        before = newest(checkpoint)
+        ends = self._ends_of_sink(before)
+        batch = self._last(checkpoint) if self.when.batch == LAST else self.when.batch
+        self._state = newest(checkpoint)  # after all that was asked: a batch that is not done now was not done then
+        plan, done = _number(self._state[OFFSETS]), _number(self._state[COMMITS])
+        self.rests = plan == done
+        if ends and before == self._state:  # else it is not known of which batch they are
+            self._compare(ends, plan, done)
+        if batch is None or max(plan, done) < batch:
+            return
+        if self.when.seen == "done":
+            came = done >= batch
+        elif done >= batch:
+            self.missed = f"batch {batch} was done"
+            return
+        else:
+            came = self.when.seen == "planned" or (self._batch == batch and bool(self._grown))
+        if came:
+            self.facts = self._seen(checkpoint, batch)
+
+    def _ends_of_sink(self, state: State) -> Mapping[int, Bounds]:
+        """Empty where they do not matter: brokers have other work, too. Which batch is the last one is not known before."""
+        near = self.when.batch == LAST or _number(state[OFFSETS]) >= self.when.batch - 1
+        return self.job.sink_ends() if self.when.seen == "rows" and near else {}
+
+    def _compare(self, ends: Mapping[int, Bounds], plan: int, done: int) -> None:
+        """Keep what the sink had before a batch, and how much it has gained since.
+
+        Between two batches, the last ends before the plan count; in a batch the first ones after it, where there are no others.
+        """
+        batch = max(plan, done) + 1 if self.rests else plan
+        if batch != self._batch:
+            self._batch, self._before = batch, dict.fromkeys(ends, 0) if batch == 0 else {}
+        closed = {number: one.hw for number, one in ends.items() if one.lso == one.hw}
+        self._before = self._before | closed if self.rests else closed | self._before
+        grown = {number: one.hw - self._before[number] for number, one in ends.items() if number in self._before}
+        self._grown = {number: offsets for number, offsets in grown.items() if offsets > 0}
+
+    def _last(self, checkpoint: Path) -> int | None:
+        """The batch in which all of the source is planned; None as long as that is not known."""
+        if not self.job.all_loaded():
+            return None
+        ends = {number: one.hw for number, one in self.job.source_ends().items()}
+        last = None
+        for batch in sorted(batches(checkpoint, OFFSETS), reverse=True):
+            plan = planned(checkpoint, batch, self.job.source)
+            if any(plan.get(number, 0) < end for number, end in ends.items()):
+                break
+            last = batch  # an earlier one may have it all already: a query with state plans batches without records
+        return last
+
+    def _seen(self, checkpoint: Path, batch: int) -> Mapping[str, Any]:
+        begin, end = (planned(checkpoint, number, self.job.source) for number in (batch - 1, batch))
+        grown = {"grown": self._grown} if self.when.seen == "rows" else {}
+        return {"batch": batch, "seen": self.when.seen, "begin": begin, "end": end, **grown}
+
+
+def _number(batch: int | None) -> int:
+    return -1 if batch is None else batch

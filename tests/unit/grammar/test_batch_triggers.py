@@ -1,0 +1,99 @@
+"""Triggers on a batch of a Spark job: what can be declared, and how it is told."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chaos.grammar.triggers import AtBatch
+from chaos.scenario.describe import json_schema
+from chaos.scenario.load import load_text
+from chaos.scenario.plan import describe, from_json, plan, to_json
+from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in_fault, errors_of, read
+from tests.unit.scenario.validator import problems
+
+KILL = "{kind: crash_executor, target: executor(all), when: %s}"
+HELP = "write its number, counted from 0, or last"
+ELSEWHERE = (
+    "only a job of Spark's has batches, and this pipeline is not declared as one; write kind: spark_submit in the pipeline, "
+    "or when: {progress: 40%}"
+)
+DECLARED = """\
+faults:
+      - {kind: crash_pipeline, when: {batch: 2}}
+      - {kind: crash_pipeline, when: {batch: 0, seen: planned}}
+      - {kind: crash_pipeline, when: {batch: 12, seen: done}}
+      - {kind: crash_pipeline, when: {batch: last}}
+"""
+
+
+def test_a_batch_is_seen_by_its_rows_unless_something_else_is_declared() -> None:
+    """It is the moment in which an at-least-once sink makes duplicates."""
+    assert [fault.when for fault in read(DECLARED).scenarios[0].faults] == [
+        AtBatch(batch=2, seen="rows"),
+        AtBatch(batch=0, seen="planned"),
+        AtBatch(batch=12, seen="done"),
+        AtBatch(batch="last", seen="rows"),
+    ]
+
+
+def test_the_plan_says_it_in_words() -> None:
+    """What is there at that moment."""
+    assert describe(plan(read(DECLARED).scenarios[0], 7)) == [
+        "when rows of batch 2 are in the sink and it is not done: crash_pipeline, restarted after 1 s",
+        "when batch 0 is planned: crash_pipeline, restarted after 1 s",
+        "when batch 12 is done: crash_pipeline, restarted after 1 s",
+        "when rows of the last batch are in the sink and it is not done: crash_pipeline, restarted after 1 s",
+    ]
+
+
+def test_it_survives_the_way_through_a_file() -> None:
+    """A schedule is written with its run and read when the run is judged again."""
+    schedule = plan(read(DECLARED).scenarios[0], 7)
+
+    assert from_json(json.loads(json.dumps(to_json(schedule)))) == schedule
+
+
+@pytest.mark.parametrize(
+    ("when", "error"),
+    [
+        ("{batch: -1}", f"6:74: -1 is not a batch; {HELP}"),
+        ("{batch: first}", f"6:74: 'first' is not a batch; {HELP}"),
+        ("{batch: true}", f"6:74: true is not a batch; {HELP}"),
+        ("{batch: 1.5}", f"6:74: 1.5 is not a batch; {HELP}"),
+        ("{batch: 2, seen: row}", "6:83: 'row' is not known here (did you mean rows?); write planned, rows or done"),
+        ("{batch: 2, after: 1s}", "6:66: batch and after are triggers of different kinds; "),
+        ("{batch: 2, nth: 1}", "6:77: 'nth' is not known here"),
+    ],
+)
+def test_a_mistake_is_shown_where_it_is(when: str, error: str) -> None:
+    """And what to write instead."""
+    (found,) = errors_in_fault(KILL % when)
+
+    assert found.startswith(f"scenarios.yaml:{error}")
+
+
+@pytest.mark.parametrize("pipeline", ["none", "{kind: command, run: [app], group: g}"])
+def test_only_a_job_of_spark_has_batches(pipeline: str) -> None:
+    """Elsewhere the moment would never come."""
+    fault = "    faults: [{kind: kill_broker, target: any, when: {batch: 2, seen: done}}]\n"
+
+    assert errors_of(HEAD.replace(SQUARE, pipeline) + fault) == [f"scenarios.yaml:6:61: {ELSEWHERE}"]
+
+
+@pytest.mark.parametrize("pipeline", [SQUARE, STOCK])
+def test_every_job_of_spark_has_batches(pipeline: str) -> None:
+    """Wherever its positions are kept."""
+    fault = "    faults: [{kind: kill_broker, target: any, when: {batch: 2, seen: done}}]\n"
+    (read_fault,) = load_text(HEAD.replace(SQUARE, pipeline) + fault, Path("scenarios.yaml")).scenarios[0].faults
+
+    assert read_fault.when == AtBatch(batch=2, seen="done")
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(0, -1), (2, 2.5), ("last", "first")])
+def test_an_editor_knows_what_a_batch_is(right: object, wrong: object) -> None:
+    """The schema refuses what the grammar refuses."""
+    schema = json_schema()
+
+    assert not list(problems({"batch": right}, schema["$defs"]["AtBatch"], schema))
+    assert list(problems({"batch": wrong}, schema["$defs"]["AtBatch"], schema)) == ["$.batch: none of 2"]
