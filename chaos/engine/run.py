@@ -87,8 +87,7 @@ def under_way(
     processes = RunProcesses(system.runtime, history, plan.folder)
     positions = phases.positions_of(plan, system)
     nemesis = Nemesis(plan.schedule, _fault_context(plan, system, processes, positions), history, stop)
-    phase, tolerated = partial(_phase, history), partial(_tolerated, history)
-    flowing_since_s: float | None = None
+    phase, tolerated, flowing_since_s = partial(_phase, history), partial(_tolerated, history), 0.0
     with _cleaned_up(plan, system.kafka, processes):
         with phase("set_up"):
             phases.set_up(plan, system)
@@ -101,8 +100,8 @@ def under_way(
                 with tolerated("steady"):
                     flowing_since_s = phases.steady(plan, system, history, processes, nemesis)
                 with tolerated("inject"):
-                    watch = Watch(history, flowing_since_s or 0.0, plan.records, plan.trigger_within_s, stop)
-                    stage = Stage(plan, processes, nemesis, watch, flows=flowing_since_s is not None)
+                    watch = Watch(history, flowing_since_s, plan.records, plan.trigger_within_s, stop)
+                    stage = Stage(plan, processes, nemesis, watch, flows=flowing_since_s > 0)
                     yield stage
             except BaseException:
                 with phase("heal"):
