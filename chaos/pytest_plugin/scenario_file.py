@@ -11,11 +11,12 @@ from collections.abc import Generator, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
 import pytest
 
 from chaos.common import signals
-from chaos.common.errors import InconclusiveError, ScenarioError, ViolationError
+from chaos.common.errors import InconclusiveError, MisuseError, ScenarioError, ViolationError
 from chaos.engine.environment import Environment
 from chaos.engine.session import Session
 from chaos.external import declaration
@@ -146,17 +147,22 @@ def item_of(request: pytest.FixtureRequest, session: Session) -> ScenarioItem:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show a verdict as its text alone: where in this framework it was raised tells a reader nothing."""
+    """Show a verdict as its text alone, and a mistake in a test with the line of the test.
+
+    Where in this framework either was raised tells a reader nothing.
+    """
     report = yield
-    if (
-        (item.getparent(ScenarioModule) or is_driven(item))
-        and call.excinfo
-        and isinstance(call.excinfo.value, ViolationError | InconclusiveError)
-    ):
-        shown = call.excinfo.getrepr(style="value", chain=False)
+    if call.excinfo is None or not (item.getparent(ScenarioModule) or is_driven(item)):
+        return report
+    if isinstance(call.excinfo.value, ViolationError | InconclusiveError):
+        shown = call.excinfo.getrepr(style="value", chain=False, tbfilter=False)
         if shown.reprcrash is not None:
             shown.reprcrash.message = str(call.excinfo.value).partition("\n")[0]  # for pytest's short summary
         report.longrepr = shown
+    elif is_driven(item) and isinstance(call.excinfo.value, ScenarioError | MisuseError):
+        of_test = call.excinfo.traceback.filter(lambda entry: entry.path == item.path)
+        style: Literal["short", "value"] = "short" if of_test else "value"
+        report.longrepr = call.excinfo.getrepr(style=style, chain=False, tbfilter=(lambda _info: of_test) if of_test else False)
     return report
 
 
