@@ -14,6 +14,10 @@ class ScenarioError(ChaosError):
     """A scenarios file is wrong; the message has one line `file:line:col: what (did you mean …)` per error."""
 
 
+class MisuseError(ChaosError):
+    """A test uses the fixture `chaos` in a way that proves nothing: nothing started, nothing judged, two runs in one test."""
+
+
 class RuntimeUnavailableError(ChaosError):
     """The system cannot run here: no JDK, no network with an empty cache, occupied ports, too little memory or disk."""
 

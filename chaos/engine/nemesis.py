@@ -1,5 +1,8 @@
 """The nemesis injects faults: each step of the schedule in a thread of its own, trigger -> inject -> prove -> hold -> heal.
 
+A test that injects its faults one by one lets it `begin` and `end` each; that is done in threads too, so that no signal
+interrupts the middle of a step.
+
 A trigger on a request holds that request on the wire. It is let go as soon as the fault is in force, or by the fault itself.
 
 `heal_all` undoes every injection, last in first out; the run calls it whatever has happened. This module is one of the two
@@ -96,9 +99,22 @@ class Nemesis:
             ]
             for thread in self._threads:
                 thread.start()
-        while alive := [thread for thread in self._threads if thread.is_alive()]:
-            check()
-            alive[0].join(_JOIN_S)
+        self._join(check)
+
+    def begin(self, step: Step, watch: Watch, check: Callable[[], None]) -> None:
+        """Carry out one more step as far as its proof, beside those of the schedule; it stays in force until `end`.
+
+        Args:
+            check: as that of `run`.
+        """
+        self._released[step.name] = Flag()
+        self._in_thread(step.name, partial(self._begin, step, watch), check)
+
+    def end(self, name: str, check: Callable[[], None], *, at_once: bool = False) -> None:
+        """Heal what was begun, once it has been in force for as long as it declares, or at once."""
+        if at_once:
+            self._released[name].set()
+        self._in_thread(name, partial(self._end, name), check)
 
     def heal_all(self) -> None:
         """Heal what is still in force. From then on nothing can be injected."""
@@ -114,19 +130,48 @@ class Nemesis:
         for name in list(self._request_holds):
             self._let_go(name)
 
+    def _in_thread(self, name: str, action: Callable[[], None], check: Callable[[], None]) -> None:
+        with signals.deferred():  # as in `run`
+            self._threads.append(Thread(target=action, name=name, daemon=True))
+            self._threads[-1].start()
+        self._join(check)
+
+    def _join(self, check: Callable[[], None]) -> None:
+        while alive := [thread for thread in self._threads if thread.is_alive()]:
+            check()
+            alive[0].join(_JOIN_S)
+
+    def _begin(self, step: Step, watch: Watch) -> None:
+        if _has_approach(step.fault):
+            self._do("approach", step.name, partial(_approached, step, self._context))
+        if self._trigger(step, watch):
+            self._strike(step)
+
+    def _end(self, name: str) -> None:
+        self._hold(name)
+        self._heal(name)
+        self._let_go(name)
+
     def _step(self, step: Step, watch: Watch) -> None:
-        fault = step.fault
-        if not self._do("trigger", step.name, lambda: self._triggered(step, watch), when=str(fault.when)):
+        if not self._trigger(step, watch):
             self._let_go(step.name)
             return
         with self._slot():
-            goes_on = self._goes_on(step, watch)
-            if goes_on and self._do("inject", step.name, lambda: self._inject(step), kind=fault.kind, draw=step.draw):
-                self._do("prove", step.name, lambda: self._prove(step.name))
-                self._release(step.name)
+            if self._goes_on(step, watch) and self._strike(step):
                 self._hold(step.name)
             self._heal(step.name)
         self._let_go(step.name)
+
+    def _trigger(self, step: Step, watch: Watch) -> bool:
+        return self._do("trigger", step.name, lambda: self._triggered(step, watch), when=str(step.fault.when))
+
+    def _strike(self, step: Step) -> bool:
+        """Put it in force and ask for its proof; whether it is in force."""
+        if not self._do("inject", step.name, lambda: self._inject(step), kind=step.fault.kind, draw=step.draw):
+            return False
+        self._do("prove", step.name, lambda: self._prove(step.name))
+        self._release(step.name)
+        return True
 
     @contextmanager
     def _slot(self) -> Iterator[None]:

@@ -122,9 +122,14 @@ def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
 # the phases ------------------------------------------------------------------------------------------------------------
 
 
-def set_up(plan: RunPlan, system: System) -> None:
+def write_down(plan: RunPlan) -> None:
+    """What is to be done in this run, for those who judge it again."""
     files.write_atomically(plan.folder / "scenario.json", plan.scenario.to_run())
     files.write_atomically(plan.folder / "schedule.json", json.dumps(to_json(plan.schedule), indent=1))
+
+
+def set_up(plan: RunPlan, system: System) -> None:
+    write_down(plan)
     files.write_atomically(plan.folder / "versions.json", json.dumps(system.versions(), indent=1))
     system.wait_until_healthy()
     system.rules.begin()

@@ -11,12 +11,14 @@
 
 A pipeline that dies, a trigger that never comes or a drain that never ends is a problem that keeps the run from being VALID.
 What can still be observed is observed and judged: a duplicate is a duplicate in a crippled run too.
+
+`execute` carries out a schedule; in a run that is `under_way`, the block of a ``with`` is the phase inject.
 """
 
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Event as Flag
 
@@ -41,10 +43,37 @@ from chaos.runtime.capabilities import Capability
 from chaos.subject.base import CHECKPOINT
 
 
+@dataclass(slots=True)
+class Stage:
+    """A run in its phase inject.
+
+    Attributes:
+        plan: its scenario is what is judged; a block may put another one there, of the same pipeline and workload.
+        flows: whether the phase steady has reached its end.
+    """
+
+    plan: RunPlan
+    processes: RunProcesses
+    nemesis: Nemesis
+    watch: Watch
+    flows: bool
+
+
 def execute(
     plan: RunPlan, system: System, history: History, spark: Callable[[], SparkSession], *, early_audit: bool = False
 ) -> None:
-    """Run the phases 1 to 7; the outcome is in the history and the run directory.
+    """Run the phases 1 to 7; arguments, outcome and errors are those of `under_way`."""
+    with under_way(plan, system, history, spark, early_audit=early_audit) as stage:
+        phases.inject(plan, stage.watch, stage.processes, stage.nemesis)
+
+
+@contextmanager
+def under_way(
+    plan: RunPlan, system: System, history: History, spark: Callable[[], SparkSession], *, early_audit: bool = False
+) -> Iterator[Stage]:
+    """Run the phases 1 to 7, with the block as phase 3; the outcome is in the history and the run directory.
+
+    An error that only says that the block proved nothing ends with it, every other error ends the run.
 
     Args:
         spark: the judge's session.
@@ -58,8 +87,7 @@ def execute(
     processes = RunProcesses(system.runtime, history, plan.folder)
     positions = phases.positions_of(plan, system)
     nemesis = Nemesis(plan.schedule, _fault_context(plan, system, processes, positions), history, stop)
-    phase, tolerated = partial(_phase, history), partial(_tolerated, history)
-    flowing_since_s = 0.0
+    phase, tolerated, flowing_since_s = partial(_phase, history), partial(_tolerated, history), 0.0
     with _cleaned_up(plan, system.kafka, processes):
         with phase("set_up"):
             phases.set_up(plan, system)
@@ -73,7 +101,8 @@ def execute(
                     flowing_since_s = phases.steady(plan, system, history, processes, nemesis)
                 with tolerated("inject"):
                     watch = _watch(plan, system.kafka, history, processes, flowing_since_s, stop)
-                    phases.inject(plan, watch, processes, nemesis)
+                    stage = Stage(plan, processes, nemesis, watch, flows=flowing_since_s > 0)
+                    yield stage
             except BaseException:
                 with phase("heal"):
                     phases.heal(system, nemesis)
@@ -84,9 +113,9 @@ def execute(
             with tolerated("drain"):
                 phases.drain(plan, system.kafka, history, processes, positions)
         with phase("observe"):
-            phases.observe(plan, system.kafka, spark, processes, positions)
+            phases.observe(stage.plan, system.kafka, spark, processes, positions)
     with phase("judge"):
-        judge(spark(), plan.scenario, plan.folder)
+        judge(spark(), stage.plan.scenario, plan.folder)
 
 
 def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, positions: phases.Positions | None) -> FaultContext:

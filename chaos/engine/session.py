@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -17,9 +17,10 @@ from chaos.common import clock, files, warden
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, ViolationError
 from chaos.common.events import RunFailed
 from chaos.common.history import Event, History, load
+from chaos.engine import triggers
 from chaos.engine.environment import Environment, session_files
-from chaos.engine.phases import plan_run
-from chaos.engine.run import execute
+from chaos.engine.phases import RunPlan, plan_run, write_down
+from chaos.engine.run import Stage, execute, under_way
 from chaos.install.artifacts import Parts
 from chaos.judging import spark_session
 from chaos.judging.judge import load_findings
@@ -27,7 +28,7 @@ from chaos.report import summary
 from chaos.report.failure_text import explain
 from chaos.report.model import Report, build
 from chaos.scenario.model import Scenario, SystemSpec
-from chaos.scenario.plan import Schedule, plan
+from chaos.scenario.plan import plan
 from chaos.scenario.support import asked_outside
 from verifiers.base import Verdict
 
@@ -47,12 +48,16 @@ class Outcome:
         Raises:
             ViolationError: INVALID. InconclusiveError: UNKNOWN. Or the error that ended the run.
         """
-        if self.error is not None and not isinstance(self.error, DeadlineError | InconclusiveError):
-            raise self.error
+        self.require_end()
         if self.report.verdict is Verdict.INVALID:
             raise ViolationError(explain(self.report))
         if self.report.verdict is Verdict.UNKNOWN:
             raise InconclusiveError(explain(self.report)) from self.error
+
+    def require_end(self) -> None:
+        """Raise the error that ended the run before it was judged, if one did."""
+        if self.error is not None and not isinstance(self.error, DeadlineError | InconclusiveError):
+            raise self.error
 
 
 class JudgeSpark:
@@ -115,8 +120,8 @@ class Session:
         self.seed = seed
         self.reports: list[Report] = []
         self._runs = environment.runs
-        self._early_audit = early_audit
-        self._ends_early: tuple[type[BaseException], ...] = (ChaosError, KafkaException, KeyboardInterrupt, *timeouts)
+        self.early_audit = early_audit
+        self.ends_early: tuple[type[BaseException], ...] = (ChaosError, KafkaException, KeyboardInterrupt, *timeouts)
         self._began_s = clock.monotonic_s()
         self._judge_spark = JudgeSpark(environment.runs)
 
@@ -127,22 +132,36 @@ class Session:
             replay: the command that repeats the run, for its report.
             listener: told of every event of the history.
         """
-        if self.environment.external is not None:
-            scenario = asked_outside(scenario, self.environment.external)
-        schedule = plan(scenario, self.seed)
-        system = self.system(spec)
-        folder = files.new_folder(self._runs, scenario.name)
-        run_plan = plan_run(scenario, schedule, system, folder)
+        run_plan, system = self._planned(scenario, spec)
         error: BaseException | None = None
-        with History(folder / "history.jsonl", listener) as history:
+        with History(run_plan.folder / "history.jsonl", listener) as history:
             try:
-                execute(run_plan, system, history, self.spark, early_audit=self._early_audit)
-            except self._ends_early as ended_by:
+                execute(run_plan, system, history, self.spark, early_audit=self.early_audit)
+            except self.ends_early as ended_by:
                 error = ended_by
-                history.record(RunFailed(error=f"{type(error).__name__}: {error}"))
-        outcome = Outcome(_report(scenario, schedule, folder, replay), error)
+                history.record(_failed(error))
+        return self.reported(run_plan, error, replay)
+
+    def open(self, scenario: Scenario, spec: SystemSpec, replay: str, listener: Callable[[Event], None]) -> "OpenRun":
+        """A run whose faults are injected one by one; arguments are those of `run`. It must be ended, whatever happens."""
+        run_plan, system = self._planned(scenario, spec)
+        return OpenRun(self, run_plan, system, replay, listener)
+
+    def asked(self, scenario: Scenario) -> Scenario:
+        """The scenario as it is judged here."""
+        external = self.environment.external
+        return scenario if external is None else asked_outside(scenario, external)
+
+    def reported(self, run_plan: RunPlan, error: BaseException | None, replay: str) -> Outcome:
+        """The outcome of a run that is over."""
+        outcome = Outcome(_report(run_plan, replay), error)
         self.reports.append(outcome.report)
         return outcome
+
+    def _planned(self, scenario: Scenario, spec: SystemSpec) -> tuple[RunPlan, System]:
+        scenario = self.asked(scenario)
+        schedule, system = plan(scenario, self.seed), self.system(spec)
+        return plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name)), system
 
     def system(self, spec: SystemSpec) -> System:
         """A healthy system (`Environment.system`); the judge's Spark begins to start beside the first one."""
@@ -175,6 +194,96 @@ class Session:
             ends.callback(self._judge_spark.close)
 
 
-def _report(scenario: Scenario, schedule: Schedule, folder: Path, replay: str) -> Report:
-    events = tuple(load(folder / "history.jsonl"))
-    return build(scenario, schedule, events, load_findings(folder), folder, replay)
+class OpenRun:
+    """One run whose faults are injected by a test, one by one: it is under way until `end`."""
+
+    def __init__(
+        self, session: Session, run_plan: RunPlan, system: System, replay: str, listener: Callable[[Event], None]
+    ) -> None:
+        """Nothing runs before `begin`."""
+        self.system = system
+        self.plan = run_plan
+        self._session = session
+        self._replay = replay
+        self._opened = ExitStack()
+        self.history = self._opened.enter_context(History(run_plan.folder / "history.jsonl", listener))
+        self._under_way = under_way(run_plan, system, self.history, session.spark, early_audit=session.early_audit)
+        self._stage: Stage | None = None
+
+    def begin(self) -> bool:
+        """Run the phases set_up and steady; whether output flows.
+
+        Raises:
+            ChaosError, KafkaException: the system is not available. The run must be ended then too.
+        """
+        self._stage = self._under_way.__enter__()
+        return self._stage.flows
+
+    @property
+    def flowing_s(self) -> float:
+        """For how long output has been flowing."""
+        return clock.monotonic_s() - self._under_way_now().watch.began_s
+
+    @property
+    def committed(self) -> int:
+        """Records that a read_committed reader of the output can see."""
+        return triggers.committed(self.history)
+
+    def check(self) -> None:
+        """Raise unless the pipeline runs, or was ended by a fault that is in force.
+
+        Raises:
+            InconclusiveError: it has ended.
+        """
+        self._under_way_now().processes.check()
+
+    def declare(self, scenario: Scenario) -> None:
+        """From now on this is the run's scenario. Its pipeline and its workload are those of before."""
+        scenario = self._session.asked(scenario)
+        self.plan = replace(self.plan, scenario=scenario, schedule=plan(scenario, self._session.seed))
+        write_down(self.plan)
+
+    def inject(self, name: str) -> None:
+        """Wait for the trigger of this fault of the scenario, put it in force, and ask for its proof."""
+        stage = self._under_way_now()
+        step = next(step for step in self.plan.schedule.steps if step.name == name)
+        stage.nemesis.begin(step, stage.watch, stage.processes.check)
+
+    def heal(self, name: str, *, at_once: bool) -> None:
+        """End a fault that was injected: once it has lasted for as long as it declares, or at once."""
+        stage = self._under_way_now()
+        stage.nemesis.end(name, stage.processes.check, at_once=at_once)
+
+    def end(self, error: BaseException | None = None) -> Outcome:
+        """Run the phases from heal on, and report; to be called once.
+
+        Args:
+            error: what ends it early: faults are healed and processes are ended, and the report says why.
+        """
+        with self._opened:
+            ended_by = error if self._stage is None else self._left(self._stage, error)
+            if ended_by is not None:
+                self.history.record(_failed(ended_by))
+        return self._session.reported(self.plan, ended_by, self._replay)
+
+    def _left(self, stage: Stage, error: BaseException | None) -> BaseException | None:
+        """Leave the block of the phase inject; the error that has ended the run, if one has."""
+        stage.plan = self.plan
+        try:
+            goes_on = self._under_way.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
+        except self._session.ends_early as ended_by:
+            return ended_by
+        return None if goes_on else error
+
+    def _under_way_now(self) -> Stage:
+        assert self._stage is not None  # noqa: S101 - a slip of ours, not of the user
+        return self._stage
+
+
+def _failed(error: BaseException) -> RunFailed:
+    return RunFailed(error=f"{type(error).__name__}: {error}")
+
+
+def _report(run_plan: RunPlan, replay: str) -> Report:
+    events = tuple(load(run_plan.folder / "history.jsonl"))
+    return build(run_plan.scenario, run_plan.schedule, events, load_findings(run_plan.folder), run_plan.folder, replay)

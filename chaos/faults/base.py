@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from threading import Event
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, get_args
 
 from confluent_kafka import KafkaException
 from pydantic import Field, model_validator
@@ -208,6 +208,9 @@ def unmet(
 class FaultBase(Declared):
     """What all faults have. `chaos faults` prints the first paragraph of a fault's docstring, `provokes` and `proved_by`.
 
+    In Python a fault is its class with the keys of YAML: ``KillBroker(target="leader(datasink, 0)")``. Then `kind` is that of
+    the class, no `when` means at once, and ``for``, which Python keeps for itself, is written ``for_``.
+
     Attributes:
         needs: what the system and the pipeline must have; where one of these is lacking, the declaration is refused.
         without: what to use instead where a system lacks it; the refusal says so.
@@ -226,6 +229,16 @@ class FaultBase(Declared):
     kind: str
     name: FaultName = ""
     when: When
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_python(cls, keys: Any) -> Any:
+        """Fill in what Python may leave out. In YAML the kind is always there, for it chooses the class."""
+        kinds = get_args(cls.model_fields["kind"].annotation)
+        if not isinstance(keys, Mapping) or "kind" in keys or not kinds:
+            return keys
+        words = {"for" if key == "for_" else key: value for key, value in keys.items()}
+        return {"kind": kinds[0], "when": {"after": "0s"}, **words}
 
     def describe(self) -> str:
         """The fault in words, without its trigger; a fault with keys of its own overrides this."""

@@ -7,6 +7,8 @@
     pytest -m chaos --chaos-runtime containers              the same in Docker
     … --chaos-runtime external --chaos-external FILE        the same on a cluster that is already there
 
+A test in Python that asks for the fixture `chaos` is a scenario, too (docs/python.md).
+
 It serves this project and any repository that installs the package and has a `scenarios.yaml` of its own. In all others, and
 wherever `-m chaos` is not typed, it does nothing: no file is read, and what a run needs (`chaos.pytest_plugin.scenario_file`,
 Spark, Kafka's client and so on) is not imported.
@@ -25,12 +27,16 @@ from chaos.runtime.capabilities import EXTERNAL, RUNTIMES
 
 if TYPE_CHECKING:
     from chaos.engine.session import Session
+    from chaos.pytest_plugin.driven import Chaos
     from chaos.pytest_plugin.scenario_item import ScenarioItem
 
 FILE = "scenarios.yaml"
 _SCENARIOS = "chaos-scenarios"
+_DRIVEN = "chaos-driven"
+_DRIVEN_WITHIN_S = 1800.0  # a workload of ten minutes, and what it takes beside that
 _TYPED = pytest.StashKey[str]()
 _NAMED = pytest.StashKey[frozenset[Path]]()
+_ASK = "it breaks a real system, and runs only under -m chaos"
 _OURS = (re.compile(r"^version:[ \t]*\d+[ \t]*(#.*)?$", re.MULTILINE), re.compile(r"^scenario\w*[ \t]*:", re.MULTILINE))
 
 
@@ -103,6 +109,19 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return UnreadFile.from_parent(parent, path=file_path) if is_path else None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests that drive a run, so that ``-m chaos`` selects them; without it they are deselected as scenarios are."""
+    driven = [item for item in items if is_driven(item)]
+    for item in driven:
+        item.add_marker(pytest.mark.chaos)
+        if config.pluginmanager.hasplugin("timeout") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(_DRIVEN_WITHIN_S))  # one for ordinary tests would end it
+    if driven and not is_asked(config):
+        config.hook.pytest_deselected(items=driven)
+        items[:] = [item for item in items if item not in driven]
+
+
 class UnreadFile(pytest.File):
     """A scenarios file among the `testpaths` of a run without ``-m chaos``: pytest wants a collector for it."""
 
@@ -126,6 +145,37 @@ def chaos_item(request: pytest.FixtureRequest, chaos_session: "Session") -> "Sce
     from chaos.pytest_plugin.scenario_file import item_of  # noqa: PLC0415 - takes a second
 
     return item_of(request, chaos_session)
+
+
+@pytest.fixture
+def chaos(request: pytest.FixtureRequest, chaos_session: "Session") -> "Iterator[Chaos]":
+    """One run, driven by this test: start, faults in blocks, judge (docs/python.md)."""
+    if not is_asked(request.config):  # such a test is deselected, unless it hides that it asks for this fixture
+        pytest.skip(_ASK)
+    from chaos.pytest_plugin import driven  # noqa: PLC0415 - takes a second
+
+    if not request.config.pluginmanager.has_plugin(_DRIVEN):
+        request.config.pluginmanager.register(driven, _DRIVEN)
+    yield from driven.opened(request, chaos_session)
+
+
+def is_driven(item: pytest.Item) -> bool:
+    """Whether a test asks for our fixture `chaos`: a repository may have one of its own, under the same name."""
+    if "chaos" not in getattr(item, "fixturenames", ()):
+        return False
+    info = getattr(item, "_fixtureinfo", None)  # pytest says nowhere else which of several fixtures of a name is meant
+    found = list(info.name2fixturedefs.get("chaos", ())) if info else []
+    return bool(found) and getattr(found[-1].func, "__module__", "") == __name__
+
+
+def scenarios_files(config: pytest.Config, folder: Path) -> list[Path]:
+    """The scenarios files of a test in this folder: those that the ini names, or the nearest one, in its folder or above."""
+    if config.getini("chaos_files"):
+        named = config.stash[_NAMED]
+        return sorted(named)
+    folders = [folder, *folder.parents]
+    below_root = folders[: folders.index(config.rootpath) + 1] if config.rootpath in folders else [folder]
+    return [path for path in (near / FILE for near in below_root) if path.is_file() and _is_ours(path, config)][:1]
 
 
 def is_asked(config: pytest.Config) -> bool:

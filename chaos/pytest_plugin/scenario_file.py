@@ -11,17 +11,18 @@ from collections.abc import Generator, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Literal
 
 import pytest
 
 from chaos.common import signals
-from chaos.common.errors import InconclusiveError, RuntimeUnavailableError, ScenarioError, ViolationError
+from chaos.common.errors import InconclusiveError, MisuseError, RuntimeUnavailableError, ScenarioError, ViolationError
 from chaos.engine.environment import Environment
 from chaos.engine.session import Session
 from chaos.external import declaration
 from chaos.external.declaration import External
 from chaos.pytest_plugin import scenario_item
-from chaos.pytest_plugin.plugin import is_asked
+from chaos.pytest_plugin.plugin import is_asked, is_driven
 from chaos.pytest_plugin.scenario_item import ScenarioItem, lasting, uncaptured
 from chaos.report import summary, terminal
 from chaos.runtime.capabilities import EXTERNAL
@@ -31,7 +32,7 @@ from chaos.scenario.model import Scenario
 _BESIDES_WORKLOAD_S = 900.0  # more than the limits of all phases together (chaos.engine.phases)
 _TOLD = (ViolationError, InconclusiveError, RuntimeUnavailableError)
 _SESSION = pytest.StashKey[Session]()
-_EXTERNAL = pytest.StashKey[External | None]()
+EXTERNAL_SYSTEM = pytest.StashKey[External | None]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     path = config.getoption("--chaos-external")
     try:
-        config.stash[_EXTERNAL] = declaration.load(path) if path else None
+        config.stash[EXTERNAL_SYSTEM] = declaration.load(path) if path else None
     except ScenarioError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -62,7 +63,7 @@ class ScenarioModule(pytest.Module):
             CollectError: the file is wrong; pytest ends with 2 before anything is started.
         """
         try:
-            self.file = load(self.path, _refusing(self.config))
+            self.file = load(self.path, refusing(self.config))
         except ScenarioError as error:
             raise self.CollectError(_shown_from(str(error), self.path, self.config.invocation_params.dir)) from None
         for tag in sorted({tag for scenario in self.file.scenarios for tag in scenario.tags}):
@@ -82,7 +83,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for _, item in ours])
         items[:] = [item for item in items if not item.getparent(ScenarioModule)]
         return
-    system = config.stash[_EXTERNAL]
+    system = config.stash[EXTERNAL_SYSTEM]
     if system is None:
         return
     for module in dict.fromkeys(module for module, _ in ours):
@@ -123,7 +124,7 @@ def opened(config: pytest.Config) -> Iterator[Session]:
         runs=config.getoption("--chaos-runs").resolve(),
         echo=partial(_say, config),
         runtime=config.getoption("--chaos-runtime"),
-        external=config.stash[_EXTERNAL],
+        external=config.stash[EXTERNAL_SYSTEM],
     )
     session = Session(
         environment,
@@ -147,13 +148,22 @@ def item_of(request: pytest.FixtureRequest, session: Session) -> ScenarioItem:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show a verdict, or why there is no system, as its text alone: where in the framework it was raised tells nothing."""
+    """Show a verdict, or why there is no system, as its text alone, and a mistake in a test with the line of the test.
+
+    Where in this framework either was raised tells a reader nothing.
+    """
     report = yield
-    if item.getparent(ScenarioModule) and call.excinfo and isinstance(call.excinfo.value, _TOLD):
-        shown = call.excinfo.getrepr(style="value", chain=False)
+    if call.excinfo is None or not (item.getparent(ScenarioModule) or is_driven(item)):
+        return report
+    if isinstance(call.excinfo.value, _TOLD):
+        shown = call.excinfo.getrepr(style="value", chain=False, tbfilter=False)
         if shown.reprcrash is not None:
             shown.reprcrash.message = str(call.excinfo.value).partition("\n")[0]  # for pytest's short summary
         report.longrepr = shown
+    elif is_driven(item) and isinstance(call.excinfo.value, ScenarioError | MisuseError):
+        of_test = call.excinfo.traceback.filter(lambda entry: entry.path == item.path)
+        style: Literal["short", "value"] = "short" if of_test else "value"
+        report.longrepr = call.excinfo.getrepr(style=style, chain=False, tbfilter=(lambda _info: of_test) if of_test else False)
     return report
 
 
@@ -182,7 +192,7 @@ def _time_limit(config: pytest.Config, scenario: Scenario) -> Iterator[pytest.Ma
         yield pytest.mark.timeout(_BESIDES_WORKLOAD_S + 1.5 * lasting(scenario, config).workload.loading_s)
 
 
-def _refusing(config: pytest.Config) -> str:
+def refusing(config: pytest.Config) -> str:
     """The runtime whose limits apply to a whole file; those of an external system apply to selected scenarios only."""
     runtime: str = config.getoption("--chaos-runtime")
     return "" if runtime == EXTERNAL else runtime

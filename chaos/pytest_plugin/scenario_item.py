@@ -40,40 +40,50 @@ class ScenarioItem:
 
     def run(self, name: str) -> Outcome:
         """Run one scenario and report it, however it ends."""
-        replay = f'pytest -m chaos "{self.node}" --chaos-seed {self.session.seed}{self._minutes(name)}{self._runtime()}'
+        replay = replay_of(self.node, self.session, self.config, self._minutes(name))
         scenario = lasting(self.file.scenario(name), self.config)
         with uncaptured(self.config), Live(name) as live:
             outcome = self.session.run(scenario, scenario.system or self.file.system, replay, live)
-        self._report(outcome)
+        report(outcome, self.session, self.config, is_last=self.is_last)
         return outcome
 
     def _minutes(self, name: str) -> str:
         minutes = self.config.getoption("--chaos-minutes")
         return f" --chaos-minutes {minutes:g}" if minutes and self.file.scenario(name).random else ""
 
-    def _runtime(self) -> str:
-        """The options that say where the system ran, when that is not this machine."""
-        runtime, file = self.config.getoption("--chaos-runtime"), self.config.getoption("--chaos-external")
-        return ("" if runtime == RUNTIMES[0] else f" --chaos-runtime {runtime}") + (f" --chaos-external {file}" if file else "")
-
-    def _report(self, outcome: Outcome) -> None:
-        report = outcome.report
-        events = tuple(load(report.run_dir / "history.jsonl"))
-        report.write()
-        from chaos.report import timeline  # noqa: PLC0415 - matplotlib takes a second, and is needed here only
-
-        timeline.draw(report, events, report.run_dir)
-        allure.render(report, events, self.session.logs(report.run_dir))
-        tables = summary.coverage_tables(self.session.reports, _WIDTH)
-        if self.is_last and tables:
-            allure.attach_text("coverage", summary.as_text(*tables, width=_WIDTH, colour=False))
-        _write_beside_results(self.config, report.run_dir)
-
 
 def test_scenario(scenario: str, chaos_item: ScenarioItem) -> None:
     """Break the system as the scenario says, and prove from the logs what came of it."""
     __tracebackhide__ = True
     chaos_item.run(scenario).settle()
+
+
+def replay_of(node: str, session: Session, config: pytest.Config, options: str = "") -> str:
+    """The command line that repeats the run of a test."""
+    runtime, file = config.getoption("--chaos-runtime"), config.getoption("--chaos-external")
+    elsewhere = ("" if runtime == RUNTIMES[0] else f" --chaos-runtime {runtime}") + (
+        f" --chaos-external {file}" if file else ""
+    )
+    return f'pytest -m chaos "{node}" --chaos-seed {session.seed}{options}{elsewhere}'
+
+
+def report(outcome: Outcome, session: Session, config: pytest.Config, *, is_last: bool) -> None:
+    """Write and draw all that is reported about a run.
+
+    Args:
+        is_last: of the session: the report carries the table of a matrix.
+    """
+    of_run = outcome.report
+    events = tuple(load(of_run.run_dir / "history.jsonl"))
+    of_run.write()
+    from chaos.report import timeline  # noqa: PLC0415 - matplotlib takes a second, and is needed here only
+
+    timeline.draw(of_run, events, of_run.run_dir)
+    allure.render(of_run, events, session.logs(of_run.run_dir))
+    tables = summary.coverage_tables(session.reports, _WIDTH)
+    if is_last and tables:
+        allure.attach_text("coverage", summary.as_text(*tables, width=_WIDTH, colour=False))
+    _write_beside_results(config, of_run.run_dir)
 
 
 def lasting(scenario: Scenario, config: pytest.Config) -> Scenario:

@@ -105,12 +105,12 @@ def _used(reference: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
     if reference == NONE:
         return CommentedMap(kind=NONE)
     if isinstance(reference, str):
-        return _filled(_named(reference, pipelines, here), {})
+        return _filled(named_in(pipelines, reference, here), {})
     unknown = next((key for key in reference if key not in _KEYS), None)
     if unknown is not None:
         message = f"{shown(unknown)} is not known beside `use`; write with: {{…}} for parameters"
         raise PipelineProblem((*here, str(unknown)), message, at_key=True)
-    declared, values = _named(reference["use"], pipelines, (*here, "use")), reference.get("with", {})
+    declared, values = named_in(pipelines, reference["use"], (*here, "use")), reference.get("with", {})
     if not isinstance(values, Mapping):
         raise PipelineProblem((*here, "with"), f"{shown(values)} is not a mapping; write with: {{parameter: value}}")
     known = _parameters(declared)
@@ -123,7 +123,12 @@ def _used(reference: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
     return _filled(declared, values)
 
 
-def _named(name: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
+def named_in(pipelines: Mapping[str, Any], name: Any, here: Location) -> Any:
+    """The pipeline of this name.
+
+    Raises:
+        PipelineProblem: there is none.
+    """
     if not isinstance(name, str) or name not in pipelines:
         known = ", ".join(map(str, pipelines)) or "none; declare it under `pipelines:`"
         raise PipelineProblem(here, f"there is no pipeline {shown(name)}{did_you_mean(name, pipelines)}; there are: {known}")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from chaos.common.errors import ScenarioError
 from chaos.external.declaration import External
-from chaos.grammar.base import Mistake, did_you_mean, within
+from chaos.grammar.base import Mistake, Problem, did_you_mean, within
 from chaos.grammar.error_messages import mistakes
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
 from chaos.scenario import checks, declared, support
@@ -21,6 +21,8 @@ from chaos.scenario.model import (
     PLACEHOLDERS,
     VERSION,
     KafkaSpec,
+    NoPipeline,
+    Pipeline,
     Scenario,
     ScenarioFileModel,
     SparkSpec,
@@ -41,12 +43,14 @@ class ScenarioFile:
 
     Attributes:
         path: as it was given.
+        pipelines: those that have names; their paths begin where those of the file do.
         tree: its values with their places in the file, with matrices expanded.
     """
 
     path: Path
     system: SystemSpec
     scenarios: tuple[Scenario, ...]
+    pipelines: Mapping[str, Pipeline]
     tree: Any = field(repr=False, compare=False)
 
     def scenario(self, name: str) -> Scenario:
@@ -61,6 +65,20 @@ class ScenarioFile:
         names = [scenario.name for scenario in self.scenarios]
         message = f"there is no scenario {name!r}{did_you_mean(name, names)}; there are: {', '.join(names)}"
         raise ScenarioError(f"{self.path}: {message}")
+
+    def pipeline(self, name: str) -> Pipeline:
+        """The pipeline of this name, with its parameters as they are; or ``none``.
+
+        Raises:
+            ScenarioError: there is no such pipeline.
+        """
+        if name == declared.NONE:
+            return NoPipeline(kind="none")
+        try:
+            found: Pipeline = declared.named_in(self.pipelines, name, ("pipelines",))
+        except declared.PipelineProblem as problem:
+            raise ScenarioError(f"{self.path}: {problem}") from None
+        return found if isinstance(found, NoPipeline) else found.below(self.path.parent)
 
 
 def load(path: Path, runtime: str = "") -> ScenarioFile:
@@ -94,7 +112,7 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     if wrong:
         raise wrong_at(wrong, tree, path)
     located = tuple(scenario.below(path.parent) for scenario in model.scenarios)
-    return ScenarioFile(path, model.system, located, tree)
+    return ScenarioFile(path, model.system, located, model.pipelines, tree)
 
 
 def refused(file: ScenarioFile, names: Collection[str], external: External) -> ScenarioError | None:
@@ -106,6 +124,18 @@ def refused(file: ScenarioFile, names: Collection[str], external: External) -> S
         for location, message in support.impossible_outside(scenario, external)
     ]
     return wrong_at(wrong, file.tree, file.path) if wrong else None
+
+
+def problems(scenario: Scenario, folder: Path, system: SystemSpec, runtime: str, external: External | None) -> list[Problem]:
+    """What is wrong with a scenario that is in no file.
+
+    Args:
+        folder: where its paths begin.
+        runtime: as for `load`; "" with an external system.
+    """
+    found = [*_checked({0: scenario}, system, runtime), *_missing([scenario], folder)]
+    outside = support.impossible_outside(scenario, external) if external else ()
+    return [*((mistake.location[2:], mistake.message) for mistake in found), *outside]
 
 
 def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec, runtime: str) -> list[Mistake]:

@@ -310,3 +310,63 @@ def test_faults_without_an_approach_start_no_thread(played):
     runner.heal_all()
 
     assert _said(history) == []
+
+
+def one_by_one(played, *injections):
+    """A nemesis without a schedule, the history, the watch, and a step for each injection."""
+    runner, history, watch = played(*injections)
+    steps = runner._schedule.steps
+    runner._schedule = replace(runner._schedule, steps=())
+    return runner, history, watch, steps
+
+
+def test_a_fault_that_is_begun_stays_in_force_until_it_is_ended(played):
+    """The last one in may be the last one out, too: each is ended by its name."""
+    done = []
+    runner, history, watch, steps = one_by_one(played, FakeInjection("broker-1", done), FakeInjection("broker-2", done))
+
+    for step in steps:
+        runner.begin(step, watch, lambda: None)
+    begun = list(done)
+    for step in steps:
+        runner.end(step.name, lambda: None)
+
+    assert begun == [("broker-1", "inject"), ("broker-1", "proof"), ("broker-2", "inject"), ("broker-2", "proof")]
+    assert done[4:] == [("broker-1", "heal"), ("broker-2", "heal")]
+    assert _said(history) == ["trigger", "inject", "prove"] * 2 + ["heal"] * 2
+
+
+def test_a_fault_that_is_ended_early_lasts_as_long_as_it_declares(played):
+    """Unless it is ended at once."""
+    runner, history, watch, steps = one_by_one(
+        played, FakeInjection("broker-1", [], hold_s=0.5), FakeInjection("broker-2", [], hold_s=300)
+    )
+    for step in steps:
+        runner.begin(step, watch, lambda: None)
+        runner.end(step.name, lambda: None, at_once=step is steps[1])
+
+    at_s = {(event.value.fault, event.value.f): event.elapsed_s for event in history.events() if event.value.type == "ok"}
+    assert at_s["kill_broker-1", "heal"] - at_s["kill_broker-1", "inject"] >= 0.45
+    assert at_s["kill_broker-2", "heal"] - at_s["kill_broker-2", "inject"] < 200
+
+
+def test_a_fault_that_was_not_ended_is_healed_with_all_others(played):
+    """And its end, which may still come, has nothing to do then."""
+    done = []
+    runner, _, watch, (step,) = one_by_one(played, FakeInjection("broker-1", done, hold_s=300))
+    runner.begin(step, watch, lambda: None)
+
+    runner.heal_all()
+    runner.end(step.name, lambda: None)
+
+    assert done == [("broker-1", "inject"), ("broker-1", "proof"), ("broker-1", "heal")]
+
+
+def test_a_fault_that_cannot_be_begun_is_written_down(played):
+    """As one of a schedule: the run goes on, and is UNKNOWN."""
+    fails = {"inject": InjectionError("refused")}
+    runner, history, watch, (step,) = one_by_one(played, FakeInjection("broker-1", [], fails=fails))
+    runner.begin(step, watch, lambda: None)
+    runner.end(step.name, lambda: None)
+
+    assert history.latest(FaultFailed).error == "InjectionError: refused"

@@ -1,13 +1,22 @@
-"""What pytest sees of a run, and the end of a session that has not started anything."""
+"""What pytest sees of a run, how an open one ends, and the end of a session that has not started anything."""
 
+import json
+from contextlib import contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
 from chaos.common.errors import DeadlineError, InconclusiveError, InjectionError, ViolationError
+from chaos.common.events import RunFailed
+from chaos.common.history import load, of_type
 from chaos.engine import session
 from chaos.engine.environment import Environment
-from chaos.engine.session import Outcome, Session
+from chaos.engine.phases import RunPlan
+from chaos.engine.session import OpenRun, Outcome, Session
+from chaos.scenario.draft import Draft, Ground
+from chaos.scenario.model import SystemSpec
+from chaos.scenario.plan import plan
 from verifiers.base import Verdict
 
 
@@ -51,3 +60,72 @@ def test_a_session_that_started_nothing_can_be_closed(tmp_path):
 
     assert said == []
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def opened(tmp_path, monkeypatch):
+    """An open run of nothing but its block, the draft of its scenario, and what its phases have done."""
+    done = []
+
+    @contextmanager
+    def under_way(run_plan, *_, **__):
+        stage = SimpleNamespace(plan=run_plan, flows=True)
+        try:
+            yield stage
+        except InconclusiveError:
+            done.append("tolerated")
+        done.append(stage.plan.scenario.expect)
+
+    monkeypatch.setattr(session, "under_way", under_way)
+    monkeypatch.setattr(session, "_report", lambda run_plan, _replay: run_plan)
+    draft = Draft(Ground(tmp_path, SystemSpec()), name="a", title="A", pipeline={"kind": "none"})
+    run_plan = RunPlan(draft.scenario, plan(draft.scenario, 1), tmp_path, None, None, None, "loader")
+    run = OpenRun(Session(Environment(tmp_path, print), 1), run_plan, None, "replay", lambda _event: None)
+    return run, draft, done
+
+
+def failures(run):
+    return [value.error for _, value in of_type(tuple(load(run.history.path)), RunFailed)]
+
+
+def test_an_open_run_is_judged_by_the_scenario_that_it_has_come_to(opened):
+    """It is also what is written down, for those who judge it again."""
+    run, draft, done = opened
+    assert run.begin()
+    draft.add({"kind": "lose_response", "when": {"request": "Produce"}}, 0)
+    run.declare(draft.complete(expect={"gaps": "invalid"}))
+
+    outcome = run.end()
+
+    assert (outcome.error, done, failures(run)) == (None, [{"gaps": "invalid"}], [])
+    assert outcome.report.schedule.steps[0].name == "lose_response-1"
+    for name in ("scenario", "schedule"):
+        assert "lose_response-1" in json.dumps(json.loads((outcome.report.folder / f"{name}.json").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("a defect of the test"), KeyboardInterrupt("SIGINT")])
+def test_an_error_ends_an_open_run(opened, error):
+    """The history has it, so the report has it."""
+    run, _, done = opened
+    run.begin()
+
+    assert run.end(error).error is error
+    assert done == []
+    assert failures(run) == [f"{type(error).__name__}: {error}"]
+
+
+def test_an_error_that_says_that_nothing_was_proved_ends_the_block_only(opened):
+    run, _, done = opened
+    run.begin()
+
+    assert run.end(InconclusiveError("the pipeline ended")).error is None
+    assert done == ["tolerated", "valid"]
+    assert failures(run) == []
+
+
+def test_a_run_that_could_not_begin_is_reported(opened, monkeypatch):
+    run, _, done = opened
+    monkeypatch.setattr(run, "_under_way", None)
+
+    assert isinstance(run.end(DeadlineError("the system is not healthy")).error, DeadlineError)
+    assert (done, failures(run)) == ([], ["DeadlineError: the system is not healthy"])

@@ -201,3 +201,82 @@ def test_scenarios_are_not_dealt_out_to_several_processes(repository):
     assert refused.returncode == pytest.ExitCode.USAGE_ERROR
     assert "scenarios run one after the other, in one process: leave out -n" in refused.stdout + refused.stderr
     assert run(repository, "-n", "2").returncode == 0
+
+
+DRIVEN = """\
+import pytest
+
+@pytest.mark.chaos
+def test_marked(chaos):
+    chaos.start("none")
+
+def test_unmarked(chaos, tmp_path):
+    pass
+
+def test_hidden(request):
+    request.getfixturevalue("chaos")
+"""
+
+
+def test_a_test_that_drives_a_run_is_deselected_where_scenarios_are(repository):
+    """With or without the mark; `-m chaos` on the command line selects both, and what hides from that is skipped."""
+    (repository / "tests" / "test_driven.py").write_text(DRIVEN, encoding="utf-8")
+
+    plain = run(repository, "-rs")
+    by_ini = run(repository, "-o", "addopts=-p no:cacheprovider -m chaos")
+    asked = run(repository, "-m", "chaos", "--collect-only", "-q")
+
+    assert "1 passed, 1 skipped, 2 deselected" in plain.stdout
+    assert "it breaks a real system, and runs only under -m chaos" in plain.stdout
+    assert "4 deselected" in by_ini.stdout
+    assert asked.stdout.split()[:2] == ["tests/test_driven.py::test_marked", "tests/test_driven.py::test_unmarked"]
+
+
+def test_a_plain_run_beside_driven_tests_imports_nothing_heavy(repository):
+    """What such a test imports itself is its own affair."""
+    (repository / "tests" / "test_driven.py").write_text(DRIVEN.partition("def test_hidden")[0], encoding="utf-8")
+    (repository / "conftest.py").write_text(TELLS, encoding="utf-8")
+
+    assert "imported allure_commons.types\n" in run(repository, "-s").stdout
+
+
+NOT_OURS = """\
+import pytest
+
+@pytest.fixture
+def chaos():
+    return 1
+
+@pytest.mark.chaos
+def test_own(chaos):
+    assert chaos
+"""
+
+
+def test_a_fixture_of_the_repository_with_the_same_name_is_left_alone(repository):
+    """And so are its own tests with a mark of that name."""
+    (repository / "tests" / "test_chaos.py").write_text(NOT_OURS, encoding="utf-8")
+
+    assert "2 passed" in run(repository).stdout
+
+
+MISUSED = """\
+def test_forgotten(chaos):
+    pass
+
+def test_wrong(chaos):
+    chaos.start("none", {"records": 0})
+"""
+
+
+def test_a_misused_fixture_is_told_in_one_message(repository):
+    """Nothing is started for it: there is no JDK here."""
+    (repository / "tests" / "test_driven.py").write_text(MISUSED, encoding="utf-8")
+
+    answer = run(repository, "-m", "chaos", "-p", "no:timeout")
+
+    assert "2 failed, 1 deselected" in answer.stdout
+    assert "the test asks for `chaos` and never called chaos.start, so nothing was judged" in answer.stdout
+    assert "ScenarioError: workload.records: 0 is too small; the least is 1" in answer.stdout
+    assert "tests/test_driven.py:5: in test_wrong\n" in answer.stdout
+    assert "draft.py" not in answer.stdout

@@ -35,6 +35,14 @@ def test_the_scenarios_of_the_documentation_load(tmp_path: Path) -> None:
     assert load_text(text, tmp_path / "scenarios.yaml").scenarios
 
 
+def test_the_page_about_python_shows_the_tests_that_are_run() -> None:
+    """Else it would be wrong one day, and nobody would see it."""
+    shown = (PATH.with_name("docs") / "python.md").read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    tests = (PATH.with_name("tests") / "python_scenarios" / "test_as_in_yaml.py").read_text(encoding="utf-8")
+
+    assert tests.endswith(shown)
+
+
 def test_the_schema_accepts_the_file_of_this_repository() -> None:
     """No editor underlines what is right."""
     schema = json_schema()

@@ -1,0 +1,366 @@
+"""The fixture `chaos`: a scenario as a test in Python, for what YAML cannot say (docs/python.md).
+
+    def test_leader_dies(chaos):
+        chaos.start("square", Workload(records=16000, rate="4000/s"))
+        with chaos.fault(KillBroker(target="leader(datasink, 0)")):
+            ...                                                         # it is in force, and was asked for its proof
+        report = chaos.judge()
+        assert report.valid, report
+
+The test amounts to a `Scenario`, so its run directory, its reports and `chaos judge` are those of a scenario in YAML.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self, TypeVar
+
+import pytest
+
+from chaos.cluster.system import System
+from chaos.common import clock
+from chaos.common.errors import MisuseError, ScenarioError
+from chaos.common.events import FaultEvent, FaultInjected, FaultProved
+from chaos.common.history import History, of_type
+from chaos.engine.session import OpenRun, Outcome, Session
+from chaos.faults.base import FaultBase
+from chaos.pytest_plugin import scenario_item
+from chaos.pytest_plugin.plugin import FILE, scenarios_files
+from chaos.pytest_plugin.scenario_file import EXTERNAL_SYSTEM, refusing
+from chaos.pytest_plugin.scenario_item import replay_of, uncaptured
+from chaos.report.failure_text import explain
+from chaos.report.model import Report
+from chaos.report.terminal import Live
+from chaos.scenario.draft import Draft, Ground
+from chaos.scenario.load import load
+from chaos.scenario.model import Isolation, Pipeline, SystemSpec, Workload
+from chaos.subject.base import Topics
+from verifiers.base import Verdict
+
+E = TypeVar("E", bound=FaultEvent)
+
+_TWICE = "chaos.start was called twice, and a test is one run; write another test for the other run"
+_NOT_STARTED = "chaos.{what} was called before chaos.start, so there is nothing to break or to judge"
+_OVER = "chaos.{what} was called after the end of the run; call it before chaos.judge"
+_NOT_JUDGED = (
+    "the test has ended without chaos.judge(), so nothing was judged; "
+    "end it with `report = chaos.judge()` and `assert report.valid, report`"
+)
+_NEVER_STARTED = (
+    "the test asks for `chaos` and never called chaos.start, so nothing was judged; "
+    "begin it with chaos.start(PIPELINE, WORKLOAD)"
+)
+_NO_FILE = (
+    "there is no {file} in {folder} or above it, so {name!r} names no pipeline; "
+    "declare it in the test, e.g. chaos.start(CommandPipeline(…))"
+)
+
+
+class Judged(str):
+    """The outcome of a run. As a text it is what a failed scenario says; pytest shows the whole of a text after an `assert`.
+
+    Attributes:
+        report: all of it: findings, faults, problems, phases, run directory.
+        is_looked_at: whether somebody has asked for the verdict.
+    """
+
+    __slots__ = ("is_looked_at", "report")
+    report: Report
+    is_looked_at: bool
+
+    def __new__(cls, report: Report) -> Self:
+        judged = super().__new__(cls, explain(report))
+        judged.report, judged.is_looked_at = report, False
+        return judged
+
+    @property
+    def verdict(self) -> Verdict:
+        """As that of a scenario: after the expectation was applied."""
+        self.is_looked_at = True
+        return self.report.verdict
+
+    @property
+    def valid(self) -> bool:
+        """Whether the verdict is VALID."""
+        return self.verdict is Verdict.VALID
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """A fault of this run, in its block. One that could not be injected, or had no effect, makes the run UNKNOWN."""
+
+    name: str
+    history: History
+
+    @property
+    def target(self) -> str:
+        """What it hit, e.g. ``broker-2 (leader(datasink, 0))``; "" if it was not injected."""
+        injected = self._last(FaultInjected)
+        return injected.target if injected else ""
+
+    @property
+    def effective(self) -> bool:
+        """Whether its proof says that it had an effect."""
+        proved = self._last(FaultProved)
+        return proved is not None and proved.effective
+
+    @property
+    def proof(self) -> Mapping[str, Any]:
+        """The facts of its proof."""
+        proved = self._last(FaultProved)
+        return proved.proof if proved else {}
+
+    def _last(self, kind: type[E]) -> E | None:
+        own = [value for _, value in of_type(self.history.events(), kind) if value.fault == self.name]
+        return own[-1] if own else None
+
+
+class Chaos:
+    """One run of one test."""
+
+    def __init__(self, session: Session, item: pytest.Item, *, is_last: bool = False) -> None:
+        """Nothing is started before `start`.
+
+        Args:
+            is_last: whether it is the last test of the session.
+        """
+        self._session = session
+        self._item = item
+        self._is_last = is_last
+        self._draft: Draft | None = None
+        self._run: OpenRun | None = None
+        self._outcome: Outcome | None = None
+        self._judged: Judged | None = None
+        self._shown = ExitStack()
+
+    def start(
+        self,
+        pipeline: str | Pipeline | Mapping[str, Any],
+        workload: Workload | Mapping[str, Any] | None = None,
+        *,
+        system: SystemSpec | None = None,
+        recovery_slo: str = "60s",
+        isolation: Isolation = "read_committed",
+        unsafe: bool = False,
+    ) -> None:
+        """Start the system, the pipeline and the loader, and return when output flows.
+
+        Args:
+            pipeline: the name of one in `scenarios.yaml`, ``"none"``, or a declaration, whose paths begin at the test's folder.
+            workload: as in YAML.
+            system: if it is not that of `scenarios.yaml`.
+            recovery_slo, isolation, unsafe: the keys of a scenario.
+
+        Raises:
+            ScenarioError: something of this is wrong; nothing was started.
+            MisuseError: this test has a run already.
+            InconclusiveError: no output flows; the run has ended and was reported.
+        """
+        __tracebackhide__ = True
+        if self._draft is not None:
+            raise MisuseError(_TWICE)
+        declared, spec = self._declared(pipeline, system)
+        keys: dict[str, Any] = {"recovery_slo": recovery_slo, "isolation": isolation, "unsafe": unsafe}
+        keys |= {"name": self._name(), "title": self._title(), "pipeline": declared}
+        keys |= {} if workload is None else {"workload": workload}
+        config = self._item.config
+        folder, external = self._item.path.parent, config.stash[EXTERNAL_SYSTEM]
+        self._draft = Draft(Ground(folder, spec, refusing(config), external), **keys)
+        self._begin(self._draft, spec)
+
+    def fault(self, fault: FaultBase | Mapping[str, Any]) -> AbstractContextManager[Injected]:
+        """Break something: ``with chaos.fault(KillBroker(target="any")) as injected: …``.
+
+        When the block begins, the fault waits for its trigger, is injected, and is asked for its proof. Without `when` there is
+        nothing to wait for; a request (``when={"request": "EndTxn", "nth": 3}``) is counted from then on. At the end of the
+        block it is healed, though not before it has lasted for as long as it declares itself (``for_``, ``restart_after``); if
+        the block ends with an error, it is healed at once. Blocks may be inside each other.
+
+        Args:
+            fault: its class, or its keys as in YAML.
+
+        Raises:
+            ScenarioError: it is wrong, or not possible with this pipeline or this system; nothing was injected.
+            MisuseError: no run is under way.
+            InconclusiveError: the pipeline has ended; raised in the ``with``.
+        """
+        __tracebackhide__ = True
+        draft, run = self._under_way("fault")
+        added = draft.add(fault, run.flowing_s)
+        run.declare(draft.scenario)  # also if the block is never entered: then the fault is missing, and the run UNKNOWN
+        return self._in_force(added.name, run)
+
+    def judge(self, *, expect: Any = None, leave_out: Mapping[str, str] | None = None) -> Judged:
+        """Heal, drain, observe and judge: the outcome of the run, which is over then.
+
+        Args:
+            expect: as in YAML, e.g. ``{"duplicates": {"duplicate": 1}}`` for a control; ``valid`` if it is not given.
+            leave_out: verifier -> why it is not asked.
+
+        Raises:
+            ScenarioError: one of these is wrong.
+            MisuseError: no run is under way.
+            ChaosError, KafkaException: the run could not be brought to its end; it was reported.
+        """
+        __tracebackhide__ = True
+        draft, run = self._under_way("judge")
+        run.declare(draft.complete(expect, leave_out))
+        outcome = self._end(run)
+        outcome.require_end()
+        self._judged = Judged(outcome.report)
+        return self._judged
+
+    def wait_until(self, condition: Callable[[], object], *, within_s: float, reason: str) -> None:
+        """Return when the condition holds. A pipeline that ends meanwhile is not waited for.
+
+        Raises:
+            DeadlineError: it did not come to hold in time; the message has the reason.
+            InconclusiveError: the pipeline has ended.
+        """
+        _, run = self._under_way("wait_until")
+
+        def holds() -> object:
+            run.check()
+            return condition()
+
+        clock.wait_until(holds, within_s=within_s, reason=reason)
+
+    @property
+    def committed(self) -> int:
+        """Records of the output that a read_committed reader can see now."""
+        return self._under_way("committed")[1].committed
+
+    @property
+    def system(self) -> System:
+        """The system that is broken: its brokers, Spark, links."""
+        return self._under_way("system")[1].system
+
+    @property
+    def topics(self) -> Topics:
+        """The names of source and sink in this run."""
+        return self._under_way("topics")[1].plan.topics
+
+    # what the plugin asks of it -------------------------------------------------------------------------------------------
+
+    def fail(self, error: BaseException) -> None:
+        """The test has ended with an error: end the run, and report it. Raises what tells more than this error."""
+        __tracebackhide__ = True
+        if self._run is None:
+            if self._judged is not None and self._outcome is not None and _is_about(error, self._judged):
+                self._outcome.settle()  # as a scenario fails; to Allure, UNKNOWN is broken rather than failed
+            return
+        outcome = self._end(self._run, error)
+        if outcome.error is None:  # it only said that the run proves nothing, so the run was judged all the same
+            outcome.settle()
+        elif outcome.error is not error:
+            raise outcome.error from error
+        self._item.add_report_section("call", "chaos", explain(outcome.report))
+
+    def require_judged(self) -> None:
+        """The test has ended without an error: raise if that proves nothing."""
+        __tracebackhide__ = True
+        if self._run is not None:
+            self._end(self._run, MisuseError(_NOT_JUDGED))
+            raise MisuseError(_NOT_JUDGED)
+        if self._judged is None or self._outcome is None:
+            raise MisuseError(_NEVER_STARTED)
+        if not self._judged.is_looked_at:
+            self._outcome.settle()
+
+    def close(self) -> None:
+        """End what a test has left that was interrupted before its end."""
+        with self._shown:
+            if self._run is not None:
+                self._end(self._run, MisuseError(_NOT_JUDGED))
+
+    # -------------------------------------------------------------------------------------------------------------------
+
+    def _declared(self, pipeline: Any, system: SystemSpec | None) -> tuple[Any, SystemSpec]:
+        """The declaration of the pipeline, and the system."""
+        config, folder = self._item.config, self._item.path.parent
+        files = [load(path) for path in scenarios_files(config, folder)]
+        spec = system or (files[0].system if files else SystemSpec())
+        if not isinstance(pipeline, str):
+            return pipeline, spec
+        if not files and pipeline != "none":
+            raise ScenarioError(_NO_FILE.format(file=FILE, folder=folder, name=pipeline))
+        file = next((file for file in files if pipeline in file.pipelines), files[0] if files else None)
+        return ({"kind": "none"} if file is None else file.pipeline(pipeline)), spec
+
+    def _name(self) -> str:
+        """Of the test, as scenarios are named: ``test_leader_dies[spark]`` is ``leader-dies-spark``."""
+        return re.sub(r"[^a-z0-9]+", "-", self._item.name.removeprefix("test_").lower()).strip("-") or "test"
+
+    def _title(self) -> str:
+        """The first line of the test's docstring, or its name in words."""
+        text = (getattr(getattr(self._item, "function", None), "__doc__", "") or "").strip()
+        return text.partition("\n")[0] or self._name().replace("-", " ")
+
+    def _begin(self, draft: Draft, spec: SystemSpec) -> None:
+        __tracebackhide__ = True
+        config = self._item.config
+        self._shown.enter_context(uncaptured(config))
+        live = self._shown.enter_context(Live(draft.scenario.name))
+        replay = replay_of(self._item.nodeid, self._session, config)
+        self._run = self._session.open(draft.scenario, spec, replay, live)
+        if not self._run.begin():
+            self._end(self._run).settle()
+
+    def _under_way(self, what: str) -> tuple[Draft, OpenRun]:
+        __tracebackhide__ = True
+        if self._draft is not None and self._run is not None:
+            return self._draft, self._run
+        raise MisuseError((_NOT_STARTED if self._outcome is None else _OVER).format(what=what))
+
+    @contextmanager
+    def _in_force(self, name: str, run: OpenRun) -> Iterator[Injected]:
+        __tracebackhide__ = True
+        self._under_way("fault")
+        heal = partial(self._heal, name, run)
+        run.inject(name)
+        try:
+            yield Injected(name, run.history)
+        except BaseException:
+            heal(at_once=True)
+            raise
+        heal(at_once=False)
+
+    def _heal(self, name: str, run: OpenRun, *, at_once: bool) -> None:
+        if self._run is run:  # not if the run was judged within the block, which heals everything
+            run.heal(name, at_once=at_once)
+
+    def _end(self, run: OpenRun, error: BaseException | None = None) -> Outcome:
+        self._run = None
+        with self._shown:
+            self._outcome = outcome = run.end(error)
+        scenario_item.report(outcome, self._session, self._item.config, is_last=self._is_last)
+        return outcome
+
+
+def opened(request: pytest.FixtureRequest, session: Session) -> Iterator[Chaos]:
+    """The fixture `chaos`."""
+    chaos = Chaos(session, request.node, is_last=request.session.items[-1] is request.node)
+    yield chaos
+    chaos.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """End the run of a test with the test, while pytest and Allure still listen to what is reported about it."""
+    __tracebackhide__ = True
+    chaos = pyfuncitem.funcargs.get("chaos")
+    if not isinstance(chaos, Chaos):
+        return (yield)
+    try:
+        result = yield
+    except BaseException as error:
+        chaos.fail(error)
+        raise
+    chaos.require_judged()
+    return result
+
+
+def _is_about(error: BaseException, judged: Judged) -> bool:
+    return isinstance(error, AssertionError) and judged.partition("\n")[0] in str(error)

@@ -1,0 +1,124 @@
+"""The scenario that a test in Python amounts to: its faults become known one by one, and its expectation at the end.
+
+It is the same `Scenario` as one in YAML, and refused for the same reasons, with the same messages. A fault that is injected at
+once has the moment of its injection as its trigger, so that the scenario in a run directory says what was done.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import floor
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from chaos.common.errors import ScenarioError
+from chaos.external.declaration import External
+from chaos.faults.base import FaultBase
+from chaos.grammar.base import Problem
+from chaos.grammar.error_messages import mistakes
+from chaos.grammar.triggers import After
+from chaos.grammar.units import text_of_seconds
+from chaos.scenario import load
+from chaos.scenario.model import Scenario, SystemSpec
+
+_AT_ONCE = {"after": "0s"}
+_LATEST_S = 60.0  # after the planned end of the workload: as late as a declared time may be (chaos.scenario.checks)
+_POSSIBLE: tuple[Any, ...] = ("valid", {"gaps": "invalid"}, "not_sent")  # what is wrong with all of these is wrong with any
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where the scenario runs.
+
+    Attributes:
+        folder: where its paths begin.
+        runtime: "" with an external system.
+    """
+
+    folder: Path
+    system: SystemSpec
+    runtime: str = ""
+    external: External | None = None
+
+
+class Draft:
+    """A scenario that grows."""
+
+    def __init__(self, ground: Ground, **keys: Any) -> None:
+        """Begin with everything but its faults and its expectation.
+
+        Args:
+            keys: of a scenario, as YAML has them.
+
+        Raises:
+            ScenarioError: something is wrong with them; one line for each mistake.
+        """
+        self._ground = ground
+        self._keys = keys
+        self.scenario = self._with()
+
+    def add(self, fault: FaultBase | Mapping[str, Any], flowing_s: float) -> FaultBase:
+        """Add a fault, and return it with its name and its trigger.
+
+        Args:
+            fault: or its keys as in YAML; without ``when`` it is injected at once.
+            flowing_s: for how long output has been flowing now.
+
+        Raises:
+            ScenarioError: it is wrong, or not possible here.
+        """
+        keys = {"when": _AT_ONCE, **fault} if isinstance(fault, Mapping) else fault
+        before = self.scenario.faults
+        added = self._parsed(faults=(*before, keys)).faults[-1]
+        if getattr(added, "until", None):
+            raise ScenarioError(f"{added.name}, until: the end of its block heals this fault; leave `until` out")
+        if isinstance(added.when, After) and added.when.after_s == 0:
+            added = added.model_copy(update={"when": self._moment(flowing_s)})
+        self.scenario = self._with(faults=(*before, added))
+        return added
+
+    def complete(self, expect: Any = None, leave_out: Mapping[str, str] | None = None) -> Scenario:
+        """The scenario with its expectation, which is ``valid`` where none is given.
+
+        Raises:
+            ScenarioError: they are wrong, or nothing of the kind can be expected of these faults.
+        """
+        given = {"expect": expect, "leave_out": leave_out}
+        scenario = self._parsed(
+            **{key: value for key, value in given.items() if value is not None}, faults=self.scenario.faults
+        )
+        _refuse(self._problems(scenario))
+        return scenario
+
+    def _moment(self, flowing_s: float) -> After:
+        latest_s = self.scenario.workload.loading_s + _LATEST_S
+        return After(after=text_of_seconds(floor(10 * min(flowing_s, latest_s)) / 10))
+
+    def _with(self, **keys: Any) -> Scenario:
+        """The scenario with these keys, unless it is wrong whatever may be expected of it."""
+        scenario = self._parsed(**keys)
+        first, *others = ([*self._problems(scenario.model_copy(update={"expect": expect}))] for expect in _POSSIBLE)
+        _refuse([problem for problem in first if all(problem in other for other in others)])
+        return scenario
+
+    def _parsed(self, **keys: Any) -> Scenario:
+        try:
+            return Scenario.model_validate({**self._keys, **keys}).below(self._ground.folder)
+        except ValidationError as error:
+            raise _error((found.location, found.message) for found in mistakes(error, Scenario)) from None
+
+    def _problems(self, scenario: Scenario) -> list[Problem]:
+        ground = self._ground
+        return load.problems(scenario, ground.folder, ground.system, ground.runtime, ground.external)
+
+
+def _refuse(problems: Iterable[Problem]) -> None:
+    found = list(problems)
+    if found:
+        raise _error(found)
+
+
+def _error(problems: Iterable[Problem]) -> ScenarioError:
+    """One line for each, with its place as keys and numbers: ``faults.0.target: …``."""
+    return ScenarioError("\n".join(f"{'.'.join(map(str, place))}: {message}" for place, message in problems))
