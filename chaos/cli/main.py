@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -79,6 +79,35 @@ def up(
     from chaos.cli import up as running  # noqa: PLC0415
 
     running.up(running.Size(brokers, workers, restart_after), runs.resolve(), typer.echo)
+
+
+@app.command()
+def init(  # noqa: PLR0913 - one argument for each option
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(help="after --: the arguments of the job, or the command, with their placeholders", show_default=False),
+    ] = None,
+    *,
+    kind: Annotated[
+        Literal["spark-submit", "command"] | None, typer.Option(help="a Spark job, or any other command", show_default=False)
+    ] = None,
+    application: Annotated[str, typer.Option(help="of a Spark job: the path of its script or jar")] = "",
+    main_class: Annotated[str, typer.Option(help="of a jar: the class whose main is the job")] = "",
+    environment: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of a variable; again for each more")] = None,
+    model: Annotated[str, typer.Option(help="what it writes for a value: identity, which is the default, or square")] = "",
+    group: Annotated[str, typer.Option(help="its consumer group; a Spark job may have none")] = "",
+    file: Annotated[Path, typer.Option("--file", "-f", help="the file that is written")] = _FILE,
+) -> None:
+    """Write a first scenarios file for your pipeline; on a terminal, what is missing is asked.
+
+    chaos init --kind spark-submit --application jobs/copy.py -- {bootstrap} {source} {sink} {checkpoint}
+
+    chaos init --kind command --group copy-{suffix} -- python3 copy.py {bootstrap} {source} {sink} copy-{suffix}
+    """
+    from chaos.cli import init as first  # noqa: PLC0415
+
+    given = first.Answers(kind or "", application, main_class, tuple(words or ()), tuple(environment or ()), model, group)
+    raise typer.Exit(first.main(given, file, typer.echo))
 
 
 @app.command()

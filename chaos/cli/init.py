@@ -1,0 +1,321 @@
+"""`chaos init`: a first scenarios file for the repository in which it is called, which runs as it is and explains itself.
+
+What the flags leave open is asked, on a terminal only. The text is read as every scenarios file is before it is written, so a
+file that is there is one that `chaos plan` can read.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import typer
+
+from chaos.cli import init_text
+from chaos.cli.init_text import COMMAND, SPARK_SUBMIT, Declaration
+from chaos.common.errors import ChaosError, ScenarioError
+from chaos.common.files import write_atomically
+from chaos.grammar.base import did_you_mean
+from chaos.install.artifacts import Echo
+from chaos.scenario.load import load_text
+from chaos.subject import command, spark_submit
+from chaos.subject.models import MODELS
+from chaos.subject.placeholders import check, names_in
+
+NAME = "scenarios.yaml"
+KINDS = (SPARK_SUBMIT, COMMAND)
+_INTERRUPTED, _WRONG_USAGE = 130, 2
+_PLACEHOLDERS = {SPARK_SUBMIT: spark_submit.PLACEHOLDERS, COMMAND: command.PLACEHOLDERS}
+_ARGUMENTS = "{bootstrap} {source} {sink} {checkpoint}"
+_QUOTED = '"{bootstrap}" "{source}" "{sink}" "{checkpoint}"'
+_MADE_BY_RUNS = ("runs/", "allure-results/")
+_GIT_WITHIN_S = 60.0
+_Value = TypeVar("_Value")
+
+
+class InitUsageError(ChaosError):
+    """No file can be made of what was given: the message says what is missing or wrong, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What was given by flags; what is empty is asked, or has a default.
+
+    Attributes:
+        words: the arguments of a job, or the command.
+        environment: each ``NAME=VALUE``.
+    """
+
+    kind: str = ""
+    application: str = ""
+    main_class: str = ""
+    words: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
+    model: str = ""
+    group: str = ""
+
+
+def main(given: Answers, file: Path, echo: Echo) -> int:
+    """Write the file, and say what to type next.
+
+    Returns:
+        The exit code: 0 written, 2 wrong usage, 130 interrupted while something was asked; nothing is written then.
+    """
+    try:
+        _check_place(file)
+        declared = _completed(given, file.parent)
+        _write(file, init_text.text(declared))
+    except InitUsageError as error:
+        typer.echo(f"chaos init: {error}", err=True)
+        return _WRONG_USAGE
+    except typer.Abort:
+        return _INTERRUPTED
+    for line in _next(file):
+        echo(line)
+    return 0
+
+
+def is_terminal() -> bool:
+    """Whether somebody is there who can be asked."""
+    return sys.stdin.isatty()
+
+
+# the file ------------------------------------------------------------------------------------------------------------------
+
+
+def _check_place(file: Path) -> None:
+    if os.path.lexists(file):
+        raise InitUsageError(f"{file}: is there already, and is not overwritten; move it away, or name another with --file")
+    if not file.parent.is_dir():
+        raise InitUsageError(f"{file}: its folder is not there; make it: mkdir -p {shlex.quote(str(file.parent))}")
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        load_text(text, file)
+    except ScenarioError as error:
+        raise InitUsageError(f"what was given makes no file that can be read, so none was written:\n{error}") from None
+    _check_place(file)  # somebody may have written it while the questions were answered
+    try:
+        write_atomically(file, text.rstrip("\n"))
+    except OSError as error:
+        raise InitUsageError(f"{file}: cannot be written: {error.strerror}; name another place with --file") from None
+
+
+# what is given or asked ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Question(Generic[_Value]):
+    """One thing that must be known of a pipeline.
+
+    Attributes:
+        place: the flag, as messages name it.
+        text: how it is asked.
+        checked: the value of an answer; a ValueError says what is wrong with it.
+        default: taken for an answer that is empty; None if there is no such answer.
+    """
+
+    place: str
+    text: str
+    checked: Callable[[str], _Value]
+    default: str | None = None
+
+    def answer(self, given: str, *, asks: bool) -> _Value:
+        """The value of what was given, or else of what is answered now, or else of the default."""
+        if given or not asks:
+            return self._of_flag(given or self.default or "")
+
+        def answered(text: str) -> _Value:
+            try:
+                return self.checked(text)
+            except ValueError as error:
+                raise typer.BadParameter(str(error)) from None  # typer shows it, and asks again
+
+        value: _Value = typer.prompt(self.text, default=self.default, value_proc=answered, show_default=bool(self.default))
+        return value
+
+    def _of_flag(self, text: str) -> _Value:
+        try:
+            return self.checked(text)
+        except ValueError as error:
+            raise InitUsageError(f"{self.place}: {error}") from None
+
+
+def _completed(given: Answers, folder: Path) -> Declaration:
+    """What is known of the pipeline in the end, checked; paths begin at the folder of the file."""
+    missing = list(_missing(given))
+    asks = bool(missing) and is_terminal()
+    if missing and not asks:
+        raise InitUsageError(f"missing: {'; '.join(missing)} (on a terminal you would be asked)")
+    kinds = _Question("--kind", f"What is it: {' or '.join(KINDS)}", _one_of(KINDS), SPARK_SUBMIT)
+    kind = kinds.answer(given.kind, asks=asks)
+    application = main_class = ""
+    if kind == SPARK_SUBMIT:
+        job = _Question("--application", "Its script or jar, as a path from here", lambda text: _application(text, folder))
+        application = job.answer(given.application, asks=asks)
+    if application.endswith(".jar"):
+        main_class = _Question("--main-class", "The class whose main is the job", str).answer(given.main_class, asks=asks)
+    _refuse_what_does_not_fit(given, kind, application)
+    environment = dict(_variable(text, kind) for text in given.environment)
+    own = _Question(
+        "the words after --",
+        "Its arguments" if kind == SPARK_SUBMIT else "The command, with {bootstrap}, {source} and {sink} in it",
+        lambda text: _words(text, kind, environment, folder),
+        _ARGUMENTS if kind == SPARK_SUBMIT else None,
+    )
+    words = own.answer(shlex.join(given.words), asks=asks)
+    models = _Question("--model", f"What it writes for a value: {' or '.join(MODELS)}", _one_of(tuple(MODELS)), "identity")
+    model = models.answer(given.model, asks=asks)
+    groups = _Question(
+        "--group",
+        "Its consumer group" if kind == COMMAND else "Its consumer group; empty if only its checkpoint says how far it is",
+        _group,
+        None if kind == COMMAND else "",
+    )
+    group = groups.answer(given.group, asks=asks)
+    return Declaration(kind, words, model, group, environment, application, main_class)
+
+
+def _missing(given: Answers) -> Iterator[str]:
+    """The flags without which a pipeline cannot be declared; which they are depends on its kind."""
+    if not given.kind:
+        yield f"--kind {' or '.join(KINDS)}"
+        return
+    if given.kind == SPARK_SUBMIT:
+        if not given.application:
+            yield "--application PATH"
+        elif given.application.endswith(".jar") and not given.main_class:
+            yield "--main-class NAME, the class whose main is the job"
+        if not given.words:
+            yield f"the arguments of the job, after all flags: -- {_QUOTED}"
+        return
+    if not given.group:
+        yield "--group NAME, its consumer group"
+    if not given.words:
+        yield "the command, after all flags: -- WORD …"
+
+
+def _refuse_what_does_not_fit(given: Answers, kind: str, application: str) -> None:
+    if kind == COMMAND and (given.application or given.main_class):
+        flag = "--application" if given.application else "--main-class"
+        raise InitUsageError(f"{flag}: is for --kind {SPARK_SUBMIT}; of a command, write all words after --")
+    if given.main_class and not application.endswith(".jar"):
+        raise InitUsageError(f"--main-class: is of a jar, and {application} is none; leave it out")
+
+
+def _one_of(known: tuple[str, ...]) -> Callable[[str], str]:
+    def checked(text: str) -> str:
+        if text not in known:
+            raise ValueError(f"{text!r} is not known{did_you_mean(text, known)}; write {' or '.join(known)}")
+        return text
+
+    return checked
+
+
+def _variable(text: str, kind: str) -> tuple[str, str]:
+    """Name and value of ``NAME=VALUE``.
+
+    Raises:
+        InitUsageError: it is something else, or has an unknown placeholder.
+    """
+    name, between, value = text.partition("=")
+    if not (name and between and value):
+        raise InitUsageError(f"--environment {text}: write NAME=VALUE")
+    try:
+        check(value, [known for known in _PLACEHOLDERS[kind] if known != "partition"])
+    except ValueError as error:
+        raise InitUsageError(f"--environment {name}: {error}") from None
+    return name, value
+
+
+def _application(text: str, folder: Path) -> str:
+    if not _is_file(text):
+        raise ValueError(f"{text!r} is not a file; give its path from here, {Path.cwd()}")
+    return text if Path(text).is_absolute() else _from(folder, text)
+
+
+def _words(text: str, kind: str, environment: Mapping[str, str], folder: Path) -> tuple[str, ...]:
+    words = shlex.split(text)
+    for word in words:
+        if not word:
+            raise ValueError("one of them is empty; leave it out")
+        check(word, _PLACEHOLDERS[kind])
+    _check_complete(words, kind, environment)
+    if kind == SPARK_SUBMIT:
+        return tuple(_placed(word, folder) for word in words)
+    program, *others = words
+    if "{" not in program and shutil.which(program) is None:
+        raise ValueError(f"{program!r} is not a program that can be executed here; check its spelling, or give its path")
+    whole = _placed(program, folder) if "/" in program else program
+    return (whole, *(_placed(word, folder) for word in others))
+
+
+def _check_complete(words: Iterable[str], kind: str, environment: Mapping[str, str]) -> None:
+    """Without these the program would not read and write the topics of a run, on its brokers."""
+    in_words = {name for word in words for name in names_in(word)}
+    anywhere = in_words | {name for value in environment.values() for name in names_in(value)}
+    lacking = [name for name in ("bootstrap", "source", "sink") if name not in anywhere]
+    if kind == SPARK_SUBMIT and "checkpoint" not in in_words:
+        lacking.append("checkpoint")
+    if lacking:
+        names = ", ".join(f"{{{name}}}" for name in lacking)
+        meaning = "each stands for what a run decides: the address of Kafka, the topic to read, the topic to write"
+        more = ", the place of the checkpoint" if kind == SPARK_SUBMIT else ""
+        raise ValueError(f"{names} missing; {meaning}{more}; a variable can have it too: --environment NAME={{{lacking[0]}}}")
+
+
+def _group(text: str) -> str:
+    """Known before a run begins, so that its positions can be read."""
+    check(text, spark_submit.OF_NAMES)
+    return text
+
+
+def _placed(word: str, folder: Path) -> str:
+    """The word; below ``{project}`` if it is a file here, because a pipeline runs in the folder of its run."""
+    return f"{{project}}/{_from(folder, word)}" if not Path(word).is_absolute() and _is_file(word) else word
+
+
+def _is_file(path: str) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113 - any word is asked for, and `Path.is_file` raises OSError for one that is too long
+
+
+def _from(folder: Path, path: str) -> str:
+    return os.path.relpath(Path(path).absolute(), folder.resolve())
+
+
+# what comes next -----------------------------------------------------------------------------------------------------------
+
+
+def _next(file: Path) -> Iterator[str]:
+    path = shlex.quote(str(file))
+    named = "" if file == Path(NAME) else f" --scenarios {path}"
+    steps = {
+        "chaos doctor": "what this machine lacks, and how to mend it",
+        f"chaos plan{named}": "what each scenario would break, and when; nothing is started",
+        f"pytest -m chaos {path}": "run them, one after the other",
+    }
+    width = max(map(len, steps))
+    yield f"wrote {file}: four scenarios, each with a comment that says what it would show"
+    yield "what to type next:"
+    for typed, meaning in steps.items():
+        yield f"  {typed:{width}}  {meaning}"
+    if file.name != NAME:
+        yield f"pytest takes it for scenarios only if its ini says so: chaos_files = {file}"
+    if seen := [name for name in _MADE_BY_RUNS if _is_seen_by_git(name)]:
+        yield f".gitignore lacks {' and '.join(seen)}: runs make {'them' if len(seen) > 1 else 'it'} here"
+
+
+def _is_seen_by_git(name: str) -> bool:
+    """Whether git would show a folder of this name here; no, where there is no repository or no git."""
+    question = ("git", "check-ignore", "--quiet", name)
+    try:
+        asked = subprocess.run(question, capture_output=True, timeout=_GIT_WITHIN_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return asked.returncode == 1

@@ -1,0 +1,180 @@
+"""The text that `chaos init` writes: one pipeline, and four scenarios that say what they do and what they would show."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+SPARK_SUBMIT = "spark-submit"
+COMMAND = "command"
+_WIDE = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A pipeline, as its user knows it.
+
+    Attributes:
+        words: the arguments of a job, or the command.
+        group: the consumer group that holds its positions; "" if a job has them in its checkpoint.
+        application: of a job; its path from the folder of the file.
+        main_class: of a jar.
+    """
+
+    kind: str
+    words: tuple[str, ...]
+    model: str
+    group: str
+    environment: Mapping[str, str]
+    application: str = ""
+    main_class: str = ""
+
+
+def text(declared: Declaration) -> str:
+    """A whole scenarios file."""
+    is_job = declared.kind == SPARK_SUBMIT
+    name, lines, own = ("job", _job(declared), _OF_JOBS) if is_job else ("program", _program(declared), _OF_PROGRAMS)
+    pipeline = "".join(f"    {line}\n" for line in lines)
+    return f"{_HEAD}  {name}:\n{pipeline}{(_FIRST + own).replace('NAME', name)}"
+
+
+def _job(declared: Declaration) -> Iterator[str]:
+    yield "kind: spark_submit"
+    yield f"application: {_quoted(declared.application)}  # a path from the folder of this file"
+    if declared.main_class:
+        yield f"main_class: {_quoted(declared.main_class)}"
+    yield from _listed("arguments", declared.words)
+    if declared.group:
+        yield f"positions: {{group: {_quoted(declared.group)}}}  # where it commits how far it is"
+    else:
+        yield "positions: checkpoint  # which says how far it is"
+    yield from _common(declared)
+    yield "# transactions: false  # if its sink uses none, as Spark's own does: no fault may wait for their requests then"
+    yield "# configuration: {spark.executor.cores: 2}  # settings of Spark, if it needs some"
+
+
+def _program(declared: Declaration) -> Iterator[str]:
+    yield "kind: command"
+    yield from _listed("run", declared.words)
+    yield f"group: {_quoted(declared.group)}  # its positions say how far it is"
+    yield from _common(declared)
+    yield "# transactions: false  # if it uses none: no fault may wait for their requests then"
+    yield "# repeat: true  # if it ends when it has read all that was there, and must be started again"
+
+
+def _common(declared: Declaration) -> Iterator[str]:
+    if declared.environment:
+        yield "environment:"
+        yield from (f"  {_quoted(name)}: {_quoted(value)}" for name, value in declared.environment.items())
+    meaning = {"identity": "it writes each value as it is", "square": "it writes the square of each value"}
+    yield f"model: {declared.model}  # {meaning[declared.model]}; the other model is {_other(declared.model)}"
+
+
+def _other(model: str) -> str:
+    return "square" if model == "identity" else "identity"
+
+
+def _listed(key: str, words: Iterable[str]) -> Iterator[str]:
+    quoted = [_quoted(word) for word in words]
+    line = f"{key}: [{', '.join(quoted)}]"
+    if len(line) <= _WIDE:
+        yield line
+        return
+    yield f"{key}:"
+    yield from (f"  - {word}" for word in quoted)
+
+
+def _quoted(word: str) -> str:
+    """As JSON writes it, which YAML reads as the same text."""
+    return json.dumps(word, ensure_ascii=False)
+
+
+_HEAD = """\
+# Written by `chaos init`; it is yours now. Each scenario says what is broken, and what must hold all the same: every record of
+# the source is in the sink once, in order, with the right value.
+#
+#   chaos plan                    what each scenario would break, and when; nothing is started
+#   pytest -m chaos               runs all of them
+#   pytest -m "chaos and broker"  runs those with a tag
+#   chaos faults                  everything else that can be broken
+#   chaos schema                  the grammar of this file, for your editor
+version: 2
+
+pipelines:
+  # What is under test. Every run has topics of its own: {source}, {sink} and the address {bootstrap} are put in when it starts.
+  # It runs in the folder of its run: a file of this repository is {project}/…, where {project} is the folder of this file.
+"""
+_FIRST = """
+scenarios:
+  # Nothing is broken. If this is not VALID, no other result means anything.
+  - name: baseline
+    title: "Nothing is broken: every record arrives once, in order"
+    tags: [smoke]
+    pipeline: NAME
+    workload: {records: 16000, rate: 2000/s}
+    expect: valid
+
+  # kill_broker: the broker that leads partition 0 of the sink dies when 30 % of the records are there, and is back 5 s later.
+  # It shows whether acknowledged rows are on the other brokers too, and whether those on their way are sent again, once.
+  - name: sink-leader-killed
+    title: "The leader of a sink partition is killed while the NAME writes: every record arrives once"
+    tags: [broker]
+    pipeline: NAME
+    workload: {records: 16000, rate: 2000/s}
+    faults:
+      - {kind: kill_broker, target: "leader(datasink, 0)", when: {progress: 30%}, restart_after: 5s}
+    expect: valid
+"""
+_OF_JOBS = """
+  # crash_pipeline: the driver dies, and is started again. It repeats the batch that is not done, as its checkpoint says.
+  # It shows whether the sink knows which rows of that batch it has. Spark's stock Kafka sink does not, so the run may end
+  # INVALID; the next scenario says what that means.
+  - name: driver-killed
+    title: "The driver is killed and started again: every record arrives once"
+    tags: [driver]
+    pipeline: NAME
+    workload: {records: 16000, rate: 2000/s}
+    faults:
+      - {kind: crash_pipeline, when: {progress: 40%}}
+    expect: valid
+
+  # crash_executor, at one exact request: the answer to the fifth Produce is held on the wire until all executors are dead. Its
+  # rows are in the sink, and Spark runs their tasks again. It shows whether the sink writes these rows a second time.
+  # Spark's stock Kafka sink does: the run ends INVALID, and names each record that is there twice. That is a finding about the
+  # job, not an error in this file. If you know and accept duplicates, declare them; then they must be found each time:
+  #   expect: {duplicates: {duplicate: some}, ordering: {inversion: some}}
+  - name: executors-killed-before-acknowledgement
+    title: "All executors are killed when rows are written and not yet acknowledged: every record arrives once"
+    tags: [executor, protocol]
+    pipeline: NAME
+    workload: {records: 16000, rate: 2000/s}
+    faults:
+      - {kind: crash_executor, target: executor(all), when: {request: Produce, nth: 5, at: response}}
+    expect: valid
+"""
+_OF_PROGRAMS = """
+  # crash_pipeline: all its processes are killed with SIGKILL, and started again from the position that they had committed.
+  # It shows whether output and position are committed together, in one transaction. If they are not, the run may end INVALID,
+  # and names each record that is there twice. That is a finding about the program, not an error in this file. If you know and
+  # accept duplicates, declare them; then they must be found each time:
+  #   expect: {duplicates: {duplicate: some}, ordering: {inversion: some}}
+  - name: program-killed
+    title: "The program is killed and started again: every record arrives once"
+    tags: [client]
+    pipeline: NAME
+    workload: {records: 16000, rate: 2000/s}
+    faults:
+      - {kind: crash_pipeline, when: {progress: 40%}}
+    expect: valid
+
+  # lose_response, at one exact request: the fifth Produce is carried out, and its answer is lost with the connection.
+  # The producer sends the same rows again. It shows whether the producer is idempotent, so that the broker knows these rows:
+  # with enable.idempotence=false they are there twice.
+  - name: acknowledgement-lost
+    title: "Rows are written and their acknowledgement is lost: every record arrives once"
+    tags: [protocol]
+    pipeline: NAME
+    workload: {records: 16000, rate: 2000/s}
+    faults:
+      - {kind: lose_response, when: {request: Produce, nth: 5}}
+    expect: valid
+"""

@@ -1,0 +1,392 @@
+"""`chaos init`: what it writes can be read, what it refuses leaves nothing behind, and on a terminal it asks."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from chaos.cli import init
+from chaos.cli.main import app
+from chaos.scenario.load import load
+
+TOPICS = ("{bootstrap}", "{source}", "{sink}")
+OF_JOB = (*TOPICS, "{checkpoint}")
+JOB = ("--kind", "spark-submit", "--application", "jobs/copy.py", "--", *OF_JOB)
+PROGRAM = ("--kind", "command", "--group", "copy-{suffix}", "--", "sh", "run.sh", *TOPICS)
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """A repository with a job, a jar and a program, in which the command is called."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(init, "_is_seen_by_git", lambda _name: False)
+    for name in ("jobs/copy.py", "jobs/copy.jar", "run.sh"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Somebody who can be asked."""
+    monkeypatch.setattr(init, "is_terminal", lambda: True)
+
+
+def called(*words, answers=()):
+    """The result of the command; no flag is given but these."""
+    return CliRunner().invoke(app, ["init", *words], input="".join(f"{answer}\n" for answer in answers))
+
+
+def written(*words, answers=()):
+    """The pipeline of the file that it writes, after that was read."""
+    done = called(*words, answers=answers)
+    assert done.exit_code == 0, done.output
+    return load(Path("scenarios.yaml")).scenarios[0].pipeline
+
+
+def refused(*words, answers=()):
+    """Why it writes nothing."""
+    before = sorted(Path().rglob("*"))
+    done = called(*words, answers=answers)
+    assert done.exit_code == 2
+    assert sorted(Path().rglob("*")) == before
+    return done.stderr
+
+
+# what it writes ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("flags", "kinds"),
+    [
+        (JOB, ["none", "kill_broker", "crash_pipeline", "crash_executor"]),
+        (PROGRAM, ["none", "kill_broker", "crash_pipeline", "lose_response"]),
+    ],
+    ids=["spark-submit", "command"],
+)
+def test_four_scenarios_of_one_pipeline(repository, flags, kinds):
+    """A baseline, a broker that dies, a process that dies, and a fault at one exact request; each with a comment."""
+    assert called(*flags).exit_code == 0
+
+    scenarios = load(repository / "scenarios.yaml").scenarios
+    faults = [scenario.faults[0] if scenario.faults else None for scenario in scenarios]
+    assert [fault.kind if fault else "none" for fault in faults] == kinds
+    assert [getattr(fault.when, "request", "") if fault else "" for fault in faults] == ["", "", "", "Produce"]
+    assert len({str(scenario.pipeline) for scenario in scenarios}) == 1
+    lines = (repository / "scenarios.yaml").read_text(encoding="utf-8").splitlines()
+    assert all(lines[place - 1].startswith("  # ") for place, line in enumerate(lines) if line.startswith("  - name:"))
+
+
+@pytest.mark.parametrize("flags", [JOB, PROGRAM], ids=["spark-submit", "command"])
+def test_what_a_comment_proposes_can_be_written_instead(repository, flags):
+    """Each line that is commented out is one of the grammar's."""
+    called(*flags)
+    file = repository / "scenarios.yaml"
+    text = file.read_text(encoding="utf-8")
+    proposed = "expect: {duplicates: {duplicate: some}, ordering: {inversion: some}}"
+    assert f"  #   {proposed}" in text
+    for key in ("transactions: ", "configuration: ", "repeat: "):
+        text = text.replace(f"    # {key}", f"    {key}")
+    file.write_text(text.replace("expect: valid", proposed), encoding="utf-8")
+
+    scenarios = load(file).scenarios
+
+    assert all(scenario.is_control and not scenario.pipeline.transactions for scenario in scenarios)
+
+
+def test_a_job(repository):
+    """Its position is in its checkpoint, unless it has a group."""
+    pipeline = written(*JOB)
+
+    assert pipeline.application == str(repository / "jobs" / "copy.py")
+    assert (pipeline.arguments, pipeline.positions, pipeline.model) == (OF_JOB, "checkpoint", "identity")
+    assert pipeline.environment == {}
+
+
+def test_every_flag_of_a_job(repository):
+    """They are in the file, and nothing else is."""
+    rest = ("--model", "square", "--group", "copy-{sink}", "--environment", "MODE=fast")
+    pipeline = written(
+        "--kind", "spark-submit", "--application", "jobs/copy.jar", "--main-class", "shop.Copy", *rest, "--", *OF_JOB
+    )
+
+    assert (pipeline.application, pipeline.main_class) == (str(repository / "jobs" / "copy.jar"), "shop.Copy")
+    assert (pipeline.model, pipeline.group, pipeline.environment) == ("square", "copy-{sink}", {"MODE": "fast"})
+
+
+def test_every_flag_of_a_command(repository):
+    """A word that begins with -- is one of the command; the topics may be in variables."""
+    flags = (
+        "--environment",
+        "KAFKA={bootstrap}",
+        "--environment",
+        "SINK={sink}",
+        "--model",
+        "square",
+        "--group",
+        "copy-{suffix}",
+    )
+    pipeline = written("--kind", "command", *flags, "--", "sh", "./run.sh", "--from={source}", "--model", "a 'b' \"c\" ü\t")
+
+    assert pipeline.run == ("sh", f"{repository}/run.sh", "--from={source}", "--model", "a 'b' \"c\" ü\t")
+    assert pipeline.environment == {"KAFKA": "{bootstrap}", "SINK": "{sink}"}
+    assert (pipeline.model, pipeline.group) == ("square", "copy-{suffix}")
+
+
+def test_a_command_with_many_words_has_one_on_each_line(repository):
+    """So that they can be read."""
+    words = [f"--option-{number}=value" for number in range(10)]
+    pipeline = written(*PROGRAM, *words)
+
+    assert pipeline.run == ("sh", f"{repository}/run.sh", *TOPICS, *words)
+    assert '\n      - "--option-9=value"\n' in (repository / "scenarios.yaml").read_text(encoding="utf-8")
+
+
+def test_paths_begin_at_the_folder_of_the_file(repository):
+    """Wherever that is, a pipeline runs in the folder of its run."""
+    (repository / "chaos").mkdir()
+    (repository / "more").mkdir()
+
+    assert called("--file", "chaos/scenarios.yaml", *JOB).exit_code == 0
+    assert called("--file", "more/scenarios.yaml", *PROGRAM).exit_code == 0
+
+    tree = YAML().load((repository / "more" / "scenarios.yaml").read_text(encoding="utf-8"))
+    assert tree["pipelines"]["program"]["run"][1] == "{project}/../run.sh"
+    (job,) = {scenario.pipeline.application for scenario in load(repository / "chaos" / "scenarios.yaml").scenarios}
+    assert job == str(repository / "jobs" / "copy.py")
+
+
+def test_a_whole_path_stays_as_it_is(repository):
+    """Of a job, and of a file that a word names."""
+    run = str(repository / "run.sh")
+    written("--kind", "command", "--group", "g", "--", "sh", run, *TOPICS)
+
+    tree = YAML().load((repository / "scenarios.yaml").read_text(encoding="utf-8"))
+    assert tree["pipelines"]["program"]["run"][1] == run
+
+
+# what it refuses -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_file_that_is_there_is_not_overwritten(repository):
+    """Also if it is of another tool; the message says what to do."""
+    file = repository / "scenarios.yaml"
+    file.write_text("mine", encoding="utf-8")
+
+    said = refused(*JOB)
+
+    assert (
+        said
+        == "chaos init: scenarios.yaml: is there already, and is not overwritten; move it away, or name another with --file\n"
+    )
+    assert file.read_text(encoding="utf-8") == "mine"
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_file_that_came_while_it_asked_is_not_overwritten(repository, monkeypatch):
+    """Somebody else wrote it meanwhile."""
+    file = repository / "scenarios.yaml"
+    monkeypatch.setattr(init, "_group", lambda text: file.write_text("theirs", encoding="utf-8") and text)
+
+    done = called("--kind", "command", "--", "sh", "run.sh", *TOPICS, answers=["", "copy"])
+
+    assert done.exit_code == 2
+    assert "is there already" in done.stderr
+    assert file.read_text(encoding="utf-8") == "theirs"
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        ((), "missing: --kind spark-submit or command (on"),
+        (("--kind", "spark-submit"), "--application PATH; the arguments of the job, after all flags: -- "),
+        (("--kind", "spark-submit", "--application", "jobs/copy.jar", "--", *OF_JOB), "missing: --main-class NAME"),
+        (("--kind", "command"), "missing: --group NAME, its consumer group; the command, after all flags: -- WORD …"),
+        (("--kind", "command", "--", "sh", *TOPICS), "missing: --group NAME, its consumer group (on"),
+    ],
+)
+@pytest.mark.usefixtures("repository")
+def test_what_is_missing_is_named_with_its_flag(flags, says):
+    """All of it at once, where nobody can be asked."""
+    assert says in refused(*flags)
+
+
+def with_words(*words):
+    return ("--kind", "command", "--group", "copy", "--", *words)
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (
+            ("--file", "nowhere/scenarios.yaml", *JOB),
+            "nowhere/scenarios.yaml: its folder is not there; make it: mkdir -p nowhere",
+        ),
+        (
+            ("--application", "jobs/cpy.py", "--kind", "spark-submit", "--", *OF_JOB),
+            "--application: 'jobs/cpy.py' is not a file",
+        ),
+        (("--application", "jobs", "--kind", "spark-submit", "--", *OF_JOB), "--application: 'jobs' is not a file"),
+        (("--main-class", "shop.Copy", *JOB), "--main-class: is of a jar, and jobs/copy.py is none; leave it out"),
+        (("--application", "jobs/copy.py", *PROGRAM), "--application: is for --kind spark-submit"),
+        (("--main-class", "shop.Copy", *PROGRAM), "--main-class: is for --kind spark-submit"),
+        (("--model", "sqare", *JOB), "--model: 'sqare' is not known (did you mean square?); write identity or square"),
+        (("--group", "copy-{partition}", *JOB), "--group: {partition} in 'copy-{partition}' is not a placeholder"),
+        (("--environment", "MODE", *JOB), "--environment MODE: write NAME=VALUE"),
+        (("--environment", "MODE=", *JOB), "--environment MODE=: write NAME=VALUE"),
+        (("--environment", "MODE={snk}", *JOB), "--environment MODE: {snk} in '{snk}' is not a placeholder"),
+        (
+            ("--environment", "PART={partition}", *PROGRAM),
+            "--environment PART: {partition} in '{partition}' is not a placeholder",
+        ),
+        ((*JOB, "{partition}"), "the words after --: {partition} in '{partition}' is not a placeholder"),
+        (JOB[:-1], "the words after --: {checkpoint} missing"),
+        (with_words("sh", "run.sh", "{bootstrap}"), "the words after --: {source}, {sink} missing"),
+        (with_words("sh", *TOPICS, ""), "the words after --: one of them is empty"),
+        (with_words("pyhton3", *TOPICS), "the words after --: 'pyhton3' is not a program that can be executed here"),
+        (with_words("./run.sh", *TOPICS), "the words after --: './run.sh' is not a program that can be executed here"),
+        (with_words("sh", *TOPICS, "\x7f"), "so none was written:\nscenarios.yaml:"),
+        (with_words("sh", *TOPICS, "\udc80"), "so none was written:\nscenarios.yaml:"),
+    ],
+)
+@pytest.mark.usefixtures("repository")
+def test_what_is_wrong_is_named_with_its_flag(flags, says):
+    """One message, exit code 2, and no file."""
+    assert says in refused(*flags)
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_folder_that_cannot_be_written(monkeypatch):
+    """The reason is that of the system."""
+
+    def full(_file, _text):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(init, "write_atomically", full)
+
+    assert "scenarios.yaml: cannot be written: No space left on device" in refused(*JOB)
+
+
+# what it asks --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("terminal")
+def test_all_of_a_job_is_asked(repository):
+    """An empty answer takes what is proposed."""
+    pipeline = written(answers=["spark-submit", "jobs/copy.py", "", "", ""])
+
+    assert (pipeline.application, pipeline.arguments) == (str(repository / "jobs" / "copy.py"), OF_JOB)
+    assert (pipeline.model, pipeline.positions) == ("identity", "checkpoint")
+
+
+@pytest.mark.usefixtures("repository", "terminal")
+def test_a_jar_is_asked_for_its_class():
+    """A script is not."""
+    pipeline = written(answers=["", "jobs/copy.jar", "shop.Copy", "", "square", "copy-{sink}"])
+
+    assert (pipeline.main_class, pipeline.model, pipeline.group) == ("shop.Copy", "square", "copy-{sink}")
+
+
+@pytest.mark.usefixtures("terminal")
+def test_all_of_a_command_is_asked(repository):
+    """Its words are read as a shell reads them."""
+    pipeline = written(answers=["command", "sh run.sh {bootstrap} {source} '{sink}' 'two words'", "", "copy-{suffix}"])
+
+    assert pipeline.run == ("sh", f"{repository}/run.sh", *TOPICS, "two words")
+    assert (pipeline.model, pipeline.group) == ("identity", "copy-{suffix}")
+
+
+@pytest.mark.usefixtures("repository", "terminal")
+def test_a_wrong_answer_is_explained_and_asked_again():
+    """Nothing that was answered before is lost."""
+    answers = ["spark-sumbit", "spark-submit", "jobs/cpy.py", "jobs/copy.py", "'", "{source}", "", "", "{group}", ""]
+    done = called(answers=answers)
+
+    assert done.exit_code == 0, done.output
+    for says in (
+        "'spark-sumbit' is not known (did you mean spark-submit?); write spark-submit or command",
+        "'jobs/cpy.py' is not a file",
+        "No closing quotation",
+        "{bootstrap}, {sink}, {checkpoint} missing",
+        "{group} in '{group}' is not a placeholder",
+    ):
+        assert f"Error: {says}" in done.output
+
+
+@pytest.mark.usefixtures("repository", "terminal")
+def test_what_was_given_is_not_asked():
+    """Only the rest is."""
+    done = called("--kind", "command", "--model", "square", "--", "sh", "run.sh", *TOPICS, answers=["copy"])
+
+    assert done.exit_code == 0
+    assert done.output.splitlines()[0].startswith("Its consumer group: ")
+
+
+@pytest.mark.usefixtures("repository", "terminal")
+def test_with_all_that_is_needed_nothing_is_asked():
+    """What has a default is left at it."""
+    assert written(*JOB).model == "identity"
+
+
+@pytest.mark.usefixtures("terminal")
+def test_an_interrupt_at_a_question_writes_nothing(repository):
+    """130 and not 1, which means that a guarantee is broken."""
+    done = called(answers=["command"])
+
+    assert done.exit_code == 130
+    assert not (repository / "scenarios.yaml").exists()
+
+
+# what it says --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("repository")
+def test_it_says_what_to_type_next():
+    """As it is typed there."""
+    said = called(*JOB).stdout
+
+    typed = [line.split("  ")[1] for line in said.splitlines() if line.startswith("  ")]
+    assert typed == ["chaos doctor", "chaos plan", "pytest -m chaos scenarios.yaml"]
+    assert "chaos_files" not in said
+
+
+@pytest.mark.usefixtures("repository")
+def test_a_file_with_another_name_must_be_named_in_the_ini():
+    """Else pytest would not take it for scenarios."""
+    said = called("--file", "jobs/orders.yaml", *JOB).stdout
+
+    assert "chaos plan --scenarios jobs/orders.yaml" in said
+    assert "chaos_files = jobs/orders.yaml" in said
+
+
+@pytest.mark.parametrize(
+    ("ignored", "says"),
+    [
+        ("", ".gitignore lacks runs/ and allure-results/: runs make them here"),
+        ("/runs/\n", ".gitignore lacks allure-results/: runs make it here"),
+        ("runs\nallure-results*\n", None),
+    ],
+)
+def test_it_says_what_git_would_see(tmp_path, monkeypatch, ignored, says):
+    """It only says it: the file is not ours."""
+    monkeypatch.chdir(tmp_path)
+    git = ("git", "init", "--quiet")
+    subprocess.run(git, check=True, timeout=300)
+    (tmp_path / ".gitignore").write_text(ignored, encoding="utf-8")
+    (tmp_path / "run.sh").touch()
+
+    said = called(*PROGRAM).stdout
+
+    assert [line for line in said.splitlines() if line.startswith(".gitignore")] == ([says] if says else [])
+    assert (tmp_path / ".gitignore").read_text(encoding="utf-8") == ignored
+
+
+def test_where_there_is_no_repository_nothing_is_said_of_git(tmp_path, monkeypatch):
+    """Nobody asked."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    (tmp_path / "run.sh").touch()
+
+    assert ".gitignore" not in called(*PROGRAM).stdout
