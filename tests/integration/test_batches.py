@@ -15,8 +15,8 @@ from verifiers.base import Verdict
 
 JOB = "{kind: spark_submit, application: examples/spark_job/copy_topic.py, arguments: %s}"
 ARGUMENTS = '["{bootstrap}", "{source}", "{sink}", "{checkpoint}"]'
-# answers are late, so rows are in the sink for half a second before their task knows it
-LATE = '{kind: delay_link, link: "spark->*", stream: down, latency: 500ms, when: {after: 0s}, for: 2m, until: strikes}'
+# answers are late, so rows are in the sink for a second before their task knows it
+LATE = '{kind: delay_link, link: "spark->*", stream: down, latency: 1s, when: {after: 0s}, for: 2m, until: strikes}'
 TWICE = "{duplicates: {duplicate: some}, ordering: {inversion: some}}"
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
