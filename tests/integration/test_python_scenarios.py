@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.common.warden import SESSION_VARIABLE
 from chaos.report.model import reports_in
 from verifiers.base import Verdict
 
@@ -17,15 +18,17 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory):
-    """What pytest said, and by scenario the reports of both forms."""
+def outcomes(tmp_path_factory, net):
+    """What pytest said, and by scenario the reports of both forms; on a system of its own, for this session may have one."""
     runs = tmp_path_factory.mktemp("runs")
     in_yaml = [f"scenarios.yaml::test_scenario[{name}]" for name in NAMES]
     command = (sys.executable, "-m", "pytest", "-m", "chaos", "--chaos-seed", "7", "--chaos-runs", str(runs))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")} | {"CHAOS_NET": net}
+    environment.pop(SESSION_VARIABLE, None)
     answer = subprocess.run(
         (*command, "tests/python_scenarios", *in_yaml),
         cwd=ROOT,
-        env={name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=1400,
