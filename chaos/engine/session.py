@@ -250,9 +250,9 @@ class OpenRun:
         stage.nemesis.begin(step, stage.watch, stage.processes.check)
 
     def heal(self, name: str, *, at_once: bool) -> None:
-        """End a fault that was injected: once it has lasted for as long as it declares, or at once."""
+        """End a fault that was injected: once it has lasted for as long as it declares, or at once, whatever else is wrong."""
         stage = self._under_way_now()
-        stage.nemesis.end(name, stage.processes.check, at_once=at_once)
+        stage.nemesis.end(name, (lambda: None) if at_once else stage.processes.check, at_once=at_once)
 
     def end(self, error: BaseException | None = None) -> Outcome:
         """Run the phases from heal on, and report; to be called once.
@@ -260,15 +260,16 @@ class OpenRun:
         Args:
             error: what ends it early: faults are healed and processes are ended, and the report says why.
         """
+        if self._stage is not None:
+            self._stage.plan = self.plan
         with self._opened:
-            ended_by = error if self._stage is None else self._left(self._stage, error)
+            ended_by = self._left(error)
             if ended_by is not None:
                 self.history.record(_failed(ended_by))
         return self._session.reported(self.plan, ended_by, self._replay)
 
-    def _left(self, stage: Stage, error: BaseException | None) -> BaseException | None:
-        """Leave the block of the phase inject; the error that has ended the run, if one has."""
-        stage.plan = self.plan
+    def _left(self, error: BaseException | None) -> BaseException | None:
+        """Leave the block of the phase inject; the error that has ended the run, if one has, perhaps before this block."""
         try:
             goes_on = self._under_way.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
         except self._session.ends_early as ended_by:

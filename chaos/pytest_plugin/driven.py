@@ -248,6 +248,7 @@ class Chaos:
         """The test has ended with an error: end the run, and report it. Raises what tells more than this error."""
         __tracebackhide__ = True
         if self._run is None:
+            self._shown.close()
             if self._judged is not None and self._outcome is not None and _is_about(error, self._judged):
                 self._outcome.settle()  # as a scenario fails; to Allure, UNKNOWN is broken rather than failed
             return

@@ -43,6 +43,13 @@ def hears_ctrl_c():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="module")
+def net():
+    """Addresses where nothing listens: the system of this session has others, and so has that of another session here."""
+    taken = {one.laddr.ip.rsplit(".", 2)[0] for one in psutil.net_connections("tcp") if one.status == "LISTEN" and one.laddr}
+    return next(net for net in (f"127.{number}" for number in range(100, 120)) if net not in taken)
+
+
 def jvm_of(process, scratch, worked_s=0):
     """The JVM of a Python process that has its files in a folder, once it has worked so long."""
 

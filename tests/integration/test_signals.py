@@ -21,13 +21,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900), pytest.mark.use
 SCENARIO = "sink-leader-killed"
 
 
-@pytest.fixture(scope="module")
-def net():
-    """Addresses where nothing listens: the system of this session has others, and so has that of another session here."""
-    taken = {one.laddr.ip.rsplit(".", 2)[0] for one in psutil.net_connections("tcp") if one.status == "LISTEN" and one.laddr}
-    return next(net for net in (f"127.{number}" for number in range(100, 120)) if net not in taken)
-
-
 @pytest.fixture
 def play(tmp_path, net):
     """Play one scenario in a pytest of its own, on addresses of its own, and send it a signal when a phase begins."""

@@ -123,9 +123,30 @@ def test_an_error_that_says_that_nothing_was_proved_ends_the_block_only(opened):
     assert failures(run) == []
 
 
-def test_a_run_that_could_not_begin_is_reported(opened, monkeypatch):
+def test_a_run_that_could_not_begin_is_reported(opened):
+    """Such a run has no block that could be left."""
     run, _, done = opened
-    monkeypatch.setattr(run, "_under_way", None)
+    error = DeadlineError("the system is not healthy")
 
-    assert isinstance(run.end(DeadlineError("the system is not healthy")).error, DeadlineError)
+    assert run.end(error).error is error
     assert (done, failures(run)) == ([], ["DeadlineError: the system is not healthy"])
+
+
+def test_a_set_up_that_fails_is_reported(tmp_path, monkeypatch):
+    """The error that is raised by the beginning is the one that has ended the run."""
+    error = InconclusiveError("not healthy")
+
+    @contextmanager
+    def under_way(*_, **__):
+        raise error
+        yield
+
+    monkeypatch.setattr(session, "under_way", under_way)
+    monkeypatch.setattr(session, "_report", lambda run_plan, _replay: run_plan)
+    run_plan = RunPlan(None, None, tmp_path, None, None, None, "loader")
+    run = OpenRun(Session(Environment(tmp_path, print), 1), run_plan, None, "replay", lambda _event: None)
+
+    with pytest.raises(InconclusiveError) as raised:
+        run.begin()
+    assert run.end(raised.value).error is error
+    assert failures(run) == ["InconclusiveError: not healthy"]
