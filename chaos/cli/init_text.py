@@ -164,6 +164,7 @@ _OF_PROGRAMS = """
     workload: {records: 16000, rate: 2000/s}
     faults:
       - {kind: crash_pipeline, when: {progress: 40%}}
+    recovery_slo: 90s  # a group waits for a member that died until its session ends, by default 45 s
     expect: valid
 
   # lose_response, at one exact request: the fifth Produce is carried out, and its answer is lost with the connection.
