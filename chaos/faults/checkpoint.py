@@ -16,7 +16,7 @@ from chaos.common.errors import InjectionError
 from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, unmet
 from chaos.grammar.units import Seconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.subject.checkpoint import COMMITS, OFFSETS, State, batches, newest, planned
+from chaos.subject.checkpoint import COMMITS, OFFSETS, State, batches, newest, of_query, planned
 
 _BATCH_WITHIN_S = 20.0
 _FIRST_BATCH_WITHIN_S = 60.0  # a driver that was just started loads its classes first
@@ -291,9 +291,10 @@ def _facts(pids: Mapping[str, int], before: State, checkpoint: Path, damage: Map
 
 
 def _checkpoint(context: FaultContext) -> Path:
+    """The folder of its query, which may be below the one that it was given."""
     if context.checkpoint is None or not context.checkpoint.is_dir():
         raise InjectionError("this pipeline has no checkpoint")
-    return context.checkpoint
+    return of_query(context.checkpoint, context.topics["datasource"])
 
 
 _DAMAGES: Mapping[Damage, Callable[[Path], Mapping[str, Any]]] = {

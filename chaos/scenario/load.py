@@ -1,5 +1,6 @@
 """Reads a scenarios file, or reports all its errors at once, each as `file:line:col: message (did you mean …)`."""
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from chaos.common.errors import ScenarioError
+from chaos.common.errors import ScenarioError, one_line
 from chaos.external.declaration import External
 from chaos.grammar.base import Mistake, Problem, did_you_mean, within
 from chaos.grammar.error_messages import mistakes
@@ -148,9 +149,14 @@ def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec, runtime: str
 def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
     for number, scenario in enumerate(scenarios):
         pipeline = scenario.pipeline
-        if isinstance(pipeline, SparkSubmitPipeline) and not Path(pipeline.below(folder).application).is_file():
-            message = f"{pipeline.application} is not a file; a path begins at the folder of this file, {folder.resolve()}"
+        if isinstance(pipeline, SparkSubmitPipeline) and not _is_file(pipeline.below(folder).application):
+            what = one_line(pipeline.application)
+            message = f"{what} is not a file; a path begins at the folder of this file, {folder.resolve()}"
             yield Mistake(("scenarios", number, "pipeline", "application"), message)
+
+
+def _is_file(path: str) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises OSError for a path that is too long
 
 
 def _readable(tree: Mapping[str, Any]) -> dict[int, Scenario]:

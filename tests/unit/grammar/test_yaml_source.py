@@ -93,6 +93,8 @@ def test_a_key_without_value_is_shown_at_the_key() -> None:
 @example(place=FULL.index("A"), removed=1, put="!x A")
 @example(place=FULL.index("100"), removed=3, put="9" * 5000)
 @example(place=FULL.index("title"), removed=0, put="~: 1\n    ")
+@example(place=FULL.index("/"), removed=0, put="\n\n")
+@example(place=FULL.index("/"), removed=0, put="9" * 5000)
 def test_no_text_gets_more_than_an_answer_in_lines(place: int, removed: int, put: str) -> None:
     """A file is right, or every line of the answer has a place and a sentence; there is no traceback."""
     text = FULL[:place] + put + FULL[place + removed :]
