@@ -98,6 +98,18 @@ def test_the_newest_batches_are_those_with_the_highest_number(checkpoint):
     assert newest(checkpoint / "nothing") == {"offsets": None, "commits": None}
 
 
+def test_the_checkpoint_of_a_query_may_be_below_the_one_that_is_known(checkpoint, pipeline):
+    """A job may give each of its queries a folder of its own."""
+    known = {"checkpoint": checkpoint.parent, "positions": dict, "pipeline": lambda: pipeline}
+    fault = TypeAdapter(Fault).validate_python({"kind": "damage_checkpoint", "what": "commit_deleted", "when": {"after": "0s"}})
+    injection = fault.prepare(FaultContext(None, {"datasource": "source", "datasink": "sink"}, **known), Random(1))
+
+    injection.inject()
+
+    assert prove(injection).effective
+    assert newest(checkpoint) == {"offsets": 9, "commits": 8}
+
+
 def test_a_deleted_commit_makes_its_batch_the_last_that_is_planned(checkpoint, pipeline, aimed):
     """Spark replays batch 9 only if no later plan is there."""
     injection = aimed(what="commit_deleted")
