@@ -107,7 +107,7 @@ def positions_of(plan: RunPlan, system: System) -> Positions | None:
 
 
 def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
-    """What triggers on batches look at; None when the pipeline is no job of Spark's."""
+    """What triggers on batches look at; None when the pipeline is not a Spark job."""
     if Capability.CHECKPOINT not in plan.scenario.pipeline.capabilities:
         return None
     return Job(

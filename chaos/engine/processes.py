@@ -86,7 +86,7 @@ def _words(*, has_events: bool) -> tuple[str, ...]:
 def _message(line: bytes, words: Iterable[str]) -> dict[str, Any] | None:
     """The message of a line, with its name as ``event``; None if it has none that begins with one of these words.
 
-    A line that begins as a message does may still be the user's own: what is no message only stays in the log.
+    A line that begins as a message does may still be the user's own: what is not a message only stays in the log.
     """
     word = next((word for word in words if line.startswith(b'{"%s"' % word.encode())), "")
     try:
