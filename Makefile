@@ -61,9 +61,10 @@ unit: install  ## the unit tests: they start no Kafka and no Spark
 planted: install  ## every verifier must find the anomalies that are planted (Spark, no Kafka)
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal tests/planted
 
-SYSTEMS ?= 2
-integration: install parts  ## every fault on the real system, and the mutants of the sink (SYSTEMS=1: one system at a time)
-	$(BIN)/pytest -n $(SYSTEMS) --dist loadfile -m "integration and not containers" tests/integration
+SYSTEMS ?= 1
+BESIDE := $(if $(filter-out 1,$(SYSTEMS)),-n $(SYSTEMS) --dist loadfile)
+integration: install parts  ## every fault on the real system, and the mutants of the sink (SYSTEMS=2: two systems at a time)
+	$(BIN)/pytest $(BESIDE) -m "integration and not containers" tests/integration
 
 go: install  ## the Go tests of the Toxiproxy server
 	$(BIN)/chaos parts --go-test

@@ -9,14 +9,16 @@ import os
 from collections.abc import Mapping
 from contextlib import closing
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from chaos.common import clock
 from chaos.subject.base import Endpoints, Topics
 
 _LIBRDKAFKA = "KAFKA_CLIENT_OPTIONS"
 _JAVA = "KAFKA_JAVA_CLIENT_OPTIONS"
 _SPARK = "SPARK_APPLICATION_OPTIONS"
 _WITHIN_S = 10.0
+_KNOWN_WITHIN_S = 60.0
 
 
 # client options ---------------------------------------------------------------------------------------------------------------
@@ -47,10 +49,22 @@ def seed(endpoints: Endpoints, group: str, topics: Topics) -> None:
 
     Raises:
         KafkaException: the group's coordinator did not answer.
+        DeadlineError: it does not come to know the topic.
     """
     start = [TopicPartition(topics.source, partition, 0) for partition in range(topics.partitions)]
     with closing(_observer(endpoints, group)) as observer:
-        observer.commit(offsets=start, asynchronous=False)
+
+        def committed() -> bool:
+            try:
+                known(observer.commit(offsets=start, asynchronous=False))
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+                return False  # the topic was made a moment ago, and this broker has not heard of it yet
+            return True
+
+        reason = f"the coordinator of {group} to know {topics.source}"
+        clock.wait_until(committed, within_s=_KNOWN_WITHIN_S, reason=reason, every_s=0.2)
 
 
 def positions(endpoints: Endpoints, group: str, topics: Topics) -> Mapping[int, int]:

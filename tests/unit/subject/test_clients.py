@@ -1,6 +1,7 @@
 """Clients of Kafka: options go through the environment, names begin with the prefix, and a group is asked past the faults."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -73,6 +74,7 @@ class Group:
     def commit(self, *, offsets, asynchronous):
         assert not asynchronous
         self.done.append(("commit", [(one.topic, one.partition, one.offset) for one in offsets]))
+        return offsets
 
     def close(self):
         self.done.append("closed")
@@ -117,3 +119,45 @@ def test_an_error_for_one_partition_is_raised():
 
     with pytest.raises(KafkaException, match="TIMED_OUT"):
         clients.known([TopicPartition("source", 0, 7), Unknown("source", 1)])
+
+
+class FakeObserver:
+    """A consumer whose commits have these answers, one after the other: an error of all, or of single partitions."""
+
+    def __init__(self, *answers):
+        self.answers, self.commits = list(answers), []
+
+    def commit(self, offsets, asynchronous):
+        assert not asynchronous
+        self.commits.append([(one.partition, one.offset) for one in offsets])
+        answer = self.answers.pop(0)
+        if isinstance(answer, KafkaException):
+            raise answer
+        return [SimpleNamespace(partition=one.partition, offset=0, error=answer.get(one.partition)) for one in offsets]
+
+    def close(self):
+        """Nothing to close."""
+
+
+UNKNOWN_TOPIC = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+
+
+def seeded(monkeypatch, *answers):
+    """The commits with which a group was seeded."""
+    observer = FakeObserver(*answers)
+    monkeypatch.setattr(clients, "_observer", lambda _endpoints, _group: observer)
+    clients.seed(ENDPOINTS, "g", Topics("in", "out", 3))
+    return observer.commits
+
+
+@pytest.mark.parametrize("not_yet", [KafkaException(UNKNOWN_TOPIC), {1: UNKNOWN_TOPIC}])
+def test_a_coordinator_may_not_know_a_new_topic_yet(monkeypatch, not_yet):
+    """As a whole, or a partition of it; then the position is committed once more."""
+    assert seeded(monkeypatch, not_yet, {}) == [[(0, 0), (1, 0), (2, 0)]] * 2
+
+
+@pytest.mark.parametrize("refused", [KafkaException(KafkaError(29)), {2: KafkaError(29)}])
+def test_another_error_of_the_coordinator_is_told(monkeypatch, refused):
+    """A topic that may not be read will not be known later either."""
+    with pytest.raises(KafkaException):
+        seeded(monkeypatch, refused, {})
