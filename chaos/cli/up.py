@@ -60,7 +60,7 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
     runtime = LocalRuntime(sessions)
     place = Place(runtime, parts, addresses.from_environment(), folder)
     kafka = kafka_versions.ensure(jars.kafka_version(), parts, echo)
-    system = of_our_own(place, kafka, brokers=size.brokers, workers=size.workers, is_outside=True)
+    system = of_our_own(place, kafka, brokers=size.brokers, workers=size.workers, config={}, is_outside=True)
     try:
         system.start(echo)
         _tell(system, echo)

@@ -4,7 +4,6 @@ import ipaddress
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 from chaos.cluster.addresses import AUDIT_PORT, CONTROLLER_PORT, INTERNAL_PORT, Address, Addresses, joined
 from chaos.cluster.broker import Broker, Brokers
@@ -21,7 +20,6 @@ from chaos.install.kafka_versions import KafkaProgram
 from chaos.runtime.base import Process, ProcessSpec, Runtime
 
 Echo = Callable[[str], None]
-NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +138,15 @@ def of_our_own(
     *,
     brokers: int,
     workers: int,
+    config: Mapping[str, str],
     is_outside: bool = False,
-    config: Mapping[str, str] = NOTHING,
 ) -> System:
     """A system all of whose processes are ours, with a proxy on every link.
 
     Args:
         brokers, workers: how many.
-        is_outside: whether other programs may use the brokers, under a host name.
         config: settings of all brokers, which have the last word.
+        is_outside: whether other programs may use the brokers, under a host name.
     """
     addresses, numbers = place.addresses, range(1, brokers + 1)
     cluster = Cluster({number: addresses.audit(number) for number in numbers})

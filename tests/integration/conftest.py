@@ -25,14 +25,14 @@ from chaos.scenario.model import SystemSpec
 from chaos.subject.base import CHECKPOINT, Topics
 
 ROOT = Path(__file__).parents[2]
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 
 
 def pytest_configure():
     """Each worker of pytest-xdist has a system of its own, on addresses of its own."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    if worker:
+    if WORKER:
         first = int(addresses.from_environment().net.removeprefix("127."))
-        os.environ["CHAOS_NET"] = f"127.{(first - 10 * worker - 1) % 255 + 1}"
+        os.environ["CHAOS_NET"] = f"127.{(first - 10 * WORKER - 1) % 255 + 1}"
 
 
 @pytest.fixture
@@ -45,9 +45,10 @@ def hears_ctrl_c():
 
 @pytest.fixture(scope="module")
 def net():
-    """Addresses where nothing listens: the system of this session has others, and so has that of another session here."""
+    """Addresses where nothing listens, and that no other worker takes: the system of this session has others."""
     taken = {one.laddr.ip.rsplit(".", 2)[0] for one in psutil.net_connections("tcp") if one.status == "LISTEN" and one.laddr}
-    return next(net for net in (f"127.{number}" for number in range(100, 120)) if net not in taken)
+    first = 100 + 20 * WORKER
+    return next(net for net in (f"127.{number}" for number in range(first, first + 20)) if net not in taken)
 
 
 def jvm_of(process, scratch, worked_s=0):

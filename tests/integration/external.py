@@ -16,10 +16,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from chaos.common import clock
 from chaos.common.warden import SESSION_VARIABLE
+from tests.integration.conftest import WORKER
 
 ROOT = Path(__file__).parents[2]
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-THEIRS, OURS = f"127.{92 + 2 * _WORKER}", f"127.{93 + 2 * _WORKER}"
+THEIRS, OURS = f"127.{92 + 2 * WORKER}", f"127.{93 + 2 * WORKER}"
 _PR_SET_PDEATHSIG = 1
 OTHERS_TOPIC, OTHERS_GROUP = "orders", "billing"
 

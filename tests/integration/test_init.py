@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import addresses
 from tests.integration.external import ROOT, environment
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
@@ -20,11 +19,9 @@ PROGRAM = ("--kind", "command", "--group", "copy-{suffix}", "--", sys.executable
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, net):
     """Runs a program in that repository, as a user does; its system is none of this session."""
-    ours = int(addresses.from_environment().net.removeprefix("127."))
-    kept = environment(f"127.{(ours - 6) % 255 + 1}")
-    shell = {name: value for name, value in kept.items() if not name.startswith(("PYTHON", "PYTEST"))}
+    shell = {name: value for name, value in environment(net).items() if not name.startswith(("PYTHON", "PYTEST"))}
 
     def ran(*command):
         argv = (str(Path(sys.executable).with_name(command[0])), *command[1:])

@@ -17,7 +17,7 @@ PARTS = Parts(Path("java"), Path("spark"), Path("kafka"), (), Path("tools"), Pat
 def test_its_declaration_is_one_that_can_be_loaded():
     """Names instead of addresses, so that a JVM can be directed to a proxy; a hook for everything that hooks can do."""
     system = of_our_own(
-        Place(None, PARTS, Addresses("127.92"), Path("/runs/x-up")), KAFKA, brokers=3, workers=2, is_outside=True
+        Place(None, PARTS, Addresses("127.92"), Path("/runs/x-up")), KAFKA, brokers=3, workers=2, config={}, is_outside=True
     )
 
     found = declaration.load_text(up.declaration(system), Path("external.yaml"))
@@ -32,7 +32,12 @@ def test_brokers_can_be_found_from_outside_by_name(tmp_path):
     """They have one more listener, on loopback; without `chaos up` they do not, and no port of 127.0.0.1 is taken."""
     plain, open_ = (
         of_our_own(
-            Place(None, PARTS, Addresses("127.92"), tmp_path / name), KAFKA, brokers=3, workers=1, is_outside=name == "open"
+            Place(None, PARTS, Addresses("127.92"), tmp_path / name),
+            KAFKA,
+            brokers=3,
+            workers=1,
+            config={},
+            is_outside=name == "open",
         )
         for name in ("plain", "open")
     )
