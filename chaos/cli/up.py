@@ -57,9 +57,9 @@ def up(size: Size, runs: Path, echo: Echo) -> None:
     for name in warden.leftovers(sessions):
         echo(f"ended what an earlier crash had left: {name}")
     parts, folder = artifacts.ensure(echo), files.new_folder(runs, "up")
+    kafka = kafka_versions.ensure(jars.kafka_version(), parts, echo)
     runtime = LocalRuntime(sessions)
     place = Place(runtime, parts, addresses.from_environment(), folder)
-    kafka = kafka_versions.ensure(jars.kafka_version(), parts, echo)
     system = of_our_own(place, kafka, brokers=size.brokers, workers=size.workers, config={}, is_outside=True)
     try:
         system.start(echo)

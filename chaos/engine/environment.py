@@ -59,6 +59,7 @@ class Environment:
             self.echo(f"the system is not healthy and is rebuilt: {'; '.join(self._system.unhealthy())}")
             self.close()
         if self._system is None:
+            self.close()  # where the one before did not come to be, its warden still waits
             self._system = self._started(spec)
         return self._system
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.common.errors import DeadlineError
+from chaos.common.errors import DeadlineError, RuntimeUnavailableError
 from chaos.engine import environment
 from chaos.engine.environment import Environment
 from chaos.install import jars
@@ -151,3 +151,21 @@ def test_an_environment_that_was_never_used_can_be_closed(made):
     one.close()
 
     assert said == []
+
+
+def test_a_system_that_cannot_be_had_leaves_no_runtime_behind(made, runtimes, monkeypatch):
+    """Its version of Kafka does not exist: the warden of that runtime would wait until Python forgets it."""
+    env, _said = made
+
+    def missing(version, _parts, _echo):
+        raise RuntimeUnavailableError(f"no Kafka {version}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(environment.kafka_versions, "ensure", missing)
+        with pytest.raises(RuntimeUnavailableError):
+            env.system(SystemSpec())
+    env.system(SystemSpec())
+
+    first, second = runtimes
+    assert first.is_closed
+    assert not second.is_closed
