@@ -41,35 +41,31 @@ _NOT_YET = (KafkaException,)
 class DeleteGroupOffsets(RestartedFault):
     """The pipeline dies, its consumer group's offsets are deleted, and it is started again.
 
-    With ``repair: seeded`` the positions are put back from outside before it starts, as from a backup.
+    With ``repair: seeded`` the positions are put back from outside before it starts, as from a backup; with
+    ``repair: beginning`` they are set to 0, as an operator does who wants all of it read again.
     """
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP})
     provokes = "a start without a position: auto.offset.reset decides what is lost or read again"
     proved_by = "the group had positions, and has none now"
     kind: Literal["delete_group_offsets"]
-    repair: Literal["none", "seeded"] = "none"
+    repair: Literal["none", "seeded", "beginning"] = "none"
 
     def describe(self) -> str:
-        repaired = ", then put back" if self.repair == "seeded" else ""
+        repaired = {"none": "", "seeded": ", then put back", "beginning": ", then set to 0"}[self.repair]
         return f"delete_group_offsets{repaired}, {self.restarted}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        seeds, pipeline = self.repair == "seeded", context.pipeline()
-        return DeletedOffsets(f"the group {context.group}", self.restart_after_s, context, pipeline, seeds=seeds)
+        return DeletedOffsets(f"the group {context.group}", self.restart_after_s, self, context, context.pipeline())
 
 
 @dataclass(slots=True)
 class DeletedOffsets(Injection):
-    """A group that has lost the positions of its pipeline while it had no member.
+    """A group that has lost the positions of its pipeline while it had no member."""
 
-    Attributes:
-        seeds: whether the heal puts them back.
-    """
-
+    fault: DeleteGroupOffsets
     context: FaultContext
     pipeline: PipelineUnderTest
-    seeds: bool
     pids: Mapping[str, int] = field(default_factory=dict)
     before: Mapping[int, int] = field(default_factory=dict)
 
@@ -88,8 +84,9 @@ class DeletedOffsets(Injection):
         return Proof(bool(self.pids and self.before) and not after, {"pids": self.pids, "before": self.before, "after": after})
 
     def heal(self) -> Mapping[str, Any]:
-        """Put the positions back, if that was declared, and start the pipeline."""
-        seeded, self.before = (self.before if self.seeds else {}), {}
+        """Put the positions back or set them to 0, if that was declared, and start the pipeline."""
+        before, self.before = self.before, {}
+        seeded = {"none": {}, "seeded": before, "beginning": dict.fromkeys(before, 0)}[self.fault.repair]
         if seeded:
             _seed(self.context, seeded)
         self.pipeline.restart()

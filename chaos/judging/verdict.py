@@ -43,6 +43,7 @@ _FAILURES: Mapping[FaultStep, str] = {
 _CAN_BE_REPEATED = "judge"  # needs only what is on disk, so a run that was ended in it can be judged again
 _TOO_LATE = "the whole workload had passed before it, so there was nothing left to break"
 _NO_EFFECT = "it had no effect"
+_ENDED = "the pipeline ended with "  # as `ManagedProcess.how_it_ended` begins
 _NOTHING_JUDGED = "nothing was judged: the run ended before its topics were read"
 _IDLE_AT_MOST = 0.1  # of the random faults: some fall on what nothing uses at that moment (docs/adr/0006)
 
@@ -116,7 +117,11 @@ def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], find
     fault_problems = _fault_problems(stories, events)
     not_sent = scenario.expect == "not_sent" and _never_sent(events)
     excused = _idle(schedule, fault_problems) | (_not_triggered(schedule, stories) if not_sent else set())
-    problems = [f"{', '.join(phases)}: {error}" for error, phases in _phases_by_error(phase_errors).items()]
+    by_error = _phases_by_error(phase_errors)
+    as_expected = {error for error in by_error if scenario.ends and _ENDED in error and scenario.ends in error}
+    problems = [f"{', '.join(phases)}: {error}" for error, phases in by_error.items() if error not in as_expected]
+    if scenario.ends and not as_expected:
+        problems.append(f"the scenario expects that the pipeline ends and says {scenario.ends!r}, and it did not")
     problems += [f"{fault}: {problem}" for fault, problem in fault_problems.items() if problem and fault not in excused]
     if not findings:
         problems.append(_NOTHING_JUDGED)

@@ -93,6 +93,8 @@ def _verifiers(scenario: Scenario) -> Iterator[Problem]:
         yield ("leave_out",), "no verifier is left, so nothing would be judged; leave fewer of them out"
     if scenario.expect == "not_sent" and not any(isinstance(fault.when, OnRequest) for fault in scenario.faults):
         yield ("expect",), "not_sent is about the request that a fault waits for, and none does; write when: {request: EndTxn}"
+    if scenario.ends and Capability.PIPELINE not in scenario.pipeline.capabilities:
+        yield ("ends",), "there is no pipeline here that could end; leave it out"
     for name in scenario.expect if isinstance(scenario.expect, Mapping) else ():
         if name not in scenario.verify:
             reason = "it is in `leave_out`" if name in scenario.leave_out else "this pipeline has nothing for it to judge"

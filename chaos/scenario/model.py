@@ -422,6 +422,7 @@ class Scenario(Declared):
         matrix: the coordinates, axis -> word, of a case of `chaos.scenario.matrix`.
         system: in place of that of the file.
         leave_out: verifier -> why it is not asked.
+        ends: the pipeline must end by itself, and the last line of its log must have this text.
         unsafe: faults may together take down more brokers than min ISR tolerates.
     """
 
@@ -438,6 +439,7 @@ class Scenario(Declared):
     isolation: Isolation = "read_committed"
     recovery_slo_s: SomeSeconds = Field(alias="recovery_slo", default=60.0)
     expect: Expected = "valid"
+    ends: Reason | None = None
     unsafe: Annotated[bool, Field(strict=True)] = False
 
     def lasting(self, minutes: float) -> Self:

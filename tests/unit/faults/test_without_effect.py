@@ -26,7 +26,7 @@ from chaos.faults import (
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.broker_disks import FullBrokers
 from chaos.faults.broker_processes import ChasedLeader, KilledBrokers, PausedBrokers, RestartedInTurn, TerminatedBrokers
-from chaos.faults.kafka_state import DeletedOffsets, HangingTransaction, OpenTransaction
+from chaos.faults.kafka_state import DeletedOffsets, DeleteGroupOffsets, HangingTransaction, OpenTransaction
 from chaos.faults.leadership import PreferredLeader, ReassignedPartition, UncleanlyElected
 from chaos.faults.links import BlackholedLinks, CutLinks, FlappingLinks
 from chaos.faults.network_partitions import PartitionNetwork
@@ -190,7 +190,8 @@ def test_an_open_transaction_that_blocks_nobody_had_no_effect(at):
 @pytest.mark.parametrize("before", [{0: 5}, {}], ids=["still there", "never there"])
 def test_offsets_that_are_still_there_or_never_were_have_not_been_deleted(at, before):
     """The pipeline was killed; that alone is another fault."""
-    deleted = DeletedOffsets("the group", 0.0, at.context, None, seeds=False, pids={"pipeline": 4711}, before=before)
+    fault = DeleteGroupOffsets.model_validate({"kind": "delete_group_offsets", "when": {"after": "0s"}})
+    deleted = DeletedOffsets("the group", 0.0, fault, at.context, None, pids={"pipeline": 4711}, before=before)
 
     assert not deleted.proof().effective
 

@@ -369,3 +369,33 @@ def test_a_random_fault_may_hit_something_unused(idle, verdict):
     assert len(drawn) == 10
     assert outcome.verdict is verdict
     assert outcome.problems == (() if verdict is Verdict.VALID else tuple(f"{name}: it had no effect" for name in drawn[:2]))
+
+
+def ended(said, pipeline="pipeline"):
+    """A run whose pipeline ended, as the phases tell it."""
+    error = (
+        f"InconclusiveError: the {pipeline} ended with 1 in the middle of the run; the last line of logs/pipeline.log: {said}"
+    )
+    return (*GOOD, *(("runner", "fail", "phase", {"phase": phase, "error": error}) for phase in ("heal", "drain")))
+
+
+def test_a_pipeline_that_must_end_and_says_why():
+    """Its phases have failed for that, which is no problem; any other end is one, and so is none."""
+    refused = judged(ended("RefusedError: made anew"), ends="made anew")
+    otherwise = judged(ended("MemoryError"), ends="made anew")
+    went_on = judged(ends="made anew")
+    loader = judged(ended("made anew", pipeline="loader"), ends="made anew")
+
+    assert (refused.verdict, refused.problems) == (Verdict.VALID, ())
+    assert refused.phase_errors.keys() == {"heal", "drain"}
+    missing = "the scenario expects that the pipeline ends and says 'made anew', and it did not"
+    assert [one.verdict for one in (otherwise, went_on, loader)] == [Verdict.UNKNOWN] * 3
+    assert all(missing in one.problems for one in (otherwise, went_on, loader))
+    assert any("MemoryError" in problem for problem in otherwise.problems)
+
+
+def test_the_end_of_a_pipeline_excuses_no_record():
+    """What it wrote before is judged."""
+    lost = judged(ended("RefusedError: made anew"), findings(sink_gaps=Verdict.INVALID), ends="made anew")
+
+    assert lost.verdict is Verdict.INVALID

@@ -56,6 +56,14 @@ def test_an_expectation_of_a_verifier_that_does_not_run() -> None:
     ]
 
 
+def test_an_end_of_a_pipeline_that_is_not_there() -> None:
+    """The loader alone must not end with an error."""
+    assert read("ends: was made anew")
+    assert errors_of(HEAD.replace(SQUARE, "none") + "    ends: was made anew\n") == [
+        "scenarios.yaml:6:11: there is no pipeline here that could end; leave it out"
+    ]
+
+
 def test_a_trigger_that_never_comes() -> None:
     """Sixty seconds after the planned end of the workload (10 s here) is the latest time."""
     assert read("faults: [{kind: kill_broker, target: any, when: {after: 70s}}]")
