@@ -5,6 +5,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -64,7 +65,9 @@ def replay_of(node: str, session: Session, config: pytest.Config, options: str =
     elsewhere = ("" if runtime == RUNTIMES[0] else f" --chaos-runtime {runtime}") + (
         f" --chaos-external {file}" if file else ""
     )
-    return f'pytest -m chaos "{node}" --chaos-seed {session.seed}{options}{elsewhere}'
+    overridden = (setting for setting in config.getoption("override_ini", None) or () if setting.startswith("chaos_files="))
+    named = "".join(f" -o {shlex.quote(setting)}" for setting in overridden)
+    return f'pytest -m chaos{named} "{node}" --chaos-seed {session.seed}{options}{elsewhere}'
 
 
 def report(outcome: Outcome, session: Session, config: pytest.Config, *, is_last: bool) -> None:

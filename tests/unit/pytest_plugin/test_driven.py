@@ -103,6 +103,16 @@ def driver(run, tmp_path, pytestconfig, monkeypatch):
     return Chaos(FakeSession(run), item)
 
 
+def test_the_replay_names_files_that_only_the_command_line_names(pytestconfig, monkeypatch):
+    """Without them the scenario would not be found, or another one of that name."""
+    monkeypatch.setattr(pytestconfig.option, "override_ini", ["chaos_files=own one.yaml", "addopts="])
+
+    assert (
+        scenario_item.replay_of("one", FakeSession(None), pytestconfig)
+        == "pytest -m chaos -o 'chaos_files=own one.yaml' \"one\" --chaos-seed 7"
+    )
+
+
 def test_a_test_amounts_to_a_scenario(driver, run):
     """It has the test's name, and the faults in the order of their injection, each with the moment at which it was injected."""
     driver.start(COPIER, Workload(records=100, rate="10/s"), recovery_slo="45s")
