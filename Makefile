@@ -64,7 +64,7 @@ planted: install  ## every verifier must find the anomalies that are planted (Sp
 SYSTEMS ?= 1
 BESIDE := $(if $(filter-out 1,$(SYSTEMS)),-n $(SYSTEMS) --dist loadfile)
 integration: install parts  ## every fault on the real system, and the mutants of the sink (SYSTEMS=2: two systems at a time)
-	$(BIN)/pytest $(BESIDE) -m "integration and not containers" tests/integration
+	$(BIN)/pytest $(BESIDE) -m "integration and not containers" --durations 20 --durations-min 10 tests/integration
 
 go: install  ## the Go tests of the Toxiproxy server
 	$(BIN)/chaos parts --go-test
