@@ -58,6 +58,7 @@ class Atomicity:
     """Compares both views with the transactions of the log; ``checked`` are the rows of either, but for what is open."""
 
     name: str = "atomicity"
+    guarantee: str = "a transaction is there as a whole or not at all"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = frozenset({"uncommitted", "batches"})
     anomalies: tuple[str, ...] = ("torn", "zombie write", *_WRONG_ROWS, "unaccounted")

@@ -148,7 +148,12 @@ class Verifier(Protocol):
 
     @property
     def name(self) -> str:
-        """As it is named in ``verify:``."""
+        """As scenarios name it."""
+        ...
+
+    @property
+    def guarantee(self) -> str:
+        """What it demands, as a sentence without its end: it stands in reports beside what was found."""
         ...
 
     @property

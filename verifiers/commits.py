@@ -30,6 +30,7 @@ class Commits:
     """Compares each committed position with the one before it; ``checked`` are the positions."""
 
     name: str = "commits"
+    guarantee: str = "a committed position never goes back"
     subjects: frozenset[str] = frozenset({"source"})
     views: frozenset[str] = frozenset({"commits"})
     anomalies: tuple[str, ...] = ("set back",)

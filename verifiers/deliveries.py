@@ -33,6 +33,7 @@ class Deliveries:
     """Compares what was delivered with the log; ``checked`` are deliveries, and records that were skipped."""
 
     name: str = "deliveries"
+    guarantee: str = "a consumer hands its application every record once, in order"
     subjects: frozenset[str] = frozenset({"source"})
     views: frozenset[str] = frozenset({"deliveries"})
     anomalies: tuple[str, ...] = _KINDS

@@ -35,6 +35,7 @@ class Duplicates:
     """Counts records too many; ``checked`` are the records with an id."""
 
     name: str = "duplicates"
+    guarantee: str = "no record is there twice"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
     anomalies: tuple[str, ...] = ("duplicate",)

@@ -28,6 +28,7 @@ class Gaps:
     """Tells lost records from pending ones; ``checked`` are the records that must be there, ``count`` the lost ones."""
 
     name: str = "gaps"
+    guarantee: str = "no record is missing"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
     anomalies: tuple[str, ...] = ("lost",)

@@ -43,6 +43,7 @@ class Hanging:
     """Compares what partitions hold open with what coordinators count; ``checked`` are the partitions that hold anything."""
 
     name: str = "hanging"
+    guarantee: str = "every open transaction will be ended"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = frozenset({"open_transactions"})
     anomalies: tuple[str, ...] = ("hanging",)

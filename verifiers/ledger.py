@@ -32,6 +32,7 @@ class Ledger:
     """Looks for each record where it was acknowledged; ``checked`` are those whose outcome is known."""
 
     name: str = "ledger"
+    guarantee: str = "what was acknowledged is in the log, where it was acknowledged"
     subjects: frozenset[str] = frozenset({"source"})
     views: frozenset[str] = frozenset({"ledger"})
     anomalies: tuple[str, ...] = _WRONG

@@ -30,6 +30,7 @@ class Offsets:
     """Compares each demanded row with the position of its input; ``checked`` are the rows with an input."""
 
     name: str = "offsets"
+    guarantee: str = "output and progress are committed together"
     subjects: frozenset[str] = frozenset({"sink"})
     views: frozenset[str] = NO_VIEW
     anomalies: tuple[str, ...] = _KINDS

@@ -33,6 +33,7 @@ class Ordering:
     """Compares each number with the running maximum before it; ``checked`` are the records with an id."""
 
     name: str = "ordering"
+    guarantee: str = "the records of a partition keep their order"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
     anomalies: tuple[str, ...] = ("inversion",)

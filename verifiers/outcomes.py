@@ -47,6 +47,7 @@ class Outcomes:
     """Counts transactions; ``checked`` are those that were told committed or aborted, and whose keys are known."""
 
     name: str = "outcomes"
+    guarantee: str = "what a writer was told of its transactions is true of the log"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = frozenset({"told"})
     anomalies: tuple[str, ...] = _KINDS

@@ -27,6 +27,7 @@ class Stability:
     """Compares two reads, offset by offset; ``checked`` are the records of either."""
 
     name: str = "stability"
+    guarantee: str = "what was once read is read again"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = frozenset({"again"})
     anomalies: tuple[str, ...] = _KINDS

@@ -27,6 +27,7 @@ class Values:
     """Compares every record with the one that was expected; ``checked`` are all records."""
 
     name: str = "values"
+    guarantee: str = "every record is one that the model of the pipeline demands"
     subjects: frozenset[str] = ANY_LOG
     views: frozenset[str] = NO_VIEW
     anomalies: tuple[str, ...] = KINDS

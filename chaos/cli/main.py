@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from chaos.common import signals
-from chaos.common.errors import ChaosError, InconclusiveError, RuntimeUnavailableError, ScenarioError
+from chaos.common.errors import ChaosError, InconclusiveError, PluginError, RuntimeUnavailableError, ScenarioError
 
 if TYPE_CHECKING:
     from chaos.scenario.model import Scenario
@@ -257,6 +257,8 @@ def main() -> None:
         from verifiers.base import Verdict  # noqa: PLC0415
 
         sys.exit(_say(f"chaos: {error}", EXIT_CODES[Verdict.UNKNOWN]))
+    except PluginError as error:
+        sys.exit(_say(str(error), 4))
     except ChaosError as error:
         sys.exit(_say(f"chaos: {error}", 4))
 

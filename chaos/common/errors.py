@@ -22,6 +22,10 @@ class RuntimeUnavailableError(ChaosError):
     """The system cannot run here: no JDK, no network with an empty cache, occupied ports, too little memory or disk."""
 
 
+class PluginError(ChaosError):
+    """Packages that add faults or verifiers cannot be used; the message has one line for each of their entry points."""
+
+
 class DeadlineError(ChaosError):
     """A deadline passed; the message says what was waited for, for how long, and what was seen last."""
 

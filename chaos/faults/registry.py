@@ -1,13 +1,17 @@
-"""Every fault that can be declared: all classes with a ``kind`` in the modules of this package; none has to be registered."""
+"""Every fault that can be declared: all classes with a ``kind`` in the modules of this package, and those of other packages.
+
+Ours are found without being registered; others are named by entry points (docs/plugins.md).
+"""
 
 import pkgutil
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Union, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args
 
 from pydantic import Field
 
 from chaos import faults
+from chaos.common.plugins import UnfitError, installed
 from chaos.faults.base import FaultBase
 
 
@@ -20,13 +24,28 @@ def _declared(parent: type[FaultBase]) -> Iterator[tuple[str, str, type[FaultBas
         yield from _declared(fault)
 
 
+def _fault(kind: str, thing: Any) -> type[FaultBase]:
+    """The class that an entry point names.
+
+    Raises:
+        UnfitError: it is not that of a fault.
+    """
+    if not (isinstance(thing, type) and issubclass(thing, FaultBase)):
+        raise UnfitError("this is not a fault; name a class below chaos.faults.base.FaultBase")
+    if get_args(thing.model_fields["kind"].annotation) != (kind,):
+        raise UnfitError(f'{thing.__name__} is not of this kind; write kind: Literal["{kind}"]')
+    if not hasattr(thing, "needs"):
+        raise UnfitError(f"{thing.__name__} does not say what it needs; write needs = frozenset({{Capability.…}})")
+    return thing
+
+
 for _module in pkgutil.iter_modules(faults.__path__, f"{faults.__name__}."):
     import_module(_module.name)
 
-FAULTS: Mapping[str, type[FaultBase]] = {
-    kind: fault for _, kind, fault in sorted(_declared(FaultBase), key=lambda declared: declared[:2])
-}
-"""``kind`` -> class, by module and kind."""
+_OURS = {kind: fault for _, kind, fault in sorted(_declared(FaultBase), key=lambda declared: declared[:2])}
+PLUGINS = installed("chaos.faults", _OURS, _fault)
+FAULTS: Mapping[str, type[FaultBase]] = {**_OURS, **PLUGINS.things}
+"""``kind`` -> class: ours by module and kind, then those of other packages."""
 
 if TYPE_CHECKING:
     Fault = FaultBase

@@ -11,12 +11,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, Wr
 from pyspark.sql import SparkSession
 
 from chaos.common import files
-from chaos.common.errors import InconclusiveError
+from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.history import load
 from chaos.judging import progress as liveness
 from chaos.judging import spark_session
 from chaos.scenario.model import Scenario
-from verifiers import VERIFIERS
+from chaos.scenario.verifiers import OF_LOGS, PROGRESS
 from verifiers import evidence as landed
 from verifiers.base import Evidence, Finding, Verdict
 
@@ -71,11 +71,11 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         raise InconclusiveError(str(error)) from error
     if not evidence:
         raise InconclusiveError("there is no evidence to judge: the run ended before its topics were read")
-    of_logs = [name for name in scenario.verify if name in VERIFIERS]
-    asked = [(name, one) for one in evidence for name in of_logs if _applies(name, one, evidence)]
+    names = [name for name in scenario.verify if name in OF_LOGS]
+    asked = [(name, one) for one in evidence for name in names if _applies(name, one, evidence)]
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
         findings = _certain(spark, tuple(pool.map(lambda pair: check(*pair), asked)))
-    if liveness.NAME in scenario.verify:
+    if PROGRESS in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
         progress = liveness.check(events, scenario.recovery_slo_s, scenario.workload.records, subjects[-1])
         findings = (*findings, progress)
@@ -97,7 +97,7 @@ def _applies(name: str, one: Evidence, all_: Sequence[Evidence]) -> bool:
 
     One that can judge none of the logs there are is asked about the last that is its own, or the last of all, and says why not.
     """
-    verifier = VERIFIERS[name]
+    verifier = OF_LOGS[name]
     own = [each for each in all_ if each.subject in verifier.subjects]
     seen = [each for each in own if all(getattr(each, view) is not None for view in verifier.views)]
     return any(one is each for each in seen or own[-1:] or all_[-1:])
@@ -106,10 +106,23 @@ def _applies(name: str, one: Evidence, all_: Sequence[Evidence]) -> bool:
 def check(name: str, evidence: Evidence) -> Finding:
     """Apply one verifier to one log. The other place with a broad ``except``: a verifier that fails has proved nothing."""
     try:
-        return VERIFIERS[name].check(evidence)
+        return _usable(name, evidence.subject, OF_LOGS[name].check(evidence))
     except Exception as error:  # noqa: BLE001 - see above
         note = f"the verifier itself failed: {type(error).__name__}: {error}"
         return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)
+
+
+def _usable(name: str, subject: str, finding: Any) -> Finding:
+    """What a verifier answered. Those of other packages are held to what ours do (`verifiers.base`).
+
+    Raises:
+        TypeError: it is not a finding of this verifier about this log.
+    """
+    if not isinstance(finding, Finding) or (finding.verifier, finding.subject) != (name, subject):
+        raise TypeError(f"check() returned {one_line(repr(finding), 100)}, and not a finding of {name} about the {subject}")
+    if finding.verdict is Verdict.VALID and not finding.checked:
+        return replace(finding, verdict=Verdict.UNKNOWN, note=finding.note or "nothing was compared")
+    return finding
 
 
 def load_findings(folder: Path) -> tuple[Finding, ...]:

@@ -20,8 +20,9 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.cluster import protocol
+from chaos.scenario.verifiers import OF_LOGS
 from chaos.subject.clients import for_spark
-from verifiers import VERIFIERS, evidence
+from verifiers import evidence
 from verifiers.base import Bounds, Evidence
 
 ANSWERS_WITHIN_S = 10.0
@@ -163,7 +164,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
 
 def needed(verify: Collection[str], subject: str) -> frozenset[str]:
     """The views that these verifiers need to judge a log; `progress` judges the history and needs none."""
-    asked = (VERIFIERS[name] for name in verify if name in VERIFIERS)
+    asked = (verifier for name, verifier in OF_LOGS.items() if name in verify)
     return frozenset(view for verifier in asked if subject in verifier.subjects for view in verifier.views)
 
 

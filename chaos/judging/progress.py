@@ -18,10 +18,9 @@ from itertools import accumulate, pairwise
 
 from chaos.common.events import FaultInjected, FaultStepBegan, PhaseBegan, PhaseEnded, PipelineSampled, ProgressSampled
 from chaos.common.history import Event, of_type
-from chaos.scenario.model import ANOMALIES_OF_PROGRESS
+from chaos.scenario.verifiers import ANOMALIES_OF_PROGRESS, PROGRESS
 from verifiers.base import Example, Finding, Verdict
 
-NAME = "progress"
 _NOWHERE = -1
 
 
@@ -64,7 +63,7 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str) -> Fi
     counts = {name: sum(example.anomaly == name for example in found) for name in ANOMALIES_OF_PROGRESS}
     limitation = _limitation(grown, recovered)
     verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
-    return Finding(NAME, subject, verdict, len(found), len(grown), counts, tuple(found), limitation or _note(events))
+    return Finding(PROGRESS, subject, verdict, len(found), len(grown), counts, tuple(found), limitation or _note(events))
 
 
 def _examples(recovered: Sequence[Recovery], slo_s: float, total: int) -> Iterator[Example]:

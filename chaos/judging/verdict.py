@@ -25,11 +25,10 @@ from chaos.common.events import (
 )
 from chaos.common.history import Event, of_type
 from chaos.grammar.triggers import AfterFault, OnRequest
-from chaos.judging import progress
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
-from verifiers import VERIFIERS
+from chaos.scenario.verifiers import OF_LOGS, PROGRESS
 from verifiers.base import Finding, Verdict
 
 EXIT_CODES: Mapping[Verdict, int] = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
@@ -87,7 +86,7 @@ class Expectations:
 
     def concern(self, finding: Finding) -> bool:
         """Whether they are about what this finding judges."""
-        verifier = VERIFIERS.get(finding.verifier)
+        verifier = OF_LOGS.get(finding.verifier)
         return finding.subject == self.output or (verifier is not None and self.output not in verifier.subjects)
 
 
@@ -144,7 +143,7 @@ def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], find
 
 def _output_compared(scenario: Scenario, findings: Iterable[Finding]) -> bool:
     """Whether a log was read; progress is judged by the history alone."""
-    compared = {finding.subject for finding in findings if finding.verifier != progress.NAME}
+    compared = {finding.subject for finding in findings if finding.verifier != PROGRESS}
     return "sink" in compared if _has_sink(scenario) else bool(compared)
 
 

@@ -19,10 +19,12 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
 
+from chaos.common.errors import PluginError
 from chaos.runtime.capabilities import EXTERNAL, RUNTIMES
 
 if TYPE_CHECKING:
@@ -96,16 +98,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect a scenarios file, if it is meant: by ``-m chaos``, or because its path was typed."""
+    """Collect a scenarios file, if it is meant: by ``-m chaos``, or because its path was typed.
+
+    Raises:
+        CollectError: a package that adds faults or verifiers cannot be used; pytest ends with 2, as for a wrong file.
+    """
     config = parent.config
     if not _is_ours(file_path, config):
         return None
     is_path = parent.session.isinitpath(file_path)
     if is_asked(config) or (is_path and config.args_source is pytest.Config.ArgsSource.ARGS):
-        from chaos.pytest_plugin.scenario_file import ScenarioModule  # noqa: PLC0415 - takes a second
-
-        _register_scenarios(config)
-        return ScenarioModule.from_parent(parent, path=file_path)
+        try:
+            module: pytest.Collector = _register_scenarios(config).ScenarioModule.from_parent(parent, path=file_path)
+        except pytest.UsageError as error:
+            raise parent.CollectError(str(error)) from None
+        return module
     return UnreadFile.from_parent(parent, path=file_path) if is_path else None
 
 
@@ -113,6 +120,8 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark the tests that drive a run, so that ``-m chaos`` selects them; without it they are deselected as scenarios are."""
     driven = [item for item in items if is_driven(item)]
+    if driven and is_asked(config):
+        _register_scenarios(config)
     for item in driven:
         item.add_marker(pytest.mark.chaos)
         if config.pluginmanager.hasplugin("timeout") and not item.get_closest_marker("timeout"):
@@ -133,18 +142,14 @@ class UnreadFile(pytest.File):
 @pytest.fixture(scope="session")
 def chaos_session(pytestconfig: pytest.Config) -> "Iterator[Session]":
     """What scenarios share: the environment, and the judge's Spark."""
-    from chaos.pytest_plugin.scenario_file import opened  # noqa: PLC0415 - takes a second
-
-    _register_scenarios(pytestconfig)
-    yield from opened(pytestconfig)
+    yield from _register_scenarios(pytestconfig).opened(pytestconfig)
 
 
 @pytest.fixture
 def chaos_item(request: pytest.FixtureRequest, chaos_session: "Session") -> "ScenarioItem":
     """The scenario that this test runs."""
-    from chaos.pytest_plugin.scenario_file import item_of  # noqa: PLC0415 - takes a second
-
-    return item_of(request, chaos_session)
+    item: ScenarioItem = _register_scenarios(request.config).item_of(request, chaos_session)
+    return item
 
 
 @pytest.fixture
@@ -183,12 +188,19 @@ def is_asked(config: pytest.Config) -> bool:
     return re.search(r"\bchaos\b", config.stash.get(_TYPED, "")) is not None
 
 
-def _register_scenarios(config: pytest.Config) -> None:
-    """Add the hooks of scenarios, once."""
-    if not config.pluginmanager.has_plugin(_SCENARIOS):
-        from chaos.pytest_plugin import scenario_file  # noqa: PLC0415 - takes a second
+def _register_scenarios(config: pytest.Config) -> ModuleType:
+    """Add the hooks of scenarios, once; returns `chaos.pytest_plugin.scenario_file`.
 
+    Raises:
+        UsageError: a package that adds faults or verifiers cannot be used.
+    """
+    try:
+        from chaos.pytest_plugin import scenario_file  # noqa: PLC0415 - takes a second
+    except PluginError as error:
+        raise pytest.UsageError(str(error)) from None
+    if not config.pluginmanager.has_plugin(_SCENARIOS):
         config.pluginmanager.register(scenario_file, _SCENARIOS)
+    return scenario_file
 
 
 def _matching(pattern: str, config: pytest.Config) -> Iterator[Path]:

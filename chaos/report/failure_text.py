@@ -18,6 +18,7 @@ from chaos.report.formatting import (
     wall_s,
 )
 from chaos.report.model import FaultRecord, Report
+from chaos.scenario.verifiers import OF_LOGS, PROGRESS
 from verifiers.base import Example, Finding, Verdict
 
 _FINDINGS = 3
@@ -25,23 +26,8 @@ _EXAMPLES = 3
 _FAULTS = 6
 _PROBLEMS = 5
 _BETWEEN = 3
-_OF_THE_RUN = "progress"
 
-_GUARANTEES = {
-    "duplicates": "no record is there twice",
-    "gaps": "no record is missing",
-    "ordering": "the records of a partition keep their order",
-    "values": "every record is one that the model of the pipeline demands",
-    "atomicity": "a transaction is there as a whole or not at all",
-    "offsets": "output and progress are committed together",
-    "ledger": "what was acknowledged is in the log, where it was acknowledged",
-    "stability": "what was once read is read again",
-    "hanging": "every open transaction will be ended",
-    "outcomes": "what a writer was told of its transactions is true of the log",
-    "deliveries": "a consumer hands its application every record once, in order",
-    "commits": "a committed position never goes back",
-    "progress": "the pipeline goes on after a fault",
-}
+_GUARANTEE_OF_PROGRESS = "the pipeline goes on after a fault"
 _UNITS = {"outcomes": "transactions", "commits": "positions"}
 
 
@@ -166,7 +152,7 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
 
 
 def _extent(finding: Finding) -> str:
-    if finding.verifier == _OF_THE_RUN:
+    if finding.verifier == PROGRESS:
         return (
             f"too slow, or none, after {number(finding.count)} of the faults; the output grew {number(finding.checked)} times"
         )
@@ -176,7 +162,10 @@ def _extent(finding: Finding) -> str:
 
 
 def _guarantee(finding: Finding) -> str:
-    return _GUARANTEES.get(finding.verifier, "as declared in the scenario")
+    if finding.verifier == PROGRESS:
+        return _GUARANTEE_OF_PROGRESS
+    verifier = OF_LOGS.get(finding.verifier)
+    return verifier.guarantee if verifier else "as declared in the scenario"
 
 
 def _kinds(finding: Finding) -> str:

@@ -26,7 +26,8 @@ from chaos.grammar.triggers import (
 )
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.model import ANOMALIES_OF_PROGRESS, Scenario, SystemSpec, Workload
+from chaos.scenario.model import Scenario, SystemSpec, Workload
+from chaos.scenario.verifiers import anomalies_of
 
 _LATE_S = 60.0  # how long a trigger may come after the planned end of the workload
 _MAX_LOADING_S = 600.0
@@ -103,7 +104,7 @@ def _verifiers(scenario: Scenario) -> Iterator[Problem]:
 
 def _predicted(scenario: Scenario) -> Iterator[Problem]:
     for name, counts in scenario.exactly.items():
-        known = _anomalies(name)
+        known = anomalies_of(name)
         for anomaly in counts:
             if anomaly not in known:
                 hint = did_you_mean(anomaly, known)
@@ -111,12 +112,6 @@ def _predicted(scenario: Scenario) -> Iterator[Problem]:
                     ("expect", name, anomaly),
                     f"{name} finds nothing that is called {anomaly!r}{hint}; it finds: {', '.join(known)}",
                 )
-
-
-def _anomalies(verifier: str) -> tuple[str, ...]:
-    from verifiers import VERIFIERS  # noqa: PLC0415 - it imports Spark, and few files predict an anomaly
-
-    return VERIFIERS[verifier].anomalies if verifier in VERIFIERS else ANOMALIES_OF_PROGRESS
 
 
 def _fault_names(scenario: Scenario) -> Iterator[Problem]:

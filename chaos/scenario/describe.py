@@ -11,7 +11,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from chaos.faults.base import FaultBase
-from chaos.faults.registry import FAULTS
+from chaos.faults.registry import FAULTS, PLUGINS
 from chaos.grammar.targets import ExecutorTarget, WorkerTarget
 from chaos.grammar.units import spoken_seconds, text_of_size
 from chaos.runtime.capabilities import OF_PIPELINES, Capability
@@ -31,7 +31,7 @@ class Listed:
     """One kind of fault.
 
     Attributes:
-        family: the name of its module.
+        family: the name of its module, or the package that adds it.
         keys: its own keys, beside those of every fault, with defaults; required ones are marked with ``*``.
         does: the first paragraph of its docstring.
         provokes: what it is meant to provoke, with the source.
@@ -57,7 +57,7 @@ def listing() -> list[Listed]:
 def _listed(kind: str, fault: type[FaultBase]) -> Listed:
     keys = tuple(_key(name, field) for name, field in fault.model_fields.items() if name not in (*_OF_ALL, "target", "link"))
     paragraph = (getdoc(fault) or "").split("\n\n")[0].replace("\n", " ")
-    family = fault.__module__.rpartition(".")[2]
+    family = PLUGINS.origins.get(kind) or fault.__module__.rpartition(".")[2]
     return Listed(family, kind, _targets(fault), keys, paragraph, fault.provokes, fault.proved_by, tuple(_runs_in(fault)))
 
 

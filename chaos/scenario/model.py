@@ -24,14 +24,21 @@ from pydantic import (
     model_validator,
 )
 
-from chaos.faults.registry import Fault
+from chaos.common import plugins
+from chaos.common.errors import PluginError
+from chaos.faults.registry import FAULTS, Fault
+from chaos.faults.registry import PLUGINS as _FAULTS
 from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
 from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds
 from chaos.install import jars
 from chaos.runtime.capabilities import Capability
+from chaos.scenario.verifiers import NAMES, VerifierName
+from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
 from chaos.subject import command, spark_submit
 from chaos.subject.placeholders import check, names_in, partly_substituted
+
+plugins.require(_FAULTS, _VERIFIERS)
 
 # faults by chance -----------------------------------------------------------------------------------------------------
 
@@ -282,22 +289,6 @@ _SETTINGS_OF_OURS = ("node.id", "broker.id", "process.roles", "log.dir", "log.di
 _FAMILIES_OF_OURS = ("controller.", "listener", "advertised.", "inter.broker.", "early.start.listeners")
 MOST_WORKERS = 4
 
-VerifierName = Literal[
-    "duplicates",
-    "gaps",
-    "ordering",
-    "values",
-    "atomicity",
-    "offsets",
-    "ledger",
-    "stability",
-    "hanging",
-    "outcomes",
-    "deliveries",
-    "commits",
-    "progress",
-]
-ANOMALIES_OF_PROGRESS = ("slow recovery", "no recovery", "blocked")  # the other verifiers name their own
 Reason = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Expectation = Literal["valid", "invalid"]
 Outcome = Literal["valid", "not_sent"]
@@ -413,6 +404,7 @@ class SystemSpec(Declared):
 
 _ASKED = "verify"
 _NOT_THEN = "it was not asked when the scenario ran"
+_PLUGINS = "plugins"
 
 
 class Scenario(Declared):
@@ -459,14 +451,30 @@ class Scenario(Declared):
         return self.model_copy(update={"leave_out": {**self.leave_out, **unasked}}) if unasked else self
 
     def to_run(self) -> str:
-        """As JSON for the run directory, with the verifiers that are asked: a later version may know more of them."""
-        return json.dumps(self.model_dump(mode="json", by_alias=True) | {_ASKED: self.verify}, indent=1)
+        """As JSON for the run directory, with the verifiers that are asked, and the packages that other words come from.
+
+        A later version may know more verifiers, and another machine may lack a package.
+        """
+        picked = [pick.fault for pick in self.random.pick] if self.random else []
+        kinds = {fault.kind for fault in (*self.faults, *picked)}
+        brought = {_FAULTS.group: _FAULTS.used(kinds), _VERIFIERS.group: _VERIFIERS.used(self.verify)}
+        added = {_ASKED: self.verify, _PLUGINS: brought}
+        return json.dumps(self.model_dump(mode="json", by_alias=True) | added, indent=1)
 
     @classmethod
     def of_run(cls, text: str) -> Self:
-        """What `to_run` has written: what was not asked then has no evidence, and is not asked now."""
+        """What `to_run` has written: what was not asked then has no evidence, and is not asked now.
+
+        Raises:
+            PluginError: it has words of a package that is not installed here.
+        """
         declared = json.loads(text)
         asked = declared.pop(_ASKED)
+        known: Mapping[str, Collection[str]] = {_FAULTS.group: FAULTS, _VERIFIERS.group: NAMES}
+        for group, words in declared.pop(_PLUGINS, {}).items():
+            for word, origin in words.items():
+                if word not in known[group]:
+                    raise PluginError(f"{word!r} came from {origin}, which is not installed here: install it to judge this run")
         scenario = cls.model_validate(declared)
         return scenario.without((name for name in scenario.verify if name not in asked), _NOT_THEN)
 
@@ -490,7 +498,11 @@ class Scenario(Declared):
             "outcomes": "transactions" in self.speaks,
             "deliveries": "deliveries" in self.speaks,
         }
-        return tuple(name for name in get_args(VerifierName) if there.get(name, True))
+        views = {"commits": there["commits"], "told": there["outcomes"], "deliveries": there["deliveries"]}
+        for name, verifier in _VERIFIERS.things.items():
+            has_log = "source" in verifier.subjects or there["offsets"]
+            there[name] = has_log and all(views.get(view, True) for view in verifier.views)
+        return tuple(name for name in NAMES if there.get(name, True))
 
     @property
     def verify(self) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging.judge import FindingsFile, _applies, _certain, judge, load_findings
+from chaos.judging.judge import FindingsFile, _applies, _certain, check, judge, load_findings
+from chaos.scenario.verifiers import OF_LOGS
 from verifiers.base import Evidence, Example, Finding, Verdict
 
 
@@ -87,3 +88,33 @@ def test_findings_of_a_newer_version_are_refused(tmp_path):
 def test_a_run_that_found_nothing_yet(tmp_path):
     """It did not come as far as phase 7."""
     assert load_findings(tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        (None, "the verifier itself failed: TypeError: check() returned None, and not a finding of duplicates about the sink"),
+        (
+            Finding("tidy", "sink", Verdict.VALID, 0, 9),
+            "the verifier itself failed: TypeError: check() returned Finding(",
+        ),
+        (Finding("duplicates", "source", Verdict.VALID, 0, 9), "the verifier itself failed: TypeError: check() returned "),
+        (Finding("duplicates", "sink", Verdict.VALID, 0, 0), "nothing was compared"),
+    ],
+)
+def test_what_a_verifier_of_another_package_must_not_answer(monkeypatch, answer, note):
+    """A finding under another name would be held against no expectation, and one without a comparison proves nothing."""
+    monkeypatch.setitem(OF_LOGS, "duplicates", SimpleNamespace(check=lambda _evidence: answer))
+
+    finding = check("duplicates", Evidence("sink", None, None, {}))
+
+    assert (finding.verifier, finding.subject, finding.verdict) == ("duplicates", "sink", Verdict.UNKNOWN)
+    assert finding.note.startswith(note)
+
+
+def test_what_it_may_answer(monkeypatch):
+    """It is kept as it is."""
+    answer = Finding("duplicates", "sink", Verdict.VALID, 0, 9)
+    monkeypatch.setitem(OF_LOGS, "duplicates", SimpleNamespace(check=lambda _evidence: answer))
+
+    assert check("duplicates", Evidence("sink", None, None, {})) is answer

@@ -9,7 +9,7 @@ import pytest
 from chaos.audit import logs
 from chaos.audit.logs import Topics
 from chaos.judging import landing
-from chaos.scenario.model import VerifierName
+from chaos.scenario.verifiers import VerifierName
 from verifiers.base import Bounds
 
 ENDS = {0: Bounds(1, 5, 9), 1: Bounds(0, 4, 4)}

@@ -1,0 +1,64 @@
+"""Which verifiers there are: our own, those of other packages (docs/plugins.md), and `progress`, which judges the history."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import verifiers
+from chaos.common.plugins import UnfitError, installed
+from verifiers.base import Verifier
+from verifiers.evidence import VIEWS
+
+PROGRESS = "progress"
+ANOMALIES_OF_PROGRESS = ("slow recovery", "no recovery", "blocked")  # the other verifiers name their own
+
+
+def _made(name: str, thing: Any) -> Verifier:
+    """The verifier of a class that is made without arguments.
+
+    Raises:
+        UnfitError: it is none.
+    """
+    if not isinstance(thing, type):
+        raise UnfitError("this is not a class; name the class of the verifier")
+    verifier: Verifier = thing()
+    lacking = [what for what, is_there in _WANTED.items() if not is_there(verifier)]
+    if lacking:
+        raise UnfitError(f"{thing.__name__} is not a verifier: it needs {', '.join(lacking)}; see verifiers/base.py")
+    if verifier.name != name:
+        raise UnfitError(f"{thing.__name__} has the name {verifier.name!r}; give it that of the entry point")
+    return verifier
+
+
+def _subset(of: Mapping[str, object], attribute: str) -> Callable[[object], bool]:
+    def is_there(one: object) -> bool:
+        found = getattr(one, attribute, None)
+        return isinstance(found, set | frozenset) and found <= of.keys()
+
+    return is_there
+
+
+_SUBJECTS = dict.fromkeys(("source", "sink"))
+_WANTED: Mapping[str, Callable[[Any], bool]] = {
+    "`name`": lambda one: hasattr(one, "name"),
+    "`guarantee`, a text": lambda one: isinstance(getattr(one, "guarantee", None), str),
+    "`subjects`, a set of source and sink": lambda one: _subset(_SUBJECTS, "subjects")(one) and bool(one.subjects),
+    f"`views`, a set of {', '.join(VIEWS)}": _subset(VIEWS, "views"),
+    "`anomalies`, at least one": lambda one: bool(getattr(one, "anomalies", ())),
+    "`check(evidence)`": lambda one: callable(getattr(one, "check", None)),
+}
+"""What `verifiers.base.Verifier` asks for, and whether an object has it."""
+
+PLUGINS = installed("chaos.verifiers", (*verifiers.VERIFIERS, PROGRESS), _made)
+OF_LOGS: Mapping[str, Verifier] = {**verifiers.VERIFIERS, **PLUGINS.things}
+"""Name -> verifier, of all that judge a log."""
+NAMES = (*OF_LOGS, PROGRESS)
+"""In the order of reports."""
+if TYPE_CHECKING:
+    VerifierName = str
+else:
+    VerifierName = Literal[NAMES]
+
+
+def anomalies_of(name: str) -> tuple[str, ...]:
+    """What this verifier calls wrong."""
+    return ANOMALIES_OF_PROGRESS if name == PROGRESS else OF_LOGS[name].anomalies

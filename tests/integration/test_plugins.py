@@ -1,0 +1,95 @@
+"""The package of docs/plugins.md, installed by pip: its fault breaks the real system, and its verifier judges."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.external import ROOT, environment
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+
+PACKAGE = ROOT / "tests" / "plugin_package"
+WITHIN_S = 1500
+JUDGE = ("-c", "from chaos.cli.main import main; main()", "judge")
+
+
+def ran(*arguments, **options):
+    command = (sys.executable, *map(str, arguments))
+    return subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The variables of a shell in whose environment the package is installed."""
+    site = tmp_path_factory.mktemp("site")
+    flags = ("--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target", site)
+    answer = ran("-m", "pip", "install", *flags, PACKAGE)
+    assert answer.returncode == 0, answer.stderr
+    return {"PYTHONPATH": str(site)}
+
+
+@pytest.fixture(scope="module")
+def played(installed, net, tmp_path_factory):
+    """Its two scenarios: scenario -> the folder of its run."""
+    folder = tmp_path_factory.mktemp("played")
+    runs = folder / "runs"
+    flags = ("-m", "chaos", "-p", "no:cacheprovider", "--rootdir", folder, "--chaos-runs", runs)
+    answer = ran("-m", "pytest", PACKAGE / "scenarios.yaml", *flags, env={**environment(net), **installed}, cwd=folder)
+    (folder / "played.log").write_text(answer.stdout + answer.stderr, encoding="utf-8")
+    found = {report(path.parent)["scenario"]: path.parent for path in runs.glob("*/report.json")}
+    assert set(found) == {"begin-trimmed", "nothing-to-trim"}, answer.stdout[-4000:] + answer.stderr
+    return found
+
+
+def report(run):
+    return json.loads((run / "report.json").read_text(encoding="utf-8"))
+
+
+def finding(run):
+    """Of the verifier of that package."""
+    (found,) = (one for one in report(run)["findings"] if one["verifier"] == "retention")
+    return found
+
+
+def test_its_fault_has_an_effect_that_its_verifier_sees(played):
+    """The run is VALID because the scenario expects just that."""
+    run = played["begin-trimmed"]
+
+    assert (report(run)["verdict"], finding(run)["verdict"]) == ("VALID", "INVALID")
+    assert finding(run)["count"] > 0
+
+
+def test_a_fault_without_effect_makes_the_run_unknown(played):
+    """As ours do; the log is as it was, and its verifier says so."""
+    run = played["nothing-to-trim"]
+
+    assert (report(run)["verdict"], finding(run)["verdict"], finding(run)["count"]) == ("UNKNOWN", "VALID", 0)
+    assert report(run)["problems"] == ["trim_log-1: it had no effect"]
+
+
+def test_the_run_is_judged_again(played, installed):
+    """From its files, by the same verifier."""
+    run = played["begin-trimmed"]
+    before = finding(run)
+    (run / "findings.json").unlink()
+
+    answer = ran(*JUDGE, run, env={**os.environ, **installed})
+
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert finding(run) == before
+
+
+def test_without_the_package_it_is_not_judged_again(played):
+    """It would be judged by fewer verifiers than then."""
+    run: Path = played["begin-trimmed"]
+    before = report(run)
+
+    answer = ran(*JUDGE, run, env=dict(os.environ))
+
+    said = "'trim_log' came from retention-chaos 1.0, which is not installed here: install it to judge this run\n"
+    assert (answer.returncode, answer.stderr) == (4, said)
+    assert report(run) == before

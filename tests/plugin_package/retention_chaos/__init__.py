@@ -1,0 +1,1 @@
+"""Chaos tests of retention: records that are deleted before somebody has read them."""

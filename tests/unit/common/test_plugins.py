@@ -1,0 +1,160 @@
+"""What is found behind entry points, and what is said of those that cannot be used."""
+
+import re
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+from chaos.common.errors import PluginError
+from chaos.common.plugins import UnfitError, installed, require
+from chaos.faults.registry import _fault
+from chaos.scenario.verifiers import _made
+from tests.unit.plugins import FAULT, VERIFIER, install
+
+GROUP = "chaos.faults"
+
+
+def found(made=lambda _name, thing: thing):
+    return installed(GROUP, {"cut_link"}, made)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder on the path; what was imported from it is forgotten afterwards."""
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def test_what_a_package_adds_has_its_name_and_its_origin(site):
+    """Reports and run directories say where a word comes from."""
+    install(site, "shop-chaos", {f"{GROUP}: stall": "shop:THING", "chaos.verifiers: other": "shop:OTHER"}, shop="THING = 5")
+
+    assert (found().things, found().problems) == ({"stall": 5}, ())
+    assert found().used({"stall", "cut_link"}) == {"stall": "shop-chaos 1.0"}
+    assert found().used({"cut_link"}) == {}
+    require(found())
+
+
+@pytest.mark.parametrize(
+    ("point", "text", "said"),
+    [
+        (
+            "stall = shop:THING",
+            "import no_such_module",
+            "it cannot be imported (ModuleNotFoundError: No module named ",
+        ),
+        ("stall = shop:THING", "", "it cannot be imported (AttributeError: "),
+        ("stall = shop:THING", "THING = ", "it cannot be imported (SyntaxError: invalid syntax"),
+        (
+            "stall = shop:THING",
+            "1 / 0",
+            "it cannot be imported (ZeroDivisionError: division by zero); mend that package",
+        ),
+        ("cut_link = shop:THING", "THING = 5", "'cut_link' is the name of one of chaos's own; give it another name"),
+        ("stall-it = shop:THING", "THING = 5", "'stall-it' is not a word of scenarios files; write lower-case letters, digits"),
+    ],
+)
+def test_an_entry_point_that_cannot_be_used(site, point, text, said):
+    """One line with the package, the entry point, what is wrong, and the mend; nothing is raised until it is needed."""
+    name, value = point.split(" = ")
+    install(site, "shop-chaos", {f"{GROUP}: {name}": value}, shop=text)
+
+    (problem,) = found().problems
+
+    assert problem.startswith(f"shop-chaos 1.0: entry point {GROUP}: {point}: {said}")
+    assert "\n" not in problem
+    assert found().things == {}
+    with pytest.raises(PluginError, match=r"^shop-chaos 1\.0: "):
+        require(found())
+
+
+def test_two_packages_with_one_name(site):
+    """Neither is taken: which one would be, depended on the order of the path."""
+    install(site, "shop-chaos", {f"{GROUP}: stall": "shop:THING"}, shop="THING = 5")
+    install(site, "bank-chaos", {f"{GROUP}: stall": "bank:THING"}, bank="THING = 6")
+
+    assert found().things == {}
+    (problem,) = found().problems
+    assert problem.startswith(f"bank-chaos 1.0 and shop-chaos 1.0: entry point {GROUP}: stall = ")
+    assert problem.endswith(": two packages have this name for something of theirs; uninstall one of them")
+    assert {"stall = shop:THING", "stall = bank:THING"} <= set(re.split(": | and ", problem))
+
+
+def test_all_problems_of_all_groups_are_told_at_once(site):
+    """A package that is mended should not show its next defect only then."""
+    install(site, "shop-chaos", {f"{GROUP}: a": "none:A", "chaos.verifiers: b": "none:B"})
+    groups = [installed(group, (), lambda _name, thing: thing) for group in (GROUP, "chaos.verifiers")]
+
+    with pytest.raises(PluginError) as caught:
+        require(*groups)
+
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def loaded(site, made, text, name, value):
+    """What one of our two groups makes of a module."""
+    install(site, "shop-chaos", {f"test.group: {name}": value}, shop=text)
+    (point,) = entry_points(group="test.group")
+    return made(name, point.load())
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("(FaultBase)", "", r"this is not a fault; name a class below chaos\.faults\.base\.FaultBase"),
+        ('"stall"', '"halt"', r'Stall is not of this kind; write kind: Literal\["stall"\]'),
+        ("    needs = frozenset()\n", "", r"Stall does not say what it needs; write needs = frozenset\(\{Capability\.…\}\)"),
+    ],
+)
+def test_a_class_that_is_not_a_fault_of_this_kind(site, right, wrong, said):
+    """It would fail in the middle of a run, or be refused by the grammar with other words."""
+    assert right in FAULT
+
+    with pytest.raises(UnfitError, match=f"^{said}$"):
+        loaded(site, _fault, FAULT.replace(right, wrong), "stall", "shop:Stall")
+
+
+def test_a_class_that_is_a_fault(site):
+    """What the test before takes away is all that is asked for."""
+    assert loaded(site, _fault, FAULT, "stall", "shop:Stall").__name__ == "Stall"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("class Tidy:", "def Tidy():", "this is not a class; name the class of the verifier"),
+        ('name = "tidy"', 'name = "neat"', "Tidy has the name 'neat'; give it that of the entry point"),
+        (
+            '    guarantee = "everything is tidy"\n',
+            "",
+            "Tidy is not a verifier: it needs `guarantee`, a text; see",
+        ),
+        (
+            '{"sink"}',
+            '{"snik"}',
+            "Tidy is not a verifier: it needs `subjects`, a set of source and sink; ",
+        ),
+        ('frozenset({"sink"})', "frozenset()", "Tidy is not a verifier: it needs `subjects`, a set of source and sink; see"),
+        ('{"told"}', '{"said"}', "Tidy is not a verifier: it needs `views`, a set of uncommitted, again, batches, ledger, "),
+        ('("untidy",)', "()", "Tidy is not a verifier: it needs `anomalies`, at least one; see verifiers/base.py"),
+        ("def check", "def judge", "Tidy is not a verifier: it needs `check(evidence)`; see verifiers/base.py"),
+    ],
+)
+def test_a_class_that_is_not_a_verifier(site, right, wrong, said):
+    """It is told before anything is started, and not when a run is judged."""
+    assert right in VERIFIER
+
+    with pytest.raises(UnfitError) as caught:
+        loaded(site, _made, VERIFIER.replace(right, wrong), "tidy", "shop:Tidy")
+
+    assert str(caught.value).startswith(said)
+
+
+def test_a_verifier_that_is_right(site):
+    """It is made without arguments."""
+    assert loaded(site, _made, VERIFIER, "tidy", "shop:Tidy").anomalies == ("untidy",)

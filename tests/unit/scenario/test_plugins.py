@@ -1,0 +1,188 @@
+"""Commands and pytest, in an environment where other packages add faults and verifiers: right ones and wrong ones."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaos.common.errors import PluginError
+from chaos.scenario.model import Scenario
+from tests.unit.plugins import FAULT, VERIFIER, install
+from tests.unit.scenario.declared import read
+
+PACKAGE = Path(__file__).parents[2] / "plugin_package"
+PAGE = Path(__file__).parents[3] / "docs" / "plugins.md"
+FILE = """\
+version: 2
+scenarios:
+  - name: first
+    title: First
+    pipeline: none
+    faults: [{kind: trim_log, target: "leader(datasource, 0)", keep: 5, when: {after: 1s}}]
+    expect: {retention: {trimmed: some}}
+"""
+ASKS = """\
+import json
+import sys
+from pathlib import Path
+from chaos.common.errors import ScenarioError
+from chaos.scenario.describe import json_schema, listing
+from chaos.scenario.load import load_text
+from chaos.scenario.plan import describe, plan
+
+def loaded(text):
+    try:
+        return load_text(text, Path("f.yaml")).scenarios[0]
+    except ScenarioError as error:
+        return str(error).splitlines()
+
+right, *wrong = json.loads(sys.argv[1])
+scenario = loaded(right)
+print(json.dumps({
+    "plan": list(describe(plan(scenario, 1))),
+    "asked": scenario.verify,
+    "of_run": type(scenario).of_run(scenario.to_run()).faults[0].kind,
+    "brought": json.loads(scenario.to_run())["plugins"],
+    "wrong": [loaded(text) for text in wrong],
+    "listed": [fault.kind for fault in listing() if fault.family == "retention-chaos 1.0"],
+    "schema": [name for name in ("TrimLog", "CutLink") if name in json_schema()["$defs"]],
+}))
+"""
+COMMAND = ("-c", "from chaos.cli.main import main; main()")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs Python in a folder that has that file and a test; what is installed in `site` is found."""
+    (tmp_path / "scenarios.yaml").write_text(FILE, encoding="utf-8")
+    (tmp_path / "test_own.py").write_text("def test_own():\n    pass\n", encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n", encoding="utf-8")
+
+    def ran(*arguments):
+        path = os.pathsep.join((str(tmp_path / "site"), str(PACKAGE)))
+        environment = {**os.environ, "PYTHONPATH": path, "CHAOS_CACHE": str(tmp_path / "cache")}
+        command = (sys.executable, *arguments)
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=280, check=False)
+
+    return ran
+
+
+def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
+    """Plan, errors with their place, schema, list of faults, and what a run directory keeps."""
+    points = {
+        "chaos.faults: trim_log": "retention_chaos.faults:TrimLog",
+        "chaos.verifiers: retention": "retention_chaos.verifiers:Retention",
+        "chaos.verifiers: tidy": "shop:Tidy",
+    }
+    install(tmp_path / "site", "retention-chaos", points, shop=VERIFIER)
+    wrong = [
+        FILE.replace("trim_log", "trim_lgo"),
+        FILE.replace("keep: 5", "keep: -5"),
+        FILE.replace("leader(", "follower("),
+        FILE.replace("trimmed", "trimed"),
+        FILE.replace("expect: {retention: {trimmed: some}}", "leave_out: {retentoin: why}"),
+    ]
+
+    answer = run("-c", ASKS, json.dumps([FILE, *wrong]))
+
+    assert answer.returncode == 0, answer.stderr
+    told = json.loads(answer.stdout)
+    assert told["plan"] == ["1 s after output flows: trim_log leader(datasource, 0), 5 records stay"]
+    assert "retention" in told["asked"]
+    assert "tidy" not in told["asked"]  # it judges a sink by what a program was told; the loader alone has neither
+    assert told["asked"][-1] == "progress"
+    assert told["of_run"] == "trim_log"
+    origin = "retention-chaos 1.0"
+    assert told["brought"] == {"chaos.faults": {"trim_log": origin}, "chaos.verifiers": {"retention": origin}}
+    assert [len(lines) for lines in told["wrong"]] == [1] * len(wrong)
+    for (line,), starts in zip(
+        told["wrong"],
+        (
+            "f.yaml:6:21: there is no kind 'trim_lgo' (did you mean trim_log?)",
+            "f.yaml:6:70: -5 is too small; the least is 0",
+            "f.yaml:6:14: trim_log cannot be aimed at follower(datasource, 0); its target is leader",
+            "f.yaml:7:34: retention finds nothing that is called 'trimed' (did you mean trimmed?); it finds: trimmed",
+            "f.yaml:7:17: 'retentoin' is not known here (did you mean retention?); write duplicates, ",
+        ),
+        strict=True,
+    ):
+        assert line.startswith(starts)
+    assert told["listed"] == ["trim_log"]
+    assert told["schema"] == ["TrimLog", "CutLink"]
+
+
+def test_packages_that_cannot_be_used_are_told_where_scenarios_are_asked_for(run, tmp_path):
+    """All of them, a line each; the tests of the repository do not care."""
+    install(tmp_path / "site", "shop-chaos", {"chaos.faults: stall": "shop:Stall"}, shop=FAULT.replace('"stall"', '"halt"'))
+    install(tmp_path / "site", "bank-chaos", {"chaos.verifiers: tidy": "bank:Tidy"}, bank="import no_such_module\n")
+    missing = "(ModuleNotFoundError: No module named 'no_such_module')"
+    mend = "mend that package, or uninstall it"
+    lines = (
+        'shop-chaos 1.0: entry point chaos.faults: stall = shop:Stall: Stall is not of this kind; write kind: Literal["stall"]',
+        f"bank-chaos 1.0: entry point chaos.verifiers: tidy = bank:Tidy: it cannot be imported {missing}; {mend}",
+    )
+
+    plan = run(*COMMAND, "plan")
+    plain = run("-m", "pytest", "-q")
+    asked = run("-m", "pytest", "-q", "-m", "chaos")
+
+    assert (plan.returncode, plan.stdout, tuple(plan.stderr.splitlines())) == (4, "", lines)
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert "1 passed" in plain.stdout
+    assert asked.returncode == pytest.ExitCode.INTERRUPTED  # as for a file with errors
+    assert "\n".join(lines) in asked.stdout
+    assert "Traceback" not in asked.stdout
+
+
+def test_a_test_in_python_is_a_scenario_too(run, tmp_path):
+    """It is not run with half of the grammar."""
+    install(tmp_path / "site", "shop-chaos", {"chaos.faults: stall": "shop:Stall"})
+    (tmp_path / "test_own.py").write_text("def test_own(chaos):\n    pass\n", encoding="utf-8")
+    (tmp_path / "scenarios.yaml").unlink()
+
+    asked = run("-m", "pytest", "-q", "-m", "chaos")
+
+    assert asked.returncode == pytest.ExitCode.USAGE_ERROR
+    assert asked.stderr.startswith("ERROR: shop-chaos 1.0: entry point chaos.faults: stall = shop:Stall: it cannot be imported")
+
+
+@pytest.mark.parametrize("group", ["chaos.faults", "chaos.verifiers"])
+def test_a_run_whose_package_is_not_installed_any_more(group):
+    """Without the verifier it would be judged by fewer, and no reader would know."""
+    (scenario,) = read().scenarios
+    run = json.loads(scenario.to_run())
+    run["plugins"][group] = {"stall": "shop-chaos 1.0"}
+
+    said = r"^'stall' came from shop-chaos 1\.0, which is not installed here: install it to judge this run$"
+    with pytest.raises(PluginError, match=said):
+        Scenario.of_run(json.dumps(run))
+
+
+def test_a_run_of_an_earlier_version_names_no_packages():
+    """There were none."""
+    (scenario,) = read().scenarios
+    run = json.loads(scenario.to_run())
+    assert run.pop("plugins") == {"chaos.faults": {}, "chaos.verifiers": {}}
+
+    assert Scenario.of_run(json.dumps(run)).verify == scenario.verify
+
+
+@pytest.mark.parametrize("path", ["pyproject.toml", "retention_chaos/faults.py", "retention_chaos/verifiers.py"])
+def test_the_page_shows_the_package_that_is_tested(path):
+    """Nobody copies code that has never run."""
+    text = (PACKAGE / path).read_text(encoding="utf-8")
+
+    assert f"```{'toml' if path.endswith('toml') else 'python'}\n{text}```\n" in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_verifier_of_that_package_knows_no_framework():
+    """As for ours: a judge shares no code with what it judges."""
+    text = (PACKAGE / "retention_chaos" / "verifiers.py").read_text(encoding="utf-8")
+
+    assert {line.split()[1] for line in text.splitlines() if line.startswith(("from ", "import "))} == {
+        "dataclasses",
+        "verifiers.base",
+    }
