@@ -73,11 +73,15 @@ class Evidence:
         commits: columns partition int, seq long (grows with time), position long (the next offset to read; null: removed),
             committed_at_ms long (milliseconds since the epoch); the positions in this log that the pipeline's consumer group
             committed, as far as compaction has left them.
+        answers: columns partition int, offset long, id long (null: none), ordered boolean (false: which of several records that
+            are alike it is cannot be told, so neither can its order); of rows that are not integers, what `observed` answers.
+        keys: columns id long, key string; of these ids.
         anywhere: whether a record may be in any partition of the log; what is demanded has the partition of its source record
             then. So it is of audits only: a run's evidence has each record in its partition, and `verifiers.evidence` does not
             keep it.
 
-    From ``uncommitted`` to ``commits`` they are views that only some verifiers need; None when they were not landed.
+    From ``uncommitted`` to ``commits`` they are views that only some verifiers need; from ``answers`` on, of some logs only.
+    They are None when they were not landed.
     """
 
     subject: str
@@ -93,6 +97,8 @@ class Evidence:
     told: DataFrame | None = None
     deliveries: DataFrame | None = None
     commits: DataFrame | None = None
+    answers: DataFrame | None = None
+    keys: DataFrame | None = None
     anywhere: bool = False
 
 
@@ -103,7 +109,7 @@ class Example:
     Attributes:
         anomaly: one of the finding's ``counts``.
         partition: of the observed log (or the one it should be in), offset: there (None if it is absent).
-        id: the record's id, None when the key is not an id.
+        id: the record's id, or its key where rows are not integers (`Evidence.answers`); None when the key is not an id.
         timestamp_ms: of the observed record, milliseconds since the epoch, None if it is absent.
         detail: the rest in words, e.g. ``also at offset 17`` or ``value 10, expected 9``.
         since_ms: when it was still right: of a duplicate, the time of the copy before it. What broke it happened after that.
@@ -112,7 +118,7 @@ class Example:
     anomaly: str
     partition: int
     offset: int | None
-    id: int | None
+    id: int | str | None
     timestamp_ms: int | None
     detail: str
     since_ms: int | None = None

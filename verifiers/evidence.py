@@ -20,6 +20,8 @@
     <folder>/<subject>/told/         transaction string, told string, id string
     <folder>/<subject>/deliveries/   instance string, seq long, event string, partition int, offset long
     <folder>/<subject>/commits/      partition int, seq long, position long, committed_at_ms long
+    <folder>/<subject>/answers/      partition int, offset long, id long, ordered boolean
+    <folder>/<subject>/keys/         id long, key string
 
 What the columns mean is said by `verifiers.base.Evidence`. Each id is expected once: the writer of `expected` must see to
 that. Other columns are ignored. `bounds.json` is removed before anything is written and put in place last: where it exists the
@@ -73,12 +75,16 @@ DELIVERIES = {"instance": "string", "seq": "bigint", "event": "string", "partiti
 COMMITS = {"partition": "int", "seq": "bigint", "position": "bigint", "committed_at_ms": "bigint"}
 OF_PROGRAMS = {"told": TOLD, "deliveries": DELIVERIES, "commits": COMMITS}
 """What the programs themselves said, and what their group committed; not every program of a log has such views."""
+ANSWERS = {"partition": "int", "offset": "bigint", "id": "bigint", "ordered": "boolean"}
+KEYS = {"id": "bigint", "key": "string"}
 VIEWS = {
     "uncommitted": OBSERVED,
     "again": OBSERVED,
     "batches": BATCHES,
     "ledger": LEDGER,
     "open_transactions": OPEN_TRANSACTIONS,
+    "answers": ANSWERS,
+    "keys": KEYS,
 } | OF_PROGRAMS
 
 _ROWS = "*.parquet"

@@ -29,10 +29,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.audit import answers, copies
+from chaos.audit import copies
 from chaos.audit.copies import Copied
 from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from chaos.common.errors import InconclusiveError
+from chaos.judging import answers
 from verifiers.base import Bounds, Evidence
 from verifiers.single_scan import groups, pieces
 from verifiers.single_scan.groups import Groups, Limits, decoded

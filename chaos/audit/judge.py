@@ -33,6 +33,7 @@ from pyspark.sql import DataFrame, Row
 
 from chaos.audit.identity import Asked, recur_or_fall, require_identified
 from chaos.audit.logs import AuditUsageError, Fixed, Logs
+from chaos.judging import own_rows
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.findings import EXAMPLES, first, kinds, open_transaction, rule
 from verifiers.offsets import Offsets
@@ -42,10 +43,8 @@ from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits, decoded
 from verifiers.single_scan.runs import Runs
 
 _DEMANDING = frozenset({"gaps", "offsets", "values"})
-_NAMES_OTHERS = frozenset({"duplicate", "inversion"})  # the detail of a wrong value has what others wrote in it
 _NAMES_PARTITIONS = frozenset({"duplicate", "misrouted", "lost", "pending", "behind", "ahead"})
 _DEFAULT = Limits()
-_IDS = re.compile(r"\bid \d+(?: and \d+)?")
 _PARTITION = re.compile(r"\b(source )?partition (\d+)")
 _MOVED = "the pipeline is at work: its positions moved while the ends were asked for, what it wrote meanwhile is called ahead"
 
@@ -275,20 +274,7 @@ def _with_keys(findings: Sequence[Finding], asked: Asked) -> tuple[Finding, ...]
     """The findings with the keys of the logs in place of ids that were made here, also in details that name other records."""
     if asked.keys is None:
         return tuple(findings)
-    examples = [one for finding in findings for one in finding.examples]
-    told = {int(id_) for one in examples for text in _IDS.findall(_naming_others(one)) for id_ in re.findall(r"\d+", text)}
-    keys = asked.keys(frozenset(told | {one.id for one in examples if one.id is not None}))
-    return tuple(replace(finding, examples=tuple(_with_key(one, keys) for one in finding.examples)) for finding in findings)
-
-
-def _naming_others(one: Example) -> str:
-    """The detail, if it names other records."""
-    return one.detail if one.anomaly in _NAMES_OTHERS else ""
-
-
-def _with_key(one: Example, keys: Mapping[int, str]) -> Example:
-    def key(match: re.Match[str]) -> str:
-        return re.sub(r"\d+", lambda id_: keys.get(int(id_[0]), id_[0]), match[0].replace("id ", "key "))
-
-    detail = _IDS.sub(key, one.detail) if _naming_others(one) else one.detail
-    return replace(one, id=None if one.id is None else keys.get(one.id), detail=detail)  # type: ignore[arg-type]
+    keys = asked.keys(own_rows.ids_in([one for finding in findings for one in finding.examples]))
+    return tuple(
+        replace(finding, examples=tuple(own_rows.with_key(one, keys) for one in finding.examples)) for finding in findings
+    )

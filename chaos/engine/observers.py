@@ -18,6 +18,7 @@ from chaos.common.clock import Poller
 from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread, LeaderSilent, PipelineSampled, ProgressSampled
 from chaos.common.history import History
 from chaos.engine.phases import Positions
+from chaos.engine.triggers import refused
 from chaos.judging import landing
 from verifiers.base import Bounds, Finding, Verdict
 from verifiers.single_scan.stream import Stream, TooScatteredError
@@ -63,7 +64,8 @@ class Sampler(Poller):
             self._silent(str(error))
             return {}
         self._error = ""
-        known = {"written": min(written, self._total), "committed": min(end, self._total), "total": self._total}
+        total = self._total - refused(self._history)
+        known = {"written": min(written, total), "committed": min(end, total), "total": total}
         return {**known, "end": end, "high": max(high, end)}
 
     def _silent(self, error: str) -> None:

@@ -21,7 +21,7 @@ from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of
 from chaos.engine.processes import LOADER, PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
-from chaos.judging import landing, spark_session, statements
+from chaos.judging import landing, own_rows, spark_session, statements
 from chaos.loader.declaration import LEDGER, FillSource
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario
@@ -147,15 +147,19 @@ def steady(plan: RunPlan, system: System, history: History, processes: RunProces
         processes.start_pipeline(command).wait_until_started()
         nemesis.approach()
     processes.start_loader(plan.loader.command(endpoints(system, "loader"), plan.topics, plan.folder))
-    _wait_for_commits(history, processes, 1, within_s=_FLOWS_WITHIN_S, reason="output to flow")
+    _wait_for_commits(history, processes.check, lambda: 1, within_s=_FLOWS_WITHIN_S, reason="output to flow")
     return clock.monotonic_s()
 
 
 def inject(plan: RunPlan, watch: Watch, processes: RunProcesses, nemesis: Nemesis) -> None:
+    def check() -> None:
+        processes.check()
+        processes.hear_loader()
+
     if not plan.schedule.steps:
         reason = "the workload to pass through an unbroken pipeline"
-        _wait_for_commits(watch.history, processes, watch.total, within_s=watch.deadline_s, reason=reason)
-    nemesis.run(watch, processes.check)
+        _wait_for_commits(watch.history, check, lambda: watch.total, within_s=watch.deadline_s, reason=reason)
+    nemesis.run(watch, check)
 
 
 def heal(system: System, nemesis: Nemesis) -> None:
@@ -172,7 +176,11 @@ def recover(history: History, processes: RunProcesses, records: int) -> None:
     def grew() -> bool:
         processes.check()
         now = triggers.committed(history)
-        return now > before or now >= records or (processes.pipeline is None and _has_ended(processes.loader))
+        if now > before or now >= records:
+            return True
+        processes.hear_loader()
+        ended = processes.pipeline is None and _has_ended(processes.loader)
+        return ended or now >= records - triggers.refused(history)
 
     clock.wait_until(grew, within_s=_RECOVERS_WITHIN_S, reason="output to grow again after the heal")
 
@@ -223,13 +231,16 @@ def observe(
     offsets, reached = settled(kafka, plan.topic_names, positions)
     land = partial(landing.land, session, kafka.bootstrap, options=kafka.cluster.java)
     verify = plan.scenario.verify
-    acknowledged = plan.loader.expected(session, plan.folder, PARTITIONS)
+    rows, lines = plan.loader.rows, own_rows.lines_of(*offsets.values())
+    of_ledger = own_rows.of_source(session, rows, ledger, own_rows.lines_of(offsets[plan.topics.source])) if rows else None
+    acknowledged = of_ledger or plan.loader.expected(session, plan.folder, PARTITIONS)
     of_source, of_sink = of_programs(plan, kafka)
     of_input = [name for name in verify if not plan.pipeline or name not in _OF_OUTPUT]
     source, ends = plan.topics.source, offsets[plan.topics.source]
     land(source, ends, acknowledged, "source", folder, verify=of_input, ledger=ledger, of_programs=of_source)
     if plan.pipeline:
-        expected = plan.pipeline.expected(landing.landed(session, folder, "source"))
+        landed = landing.landed(session, folder, "source")
+        expected = own_rows.of_sink(landed, reached, lines) if rows else plan.pipeline.expected(landed)
         isolation = plan.scenario.isolation
         sink, ends = plan.topics.sink, offsets[plan.topics.sink]
         land(sink, ends, expected, "sink", folder, reached, verify=verify, isolation=isolation, of_programs=of_sink)
@@ -318,10 +329,12 @@ def readable(kafka: Kafka, topic: str) -> int:
         return 0
 
 
-def _wait_for_commits(history: History, processes: RunProcesses, records: int, *, within_s: float, reason: str) -> None:
+def _wait_for_commits(
+    history: History, check: Callable[[], None], records: Callable[[], int], *, within_s: float, reason: str
+) -> None:
     def committed() -> bool:
-        processes.check()
-        return triggers.committed(history) >= records
+        check()
+        return triggers.committed(history) >= records()
 
     clock.wait_until(committed, within_s=within_s, reason=reason)
 

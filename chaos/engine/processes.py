@@ -275,6 +275,11 @@ class RunProcesses:
         if self.pipeline is not None:
             self.pipeline.must_live()
 
+    def hear_loader(self) -> None:
+        """Read what the loader said at its end: how many records were refused, and will not pass."""
+        if self.loader is not None and not self.loader.process.alive() and self.history.last_said(LOADER, "loaded") is None:
+            self.loader.listen()
+
     def stop(self) -> None:
         for process in self._started():
             process.stop()

@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from chaos.common.history import Event, History, load
 from chaos.engine import triggers
 from chaos.engine.environment import Environment, session_files
 from chaos.engine.phases import RunPlan, plan_run, write_down
+from chaos.engine.rows import with_rows
 from chaos.engine.run import Stage, execute, under_way
 from chaos.install.artifacts import Parts
 from chaos.judging import spark_session
@@ -136,6 +137,7 @@ class Session:
         error: BaseException | None = None
         with History(run_plan.folder / "history.jsonl", listener) as history:
             try:
+                run_plan = with_rows(run_plan, self.spark)
                 execute(run_plan, system, history, self.spark, early_audit=self.early_audit)
             except self.ends_early as ended_by:
                 error = ended_by
@@ -207,15 +209,18 @@ class OpenRun:
         self._replay = replay
         self._opened = ExitStack()
         self.history = self._opened.enter_context(History(run_plan.folder / "history.jsonl", listener))
-        self._under_way = under_way(run_plan, system, self.history, session.spark, early_audit=session.early_audit)
+        self._under_way: AbstractContextManager[Stage] | None = None
         self._stage: Stage | None = None
 
     def begin(self) -> bool:
         """Run the phases set_up and steady; whether output flows.
 
         Raises:
-            ChaosError, KafkaException: the system is not available. The run must be ended then too.
+            ChaosError, KafkaException: the system is not available, or the rows. The run must be ended then too.
         """
+        session = self._session
+        self.plan = with_rows(self.plan, session.spark)
+        self._under_way = under_way(self.plan, self.system, self.history, session.spark, early_audit=session.early_audit)
         self._stage = self._under_way.__enter__()
         return self._stage.flows
 
@@ -239,7 +244,7 @@ class OpenRun:
 
     def declare(self, scenario: Scenario) -> None:
         """From now on this is the run's scenario. Its pipeline and its workload are those of before."""
-        scenario = self._session.asked(scenario)
+        scenario = self._session.asked(scenario).model_copy(update={"workload": self.plan.scenario.workload})
         self.plan = replace(self.plan, scenario=scenario, schedule=plan(scenario, self._session.seed))
         write_down(self.plan)
 
@@ -270,6 +275,8 @@ class OpenRun:
 
     def _left(self, error: BaseException | None) -> BaseException | None:
         """Leave the block of the phase inject; the error that has ended the run, if one has, perhaps before this block."""
+        if self._under_way is None:  # its rows could not be had
+            return error
         try:
             goes_on = self._under_way.__exit__(type(error) if error else None, error, error.__traceback__ if error else None)
         except self._session.ends_early as ended_by:

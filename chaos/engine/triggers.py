@@ -32,7 +32,7 @@ class Watch:
 
     Attributes:
         began_s: when output first flowed, in monotonic seconds; ``after`` counts from there.
-        total: records of the workload.
+        records: of the workload.
         deadline_s: how many seconds a trigger is waited for.
         stop: set when the run ends early.
         job: of Spark, whose batches are looked at; None where no trigger is on a batch.
@@ -40,10 +40,15 @@ class Watch:
 
     history: History
     began_s: float
-    total: int
+    records: int
     deadline_s: float
     stop: Flag
     job: Job | None = None
+
+    @property
+    def total(self) -> int:
+        """How many records will pass: all that no broker has refused."""
+        return self.records - refused(self.history)
 
 
 def wait_for(when: After | Progress | AfterFault | AtBatch, watch: Watch) -> Mapping[str, Any]:
@@ -83,6 +88,12 @@ def _batch(when: AtBatch, watch: Watch) -> Mapping[str, Any]:
 
     until(sight.came, watch, f"{when}", over, every_s=_BATCH_EVERY_S, seen=sight.told)
     return sight.facts
+
+
+def refused(history: History) -> int:
+    """How many records of the workload were refused for good, as the loader says at its end."""
+    loaded = history.last_said("loader", "loaded")
+    return int(loaded.content.get("refused", 0)) if loaded else 0
 
 
 def committed(history: History) -> int:

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from chaos.common import files
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.history import load
+from chaos.judging import own_rows, spark_session
 from chaos.judging import progress as liveness
-from chaos.judging import spark_session
 from chaos.scenario.model import Scenario
 from chaos.scenario.verifiers import OF_LOGS, PROGRESS
 from verifiers import evidence as landed
@@ -73,11 +73,15 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         raise InconclusiveError("there is no evidence to judge: the run ended before its topics were read")
     names = [name for name in scenario.verify if name in OF_LOGS]
     asked = [(name, one) for one in evidence for name in names if _applies(name, one, evidence)]
+    lines = {
+        one.subject: own_rows.lines_of(*(each.bounds for each in evidence[: number + 1])) for number, one in enumerate(evidence)
+    }
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
-        findings = _certain(spark, tuple(pool.map(lambda pair: check(*pair), asked)))
+        findings = _certain(spark, tuple(pool.map(lambda pair: check(pair[0], pair[1], lines[pair[1].subject]), asked)))
     if PROGRESS in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
-        progress = liveness.check(events, scenario.recovery_slo_s, scenario.workload.records, subjects[-1])
+        total = scenario.workload.records - liveness.refused(events)
+        progress = liveness.check(events, scenario.recovery_slo_s, total, subjects[-1])
         findings = (*findings, progress)
     files.write_atomically(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
     return findings
@@ -103,10 +107,16 @@ def _applies(name: str, one: Evidence, all_: Sequence[Evidence]) -> bool:
     return any(one is each for each in seen or own[-1:] or all_[-1:])
 
 
-def check(name: str, evidence: Evidence) -> Finding:
-    """Apply one verifier to one log. The other place with a broad ``except``: a verifier that fails has proved nothing."""
+def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
+    """Apply one verifier to one log. The other place with a broad ``except``: a verifier that fails has proved nothing.
+
+    Args:
+        lines: by which rows of one's own are numbered (`own_rows.lines_of`).
+    """
     try:
-        return _usable(name, evidence.subject, OF_LOGS[name].check(evidence))
+        judged = evidence if name in own_rows.AS_THEY_ARE else own_rows.numbered(evidence, lines)
+        found = own_rows.of_certain_order(_usable(name, evidence.subject, OF_LOGS[name].check(judged)), judged)
+        return own_rows.named(found, evidence)
     except Exception as error:  # noqa: BLE001 - see above
         note = f"the verifier itself failed: {type(error).__name__}: {error}"
         return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)

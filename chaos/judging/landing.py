@@ -20,6 +20,8 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.cluster import protocol
+from chaos.judging import own_rows
+from chaos.judging.own_rows import Numbering
 from chaos.scenario.verifiers import OF_LOGS
 from chaos.subject.clients import for_spark
 from verifiers import evidence
@@ -47,6 +49,7 @@ class Topic:
         options: of Spark's Kafka source.
         isolation: of the reader; a read_uncommitted one reads up to HW.
         identity: SQL over key, value (strings) and headers: what is read in place of the key.
+        exact: whether keys and values may be any bytes (`own_rows.text`); else they are text.
     """
 
     bootstrap: str
@@ -54,9 +57,10 @@ class Topic:
     options: Mapping[str, str]
     isolation: str = "read_committed"
     identity: str = "key"
+    exact: bool = False
 
 
-def topic_of_run(bootstrap: str, name: str, isolation: str, client: Mapping[str, str] | None) -> Topic:
+def topic_of_run(bootstrap: str, name: str, isolation: str, client: Mapping[str, str] | None, *, exact: bool = False) -> Topic:
     """A topic of some thousand records, perhaps on a cluster that others use.
 
     Args:
@@ -66,7 +70,7 @@ def topic_of_run(bootstrap: str, name: str, isolation: str, client: Mapping[str,
         "groupIdPrefix": f"{name}-audit",  # as the topic's name is: such a cluster allows us groups of our own prefix only
         "kafka.fetch.max.wait.ms": "50",  # a fetch at the end of a log waits this long for nothing
     }
-    return Topic(bootstrap, name, for_spark(client or {}) | options, isolation)
+    return Topic(bootstrap, name, for_spark(client or {}) | options, isolation, exact=exact)
 
 
 def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fail_on_loss: bool = True) -> DataFrame:
@@ -94,8 +98,7 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
             "partition",
             "offset",
             "unix_millis(timestamp) AS timestamp_ms",
-            "CAST(key AS STRING) AS key",
-            "CAST(value AS STRING) AS value",
+            *(f"{own_rows.text(name) if topic.exact else f'CAST({name} AS STRING)'} AS {name}" for name in ("key", "value")),
             *(["headers"] if has_headers else []),
         )
         .selectExpr("partition", "offset", "timestamp_ms", f"CAST({topic.identity} AS STRING) AS key", "value")
@@ -116,7 +119,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     bootstrap: str,
     topic: str,
     bounds: Mapping[int, Bounds],
-    expected: DataFrame,
+    expected: DataFrame | Numbering,
     subject: str,
     folder: Path,
     positions: Mapping[int, int] | None = None,
@@ -129,6 +132,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     """Write one topic, and what it must hold; of the views that cost another read, those that a verifier needs.
 
     Args:
+        expected: or, of rows of one's own, what says of the rows that were observed which of them are expected.
         verify: names of the verifiers that will judge it.
         ledger: the writer's, CSV ``id,outcome,partition,offset``; None when there is none.
         isolation: of the reader whose view is judged; a read_uncommitted one reads up to HW.
@@ -141,7 +145,8 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     """
 
     def rows(level: str, *, fail_on_loss: bool = True) -> DataFrame:
-        return read(spark, topic_of_run(bootstrap, topic, level, options), bounds, fail_on_loss=fail_on_loss)
+        where = topic_of_run(bootstrap, topic, level, options, exact=not isinstance(expected, DataFrame))
+        return read(spark, where, bounds, fail_on_loss=fail_on_loss)
 
     makers: Mapping[str, Callable[[], DataFrame]] = {
         "uncommitted": lambda: rows("read_uncommitted"),
@@ -159,7 +164,18 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
             return _of_rows(spark, said[name](), evidence.OF_PROGRAMS[name], Path(scratch, name))
 
         views = {name: of_program(name) if name in said else makers[name]() for name in sorted(wanted)}
-        evidence.write(folder, Evidence(subject, expected, rows(isolation), bounds, positions or {}, anywhere=False, **views))
+        if isinstance(expected, DataFrame):
+            demanded, observed = expected, rows(isolation)
+        else:
+            observed = rows(isolation).localCheckpoint()  # it is asked for several times, and the topic is read once
+            found = expected(observed)
+            demanded, views = found.expected, views | {name: view for name, view in found.views.items() if _asked(name, wanted)}
+        evidence.write(folder, Evidence(subject, demanded, observed, bounds, positions or {}, anywhere=False, **views))
+
+
+def _asked(view: str, wanted: Collection[str]) -> bool:
+    """Whether a view of rows of one's own is landed: the ledger only where it is asked for."""
+    return view != "ledger" or view in wanted
 
 
 def needed(verify: Collection[str], subject: str) -> frozenset[str]:

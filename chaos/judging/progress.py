@@ -16,7 +16,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from chaos.common.events import FaultInjected, FaultStepBegan, PhaseBegan, PhaseEnded, PipelineSampled, ProgressSampled
+from chaos.common.events import (
+    FaultInjected,
+    FaultStepBegan,
+    PhaseBegan,
+    PhaseEnded,
+    PipelineSampled,
+    ProcessSaid,
+    ProgressSampled,
+)
 from chaos.common.history import Event, of_type
 from chaos.scenario.verifiers import ANOMALIES_OF_PROGRESS, PROGRESS
 from verifiers.base import Example, Finding, Verdict
@@ -64,6 +72,12 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str) -> Fi
     limitation = _limitation(grown, recovered)
     verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
     return Finding(PROGRESS, subject, verdict, len(found), len(grown), counts, tuple(found), limitation or _note(events))
+
+
+def refused(events: Sequence[Event]) -> int:
+    """How many records of the workload were refused for good, as the loader said: they could not pass."""
+    said = [value for _, value in of_type(events, ProcessSaid) if (value.who, value.event) == ("loader", "loaded")]
+    return int(said[-1].content.get("refused", 0)) if said else 0
 
 
 def _examples(recovered: Sequence[Recovery], slo_s: float, total: int) -> Iterator[Example]:

@@ -1,7 +1,8 @@
 """The loader: it writes the integers 0, 1, 2, … as decimal strings, as key and value, at a steady rate, and keeps a ledger.
 
-Id ``i`` goes to partition ``i mod P``. The ledger is described in `chaos.loader.plain`, and what transactions change in
-`chaos.loader.transactions`. The process is `chaos.loader.process`.
+Id ``i`` goes to partition ``i mod P``. Rows of one's own are in a file instead (`chaos.loader.rows`). The ledger is
+described in `chaos.loader.plain`, and what transactions change in `chaos.loader.transactions`. The process is
+`chaos.loader.process`.
 """
 
 import sys
@@ -22,13 +23,14 @@ class FillSource:
     """The loader.
 
     Attributes:
-        records: how many ids.
+        records: how many ids, or rows.
         rate_per_s: records per second.
         idempotence: if False, a retry may write a record twice (``enable.idempotence=false``).
         acks: ``all``, or ``1`` if a record is acknowledged when only the leader has it.
         batch_records: how many records go into one request; None for as many as come within 10 ms.
         in_flight: how many requests may wait for their answers on one connection.
-        transaction_records: how many ids make a transaction; None for none. It needs idempotence and acks ``all``.
+        transaction_records: how many of them make a transaction; None for none. It needs idempotence and acks ``all``.
+        rows: the file of rows of one's own; None for the integers.
     """
 
     records: int
@@ -38,6 +40,7 @@ class FillSource:
     batch_records: int | None = None
     in_flight: int = 5
     transaction_records: int | None = None
+    rows: Path | None = None
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
         """The process, which ends by itself; its ledger is ``<folder>/ledger.csv``."""
@@ -55,6 +58,8 @@ class FillSource:
             options["--batch-records"] = str(self.batch_records)
         if self.transaction_records is not None:
             options["--transaction-records"] = str(self.transaction_records)
+        if self.rows is not None:
+            options["--rows"] = str(self.rows)
         words = (word for pair in options.items() for word in pair)
         flags = () if self.idempotence else ("--no-idempotence",)
         return Command((sys.executable, "-m", "chaos.loader.process", *words, *flags), option_variables(endpoints))
@@ -64,7 +69,7 @@ class FillSource:
         return (transactional_id(topics.source),) * topics.partitions if self.transaction_records else ()
 
     def expected(self, spark: SparkSession, folder: Path, partitions: int) -> DataFrame:
-        """What the source must contain according to the ledger.
+        """What the source must contain according to the ledger, where integers are sent.
 
         Returns:
             id long, partition int, value string, required boolean (False when the outcome is unknown), position long (null).

@@ -1,4 +1,4 @@
-"""The loader without transactions: it sends ids at a steady rate, and keeps a ledger of the outcome of each.
+"""The loader without transactions: it sends rows at a steady rate, and keeps a ledger of the outcome of each.
 
 The ledger (CSV ``id,outcome,partition,offset``) has one line for every id that was handed to the producer:
 
@@ -10,11 +10,14 @@ The last error of a record says nothing about its earlier attempts, so an error 
 the same answer (Jepsen's rule: an outcome in doubt is indeterminate).
 """
 
-from typing import TextIO
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, TextIO
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from chaos.common.clock import monotonic_s
+from chaos.loader.rows import Row, integers
 
 HEADER = "id,outcome,partition,offset\n"
 DELIVERY_TIMEOUT_MS = 60_000
@@ -55,6 +58,12 @@ def due(records: int, rate_per_s: float, elapsed_s: float) -> int:
     return min(records, int(elapsed_s * rate_per_s) + 1)
 
 
+def record_of(row: Row) -> dict[str, Any]:
+    """What a producer is given of a row."""
+    known = {"key": row.key, "value": row.value, "partition": row.partition}
+    return {**known, "headers": list(row.headers)} if row.headers else known
+
+
 def outcome(error: KafkaError | None) -> str:
     """The outcome that a delivery report stands for."""
     if error is None:
@@ -78,7 +87,12 @@ class Stoppable:
 
 
 class Loader(Stoppable):
-    """Sends the ids, and keeps the ledger."""
+    """Sends the rows, and keeps the ledger.
+
+    Attributes:
+        sent: how many rows were handed to the producer.
+        refused: how many of them were refused for good.
+    """
 
     def __init__(self, producer: Producer, topic: str, partitions: int, ledger: TextIO) -> None:
         """Begin the ledger with its header."""
@@ -88,40 +102,45 @@ class Loader(Stoppable):
         self._ledger = ledger
         self._unreported: set[int] = set()
         self.sent = 0
+        self.refused = 0
         ledger.write(HEADER)
 
-    def run(self, records: int, rate_per_s: float) -> None:
-        """Send ids at the rate until all are sent or `stop` is called, then wait for the reports.
+    def run(self, records: int, rate_per_s: float, rows: Iterable[Row] | None = None) -> None:
+        """Send rows at the rate until all are sent or `stop` is called, then wait for the reports.
+
+        Args:
+            rows: as many as ``records``; None for the integers.
 
         Raises:
             KafkaException: the producer had a fatal error; the ledger is complete nevertheless.
         """
         try:
-            self._send_all(records, rate_per_s)
+            self._send_all(integers(records, self._partitions) if rows is None else rows, records, rate_per_s)
             self._wait_for_reports()
         finally:
             self._give_up_on_reports()
 
-    def _send_all(self, records: int, rate_per_s: float) -> None:
+    def _send_all(self, rows: Iterable[Row], records: int, rate_per_s: float) -> None:
         began_s = monotonic_s()
-        for number in range(records):
-            while not self.stopped and number >= due(records, rate_per_s, monotonic_s() - began_s):
+        for row in rows:
+            while not self.stopped and row.id >= due(records, rate_per_s, monotonic_s() - began_s):
                 self._poll(0.01)
-            self._send(number)
+            if self.stopped:
+                return
+            self._send(row)
 
-    def _send(self, number: int) -> None:
-        text = str(number).encode()
-        partition = number % self._partitions
+    def _send(self, row: Row) -> None:
+        record, reported = record_of(row), partial(self._reported, row)
         while not self.stopped:
             try:
-                self._producer.produce(self._topic, key=text, value=text, partition=partition, on_delivery=self._reported)
+                self._producer.produce(self._topic, on_delivery=reported, **record)
             except BufferError:
                 self._poll(0.05)
             except KafkaException:
                 self._poll(_FATAL_WITHIN_S)  # raises the fatal error itself: this one only says that there was one
                 raise
             else:
-                self._unreported.add(number)
+                self._unreported.add(row.id)
                 self.sent += 1
                 return
 
@@ -140,9 +159,9 @@ class Loader(Stoppable):
             self._ledger.write(f"{number},unknown,,\n")
         self._ledger.flush()
 
-    def _reported(self, error: KafkaError | None, message: Message) -> None:
-        number = int(message.key() or b"-1")
-        self._unreported.discard(number)
+    def _reported(self, row: Row, error: KafkaError | None, message: Message) -> None:
+        self._unreported.discard(row.id)
         offset = message.offset()
         known = error is None and offset is not None and offset >= 0
-        self._ledger.write(f"{number},{outcome(error)},{message.partition()},{offset if known else ''}\n")
+        self.refused += outcome(error) == "fail"
+        self._ledger.write(f"{row.id},{outcome(error)},{message.partition()},{offset if known else ''}\n")

@@ -1,22 +1,25 @@
-"""The loader with transactions: so many ids in each, one after the other, and the same ledger.
+"""The loader with transactions: so many rows in each, one after the other, and the same ledger.
 
-An id is ``ok`` when its transaction was told committed, and ``unknown`` when its outcome was never learned. A transaction that
-was aborted leaves nothing: its ids are sent again in the next one. What the client tells is stated as well (docs/adapters.md).
+A row is ``ok`` when its transaction was told committed, and ``unknown`` when its outcome was never learned. A transaction that
+was aborted leaves nothing: its rows are sent again in the next one, but those that were refused. What the client tells is
+stated as well (docs/adapters.md).
 
 A request to end a transaction that was not answered at once may have been sent twice, and the second one may arrive in the
 middle of the next transaction. So a new producer takes over then, with a new epoch, which fences the late request
 (docs/findings/late-commit.md explains this).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, TextIO
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from chaos.common.clock import monotonic_s
 from chaos.common.messages import state
-from chaos.loader.plain import HEADER, Stoppable, due
+from chaos.loader.plain import HEADER, Stoppable, due, outcome, record_of
+from chaos.loader.rows import Row, integers, text
 
 TRANSACTION_TIMEOUT_MS = 20_000
 RETRY_BACKOFF_MS = 250
@@ -41,7 +44,7 @@ def transactional(settings: dict[str, Any], transactional_id: str) -> dict[str, 
 
 
 class TransactionalLoader(Stoppable):
-    """Sends the ids, and keeps the ledger."""
+    """Sends the rows, and keeps the ledger; its attributes are those of `chaos.loader.plain.Loader`."""
 
     def __init__(
         self, made: Callable[[], Producer], topic: str, partitions: int, ledger: TextIO, transaction_records: int
@@ -58,49 +61,64 @@ class TransactionalLoader(Stoppable):
         self._transaction_records = transaction_records
         self._transaction = 0
         self._is_late = False
+        self._refused: set[int] = set()
         self.sent = 0
+        self.refused = 0
         ledger.write(HEADER)
         self._producer = made()
 
-    def run(self, records: int, rate_per_s: float) -> None:
-        """Send ids at the rate, each transaction when its last id is due, until all are sent or `stop` is called.
+    def run(self, records: int, rate_per_s: float, rows: Iterable[Row] | None = None) -> None:
+        """Send rows at the rate, each transaction when its last row is due, until all are sent or `stop` is called.
+
+        Args:
+            rows: as many as ``records``; None for the integers.
 
         Raises:
             KafkaException: no producer could be initialised; the ledger is complete nevertheless.
         """
         self._initialise()
         began_s = monotonic_s()
-        for begin in range(0, records, self._transaction_records):
-            ids = range(begin, min(records, begin + self._transaction_records))
-            while not self.stopped and ids[-1] >= due(records, rate_per_s, monotonic_s() - began_s):
+        left = iter(integers(records, self._partitions) if rows is None else rows)
+        while these := list(islice(left, self._transaction_records)):
+            while not self.stopped and these[-1].id >= due(records, rate_per_s, monotonic_s() - began_s):
                 self._producer.poll(0.01)
             told = "aborted"
-            while told == "aborted" and not self.stopped:
-                told = self._transact(ids)
+            while told == "aborted" and these and not self.stopped:
+                told = self._transact(these)
+                these = self._without_refused(these) if told == "aborted" else these
                 if self._is_late and not self.stopped:
                     self._initialise()
 
-    def _transact(self, ids: Sequence[int]) -> str:
+    def _without_refused(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows of an aborted transaction that are sent again."""
+        for row in rows:
+            if row.id in self._refused:
+                self._ledger.write(f"{row.id},fail,{row.partition},\n")
+                self.refused += 1
+                self.sent += 1
+        return [row for row in rows if row.id not in self._refused]
+
+    def _transact(self, rows: Sequence[Row]) -> str:
         """Try to commit these; returns what was told."""
         self._transaction += 1
         self._is_late = False
         offsets: dict[int, int] = {}
-        state(begin=self._transaction, ids=[str(number) for number in ids])
-        told = self._told(ids, offsets)
+        state(begin=self._transaction, ids=[key for row in rows if (key := text(row.key)) is not None])
+        told = self._told(rows, offsets)
         state(told=told, transaction=self._transaction)
         if told != "aborted":
-            outcome = "ok" if told == "committed" else "unknown"
-            for number in ids:
-                home = f"{number % self._partitions},{offsets.get(number, '')}" if told == "committed" else ","
-                self._ledger.write(f"{number},{outcome},{home}\n")
+            found = "ok" if told == "committed" else "unknown"
+            for row in rows:
+                home = f"{row.partition},{offsets.get(row.id, '')}" if told == "committed" else ","
+                self._ledger.write(f"{row.id},{found},{home}\n")
             self._ledger.flush()
-            self.sent += len(ids)
+            self.sent += len(rows)
         return told
 
-    def _told(self, ids: Sequence[int], offsets: dict[int, int]) -> str:
+    def _told(self, rows: Sequence[Row], offsets: dict[int, int]) -> str:
         try:
             self._producer.begin_transaction()
-            self._send(ids, offsets)
+            self._send(rows, offsets)
             self._ask(self._producer.commit_transaction)
         except KafkaException as raised:
             return self._told_after(raised.args[0])
@@ -118,20 +136,26 @@ class TransactionalLoader(Stoppable):
         self._is_late = True
         return "unknown"
 
-    def _send(self, ids: Sequence[int], offsets: dict[int, int]) -> None:
+    def _send(self, rows: Sequence[Row], offsets: dict[int, int]) -> None:
         give_up_s = monotonic_s() + _ANSWERED_WITHIN_S
-        for number in ids:
-            text = str(number).encode()
-            where: dict[str, Any] = {"partition": number % self._partitions, "on_delivery": partial(_reported, offsets)}
+        for row in rows:
+            record, reported = record_of(row), partial(self._reported, row, offsets)
             while True:
                 try:
-                    self._producer.produce(self._topic, key=text, value=text, **where)
+                    self._producer.produce(self._topic, on_delivery=reported, **record)
                 except BufferError:
                     self._producer.poll(0.05)
                 else:
                     break
         while self._producer.flush(_TURN_S) and monotonic_s() < min(give_up_s, self._stop_by_s):
             pass
+
+    def _reported(self, row: Row, offsets: dict[int, int], error: KafkaError | None, message: Message) -> None:
+        offset = message.offset()
+        if error is None and offset is not None and offset >= 0:
+            offsets[row.id] = offset
+        if outcome(error) == "fail":
+            self._refused.add(row.id)
 
     def _ask(self, call: Callable[[float], object]) -> None:
         """Make a call, again while it times out, as librdkafka demands; note whether its request may have been sent twice.
@@ -161,9 +185,3 @@ class TransactionalLoader(Stoppable):
         self._producer.list_topics(timeout=_ANSWERED_WITHIN_S)  # otherwise the coordinator is looked up by a 500 ms timer
         self._ask(self._producer.init_transactions)
         self._is_late = False
-
-
-def _reported(offsets: dict[int, int], error: KafkaError | None, message: Message) -> None:
-    offset = message.offset()
-    if error is None and offset is not None and offset >= 0:
-        offsets[int(message.key() or b"-1")] = offset

@@ -62,7 +62,7 @@ def describe(report: Report, example: Example) -> str:
     if example.partition < 0:  # of the run, not of a record
         return f"{example.anomaly}: {one_line(example.detail)}"
     parts = [
-        "no id" if example.id is None else f"id {example.id}",
+        _whose(example.id),
         f"partition {example.partition}",
         "not in the log" if example.offset is None else f"offset {example.offset}",
         "" if example.timestamp_ms is None else moment(example.timestamp_ms),
@@ -70,6 +70,13 @@ def describe(report: Report, example: Example) -> str:
     ]
     where = during(report, example.timestamp_ms, example.since_ms)
     return f"{example.anomaly}: {', '.join(part for part in parts if part)}{f' [{where}]' if where else ''}"
+
+
+def _whose(id_: int | str | None) -> str:
+    """Integers are ids; rows of other kinds have keys."""
+    if id_ is None:
+        return "no id"
+    return f"key {one_line(id_, 80)}" if isinstance(id_, str) else f"id {id_}"
 
 
 def _in_force(fault: FaultRecord, time_ms: int) -> bool:

@@ -57,6 +57,7 @@ def check(scenarios: Mapping[int, Scenario], system: SystemSpec) -> Iterator[Pro
 def _scenario(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
     yield from _tags(scenario)
     yield from _workload(scenario.workload)
+    yield from _rows(scenario)
     yield from _verifiers(scenario)
     yield from _predicted(scenario)
     yield from _fault_names(scenario)
@@ -78,11 +79,25 @@ def _tags(scenario: Scenario) -> Iterator[Problem]:
             yield ("tags", number), f"{tag!r} already has a meaning in pytest; choose another tag"
 
 
+def too_long(workload: Workload) -> str:
+    """Why a workload takes too long, "" if it does not; declared ones run every night, so they are bounded."""
+    if workload.loading_s <= _MAX_LOADING_S:
+        return ""
+    takes = f"{workload.records} records at {workload.rate_per_s:g}/s take {workload.loading_s:.0f} s"
+    return f"{takes}; a workload must end within 10 minutes: declare fewer records, or a higher rate"
+
+
 def _workload(workload: Workload) -> Iterator[Problem]:
-    """Declared workloads run every night, so they are bounded; `--chaos-minutes` makes a soak longer."""
-    if workload.loading_s > _MAX_LOADING_S:
-        takes = f"{workload.records} records at {workload.rate_per_s:g}/s take {workload.loading_s:.0f} s"
-        yield ("workload",), f"{takes}; a workload must end within 10 minutes: declare fewer records, or a higher rate"
+    """`--chaos-minutes` makes a soak longer."""
+    problem = too_long(workload)
+    if problem:
+        yield ("workload",), problem
+
+
+def _rows(scenario: Scenario) -> Iterator[Problem]:
+    if scenario.workload.rows is not None and getattr(scenario.pipeline, "model", "identity") != "identity":
+        message = "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
+        yield ("workload", "rows"), message
 
 
 def _verifiers(scenario: Scenario) -> Iterator[Problem]:

@@ -109,10 +109,10 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     except ValidationError as error:
         found = (*mistakes(error, ScenarioFileModel), *_checked(_readable(tree), _system(tree), runtime))
         raise wrong_at(found, tree, path) from None
-    wrong = [*_checked(dict(enumerate(model.scenarios)), model.system, runtime), *_missing(model.scenarios, path.parent)]
+    located = tuple(scenario.below(path.parent) for scenario in model.scenarios)
+    wrong = [*_checked(dict(enumerate(located)), model.system, runtime), *_missing(model.scenarios, path.parent)]
     if wrong:
         raise wrong_at(wrong, tree, path)
-    located = tuple(scenario.below(path.parent) for scenario in model.scenarios)
     return ScenarioFile(path, model.system, located, model.pipelines, tree)
 
 
@@ -153,6 +153,9 @@ def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
             what = one_line(pipeline.application)
             message = f"{what} is not a file; a path begins at the folder of this file, {folder.resolve()}"
             yield Mistake(("scenarios", number, "pipeline", "application"), message)
+        rows = scenario.workload.rows
+        if rows is not None and (wrong := rows.problem(folder)):
+            yield Mistake(("scenarios", number, "workload", "rows", rows.kind), wrong)
 
 
 def _is_file(path: str) -> bool:

@@ -33,6 +33,7 @@ from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds
 from chaos.install import jars
 from chaos.runtime.capabilities import Capability
+from chaos.scenario.rows import Rows
 from chaos.scenario.verifiers import NAMES, VerifierName
 from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
 from chaos.subject import command, spark_submit
@@ -318,11 +319,30 @@ class Producer(Declared):
 
 
 class Workload(Declared):
-    """The records that the loader writes to the source topic."""
+    """The records that the loader writes to the source topic.
+
+    Attributes:
+        rows: what they are; None for the integers 0, 1, 2, …
+    """
 
     records: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] = 30_000
     rate_per_s: PerSecond = Field(alias="rate", default=3000.0)
     producer: Producer = Producer()
+    rows: Rows | None = None
+
+    @property
+    def wanted(self) -> int | None:
+        """How many rows of one's own there must be; None where a file or a function says that itself."""
+        leaves_open = self.rows is not None and self.rows.sql is None and "records" not in self.model_fields_set
+        return None if leaves_open else self.records
+
+    def below(self, folder: Path) -> Self:
+        """The same with whole paths, and with as many records as a file has, unless it says how many."""
+        if self.rows is None:
+            return self
+        rows = self.rows.below(folder)
+        count = rows.count() if self.wanted is None else None
+        return self.model_copy(update={"rows": rows, **({"records": count} if count else {})})
 
     @property
     def loading_s(self) -> float:
@@ -441,9 +461,9 @@ class Scenario(Declared):
 
     def below(self, folder: Path) -> Self:
         """The same scenario; paths that it has are below this folder, unless they are whole."""
-        if not isinstance(self.pipeline, SparkSubmitPipeline | CommandPipeline):
-            return self
-        return self.model_copy(update={"pipeline": self.pipeline.below(folder)})
+        workload = self.workload.below(folder)
+        pipeline = self.pipeline if isinstance(self.pipeline, NoPipeline) else self.pipeline.below(folder)
+        return self.model_copy(update={"pipeline": pipeline, "workload": workload})
 
     def without(self, names: Iterable[str], reason: str) -> Self:
         """The same scenario, where these verifiers are not asked."""

@@ -35,6 +35,8 @@ BATCHES = (
     "control string"
 )
 LEDGER = "id long, outcome string, partition int, offset long"
+ANSWERS = "partition int, offset long, id long, ordered boolean"
+KEYS = "id long, key string"
 OPEN = (
     "partition int, producer_id long, producer_epoch int, first_offset long, last_timestamp_ms long, asked_at_ms long, "
     "transactional_id string, coordinator_state string, coordinator_producer_id long, coordinator_epoch int, timeout_ms long, "
@@ -263,6 +265,8 @@ class Log:
             "told": lambda: _frame(spark, self.all_told(), TOLD),
             "deliveries": lambda: _frame(spark, self.all_deliveries(), DELIVERIES),
             "commits": lambda: _frame(spark, self.all_commits(), COMMITS),
+            "answers": lambda: _frame(spark, [(row.partition, row.offset, None, True) for row in self.observed], ANSWERS),
+            "keys": lambda: _frame(spark, [(row.id, str(row.id)) for row in self.expected], KEYS),
         }
         return Evidence(
             "sink",

@@ -15,7 +15,7 @@ from chaos.engine.environment import Environment
 from chaos.engine.phases import RunPlan
 from chaos.engine.session import OpenRun, Outcome, Session
 from chaos.scenario.draft import Draft, Ground
-from chaos.scenario.model import SystemSpec
+from chaos.scenario.model import SystemSpec, Workload
 from chaos.scenario.plan import plan
 from verifiers.base import Verdict
 
@@ -143,7 +143,7 @@ def test_a_set_up_that_fails_is_reported(tmp_path, monkeypatch):
 
     monkeypatch.setattr(session, "under_way", under_way)
     monkeypatch.setattr(session, "_report", lambda run_plan, _replay: run_plan)
-    run_plan = RunPlan(None, None, tmp_path, None, None, None, "loader")
+    run_plan = RunPlan(SimpleNamespace(workload=Workload()), None, tmp_path, None, None, None, "loader")
     run = OpenRun(Session(Environment(tmp_path, print), 1), run_plan, None, "replay", lambda _event: None)
 
     with pytest.raises(InconclusiveError) as raised:

@@ -31,6 +31,7 @@ def test_the_process_understands_its_command(monkeypatch: pytest.MonkeyPatch, id
         "batch_records": None,
         "in_flight": 5,
         "transaction_records": None,
+        "rows": None,
     }
 
 

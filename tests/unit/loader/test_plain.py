@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from chaos.loader import plain
 from chaos.loader.plain import Loader, due, outcome, settings
+from chaos.loader.rows import Row
 from tests.unit.loader.outbox import Outbox, Report
 
 FAST = 1e9
@@ -105,7 +106,7 @@ def test_a_record_the_broker_already_had_is_ok_without_an_offset() -> None:
     ledger = StringIO()
     filling = Loader(Outbox(), "source", 2, ledger)
 
-    filling._reported(None, Report(b"4", 0, -1))
+    filling._reported(Row(4, 0, b"4", b"4"), None, Report(b"4", 0, -1))
 
     assert lines(ledger)[1:] == ["4,ok,0,"]
 

@@ -22,7 +22,7 @@ log was compacted, the last row answers the last of them that was processed, and
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
@@ -58,6 +58,7 @@ def find(  # noqa: PLR0913 - both logs, and what is known of them
     anywhere: bool,
     compacted: Collection[str] = (),
     keep: Callable[[DataFrame], DataFrame] = DataFrame.persist,
+    known: DataFrame | None = None,
 ) -> Answers:
     """The answers to what is demanded.
 
@@ -67,24 +68,25 @@ def find(  # noqa: PLR0913 - both logs, and what is known of them
         anywhere: whether a record may be in any partition of the sink.
         compacted: ``source``, ``sink``, or both.
         keep: what is done with rows that are asked for several times.
+        known: partition and offset of rows, and the ``id`` of what each answers, where that is certain.
     """
     processed = f"offset < {by_partition(positions)}"
     last = processed if compacted else ""
     rows = sink.select("partition", "offset", "timestamp_ms", "key", "value")
-    same = keep(_matched(wanted, rows, _ALIKE if anywhere else _EXACT, last))
+    same = keep(_certain(wanted, rows, known, partial(matched, by=_ALIKE if anywhere else _EXACT, last=last)))
     early = [wanted.where(f"NOT {processed}").select(*_ALIKE)] if compacted else []
     left = same.where("id IS NULL AND key IS NOT NULL").drop("id")
     if not left.take(1) and same.where("id IS NOT NULL").count() == wanted.count():  # a perfect copy, which is the rule
         return Answers(same, _places(same, [*early, *([_spread(same, lines)] if anywhere else [])]))
     free = wanted.join(same.select("id"), "id", "left_anti")
     certain = f"{processed} AND NOT removable" if "source" in compacted else "true"
-    moved = keep(_matched(free.where(certain), left, _ALIKE, last))
+    moved = keep(matched(free.where(certain), left, _ALIKE, last))
     free = free.join(moved.select("id"), "id", "left_anti")
     others = moved.where("id IS NULL").drop("id")
     others = _looked_up(others, wanted, _EXACT, "here")
     others = keep(_looked_up(others, wanted, _ALIKE, "anywhere").selectExpr("*", "coalesce(here, anywhere) AS first_id"))
     surplus = others.where("first_id IS NOT NULL").withColumnRenamed("first_id", "id").select(*same.columns)
-    changed = _matched(free.where(certain), others.where("first_id IS NULL").select(*rows.columns), ("key",), last)
+    changed = matched(free.where(certain), others.where("first_id IS NULL").select(*rows.columns), ("key",), last)
     changed = keep(_named(changed.withColumnRenamed("id", "own"), wanted, lines))
     undecided = surplus.count() + changed.where("own IS NULL").count() if "source" in compacted else 0
     rest = [changed.where("own IS NOT NULL")] if "source" in compacted else [surplus, changed]
@@ -98,7 +100,18 @@ def find(  # noqa: PLR0913 - both logs, and what is known of them
     return Answers(named, unordered, undecided, removed)
 
 
-def _matched(wanted: DataFrame, rows: DataFrame, by: Sequence[str], last: str) -> DataFrame:
+def _certain(
+    wanted: DataFrame, rows: DataFrame, known: DataFrame | None, match: Callable[[DataFrame, DataFrame], DataFrame]
+) -> DataFrame:
+    """The rows with the ``id`` of what they answer, or null: what is known, and the rest as it is matched."""
+    if known is None:
+        return match(wanted, rows)
+    free, left = wanted.join(known.select("id"), "id", "left_anti"), rows.join(known, ["partition", "offset"], "left_anti")
+    sure = rows.join(known, ["partition", "offset"]).select(*rows.columns, "id")
+    return sure.unionByName(match(free, left))
+
+
+def matched(wanted: DataFrame, rows: DataFrame, by: Sequence[str], last: str = "") -> DataFrame:
     """The rows with the ``id`` of what they answer, or null: of those alike in these columns the k-th answers the k-th.
 
     Args:

@@ -1,0 +1,261 @@
+"""Rows of one's own are numbered for the verifiers, which judge numbers: which row of a log answers which row that is demanded.
+
+Keys may recur, be null or be any bytes, so both sides are multisets, and `chaos.judging.answers` says which row answers which.
+The id of a demanded row is ``number * (P + 1) + its partition``, where its number rises by one in its partition: in the source
+in the order of sending, in the sink with the offsets of the source. What answers nothing has an id of the last line, P.
+
+In the source an acknowledgement says where a row is, and where it says so truly that decides. Other records are answered in the
+order of sending, first those that must be there. What was refused is demanded by nothing; if it is there all the same, it
+has its own id, so that `verifiers.ledger` finds it.
+
+The evidence has the logs as they are. `numbered` is what the verifiers see that look at ids, and `named` gives the findings
+their keys back.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from chaos.judging import answers
+from verifiers.base import Bounds, Evidence, Example, Finding
+from verifiers.ordering import Ordering
+
+AS_THEY_ARE = frozenset({"atomicity", "stability", "outcomes"})
+"""Verifiers that compare views of a log with each other, or keys with what was told of them: these are given it as it is."""
+_WHOLLY = 2**62  # a position that is past all
+_NO_KEY = "0x"  # the text of no bytes: see `text`
+_IDS = re.compile(r"\bid \d+(?: and \d+)?")
+_NAMES_OTHERS = frozenset(
+    {"duplicate", "inversion", "not written", "elsewhere"}
+)  # the detail of a wrong value has what was written
+_HELD = re.compile(r"holds key '(\d+)'")
+_SENT = "id long, partition int, number long, key binary, value binary"
+_LINES = "id long, outcome string, partition int, offset long"
+_ALIKE = ("partition", "key", "value")
+
+
+def text(column: str) -> str:
+    """SQL: bytes as verifiers compare them and people read them; `chaos.loader.rows.text` says the same, and explains it."""
+    plain = f"CAST({column} AS STRING)"
+    return f"IF(is_valid_utf8({plain}) AND NOT startswith({plain}, '0x'), {plain}, concat('0x', hex({column})))"
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """What is demanded of a log, and which of its records answer that; columns as in `verifiers.evidence`.
+
+    Attributes:
+        ledger: of the source only.
+    """
+
+    expected: DataFrame
+    answers: DataFrame
+    keys: DataFrame
+    ledger: DataFrame | None = None
+
+    @property
+    def views(self) -> Mapping[str, DataFrame]:
+        """What the evidence has of it beside what is expected."""
+        return {"answers": self.answers, "keys": self.keys} | ({} if self.ledger is None else {"ledger": self.ledger})
+
+
+Numbering = Callable[[DataFrame], Numbered]
+"""From the records of a log, as they were read."""
+
+
+def lines_of(*bounds: Mapping[int, Bounds]) -> int:
+    """One for each partition of these logs, and one for what answers nothing."""
+    return 2 + max((partition for one in bounds for partition in one), default=0)
+
+
+def of_source(spark: SparkSession, rows: Path, ledger: Path, lines: int) -> Numbering:
+    """Of the source: what was sent, by its file and the loader's ledger."""
+    sent = spark.read.schema(_SENT).parquet(str(rows))
+    told = spark.read.csv(str(ledger), header=True, schema=_LINES).selectExpr("id", "outcome", "partition AS at", "offset")
+    wanted = sent.join(told, "id").selectExpr(
+        f"number * {lines} + partition AS id",
+        *("outcome", "at", "offset AS acknowledged"),
+        *("partition", "number AS offset", f"coalesce({text('key')}, '{_NO_KEY}') AS key", f"{text('value')} AS value"),
+        "false AS removable",
+    )
+
+    def number(observed: DataFrame) -> Numbered:
+        demanded, rows = wanted.localCheckpoint(), _keyed(observed)
+        named, unordered = _sent_ids(demanded, rows, lines)
+        expected = demanded.where("outcome <> 'fail'").selectExpr(
+            "id", "partition", "value", "outcome = 'ok' AS required", "CAST(NULL AS BIGINT) AS position"
+        )
+        of_ledger = demanded.selectExpr("id", "outcome", "at AS partition", "acknowledged AS offset")
+        return Numbered(expected, _answers(named, unordered), _keys(demanded, named, lines), of_ledger)
+
+    return number
+
+
+def of_sink(source: DataFrame, positions: Mapping[int, int], lines: int) -> Numbering:
+    """Of the sink: a copy of the source, as it was landed."""
+
+    def number(observed: DataFrame) -> Numbered:
+        wanted = (
+            _keyed(source)
+            .selectExpr("partition", "offset", "key", "value", f"offset * {lines} + partition AS id", "false AS removable")
+            .localCheckpoint()
+        )
+        found = answers.find(wanted, _keyed(observed), lines, positions, anywhere=False, keep=DataFrame.localCheckpoint)
+        expected = wanted.selectExpr("id", "partition", "value", "true AS required", "offset AS position")
+        named = found.rows.localCheckpoint()
+        return Numbered(expected, _answers(named, found.unordered), _keys(wanted, named, lines))
+
+    return number
+
+
+def _keyed(rows: DataFrame) -> DataFrame:
+    """The same, where a record without a key has one that no bytes have."""
+    return rows.withColumn("key", F.expr(f"coalesce(key, '{_NO_KEY}')"))
+
+
+def _sent_ids(wanted: DataFrame, rows: DataFrame, lines: int) -> tuple[DataFrame, DataFrame | None]:
+    """The records of the source with their ids; and the places of those whose order cannot be told."""
+    needed = wanted.where("outcome <> 'fail'").drop("outcome", "at", "acknowledged")
+    told = wanted.where("outcome = 'ok'").selectExpr("id", "at AS partition", "acknowledged AS offset", "key", "value")
+    same = F.expr(
+        "told.partition = row.partition AND told.offset = row.offset AND told.key = row.key AND told.value <=> row.value"
+    )
+    known = (
+        told.alias("told").join(rows.alias("row"), same).selectExpr("row.partition", "row.offset", "told.id").localCheckpoint()
+    )
+    free = wanted.where("outcome <> 'fail'").join(known, "id", "left_anti")
+    left = rows.join(known, ["partition", "offset"], "left_anti")
+    there = left.groupBy(*(F.col(name).alias(f"_{name}") for name in _ALIKE)).agg(F.expr("count(*) AS copies"))
+    alike = F.expr(" AND ".join(f"{name} <=> _{name}" for name in _ALIKE))
+    turn = "row_number() OVER (PARTITION BY partition, key, value ORDER BY outcome <> 'ok', offset) AS turn"
+    taken = free.selectExpr("*", turn).join(there, alike, "left").withColumn("fits", F.expr("turn <= coalesce(copies, 0)"))
+    absent = taken.where("outcome <> 'ok' AND NOT fits").localCheckpoint()
+    found = answers.find(
+        needed.join(absent.select("id"), "id", "left_anti").localCheckpoint(),
+        rows,
+        lines,
+        dict.fromkeys(range(lines), _WHOLLY),
+        anywhere=False,
+        keep=DataFrame.localCheckpoint,
+        known=known,
+    )
+    named, unordered = found.rows.localCheckpoint(), found.unordered
+    if absent.take(1):
+        doubtful = named.join(
+            absent.select("key", "value").distinct().toDF("_key", "_value"),
+            F.expr("key = _key AND value <=> _value"),
+            "left_semi",
+        )
+        more = doubtful.select("partition", "offset")
+        unordered = more if unordered is None else unordered.unionByName(more)
+    if unordered is not None:
+        unordered = unordered.join(known, ["partition", "offset"], "left_anti").distinct()
+    refused = wanted.where("outcome = 'fail'").drop("outcome", "at", "acknowledged")
+    return (_with_refused(named, refused, lines) if refused.take(1) else named), unordered
+
+
+def _with_refused(named: DataFrame, refused: DataFrame, lines: int) -> DataFrame:
+    """The same, where what answers nothing is told from what was refused, and is there all the same."""
+    nobodys = f"id % {lines} = {lines - 1}"
+    found = answers.matched(refused, named.where(nobodys).withColumnRenamed("id", "stray"), _ALIKE)
+    rest = found.selectExpr("partition", "offset", "timestamp_ms", "key", "value", "coalesce(id, stray) AS id")
+    return named.where(f"NOT {nobodys}").unionByName(rest)
+
+
+def _answers(named: DataFrame, unordered: DataFrame | None) -> DataFrame:
+    places = named.select("partition", "offset", "id")
+    if unordered is None:
+        return places.selectExpr("*", "true AS ordered")
+    doubtful = unordered.distinct().selectExpr("partition", "offset", "false AS told")
+    return places.join(doubtful, ["partition", "offset"], "left").selectExpr(
+        "partition", "offset", "id", "coalesce(told, true) AS ordered"
+    )
+
+
+def _keys(wanted: DataFrame, named: DataFrame, lines: int) -> DataFrame:
+    strays = named.where(f"id % {lines} = {lines - 1}").select("id", "key").distinct()
+    return reduce(DataFrame.unionByName, (wanted.select("id", "key"), strays))
+
+
+# judging -----------------------------------------------------------------------------------------------------------------
+
+
+def numbered(one: Evidence, lines: int) -> Evidence:
+    """The evidence with ids in place of keys; the same where it is of integers."""
+    if one.answers is None:
+        return one
+    ids = one.answers.select("partition", "offset", "id")
+    rows = one.observed.join(ids, ["partition", "offset"], "left")
+    observed = rows.selectExpr("partition", "offset", "timestamp_ms", "CAST(id AS STRING) AS key", "value")
+    bounds = {number: Bounds(0, 0, 0) for number in range(lines)} | dict(one.bounds)
+    return replace(one, observed=observed, bounds=bounds)
+
+
+def of_certain_order(finding: Finding, one: Evidence) -> Finding:
+    """The finding of `ordering`, of those whose order can be told; where none is late, nothing is uncertain.
+
+    Args:
+        one: the evidence that was judged, `numbered`.
+    """
+    if one.answers is None or finding.verifier != "ordering" or not finding.count:
+        return finding
+    doubtful = one.answers.where("NOT ordered").select("partition", "offset").localCheckpoint()
+    count = doubtful.count()
+    if not count:
+        return finding
+    kept = one.observed.join(doubtful, ["partition", "offset"], "left_anti").select(*one.observed.columns)
+    ordered = Ordering().check(replace(one, observed=kept))
+    why = f"{count} records recur, and are wrong, or there too often or too rarely: their order cannot be told"
+    return replace(ordered, note="; ".join(filter(None, (ordered.note, why))))
+
+
+def named(finding: Finding, one: Evidence) -> Finding:
+    """The finding with keys in place of ids, in its examples and what they say.
+
+    Args:
+        one: the evidence as it was landed.
+    """
+    if one.keys is None or not finding.examples:
+        return finding
+    if finding.verifier in AS_THEY_ARE:
+        return replace(finding, examples=_with_keys_there(finding.examples, one.observed))
+    wanted = F.col("id").isin(sorted(ids_in(finding.examples)))
+    keys = {row["id"]: "null" if row["key"] == _NO_KEY else row["key"] for row in one.keys.where(wanted).collect()}
+    return replace(finding, examples=tuple(with_key(example, keys) for example in finding.examples))
+
+
+def with_key(one: Example, keys: Mapping[int, str]) -> Example:
+    """The example with the keys of its ids, where they are known, also in what it says of others."""
+
+    def key(match: re.Match[str]) -> str:
+        return re.sub(r"\d+", lambda id_: keys.get(int(id_[0]), id_[0]), match[0].replace("id ", "key "))
+
+    detail = one.detail
+    if one.anomaly in _NAMES_OTHERS:
+        detail = _HELD.sub(lambda held: f"holds key {keys.get(int(held[1]), held[1])!r}", _IDS.sub(key, detail))
+    return replace(one, id=keys.get(one.id) if isinstance(one.id, int) else None, detail=detail)
+
+
+def ids_in(examples: Sequence[Example]) -> frozenset[int]:
+    """The ids of the examples, and of the records that they name."""
+    told = [one.detail for one in examples if one.anomaly in _NAMES_OTHERS]
+    others = (
+        number
+        for detail in told
+        for found in (*_IDS.findall(detail), *_HELD.findall(detail))
+        for number in re.findall(r"\d+", found)
+    )
+    return frozenset({int(number) for number in others} | {one.id for one in examples if isinstance(one.id, int)})
+
+
+def _with_keys_there(examples: Sequence[Example], observed: DataFrame) -> tuple[Example, ...]:
+    """The examples with the keys at their places."""
+    offsets = sorted({one.offset for one in examples if one.offset is not None})
+    rows = observed.where(F.col("offset").isin(offsets)).select("partition", "offset", "key").collect() if offsets else ()
+    keys = {(row["partition"], row["offset"]): "null" if row["key"] is None else row["key"] for row in rows}
+    return tuple(replace(one, id=keys.get((one.partition, one.offset))) for one in examples)

@@ -1,0 +1,158 @@
+"""Where rows of one's own come from: a file of Parquet or JSON lines, or a Python function.
+
+Rows are read or made a part at a time. A function is run by a process of its own, for it may be anything; a generator need not
+end, if it is declared how many rows are sent. It is given a number, the seed, by which it may choose::
+
+    def orders(seed):
+        for number in range(20_000):
+            yield {"key": f"customer-{number % 97}", "value": json.dumps({"order": number})}
+"""
+
+import argparse
+import ctypes
+import importlib
+import json
+import signal
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from chaos.loader import rows
+from chaos.loader.rows import COLUMNS, RowsError
+
+LINES = (".jsonl", ".ndjson", ".json")
+PARQUET = ".parquet"
+_AT_ONCE = 5_000
+_PR_SET_PDEATHSIG = 1
+_KEPT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.null())
+
+
+# files -------------------------------------------------------------------------------------------------------------------
+
+
+def problem(file: Path) -> str:
+    """Why a file cannot give rows, as far as its name, its footer and its columns tell; "" if it can."""
+    if not file.exists():
+        return "is not there"
+    if not file.is_file():
+        return "is not a file"
+    if file.suffix == PARQUET:
+        try:
+            return wrong_columns(parquet.read_schema(file))
+        except (OSError, pa.ArrowException) as error:
+            return f"is not Parquet ({str(error).splitlines()[0]})"
+    return "" if file.suffix in LINES else f"must end with {PARQUET}, or for JSON lines with {' or '.join(LINES)}"
+
+
+def wrong_columns(schema: pa.Schema) -> str:
+    """Why these columns are no rows; "" if they are."""
+    there = ", ".join(schema.names) or "none"
+    if "value" not in schema.names:
+        return f"has no column value; its columns are {there}"
+    unknown = next((name for name in schema.names if name not in COLUMNS), None)
+    if unknown is not None:
+        return f"has a column {unknown}, which no record has; columns are {', '.join(COLUMNS)}"
+    for name in ("key", "value"):
+        if name in schema.names and schema.field(name).type not in _KEPT:
+            return f"has a {name} of type {schema.field(name).type}; cast it to text, or to bytes"
+    return ""
+
+
+def count(file: Path) -> int:
+    """How many rows there are in a file in which nothing is wrong."""
+    if file.suffix == PARQUET:
+        return int(parquet.read_metadata(file).num_rows)
+    with file.open("rb") as lines:
+        return sum(1 for line in lines if line.strip())
+
+
+def of_file(file: Path) -> Iterator[Any]:
+    """The rows of a file.
+
+    Raises:
+        RowsError: a line is not JSON, or a file of Parquet is damaged.
+    """
+    return _of_parquet(file) if file.suffix == PARQUET else _of_lines(file)
+
+
+def _of_parquet(file: Path) -> Iterator[Any]:
+    try:
+        with parquet.ParquetFile(file) as found:
+            for batch in found.iter_batches(_AT_ONCE):
+                yield from batch.to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise RowsError(f"{file} cannot be read: {str(error).splitlines()[0]}") from error
+
+
+def _of_lines(file: Path) -> Iterator[Any]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                try:
+                    yield json.loads(line)
+                except ValueError as error:
+                    raise RowsError(f"{file}:{number}: is not JSON: {error}") from error
+
+
+# functions ----------------------------------------------------------------------------------------------------------------
+
+
+def command(function: str, folder: str, seed: int, records: int | None, partitions: int, path: Path) -> tuple[str, ...]:
+    """The process that writes what a function yields. It ends with 0, or says on the last line of its errors what is wrong.
+
+    Args:
+        function: ``module:function``.
+        folder: where the module is looked for first.
+    """
+    given = {"--function": function, "--folder": folder, "--seed": seed, "--partitions": partitions, "--path": path}
+    words = [word for option, value in given.items() for word in (option, str(value))]
+    return (sys.executable, "-m", __name__, *words, *(() if records is None else ("--records", str(records))))
+
+
+def main() -> None:
+    """Write the rows; the process dies with the one that started it."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    parser = argparse.ArgumentParser(description="write the rows that a function yields")
+    for name, kind in (("function", str), ("folder", str), ("seed", int), ("partitions", int), ("path", Path)):
+        parser.add_argument(f"--{name}", type=kind, required=True)
+    parser.add_argument("--records", type=int)
+    asked = parser.parse_args()
+    sys.excepthook = partial(_last_word, asked.function)
+    sys.path.insert(0, asked.folder)
+    yielded = _yielded(asked.function, asked.seed)
+    rows.write(asked.path, yielded, asked.partitions, asked.records, name=lambda number: f"row {number} of {asked.function}")
+
+
+def _yielded(function: str, seed: int) -> Iterable[Any]:
+    module, _, name = function.partition(":")
+    found = getattr(importlib.import_module(module), name, None)
+    if not callable(found):
+        raise RowsError(f"there is no function {name} in {module}")
+    yielded = found(seed)
+    if not isinstance(yielded, Iterable) or isinstance(yielded, str | bytes):
+        raise RowsError(f"{function} gives a value of type {type(yielded).__name__}, not rows; yield one after the other")
+    return yielded
+
+
+def _last_word(function: str, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """The stack, and then in one line what is wrong, with the place in the user's code."""
+    traceback.print_exception(kind, error, trace)
+    if isinstance(error, RowsError):
+        said = str(error)
+    elif isinstance(error, ImportError):
+        said = f"{function} cannot be imported: {error}"
+    else:
+        last = traceback.extract_tb(trace)[-1]
+        said = f"{function} raised {kind.__name__}: {error} ({last.filename}:{last.lineno})"
+    sys.stderr.write(" ".join(said.split()) + "\n")
+
+
+if __name__ == "__main__":
+    main()

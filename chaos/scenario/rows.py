@@ -1,0 +1,72 @@
+"""Rows of one's own in a workload: `rows: {sql: …}`, `{file: …}` or `{python: …}`; what else is sent are integers."""
+
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import StringConstraints, field_validator, model_validator
+
+from chaos.grammar.base import Declared, shown
+from chaos.loader import sources
+
+_KINDS = ("sql", "file", "python")
+_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class Rows(Declared):
+    """Where the rows come from, that the loader writes; one of three.
+
+    Attributes:
+        sql: a query over ``ids``, whose column ``id`` counts from 0 to ``records`` - 1; the judge's Spark computes it.
+        file: Parquet or JSON lines; the path begins at the folder of the scenarios file.
+        python: ``module:function``, which yields rows and is given a seed.
+        folder: where the module is looked for first; it begins at the folder of the scenarios file too.
+    """
+
+    sql: _Text | None = None
+    file: _Text | None = None
+    python: _Text | None = None
+    folder: _Text | None = None
+
+    @field_validator("python")
+    @classmethod
+    def _names_a_function(cls, name: str | None) -> str | None:
+        module, _, function = (name or "m:f").partition(":")
+        if not function.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
+            raise ValueError(f"{shown(name)} does not name a function; write module:function, e.g. shop.testing:orders")
+        return name
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        given = [kind for kind in _KINDS if getattr(self, kind) is not None]
+        if len(given) != 1:
+            found = f"this has {' and '.join(given)}" if given else "this has none of them"
+            raise ValueError(f"rows come from one of sql, file and python, and {found}; write one of them")
+        if self.folder is not None and self.python is None:
+            raise ValueError("folder is where a module of python is looked for; leave it out")
+        return self
+
+    @property
+    def kind(self) -> str:
+        return next(kind for kind in _KINDS if getattr(self, kind) is not None)
+
+    def below(self, folder: Path) -> Self:
+        """The same with whole paths."""
+        places: dict[str, Any] = {}
+        if self.file is not None:
+            places["file"] = str((folder / self.file).resolve())
+        if self.python is not None:
+            places["folder"] = str((folder / (self.folder or ".")).resolve())
+        return self.model_copy(update=places)
+
+    def problem(self, folder: Path) -> str:
+        """Why they cannot be had, as far as that is known without asking Spark or running anything; "" if nothing is wrong."""
+        if self.file is None:
+            return ""
+        wrong = sources.problem(Path(self.below(folder).file or ""))
+        return f"{shown(self.file)} {wrong}; a path begins at the folder of this file, {folder.resolve()}" if wrong else ""
+
+    def count(self) -> int | None:
+        """How many rows a file has, once its path is whole; None where that is not known beforehand."""
+        if self.file is None or sources.problem(Path(self.file)):
+            return None
+        return sources.count(Path(self.file))
