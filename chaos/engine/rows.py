@@ -85,7 +85,7 @@ def compute(spark: SparkSession, sql: str, records: int, folder: Path) -> None:
             raise RowsError(f"the query {wrong}")
         found.write.parquet(str(folder))
     except PySparkException as error:
-        raise RowsError(one_line(str(error).split("\n\nJVM stacktrace")[0].splitlines()[0], 300)) from error
+        raise RowsError(one_line(str(error).strip().splitlines()[0], 300)) from error
     except Py4JJavaError as error:
         raise RowsError(one_line(str(error.java_exception.getMessage()), 300)) from error
 

@@ -105,12 +105,17 @@ def of_sink(source: DataFrame, positions: Mapping[int, int], lines: int) -> Numb
             .selectExpr("partition", "offset", "key", "value", f"offset * {lines} + partition AS id", "false AS removable")
             .localCheckpoint()
         )
-        found = answers.find(wanted, _keyed(observed), lines, positions, anywhere=False, keep=DataFrame.localCheckpoint)
+        found = answers.find(wanted, _keyed(observed), lines, positions, anywhere=False, keep=_held)
         expected = wanted.selectExpr("id", "partition", "value", "true AS required", "offset AS position")
         named = found.rows.localCheckpoint()
         return Numbered(expected, _answers(named, found.unordered), _keys(wanted, named, lines))
 
     return number
+
+
+def _held(rows: DataFrame) -> DataFrame:
+    """The same rows, computed once, and freed with the last that refers to them."""
+    return rows.localCheckpoint()
 
 
 def _keyed(rows: DataFrame) -> DataFrame:
@@ -141,7 +146,7 @@ def _sent_ids(wanted: DataFrame, rows: DataFrame, lines: int) -> tuple[DataFrame
         lines,
         dict.fromkeys(range(lines), _WHOLLY),
         anywhere=False,
-        keep=DataFrame.localCheckpoint,
+        keep=_held,
         known=known,
     )
     named, unordered = found.rows.localCheckpoint(), found.unordered
