@@ -237,3 +237,25 @@ def test_idempotence_is_the_only_difference(idempotence: bool) -> None:  # noqa:
 
     assert chosen == with_it | {"enable.idempotence": idempotence}
     assert chosen["acks"] == "all"
+
+
+def test_rows_of_ones_own_are_sent_as_they_are() -> None:
+    """Key, value and partition of each; the ledger names a row by its number, whatever its key."""
+    outbox, ledger = Outbox(), StringIO()
+    filling = Loader(outbox, "source", 2, ledger)
+
+    filling.run(2, FAST, [Row(0, 1, b"a", b"\xff"), Row(1, 1, b"a", None)])
+
+    assert outbox.sent == [(b"a", b"\xff", 1), (b"a", None, 1)]
+    assert lines(ledger)[1:] == ["0,ok,1,0", "1,ok,1,1"]
+
+
+def test_what_a_broker_refused_is_counted() -> None:
+    """It was sent, and will not pass: a run must not wait for it."""
+    outbox, ledger = Outbox(lambda key: KafkaError(KafkaError.MSG_SIZE_TOO_LARGE) if key == b"1" else None), StringIO()
+    filling = Loader(outbox, "source", 2, ledger)
+
+    filling.run(3, FAST)
+
+    assert (filling.sent, filling.refused) == (3, 1)
+    assert lines(ledger)[2] == "1,fail,1,"

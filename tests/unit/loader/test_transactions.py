@@ -27,6 +27,7 @@ class Broker:
     on_call: Callable[[str], None] = lambda _name: None
     now_s: float = 0.0
     producers: int = 0
+    refuses: dict[bytes, KafkaError] = field(default_factory=dict)
 
     def producer(self) -> "Producer":
         self.producers += 1
@@ -42,8 +43,9 @@ class Producer:
     offset: int = 0
 
     def produce(self, _topic: str, *, key: bytes, partition: int, on_delivery: Callable[..., None], **_: Any) -> None:
-        on_delivery(None, Report(key, partition, self.offset))
-        self.offset += 1
+        refusal = self.broker.refuses.get(key)
+        on_delivery(refusal, Report(key, partition, None if refusal else self.offset))
+        self.offset += refusal is None
 
     def flush(self, _within_s: float) -> int:
         return 0
@@ -197,3 +199,16 @@ def test_no_record_waits_longer_than_its_transaction() -> None:
     assert chosen["transactional.id"] == "source-loader"
     assert chosen["delivery.timeout.ms"] <= chosen["transaction.timeout.ms"]
     assert (chosen["acks"], chosen["enable.idempotence"]) == ("all", True)
+
+
+def test_what_a_broker_refused_is_left_out_of_the_next_attempt(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its transaction is aborted; sent again, it would be aborted for ever."""
+    refusal = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    broker.errors = {"commit_transaction": [ABORTABLE]}
+    broker.refuses = {b"1": refusal}
+
+    loader, lines = load(broker, records=4)
+
+    assert told(capsys) == [("aborted", 1), ("committed", 2), ("committed", 3)]
+    assert lines == ["1,fail,1,", "0,ok,0,1", "2,ok,0,2", "3,ok,1,3"]
+    assert (loader.sent, loader.refused) == (4, 1)
