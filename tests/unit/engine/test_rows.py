@@ -1,0 +1,94 @@
+"""The rows of a run are in its folder before anything is sent; what is wrong with them makes it UNKNOWN, in a line."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaos.common.errors import InconclusiveError
+from chaos.engine.phases import RunPlan
+from chaos.engine.rows import with_rows
+from chaos.loader import rows
+from chaos.loader.declaration import FillSource
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan, scenario_seed
+from chaos.subject.base import Topics
+
+MODULE = """
+def orders(seed):
+    yield from [{"key": "a", "value": str(seed)}] * 4
+
+def breaks(seed):
+    yield ("a", "b")
+    raise OSError("no stock")
+"""
+
+
+def run_plan(folder: Path, **workload: object) -> RunPlan:
+    """Of the loader alone, whose module is in the folder."""
+    (folder / "shop.py").write_text(MODULE, encoding="utf-8")
+    scenario = Scenario.model_validate({"name": "a", "title": "A", "pipeline": {"kind": "none"}, "workload": workload})
+    scenario = scenario.below(folder)
+    loader = FillSource(scenario.workload.records, 1000.0)
+    return RunPlan(scenario, plan(scenario, 5), folder, Topics("source", "sink", 3), loader, None, "loader")
+
+
+def no_spark() -> None:
+    """Only SQL is asked of it."""
+    pytest.fail("Spark was asked for")
+
+
+def test_integers_need_no_rows(tmp_path: Path) -> None:
+    """Nothing is changed where they are sent."""
+    planned = run_plan(tmp_path, records=10)
+
+    assert with_rows(planned, no_spark) is planned
+    assert not (tmp_path / rows.FILE).exists()
+
+
+def test_a_function_says_how_many_there_are(tmp_path: Path) -> None:
+    """The run's scenario knows that from now on; the seed is the scenario's own."""
+    made = with_rows(run_plan(tmp_path, rows={"python": "shop:orders"}), no_spark)
+
+    assert (made.records, made.loader.records, made.loader.rows) == (4, 4, tmp_path / rows.FILE)
+    assert {row.value for row in rows.read(tmp_path / rows.FILE)} == {str(scenario_seed(5, "a")).encode()}
+
+
+def test_a_file_that_was_changed_since_it_was_declared(tmp_path: Path) -> None:
+    """It has fewer rows now than the scenario counted."""
+    (tmp_path / "a.jsonl").write_text('{"value": "a"}\n' * 3, encoding="utf-8")
+    planned = run_plan(tmp_path, rows={"file": "a.jsonl"})
+    (tmp_path / "a.jsonl").write_text('{"value": "a"}\n', encoding="utf-8")
+
+    with pytest.raises(InconclusiveError, match=r"^workload, rows, file: there are 1 rows, and records: 3 were declared"):
+        with_rows(planned, no_spark)
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ({"rows": {"python": "shop:breaks"}}, r"python: shop:breaks raised OSError: no stock \(.*shop\.py:7\)"),
+        ({"rows": {"python": "shop:none"}}, "python: there is no function none in shop"),
+        ({"records": 5, "rows": {"python": "shop:orders"}}, "python: there are 4 rows, and records: 5 were declared"),
+        (
+            {"rate": "0.001/s", "rows": {"python": "shop:orders"}},
+            "python: 4 records at 0.001/s take 4000 s; a workload must end",
+        ),
+        ({"rows": {"file": "none.jsonl"}}, "file: .*none.jsonl is not there"),
+    ],
+)
+def test_rows_that_cannot_be_had(tmp_path: Path, workload: dict[str, object], said: str) -> None:
+    """One line, with its place; the run's folder says what was asked for."""
+    with pytest.raises(InconclusiveError, match=f"^workload, rows, {said}") as caught:
+        with_rows(run_plan(tmp_path, **workload), no_spark)
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "scenario.json").exists()
+
+
+def test_a_function_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is given up on, and its process ends."""
+    (tmp_path / "endless.py").write_text("def orders(seed):\n    while True:\n        pass\n", encoding="utf-8")
+    monkeypatch.setattr("chaos.engine.rows._MADE_WITHIN_S", 2.0)
+
+    with pytest.raises(InconclusiveError, match="it has not yielded them within 2 s"):
+        with_rows(replace(run_plan(tmp_path, rows={"python": "endless:orders"})), no_spark)
