@@ -72,11 +72,11 @@ def write(path: Path, raw: Iterable[Any], partitions: int, records: int | None, 
     Raises:
         RowsError: one is no row, or there are too few or too many.
     """
-    counts = [0] * partitions
     written = 0
     left = enumerate(islice(raw, MOST_ROWS + 1 if records is None else records))
+    made = _rows(left, partitions, name)  # one generator for all batches: it counts the rows of each partition
     with parquet.ParquetWriter(path, SCHEMA) as writer:
-        while batch := list(_batch(_rows(left, partitions, counts, name))):
+        while batch := list(_batch(made)):
             written += len(batch)
             if written > MOST_ROWS:
                 raise RowsError(f"there are more than {MOST_ROWS} rows; declare how many are sent: records: {MOST_ROWS}")
@@ -152,9 +152,8 @@ def _batch(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             return
 
 
-def _rows(
-    raw: Iterator[tuple[int, Any]], partitions: int, counts: list[int], name: Callable[[int], str]
-) -> Iterator[dict[str, Any]]:
+def _rows(raw: Iterator[tuple[int, Any]], partitions: int, name: Callable[[int], str]) -> Iterator[dict[str, Any]]:
+    counts = [0] * partitions
     for id_, one in raw:
         row = _row(one, lambda: name(id_))  # noqa: B023 - called at once
         if sum(len(row[column] or b"") for column in ("key", "value")) > LARGEST_BYTES:
