@@ -55,7 +55,7 @@ def test_customers_that_recur(ran):
 
 
 def test_a_copy_that_is_killed_before_it_commits(ran):
-    """It writes a batch again; the duplicates are named by customer, partition and offset, and nothing is wrong in the source."""
+    """It writes a batch again; duplicates are named by customer, partition and offset, and the source is as it should be."""
     crash = {"kind": "crash_pipeline", "when": {"request": "OffsetCommit", "nth": 5}}
     report, findings = ran(
         {"records": 12_000, "rate": "4000/s", "rows": {"sql": SQL}},
