@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from chaos.loader import rows
 from chaos.scenario.load import load_text
@@ -101,3 +103,18 @@ def test_a_query_that_spark_cannot_read(ran):
 
     assert (report.verdict, findings) == (Verdict.UNKNOWN, {})
     assert any("workload, rows, sql: [UNRESOLVED_COLUMN" in problem for problem in report.problems), report.problems
+
+
+def test_the_loader_alone_in_transactions(ran, tmp_path):
+    """A transaction with a record that is refused is aborted, and sent again without it; all that was told is true."""
+    values = [b"x" * 3_000_000 if number == 60 else bytes([255, number % 5]) for number in range(300)]
+    parquet.write_table(
+        pa.table({"key": [f"c-{number % 9}" for number in range(300)], "value": values}), tmp_path / "a.parquet"
+    )
+
+    producer = {"transaction_records": 50}
+    report, findings = ran({"rate": "300/s", "rows": {"file": "a.parquet"}, "producer": producer}, pipeline="none")
+
+    assert report.verdict is Verdict.VALID, report.problems
+    assert (findings["ledger", "source"].checked, findings["outcomes", "source"].checked) == (300, 7)
+    assert findings["values", "source"].checked == 299

@@ -7,7 +7,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.planted.log import BATCHES, DELIVERIES, EXPECTED, LEDGER, OBSERVED, OPEN, TOLD, Open, clean, ledger
+from tests.planted.log import ANSWERS, BATCHES, DELIVERIES, EXPECTED, KEYS, LEDGER, OBSERVED, OPEN, TOLD, Open, clean, ledger
 from verifiers import evidence
 from verifiers.evidence import EvidenceError
 
@@ -282,9 +282,9 @@ def test_the_contract_is_the_one_of_the_planted_logs() -> None:
     spoken = {"bigint": "long"}
     contracts = (
         *(evidence.EXPECTED, evidence.OBSERVED, evidence.BATCHES, evidence.LEDGER),
-        *(evidence.OPEN_TRANSACTIONS, evidence.TOLD, evidence.DELIVERIES),
+        *(evidence.OPEN_TRANSACTIONS, evidence.TOLD, evidence.DELIVERIES, evidence.ANSWERS, evidence.KEYS),
     )
-    planted = (EXPECTED, OBSERVED, BATCHES, LEDGER, OPEN, TOLD, DELIVERIES)
+    planted = (EXPECTED, OBSERVED, BATCHES, LEDGER, OPEN, TOLD, DELIVERIES, ANSWERS, KEYS)
 
     for contract, columns in zip(contracts, planted, strict=True):
         assert ", ".join(f"{name} {spoken.get(kind, kind)}" for name, kind in contract.items()) == columns
