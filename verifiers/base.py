@@ -1,7 +1,7 @@
 """What a verifier is given, and what it answers.
 
 Identity is the key. The workload writes the ids 0, 1, 2, … as decimal strings; id ``i`` belongs to partition ``i mod P``
-and is number ``i div P`` there. A value alone never identifies: the square of x and of -x is the same.
+of the source and is number ``i div P`` there. A value alone never identifies: the square of x and of -x is the same.
 """
 
 from collections.abc import Mapping
@@ -77,8 +77,8 @@ class Evidence:
             are alike it is cannot be told, so neither can its order); of rows that are not integers, what `observed` answers.
         keys: columns id long, key string; of these ids.
         anywhere: whether a record may be in any partition of the log; what is demanded has the partition of its source record
-            then. So it is of audits only: a run's evidence has each record in its partition, and `verifiers.evidence` does not
-            keep it.
+            then.
+        source_partitions: how many the source has, where that is not how many there are in ``bounds``; 0 where it is.
 
     From ``uncommitted`` to ``commits`` they are views that only some verifiers need; from ``answers`` on, of some logs only.
     They are None when they were not landed.
@@ -100,6 +100,12 @@ class Evidence:
     answers: DataFrame | None = None
     keys: DataFrame | None = None
     anywhere: bool = False
+    source_partitions: int = 0
+
+    @property
+    def lines(self) -> int:
+        """P, by which ids are dealt out: id ``i`` is in partition ``i mod P`` of the source."""
+        return self.source_partitions or max(1, len(self.bounds))
 
 
 @dataclass(frozen=True, slots=True)

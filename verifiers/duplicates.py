@@ -49,7 +49,7 @@ class Duplicates:
         records = decoded(evidence.observed).where("id IS NOT NULL")
         ids, there = records.groupBy("id").count().selectExpr("count(*)", "coalesce(sum(count), 0)").collect()[0]
         count, checked = there - ids, there + proved
-        examples = _examples(_surplus(records), count, max(1, len(evidence.bounds)))
+        examples = _examples(_surplus(records), count, evidence.lines)
         verdict, note = rule(evidence, count, checked)
         return Finding(self.name, evidence.subject, verdict, count, checked, {"duplicate": count}, examples, note)
 

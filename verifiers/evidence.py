@@ -3,7 +3,7 @@
     <folder>/<subject>/expected/     id long, partition int, value string, required boolean, position long
     <folder>/<subject>/observed/     partition int, offset long, timestamp_ms long, key string, value string
     <folder>/<subject>/bounds.json   {"bounds": {"0": {"low": 0, "lso": 9, "hw": 9}, …}, "positions": {"0": 9, …},
-                                      "views": ["batches", "uncommitted"],
+                                      "anywhere": false, "source_partitions": 3, "views": ["batches", "uncommitted"],
                                       "files": {"observed/part-….parquet": 4711, …}}
 
     and, where ``views`` names it:
@@ -34,7 +34,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError
@@ -124,7 +124,7 @@ def load(spark: SparkSession, folder: Path, subject: str) -> Evidence:
         EvidenceError: it is not there, was not completed, was changed since, or is of another shape.
     """
     place = folder / subject
-    bounds, positions, views, files = _read_bounds(place / "bounds.json")
+    bounds, positions, views, files, routing = _read_bounds(place / "bounds.json")
     _unchanged(place, {"expected", "observed", *views}, files)
     expected = _read(spark, place / "expected", EXPECTED)
     observed = _read(spark, place / "observed", OBSERVED)
@@ -134,7 +134,8 @@ def load(spark: SparkSession, folder: Path, subject: str) -> Evidence:
         observed,
         bounds,
         positions,
-        anywhere=False,
+        anywhere=routing.anywhere,
+        source_partitions=routing.source_partitions,
         **{view: _read(spark, place / view, VIEWS[view]) for view in views},
     )
 
@@ -169,14 +170,26 @@ def _unchanged(place: Path, names: AbstractSet[str], files: Mapping[str, int] | 
 def _write_bounds(path: Path, evidence: Evidence, views: Sequence[str], files: Mapping[str, int]) -> None:
     """In one step, so that a reader never sees half of it."""
     bounds = {partition: asdict(ends) for partition, ends in evidence.bounds.items()}
-    text = json.dumps({"bounds": bounds, "positions": dict(evidence.positions), "views": list(views), "files": files}, indent=1)
+    routing = asdict(_Routing(evidence.anywhere, evidence.source_partitions))
+    found = {"bounds": bounds, "positions": dict(evidence.positions), **routing, "views": list(views), "files": files}
+    text = json.dumps(found, indent=1)
     draft = path.with_suffix(".draft")
     draft.write_text(text + "\n", encoding="utf-8")
     draft.replace(path)
 
 
-def _read_bounds(path: Path) -> tuple[Mapping[int, Bounds], Mapping[int, int], AbstractSet[str], Mapping[str, int] | None]:
-    """Bounds, positions, the views that were landed, and the files where it is known."""
+@dataclass(frozen=True, slots=True)
+class _Routing:
+    """As in the evidence; what an earlier version has landed has each record in its partition."""
+
+    anywhere: bool = False
+    source_partitions: int = 0
+
+
+def _read_bounds(
+    path: Path,
+) -> tuple[Mapping[int, Bounds], Mapping[int, int], AbstractSet[str], Mapping[str, int] | None, _Routing]:
+    """Bounds, positions, the views that were landed, the files where they are known, and where records may be."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         bounds = {
@@ -184,7 +197,8 @@ def _read_bounds(path: Path) -> tuple[Mapping[int, Bounds], Mapping[int, int], A
         }
         positions = {int(partition): int(position) for partition, position in found["positions"].items()}
         files = None if found.get("files") is None else {str(file): int(size) for file, size in found["files"].items()}
-        return bounds, positions, VIEWS.keys() & set(found.get("views", ())), files
+        routing = _Routing(bool(found.get("anywhere", False)), int(found.get("source_partitions", 0)))
+        return bounds, positions, VIEWS.keys() & set(found.get("views", ())), files, routing
     except (FileNotFoundError, NotADirectoryError):
         raise EvidenceError(f"{path} is not there, so the evidence beside it is not complete: run the scenario again") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -1,7 +1,8 @@
 """Ordering: a record that comes after one that should follow it.
 
-Id ``i`` is number ``i div P`` of source partition ``i mod P``, where P is the number of partitions of the log. Within one of
-them, the numbers of one source partition must not fall: a record whose number is below the highest before it is an inversion.
+Id ``i`` is number ``i div P`` of source partition ``i mod P``, where P is the number of partitions of the source. Within one
+partition of the log, the numbers of one source partition must not fall: a record whose number is below the highest before it
+is an inversion.
 
 Easily confused with it: a record repeated at once (5, 5), which is a duplicate and not an inversion; and the order of two
 source partitions among each other, which Kafka never promised. A batch that is written again (5, 6, 7, 5, 6, 7) is both: three
@@ -62,7 +63,7 @@ class Ordering:
 
 def _with_highest(evidence: Evidence) -> DataFrame:
     """Every record with an id; columns added: number, highest (the highest number before it, null at first), highest_id."""
-    partitions = max(1, len(evidence.bounds))
+    partitions = evidence.lines
     before = "PARTITION BY partition, source ORDER BY offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     return (
         decoded(evidence.observed)

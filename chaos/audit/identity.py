@@ -147,7 +147,7 @@ def recur_or_fall(source: DataFrame, expected: Groups | None, evidence: Evidence
         evidence: the question about its ids.
     """
     if expected is not None:
-        partitions = max(1, len(evidence.bounds))
+        partitions = evidence.lines
         plain = groups.certainly_rise(source, evidence, limits)
         rise = plain or pieces.rise(source, expected.ids(partitions), partitions, limits)
         if rise is not None:

@@ -49,6 +49,7 @@ class Answers:
     Attributes:
         words: the arguments of a job, or the command.
         environment: each ``NAME=VALUE``.
+        reads, writes: what the file calls its topics; never asked, as every run has topics of its own.
     """
 
     kind: str = ""
@@ -58,6 +59,8 @@ class Answers:
     environment: tuple[str, ...] = ()
     model: str = ""
     group: str = ""
+    reads: str = "input"
+    writes: str = "output"
 
 
 def main(given: Answers, file: Path, echo: Echo) -> int:
@@ -162,11 +165,12 @@ def _completed(given: Answers, folder: Path) -> Declaration:
     if application.endswith(".jar"):
         main_class = _Question("--main-class", "The class whose main is the job", str).answer(given.main_class, asks=asks)
     _refuse_what_does_not_fit(given, kind, application)
-    environment = dict(_variable(text, kind) for text in given.environment)
+    topics = (given.reads, given.writes)
+    environment = dict(_variable(text, kind, topics) for text in given.environment)
     own = _Question(
         "the words after --",
         "Its arguments" if kind == SPARK_SUBMIT else "The command, with {bootstrap}, {source} and {sink} in it",
-        lambda text: _words(text, kind, environment, folder),
+        lambda text: _words(text, kind, environment, folder, topics),
         _ARGUMENTS if kind == SPARK_SUBMIT else None,
     )
     words = own.answer(shlex.join(given.words), asks=asks)
@@ -175,11 +179,11 @@ def _completed(given: Answers, folder: Path) -> Declaration:
     groups = _Question(
         "--group",
         "Its consumer group" if kind == COMMAND else "Its consumer group; empty if only its checkpoint says how far it is",
-        _group,
+        lambda text: _group(text, topics),
         None if kind == COMMAND else "",
     )
     group = groups.answer(given.group, asks=asks)
-    return Declaration(kind, words, model, group, environment, application, main_class)
+    return Declaration(kind, words, model, group, environment, *topics, application, main_class)
 
 
 def _missing(given: Answers) -> Iterator[str]:
@@ -218,7 +222,7 @@ def _one_of(known: tuple[str, ...]) -> Callable[[str], str]:
     return checked
 
 
-def _variable(text: str, kind: str) -> tuple[str, str]:
+def _variable(text: str, kind: str, topics: tuple[str, str]) -> tuple[str, str]:
     """Name and value of ``NAME=VALUE``.
 
     Raises:
@@ -228,7 +232,7 @@ def _variable(text: str, kind: str) -> tuple[str, str]:
     if not (name and between and value):
         raise InitUsageError(f"--environment {text}: write NAME=VALUE")
     try:
-        check(value, [known for known in _PLACEHOLDERS[kind] if known != "partition"])
+        check(value, [*(known for known in _PLACEHOLDERS[kind] if known != "partition"), *topics])
     except ValueError as error:
         raise InitUsageError(f"--environment {name}: {error}") from None
     return name, value
@@ -240,13 +244,13 @@ def _application(text: str, folder: Path) -> str:
     return text if Path(text).is_absolute() else _from(folder, text)
 
 
-def _words(text: str, kind: str, environment: Mapping[str, str], folder: Path) -> tuple[str, ...]:
+def _words(text: str, kind: str, environment: Mapping[str, str], folder: Path, topics: tuple[str, str]) -> tuple[str, ...]:
     words = shlex.split(text)
     for word in words:
         if not word:
             raise ValueError("one of them is empty; leave it out")
-        check(word, _PLACEHOLDERS[kind])
-    _check_complete(words, kind, environment)
+        check(word, (*_PLACEHOLDERS[kind], *topics))
+    _check_complete(words, kind, environment, topics)
     if kind == SPARK_SUBMIT:
         return tuple(_placed(word, folder) for word in words)
     program, *others = words
@@ -256,10 +260,11 @@ def _words(text: str, kind: str, environment: Mapping[str, str], folder: Path) -
     return (whole, *(_placed(word, folder) for word in others))
 
 
-def _check_complete(words: Iterable[str], kind: str, environment: Mapping[str, str]) -> None:
+def _check_complete(words: Iterable[str], kind: str, environment: Mapping[str, str], topics: tuple[str, str]) -> None:
     """Without these the program would not read and write the topics of a run, on its brokers."""
     in_words = {name for word in words for name in names_in(word)}
     anywhere = in_words | {name for value in environment.values() for name in names_in(value)}
+    anywhere |= {role for role, topic in zip(("source", "sink"), topics, strict=True) if topic in anywhere}
     lacking = [name for name in ("bootstrap", "source", "sink") if name not in anywhere]
     if kind == SPARK_SUBMIT and "checkpoint" not in in_words:
         lacking.append("checkpoint")
@@ -270,9 +275,9 @@ def _check_complete(words: Iterable[str], kind: str, environment: Mapping[str, s
         raise ValueError(f"{names} missing; {meaning}{more}; a variable can have it too: --environment NAME={{{lacking[0]}}}")
 
 
-def _group(text: str) -> str:
+def _group(text: str, topics: tuple[str, str]) -> str:
     """Known before a run begins, so that its positions can be read."""
-    check(text, spark_submit.OF_NAMES)
+    check(text, (*spark_submit.OF_NAMES, *topics))
     return text
 
 

@@ -1,6 +1,7 @@
 """The text that `chaos init` writes: one pipeline, and four scenarios that say what they do and what they would show."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ class Declaration:
 
     Attributes:
         words: the arguments of a job, or the command.
+        reads, writes: what the file calls its topics.
         group: the consumer group that holds its positions; "" if a job has them in its checkpoint.
         application: of a job; its path from the folder of the file.
         main_class: of a jar.
@@ -25,6 +27,8 @@ class Declaration:
     model: str
     group: str
     environment: Mapping[str, str]
+    reads: str
+    writes: str
     application: str = ""
     main_class: str = ""
 
@@ -34,11 +38,19 @@ def text(declared: Declaration) -> str:
     is_job = declared.kind == SPARK_SUBMIT
     name, lines, own = ("job", _job(declared), _OF_JOBS) if is_job else ("program", _program(declared), _OF_PROGRAMS)
     pipeline = "".join(f"    {line}\n" for line in lines)
-    return f"{_HEAD}  {name}:\n{pipeline}{(_FIRST + own).replace('NAME', name)}"
+    topics = _TOPICS.replace("READS", _key(declared.reads)).replace("WRITES", _key(declared.writes))
+    scenarios = (_FIRST + own).replace("NAME", name).replace("WRITES", declared.writes)
+    return f"{_HEAD}{topics}{_PIPELINES}  {name}:\n{pipeline}{scenarios}"
+
+
+def _key(name: str) -> str:
+    """In quotes where YAML would read a number."""
+    return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9._-]*", name) else _quoted(name)
 
 
 def _job(declared: Declaration) -> Iterator[str]:
     yield "kind: spark_submit"
+    yield from _topics(declared)
     yield f"application: {_quoted(declared.application)}  # a path from the folder of this file"
     if declared.main_class:
         yield f"main_class: {_quoted(declared.main_class)}"
@@ -54,11 +66,17 @@ def _job(declared: Declaration) -> Iterator[str]:
 
 def _program(declared: Declaration) -> Iterator[str]:
     yield "kind: command"
+    yield from _topics(declared)
     yield from _listed("run", declared.words)
     yield f"group: {_quoted(declared.group)}  # its positions say how far it is"
     yield from _common(declared)
     yield "# transactions: false  # if it uses none: no fault may wait for their requests then"
     yield "# repeat: true  # if it ends when it has read all that was there, and must be started again"
+
+
+def _topics(declared: Declaration) -> Iterator[str]:
+    yield f"reads: [{_key(declared.reads)}]"
+    yield f"sink: {{topic: {_key(declared.writes)}}}"
 
 
 def _common(declared: Declaration) -> Iterator[str]:
@@ -99,9 +117,19 @@ _HEAD = """\
 #   chaos schema                  the grammar of this file, for your editor
 version: 2
 
+"""
+_TOPICS = """\
+topics:
+  # Every run has topics of its own, whose names begin with these; they are removed when it ends.
+  READS: {partitions: 3}
+  WRITES: {partitions: 3}
+
+"""
+_PIPELINES = """\
 pipelines:
-  # What is under test. Every run has topics of its own: {source}, {sink} and the address {bootstrap} are put in when it starts.
-  # It runs in the folder of its run: a file of this repository is {project}/…, where {project} is the folder of this file.
+  # What is under test. {source} is the topic that it reads, {sink} the one that it writes, {bootstrap} the address of Kafka;
+  # they are put in when it starts. It runs in the folder of its run: a file of this repository is {project}/…, where {project}
+  # is the folder of this file.
 """
 _FIRST = """
 scenarios:
@@ -121,7 +149,7 @@ scenarios:
     pipeline: NAME
     workload: {records: 16000, rate: 2000/s}
     faults:
-      - {kind: kill_broker, target: "leader(datasink, 0)", when: {progress: 30%}, restart_after: 5s}
+      - {kind: kill_broker, target: "leader(WRITES, 0)", when: {progress: 30%}, restart_after: 5s}
     expect: valid
 """
 _OF_JOBS = """

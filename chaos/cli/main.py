@@ -96,6 +96,8 @@ def init(  # noqa: PLR0913 - one argument for each option
     environment: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of a variable; again for each more")] = None,
     model: Annotated[str, typer.Option(help="what it writes for a value: identity, which is the default, or square")] = "",
     group: Annotated[str, typer.Option(help="its consumer group; a Spark job may have none")] = "",
+    reads: Annotated[str, typer.Option(help="what the file calls the topic that it reads")] = "input",
+    writes: Annotated[str, typer.Option(help="what the file calls the topic that it writes")] = "output",
     file: Annotated[Path, typer.Option("--file", "-f", help="the file that is written")] = _FILE,
 ) -> None:
     """Write a first scenarios file for your pipeline; on a terminal, what is missing is asked.
@@ -106,7 +108,8 @@ def init(  # noqa: PLR0913 - one argument for each option
     """
     from chaos.cli import init as first  # noqa: PLC0415
 
-    given = first.Answers(kind or "", application, main_class, tuple(words or ()), tuple(environment or ()), model, group)
+    own = (kind or "", application, main_class, tuple(words or ()), tuple(environment or ()), model, group)
+    given = first.Answers(*own, reads, writes)
     raise typer.Exit(first.main(given, file, typer.echo))
 
 

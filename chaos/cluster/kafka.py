@@ -31,7 +31,6 @@ from verifiers.base import Bounds
 
 T = TypeVar("T")
 
-PARTITIONS = 3  # of every topic of a run
 _ASK_S = 3.0
 _ANSWER_S = 2.0
 _SOCKET_MS = 5000
@@ -272,12 +271,15 @@ class Kafka:
 
     # topics and groups: only here are they made and removed -----------------------------------------------------------
 
-    def create(self, topics: Iterable[str], partitions: int, *, validate_only: bool = False) -> None:
+    def create(
+        self, topics: Iterable[str], partitions: int, config: Mapping[str, str] | None = None, *, validate_only: bool = False
+    ) -> None:
         """Create topics, and return when every replica is in sync.
 
         Partition p is led by broker p + 1 (from the first again when there are fewer): Kafka's own choice is a random one.
 
         Args:
+            config: settings of each.
             validate_only: the cluster says whether it would, and nothing is made.
 
         Raises:
@@ -288,7 +290,8 @@ class Kafka:
         placed: Any = [
             [self.broker_ids[(number + copy) % len(self.broker_ids)] for copy in copies] for number in range(partitions)
         ]
-        wanted = [NewTopic(name, num_partitions=partitions, replica_assignment=placed) for name in names]
+        how: dict[str, Any] = {"num_partitions": partitions, "replica_assignment": placed, "config": dict(config or {})}
+        wanted = [NewTopic(name, **how) for name in names]
         _settle(self.admin.create_topics(wanted, operation_timeout=_SERVER_S, validate_only=validate_only))
         if not validate_only:
             self.wait_until_healthy()

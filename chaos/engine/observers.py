@@ -20,6 +20,7 @@ from chaos.common.history import History
 from chaos.engine.phases import Positions
 from chaos.engine.triggers import refused
 from chaos.judging import landing
+from chaos.subject.base import Topic
 from verifiers.base import Bounds, Finding, Verdict
 from verifiers.single_scan.stream import Stream, TooScatteredError
 
@@ -34,14 +35,13 @@ Executors = Callable[[], Sequence[object]]
 class Sampler(Poller):
     """Records `ProgressSampled` whenever something has changed, and `LeaderSilent` when a leader does not answer."""
 
-    def __init__(self, kafka: Kafka, history: History, source: str, output: str, *, partitions: int, total: int) -> None:
+    def __init__(self, kafka: Kafka, history: History, source: Topic, output: Topic, *, total: int) -> None:
         """Source and output are the same topic when the loader itself is under test."""
         super().__init__("sampler", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._kafka = kafka
         self._history = history
         self._source = source
         self._output = output
-        self._partitions = partitions
         self._total = total
         self._samples = 0
         self._high = 0
@@ -57,8 +57,8 @@ class Sampler(Poller):
     def _sample(self) -> Mapping[str, int]:
         """Empty while a leader does not answer; the reason is in the history."""
         try:
-            written = self._kafka.end(self._source, self._partitions, IsolationLevel.READ_UNCOMMITTED)
-            end = self._kafka.end(self._output, self._partitions, IsolationLevel.READ_COMMITTED)
+            written = self._kafka.end(*self._source, IsolationLevel.READ_UNCOMMITTED)
+            end = self._kafka.end(*self._output, IsolationLevel.READ_COMMITTED)
             high = self._high = self._high_now()
         except KafkaException as error:
             self._silent(str(error))
@@ -78,21 +78,18 @@ class Sampler(Poller):
         self._samples += 1
         if self._samples % _SELDOM:
             return self._high
-        return self._kafka.end(self._output, self._partitions, IsolationLevel.READ_UNCOMMITTED)
+        return self._kafka.end(*self._output, IsolationLevel.READ_UNCOMMITTED)
 
 
 class PipelineSampler(Poller):
     """Records `PipelineSampled` whenever something has changed; nothing while a broker does not answer."""
 
-    def __init__(
-        self, kafka: Kafka, history: History, source: str, *, partitions: int, positions: Positions, executors: Executors
-    ) -> None:
+    def __init__(self, kafka: Kafka, history: History, source: Topic, *, positions: Positions, executors: Executors) -> None:
         """The positions are asked of the pipeline; executors are counted from outside."""
         super().__init__("pipeline sampler", every_s=_PIPELINE_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._kafka = kafka
         self._history = history
         self._source = source
-        self._partitions = partitions
         self._positions = positions
         self._executors = executors
         self._before: PipelineSampled | None = None
@@ -100,7 +97,7 @@ class PipelineSampler(Poller):
     def _look(self) -> None:
         try:
             positions = dict(sorted(self._positions().items()))
-            ends = self._kafka.offsets(self._source, self._partitions)
+            ends = self._kafka.offsets(*self._source)
         except (KafkaException, OSError):  # the second while a fault removes the checkpoint
             return
         lag = sum(max(0, one.lso - max(one.low, positions.get(number, 0))) for number, one in ends.items())
@@ -122,16 +119,24 @@ class EarlyAudit(Poller):
     """Records `EarlyAlarm` whenever a count has grown; `EarlyPartUnread` and `EarlyAuditEnded` where it cannot look."""
 
     def __init__(
-        self, spark: Callable[[], SparkSession], kafka: Kafka, history: History, topic: str, *, partitions: int, isolation: str
+        self,
+        spark: Callable[[], SparkSession],
+        kafka: Kafka,
+        history: History,
+        topic: Topic,
+        *,
+        source_partitions: int,
+        isolation: str,
     ) -> None:
+        """The ids are dealt out to the partitions of the source, and the log is the output."""
         super().__init__("early audit", every_s=_AUDIT_EVERY_S, ends_within_s=_AUDIT_ENDS_WITHIN_S)
         self._spark = spark
         self._kafka = kafka
         self._history = history
         self._topic = topic
-        self._partitions = partitions
+        self._source_partitions = source_partitions
         self._isolation = isolation
-        self._stream = Stream("sink", partitions)
+        self._stream = Stream("sink", source_partitions)
         self._begins: Mapping[int, int] = {}
         self._counts: dict[str, int] = {}
 
@@ -145,13 +150,13 @@ class EarlyAudit(Poller):
             self._stop.set()
 
     def _read_on(self) -> None:
-        offsets = self._kafka.offsets(self._topic, self._partitions)
+        offsets = self._kafka.offsets(*self._topic)
         bounds = {home: self._bounds(home, ends) for home, ends in offsets.items()}
         ends = {home: one.lso for home, one in bounds.items()}
         if all(ends[home] <= one.low for home, one in bounds.items()):
             return
-        topic = landing.topic_of_run(self._kafka.bootstrap, self._topic, self._isolation, self._kafka.cluster.java)
-        for finding in self._stream.add(landing.part(self._spark(), topic, bounds)):
+        topic = landing.topic_of_run(self._kafka.bootstrap, self._topic.name, self._isolation, self._kafka.cluster.java)
+        for finding in self._stream.add(landing.part(self._spark(), topic, bounds, self._source_partitions)):
             self._tell(finding)
         self._begins = ends
 

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from confluent_kafka import IsolationLevel, KafkaException
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from pyspark.sql import SparkSession
 
-from chaos.cluster.kafka import PARTITIONS, Kafka
+from chaos.cluster.kafka import Kafka
 from chaos.cluster.system import System
 from chaos.common import clock, files, signals
 from chaos.common.errors import InconclusiveError
@@ -18,7 +18,7 @@ from chaos.common.history import History
 from chaos.engine import triggers
 from chaos.engine.batches import Job
 from chaos.engine.nemesis import Nemesis
-from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of
+from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, topics_of
 from chaos.engine.processes import LOADER, PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.judging import landing, own_rows, spark_session, statements
@@ -26,7 +26,7 @@ from chaos.loader.declaration import LEDGER, FillSource
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule, to_json
-from chaos.subject.base import CHECKPOINT, Pipeline, Topics
+from chaos.subject.base import CHECKPOINT, Pipeline, Topic, Topics
 from verifiers.base import Bounds
 
 _FLOWS_WITHIN_S = 180.0  # these are for what stands still: a machine that is busy with other work must not reach them
@@ -35,6 +35,8 @@ _RECOVERS_WITHIN_S = 180.0
 _SETTLES_WITHIN_S = 30.0
 _TRIGGER_SLACK_S = 60.0
 _OF_OUTPUT = frozenset({"atomicity", "stability", "hanging"})  # each reads a log again, and what is under test wrote the output
+
+_OF_DECLARATION = (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION, KafkaError.TOPIC_EXCEPTION)
 
 Positions = Callable[[], Mapping[int, int]]
 
@@ -58,13 +60,14 @@ class RunPlan:
     client: str
 
     @property
-    def topic_names(self) -> list[str]:
-        return [self.topics.source, self.topics.sink] if self.pipeline else [self.topics.source]
+    def judged(self) -> tuple[Topic, ...]:
+        """The topics that are landed: the source comes first."""
+        return (self.topics.input, self.topics.output) if self.pipeline else (self.topics.input,)
 
     @property
-    def output(self) -> str:
+    def output(self) -> Topic:
         """The topic whose growth is the progress of the run."""
-        return self.topics.sink if self.pipeline else self.topics.source
+        return self.topics.output
 
     @property
     def records(self) -> int:
@@ -92,8 +95,7 @@ class RunPlan:
 
 def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Path) -> RunPlan:
     """Name the topics after the run directory, and make the pipeline and the loader that are declared."""
-    prefix = system.kafka.cluster.prefix
-    topics = Topics(f"{prefix}datasource-{folder.name}", f"{prefix}datasink-{folder.name}", PARTITIONS, prefix)
+    topics = topics_of(scenario, system.kafka.cluster.prefix, folder.name)
     pipeline = pipeline_of(scenario.pipeline, system.parts)
     return RunPlan(scenario, schedule, folder, topics, loader_of(scenario), pipeline, client_of(scenario.pipeline))
 
@@ -113,8 +115,8 @@ def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
     return Job(
         plan.folder / CHECKPOINT,
         plan.topics.source,
-        partial(kafka.offsets, plan.topics.source, PARTITIONS),
-        partial(kafka.offsets, plan.topics.sink, PARTITIONS),
+        partial(kafka.offsets, *plan.topics.input),
+        partial(kafka.offsets, *plan.topics.output),
         lambda: _has_ended(processes.loader),
     )
 
@@ -135,7 +137,7 @@ def set_up(plan: RunPlan, system: System) -> None:
     system.rules.begin()
     if plan.group or plan.transactional_ids:
         system.kafka.cluster.mine([*([plan.group] if plan.group else []), *plan.transactional_ids])
-    system.kafka.create(plan.topic_names, PARTITIONS)
+    _make_topics(plan, system.kafka)
     if plan.pipeline:
         plan.pipeline.prepare(endpoints(system, plan.client), plan.topics)
 
@@ -198,7 +200,7 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
 
     def left() -> Mapping[str, int]:
         try:
-            return lag(kafka, plan.topics.source, plan.output, positions)
+            return lag(kafka, plan.topics.input, plan.output, positions)
         except KafkaException as error:  # a broker that does not answer now is asked again
             return {f"unknown: {error}": 1}
 
@@ -228,22 +230,40 @@ def observe(
         raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, because the loader never began; see its log")
     session = spark()
     spark_session.suit(session, plan.records)
-    offsets, reached = settled(kafka, plan.topic_names, positions)
+    offsets, reached = settled(kafka, plan.judged, positions)
     land = partial(landing.land, session, kafka.bootstrap, options=kafka.cluster.java)
     verify = plan.scenario.verify
     rows, lines = plan.loader.rows, own_rows.lines_of(*offsets.values())
     of_ledger = own_rows.of_source(session, rows, ledger, own_rows.lines_of(offsets[plan.topics.source])) if rows else None
-    acknowledged = of_ledger or plan.loader.expected(session, plan.folder, PARTITIONS)
+    acknowledged = of_ledger or plan.loader.expected(session, plan.folder, plan.topics.partitions)
     of_source, of_sink = of_programs(plan, kafka)
     of_input = [name for name in verify if not plan.pipeline or name not in _OF_OUTPUT]
     source, ends = plan.topics.source, offsets[plan.topics.source]
     land(source, ends, acknowledged, "source", folder, verify=of_input, ledger=ledger, of_programs=of_source)
     if plan.pipeline:
-        landed = landing.landed(session, folder, "source")
-        expected = own_rows.of_sink(landed, reached, lines) if rows else plan.pipeline.expected(landed)
+        landed, anywhere = landing.landed(session, folder, "source"), not plan.scenario.keeps_partitions
+        of_copy = own_rows.of_sink(landed, reached, lines, anywhere=anywhere) if rows else None
+        expected = of_copy or plan.pipeline.expected(landed)
         isolation = plan.scenario.isolation
         sink, ends = plan.topics.sink, offsets[plan.topics.sink]
-        land(sink, ends, expected, "sink", folder, reached, verify=verify, isolation=isolation, of_programs=of_sink)
+        routing: Any = {"anywhere": anywhere, "source_partitions": plan.topics.partitions}
+        land(sink, ends, expected, "sink", folder, reached, verify, isolation=isolation, of_programs=of_sink, **routing)
+
+
+def _make_topics(plan: RunPlan, kafka: Kafka) -> None:
+    """Those that are alike at once, so that most runs wait only once for replicas in sync."""
+    alike: dict[str, list[str]] = {}
+    for name in plan.topics.names:
+        alike.setdefault(plan.scenario.topics[name].model_dump_json(), []).append(name)
+    for names in alike.values():
+        spec = plan.scenario.topics[names[0]]
+        try:
+            kafka.create([plan.topics.names[name] for name in names], spec.partitions, spec.config)
+        except KafkaException as error:
+            if error.args[0].code() not in _OF_DECLARATION:
+                raise
+            what = f"topics, {', '.join(names)}: the brokers refuse this declaration: {error.args[0].str()}"
+            raise InconclusiveError(f"{what}; mend it in the scenarios file") from error
 
 
 # what they ask ---------------------------------------------------------------------------------------------------------
@@ -293,19 +313,18 @@ class Ends(Protocol):
     def settled_offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
 
 
-def lag(kafka: Ends, source: str, output: str, positions: Positions | None) -> dict[str, int]:
+def lag(kafka: Ends, source: Topic, output: Topic, positions: Positions | None) -> dict[str, int]:
     """What is left to do, in words, with how many records: open transactions, and what the pipeline has not read yet."""
-    source_ends = kafka.offsets(source, PARTITIONS)
-    output_ends = kafka.offsets(output, PARTITIONS)
-    left = {f"open in {output}-{number}": ends.hw - ends.lso for number, ends in output_ends.items()}
+    source_ends, output_ends = kafka.offsets(*source), kafka.offsets(*output)
+    left = {f"open in {output.name}-{number}": ends.hw - ends.lso for number, ends in output_ends.items()}
     if positions:
         reached = positions()
-        left |= {f"behind in {source}-{number}": ends.lso - reached.get(number, 0) for number, ends in source_ends.items()}
+        left |= {f"behind in {source.name}-{number}": ends.lso - reached.get(number, 0) for number, ends in source_ends.items()}
     return {what: count for what, count in left.items() if count > 0}
 
 
 def settled(
-    kafka: Ends, topics: Iterable[str], positions: Positions | None
+    kafka: Ends, topics: Iterable[Topic], positions: Positions | None
 ) -> tuple[Mapping[str, Mapping[int, Bounds]], Mapping[int, int]]:
     """Ends of the topics and the pipeline's positions, of one moment: nothing was committed while they were asked for."""
     ends: Mapping[str, Mapping[int, Bounds]] = {}
@@ -314,17 +333,17 @@ def settled(
     def rest() -> bool:
         nonlocal ends, before
         before = positions() if positions else {}
-        ends = {topic: kafka.settled_offsets(topic, PARTITIONS) for topic in topics}
+        ends = {topic.name: kafka.settled_offsets(*topic) for topic in topics}
         return positions is None or positions() == before
 
     clock.wait_until(rest, within_s=_SETTLES_WITHIN_S, reason="the pipeline's position to rest")
     return ends, before
 
 
-def readable(kafka: Kafka, topic: str) -> int:
+def readable(kafka: Kafka, topic: Topic) -> int:
     """The read_committed end of a topic over all partitions; 0 when the brokers do not tell it now."""
     try:
-        return kafka.end(topic, PARTITIONS, IsolationLevel.READ_COMMITTED)
+        return kafka.end(*topic, IsolationLevel.READ_COMMITTED)
     except KafkaException:
         return 0
 

@@ -9,10 +9,11 @@ from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.install.artifacts import Parts
 from chaos.loader.declaration import FillSource
-from chaos.scenario.model import CommandPipeline as DeclaredCommand
-from chaos.scenario.model import NoPipeline, Scenario, SparkSubmitPipeline
-from chaos.scenario.model import Pipeline as DeclaredPipeline
-from chaos.subject.base import Endpoints, Pipeline
+from chaos.scenario.model import Scenario
+from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
+from chaos.scenario.pipelines import NoPipeline, SparkSubmitPipeline
+from chaos.scenario.pipelines import Pipeline as DeclaredPipeline
+from chaos.subject.base import Endpoints, Pipeline, Topic, Topics
 from chaos.subject.command import CommandPipeline
 from chaos.subject.spark_submit import SparkSubmit
 
@@ -22,6 +23,27 @@ _CLIENTS = {
     "command": "app",
     "none": "loader",
 }
+
+
+def topics_of(scenario: Scenario, prefix: str, suffix: str) -> Topics:
+    """The topics of one run of a scenario: ``<prefix><name>-<suffix>`` each.
+
+    Args:
+        prefix: empty where the cluster is ours.
+        suffix: of this run alone.
+    """
+    names = {name: f"{prefix}{name}-{suffix}" for name in scenario.used}
+    sizes = {name: scenario.topics[name].partitions for name in names}
+    return Topics(
+        source=names[scenario.source],
+        sink=names.get(scenario.sink, ""),
+        partitions=sizes[scenario.source],
+        prefix=prefix,
+        suffix=suffix,
+        sink_partitions=sizes.get(scenario.sink, 0),
+        read=tuple(Topic(names[name], sizes[name]) for name in scenario.pipeline.reads),
+        names=names,
+    )
 
 
 def pipeline_of(declared: DeclaredPipeline, parts: Parts) -> Pipeline | None:

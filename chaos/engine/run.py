@@ -24,7 +24,7 @@ from threading import Event as Flag
 
 from pyspark.sql import SparkSession
 
-from chaos.cluster.kafka import PARTITIONS, Kafka
+from chaos.cluster.kafka import Kafka
 from chaos.cluster.system import System
 from chaos.common import signals
 from chaos.common.errors import DeadlineError, InconclusiveError
@@ -122,7 +122,7 @@ def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, posit
     """What the faults of this run are aimed at."""
     context = FaultContext(
         system,
-        {"datasource": plan.topics.source, "datasink": plan.topics.sink},
+        plan.topics.names,
         plan.transactional_ids,
         client=plan.client,
         group=plan.group,
@@ -130,6 +130,8 @@ def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, posit
         readable=partial(phases.readable, system.kafka, plan.output),
         checkpoint=plan.folder / CHECKPOINT if Capability.CHECKPOINT in plan.scenario.pipeline.capabilities else None,
         timeouts=timeouts_of(plan.scenario.pipeline),
+        source=plan.topics.source,
+        sink=plan.topics.sink,
     )
     if Capability.SPARK in plan.scenario.pipeline.capabilities:
         context = replace(context, spark_app=application_of(system.spark))
@@ -142,7 +144,7 @@ def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesse
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History) -> Sampler:
-    return Sampler(kafka, history, plan.topics.source, plan.output, partitions=PARTITIONS, total=plan.records)
+    return Sampler(kafka, history, plan.topics.input, plan.output, total=plan.records)
 
 
 def _pipeline_sampler(
@@ -151,9 +153,7 @@ def _pipeline_sampler(
     if positions is None:
         return nullcontext()
     executors = system.spark.executors if Capability.SPARK in plan.scenario.pipeline.capabilities else tuple
-    return PipelineSampler(
-        system.kafka, history, plan.topics.source, partitions=PARTITIONS, positions=positions, executors=executors
-    )
+    return PipelineSampler(system.kafka, history, plan.topics.input, positions=positions, executors=executors)
 
 
 def _auditing(
@@ -161,7 +161,8 @@ def _auditing(
 ) -> AbstractContextManager[object]:
     if spark is None or plan.loader.rows:  # it knows numbers only
         return nullcontext()
-    return EarlyAudit(spark, kafka, history, plan.output, partitions=PARTITIONS, isolation=plan.scenario.isolation)
+    of_source, isolation = plan.topics.partitions, plan.scenario.isolation
+    return EarlyAudit(spark, kafka, history, plan.output, source_partitions=of_source, isolation=isolation)
 
 
 @contextmanager
@@ -192,7 +193,7 @@ def _cleaned_up(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Iterato
     finally:
         with signals.deferred():
             processes.kill()
-            kafka.delete(plan.topic_names)
+            kafka.delete(plan.topics.names.values())
             if kafka.cluster.prefix and plan.group:
                 kafka.delete_group(plan.group)
             shutil.rmtree(plan.folder / "tmp", ignore_errors=True)

@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 from chaos.cluster.addresses import Addresses
 from chaos.cluster.broker import Brokers
 from chaos.cluster.hooks import BrokerHooks
-from chaos.cluster.kafka import PARTITIONS, Cluster, Kafka
+from chaos.cluster.kafka import Cluster, Kafka
 from chaos.cluster.links import Link
 from chaos.cluster.spark import Executor, executor_of
 from chaos.cluster.system import Echo, Place, System
@@ -208,7 +208,7 @@ def check(kafka: Kafka, external: External) -> None:
             f"{', '.join(f'{host}:{port}' for host, port in brokers.values())}; write replication: {len(brokers)}"
         )
     try:
-        kafka.create([f"{external.prefix}{_PROBE}"], PARTITIONS, validate_only=True)
+        kafka.create([f"{external.prefix}{_PROBE}"], 1, validate_only=True)
         _check_groups(kafka.cluster)
     except KafkaException as error:
         raise RuntimeUnavailableError(_refusal(error.args[0], external)) from error

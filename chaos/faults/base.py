@@ -93,7 +93,8 @@ class FaultContext:
     """What faults are aimed at: the system, and the names that belong to this run.
 
     Attributes:
-        topics: ``datasource`` and ``datasink`` -> the run's topics.
+        topics: as the file calls them -> the run's topics.
+        source: the topic that the loader fills, and sink: that which the pipeline writes; both as the run calls them.
         transactional_ids: of the pipeline, by source partition; empty when it uses none.
         spark_app: the pipeline's application; raises LookupError when it does not run on Spark.
         client: the client group of what is under test: ``spark``, ``app`` or ``loader``.
@@ -119,6 +120,8 @@ class FaultContext:
     checkpoint: Path | None = None
     positions: Callable[[], Mapping[int, int]] = _NO_POSITIONS
     timeouts: Mapping[str, float] = field(default_factory=dict)
+    source: str = ""
+    sink: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ class Injection:
     """One fault with its target resolved.
 
     Attributes:
-        target: in words, e.g. ``broker-2 (leader(datasink, 0))``.
+        target: in words, e.g. ``broker-2 (leader(orders, 0))``.
         hold_s: how long it stays in force before it is healed.
     """
 
@@ -208,7 +211,7 @@ def unmet(
 class FaultBase(Declared):
     """What all faults have. `chaos faults` prints the first paragraph of a fault's docstring, `provokes` and `proved_by`.
 
-    In Python a fault is its class with the keys of YAML: ``KillBroker(target="leader(datasink, 0)")``. Then `kind` is that of
+    In Python a fault is its class with the keys of YAML: ``KillBroker(target="leader(orders, 0)")``. Then `kind` is that of
     the class, no `when` means at once, and ``for``, which Python keeps for itself, is written ``for_``.
 
     Attributes:

@@ -243,7 +243,7 @@ class CrashedBeforeCommit(Injection):
 
     def _ends(self) -> Mapping[int, int]:
         """Where the newest planned batch ends, by partition."""
-        return planned(self.checkpoint, newest(self.checkpoint)[OFFSETS], self.context.topics["datasource"])
+        return planned(self.checkpoint, newest(self.checkpoint)[OFFSETS], self.context.source)
 
 
 def _in_batch(checkpoint: Path) -> bool:
@@ -294,7 +294,7 @@ def _checkpoint(context: FaultContext) -> Path:
     """The folder of its query, which may be below the one that it was given."""
     if context.checkpoint is None or not context.checkpoint.is_dir():
         raise InjectionError("this pipeline has no checkpoint")
-    return of_query(context.checkpoint, context.topics["datasource"])
+    return of_query(context.checkpoint, context.source)
 
 
 _DAMAGES: Mapping[Damage, Callable[[Path], Mapping[str, Any]]] = {

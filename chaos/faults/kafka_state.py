@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from pydantic import AfterValidator, Field
 
-from chaos.cluster.kafka import PARTITIONS
 from chaos.common import clock
 from chaos.common.errors import InjectionError
 from chaos.faults.base import (
@@ -191,9 +190,7 @@ class Storm(Injection):
         """How many partitions a new member got before it left; empty when it was stopped before."""
         given: list[int] = []
         with closing(_member(self.context)) as member:
-            member.subscribe(
-                [self.context.topics["datasource"]], on_assign=lambda _member, partitions: given.append(len(partitions))
-            )
+            member.subscribe([self.context.source], on_assign=lambda _member, partitions: given.append(len(partitions)))
             while not given and not stop.is_set():
                 answer = member.poll(_POLL_S)
                 if answer is not None and answer.error() is not None:
@@ -217,16 +214,16 @@ class HangingTransaction(LastingFault):
     provokes = "a last stable offset that stands still: committed rows that cannot be read (KIP-664)"
     proved_by = "the last stable offset stands at the record of that transaction, below the high watermark"
     kind: Literal["hanging_transaction"]
-    partition: Annotated[int, Field(strict=True, ge=0, le=2)] = 0
+    partition: Annotated[int, Field(strict=True, ge=0)] = 0
     transaction_timeout_s: Annotated[SomeSeconds, AfterValidator(_allowed)] = Field(alias="transaction_timeout", default=600.0)
     end: Literal["aborted", "open"] = "aborted"
 
     def describe(self) -> str:
         end = ", then aborted" if self.end == "aborted" else ", never ended"
-        return f"hanging_transaction in datasink-{self.partition} {self.lasts}{end}"
+        return f"hanging_transaction in partition {self.partition} of the sink {self.lasts}{end}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        target = f"datasink-{self.partition}"
+        target = f"{context.sink}-{self.partition}"
         return OpenTransaction(target, self.for_s, self, context)
 
 
@@ -243,7 +240,7 @@ class OpenTransaction(Injection):
         self.producer = self._new_producer()
         self.producer.begin_transaction()
         self.producer.produce(
-            self.context.topics["datasink"], key=b"-1", value=b"1", partition=self.fault.partition, on_delivery=self._delivered
+            self.context.sink, key=b"-1", value=b"1", partition=self.fault.partition, on_delivery=self._delivered
         )
         self.producer.flush(_WITHIN_S)
         if not self.offsets:
@@ -283,7 +280,7 @@ class OpenTransaction(Injection):
         producer = Producer(
             {
                 "bootstrap.servers": self.context.system.kafka.bootstrap,
-                "transactional.id": f"chaos-hanging-{self.context.topics['datasink']}-{self.fault.partition}",
+                "transactional.id": f"chaos-hanging-{self.context.sink}-{self.fault.partition}",
                 "transaction.timeout.ms": round(1000 * self.fault.transaction_timeout_s),
                 "log_level": 0,
             }
@@ -299,7 +296,8 @@ class OpenTransaction(Injection):
             self.offsets.append(offset)
 
     def _ends(self) -> Bounds:
-        return self.context.system.kafka.offsets(self.context.topics["datasink"], PARTITIONS)[self.fault.partition]
+        number = self.fault.partition
+        return self.context.system.kafka.offsets(self.context.sink, number + 1)[number]
 
 
 class _Round(NamedTuple):
@@ -341,7 +339,6 @@ def _member(context: FaultContext) -> Consumer:
 
 
 def _seed(context: FaultContext, positions: Mapping[int, int]) -> None:
-    topic = context.topics["datasource"]
-    wanted = [TopicPartition(topic, partition, position) for partition, position in positions.items()]
+    wanted = [TopicPartition(context.source, partition, position) for partition, position in positions.items()]
     with closing(_member(context)) as member:
         member.commit(offsets=wanted, asynchronous=False)

@@ -16,7 +16,7 @@ _WITHIN_S = 10.0
 
 
 def resolve_brokers(target: BrokerTarget, context: FaultContext, rng: Random) -> tuple[list[int], str]:
-    """The brokers meant, and the same in words: ``broker-2 (leader(datasink, 0))``. One of several candidates is drawn.
+    """The brokers meant, and the same in words: ``broker-2 (leader(orders, 0))``. One of several candidates is drawn.
 
     Raises:
         DeadlineError: no broker has had this role for ten seconds.
@@ -33,7 +33,7 @@ def resolve_brokers(target: BrokerTarget, context: FaultContext, rng: Random) ->
 
 
 def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> tuple[list[Link], str]:
-    """The links meant, and the same in words: ``spark->broker-1 (spark->leader(datasink, 0))``.
+    """The links meant, and the same in words: ``spark->broker-1 (spark->leader(orders, 0))``.
 
     Raises:
         InjectionError: no link fits the pattern.
@@ -53,7 +53,7 @@ def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> t
 
 
 def logs_meant(target: BrokerTarget, context: FaultContext) -> tuple[str, ...]:
-    """The logs because of which a broker is aimed at: a partition (``datasink-0``), or a topic for all of its partitions.
+    """The logs because of which a broker is aimed at: a partition (``orders-0``), or a topic for all of its partitions.
 
     A broker that is not named for a partition is meant for what this run has on it, and the end of a held request for what
     that request may be about.

@@ -46,7 +46,8 @@ def _mistake(detail: ErrorDetails, root: type[BaseModel]) -> Mistake:
         case "literal_error":
             return _unknown_choice(location, value, _choices(detail["ctx"]["expected"]))
         case _:
-            return Mistake(location, _reworded(detail))
+            at_key = location[-1:] == ("[key]",)
+            return Mistake(location[:-1] if at_key else location, _reworded(detail), at_key)
 
 
 def _unknown_kind(location: Location, kind: object, known: list[str]) -> Mistake:
@@ -124,9 +125,12 @@ def known_keys(location: Location, root: type[BaseModel]) -> list[str]:
 
 
 def _one_step_down(annotation: Any, part: str | int) -> Any:
-    """The type of a field, of an element, or of the union's member with this tag."""
+    """The type of a field, of an element or a value, or of the union's member with this tag."""
+    plain = _unannotated(annotation)
     if isinstance(part, int):
-        return get_args(_unannotated(annotation))[0]
+        return get_args(plain)[0]
+    if get_origin(plain) is dict:
+        return get_args(plain)[1]
     models = _models(annotation)
     for model in models:
         if part in _fields(model):

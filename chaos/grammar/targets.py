@@ -1,12 +1,12 @@
 """What a fault is aimed at, as it is declared: roles and links, which are resolved when the fault is injected.
 
 ==========  ==========================================================================================
-brokers     leader(datasink, 0) · follower(datasource, 2) · transaction_coordinator ·
+brokers     leader(orders, 0) · follower(orders, 2), of any topic of the file · transaction_coordinator ·
             transaction_coordinator(1) · group_coordinator · controller · any · all · broker-2 ·
             receiver · sender (of the request that the trigger holds, or that the followed fault's trigger holds)
 executors   executor(busiest) · executor(any) · executor(all) · executor(2), which is the one on worker-2
 workers     worker(any) · worker(all) · worker-2
-links       spark->leader(datasink, 0) · ``*->broker-2`` · ``broker-*<->controller`` ·
+links       spark->leader(orders, 0) · ``*->broker-2`` · ``broker-*<->controller`` ·
             ``pipeline->*``, which are the links of the client under test (``spark``, or ``app`` for other clients)
 ==========  ==========================================================================================
 """
@@ -33,7 +33,6 @@ Role = Literal[
     "broker",
 ]
 Target = TypeVar("Target")
-TOPICS = ("datasource", "datasink")
 CLIENTS = ("spark", "app", "loader", "pipeline")
 BROKERS_HELP = (
     "a broker is leader(TOPIC, P), follower(TOPIC, P), transaction_coordinator, transaction_coordinator(P), "
@@ -43,12 +42,12 @@ _WITH_TOPIC: tuple[Role, ...] = ("leader", "follower")
 _ALONE: tuple[Role, ...] = tuple(role for role in get_args(Role) if role not in (*_WITH_TOPIC, "broker"))
 _SEVERAL: tuple[Role, ...] = ("follower", "any", "all")  # these may be different brokers at the two ends of a link
 _ENDPOINTS = (*CLIENTS, "broker-*", "*")
-_PARTITIONS = ("0", "1", "2")
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,3}")
 _CALL = re.compile(r"(?P<role>[a-z_]+)\((?P<arguments>[^()]*)\)")
 _BROKER = re.compile(r"broker-([1-9])")
 _EXECUTORS_HELP = "write executor(busiest), executor(any), executor(all), or executor(2) for the one on worker-2"
 _WORKERS_HELP = "write worker(any), worker(all) or worker-2"
-_LINKS_HELP = "write FROM->TO, e.g. spark->broker-1, *->leader(datasink, 0) or broker-1<->broker-2"
+_LINKS_HELP = "write FROM->TO, e.g. spark->broker-1, *->leader(orders, 0) or broker-1<->broker-2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +56,8 @@ class BrokerTarget:
 
     Attributes:
         role: ``broker`` means the broker with this number.
-        topic, partition: of a leader or follower; for a transaction coordinator, the source partition that its transactional.id
-            stands for, which is 0 when none is declared.
+        topic, partition: of a leader or follower, the topic as the file calls it; for a transaction coordinator, the source
+            partition that its transactional.id stands for, which is 0 when none is declared.
         number: of ``broker-2``; 0 for all other roles.
     """
 
@@ -201,7 +200,7 @@ def _broker(text: str, others: tuple[str, ...] = ()) -> BrokerTarget:
     if number := _BROKER.fullmatch(text):
         return BrokerTarget("broker", number=int(number[1]))
     if "(" in text and not text.endswith(")"):
-        raise ValueError(f'{shown(text)} is missing its `)`; within {{…}} a comma needs quotes: "leader(datasink, 0)"')
+        raise ValueError(f'{shown(text)} is missing its `)`; within {{…}} a comma needs quotes: "leader(orders, 0)"')
     call = _CALL.fullmatch(text)
     role = call["role"] if call else text
     roles = (*_WITH_TOPIC, *_ALONE)
@@ -216,9 +215,6 @@ def _broker(text: str, others: tuple[str, ...] = ()) -> BrokerTarget:
 def _with_arguments(role: Role, arguments: list[str], text: str) -> BrokerTarget:
     match role, arguments:
         case "leader" | "follower", [topic, partition]:
-            if topic not in TOPICS:
-                known = f"the topics are {' and '.join(TOPICS)}"
-                raise ValueError(f"{shown(topic)} is not a topic{did_you_mean(topic, TOPICS)}; {known}")
             return BrokerTarget(role, topic, _partition(partition))
         case "transaction_coordinator", [partition]:
             return BrokerTarget(role, partition=_partition(partition))
@@ -229,8 +225,8 @@ def _with_arguments(role: Role, arguments: list[str], text: str) -> BrokerTarget
 
 
 def _partition(text: str) -> int:
-    if text not in _PARTITIONS:
-        raise ValueError(f"{shown(text)} is not a partition; the partitions are {', '.join(_PARTITIONS)}")
+    if not _PARTITION.fullmatch(text):
+        raise ValueError(f"{shown(text)} is not a partition; write its number, from 0 on")
     return int(text)
 
 
@@ -245,7 +241,7 @@ def _as_text(*examples: str) -> tuple[PlainSerializer, WithJsonSchema]:
     return PlainSerializer(str), WithJsonSchema({"type": "string", "examples": list(examples)})
 
 
-Broker = Annotated[BrokerTarget, BeforeValidator(broker_target), *_as_text("leader(datasink, 0)", "transaction_coordinator")]
+Broker = Annotated[BrokerTarget, BeforeValidator(broker_target), *_as_text("leader(orders, 0)", "transaction_coordinator")]
 Executors = Annotated[ExecutorTarget, BeforeValidator(executor_target), *_as_text(*list(_EXECUTORS)[:3])]
 Workers = Annotated[WorkerTarget, BeforeValidator(worker_target), *_as_text(*list(_WORKERS)[:3])]
-Links = Annotated[LinkPattern, BeforeValidator(link_pattern), *_as_text("spark->leader(datasink, 0)", "broker-*<->controller")]
+Links = Annotated[LinkPattern, BeforeValidator(link_pattern), *_as_text("spark->leader(orders, 0)", "broker-*<->controller")]

@@ -149,3 +149,10 @@ Percent = Annotated[
 ]
 Size = Annotated[int, BeforeValidator(size), PlainSerializer(text_of_size), _schema(_SIZE, "4KB")]
 Speed = Annotated[int, BeforeValidator(speed), PlainSerializer(text_of_speed), _schema(_SPEED, "64KB/s")]
+
+
+def text_of_setting(value: Any) -> Any:
+    """A setting as Kafka and Spark write it: YAML reads ``true`` and ``4`` as other types."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value

@@ -105,10 +105,10 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
     )
 
 
-def part(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds]) -> Evidence:
+def part(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], source_partitions: int = 0) -> Evidence:
     """A part of a topic that still grows; nothing is expected of it."""
     rows = read(spark, topic, bounds)
-    return Evidence("sink", rows.limit(0), rows, bounds, {})
+    return Evidence("sink", rows.limit(0), rows, bounds, {}, source_partitions=source_partitions)
 
 
 # the evidence of a run -----------------------------------------------------------------------------------------------------
@@ -128,6 +128,9 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     isolation: str = "read_committed",
     options: Mapping[str, str] | None = None,
     of_programs: Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]] | None = None,
+    *,
+    anywhere: bool = False,
+    source_partitions: int = 0,
 ) -> None:
     """Write one topic, and what it must hold; of the views that cost another read, those that a verifier needs.
 
@@ -137,6 +140,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
         ledger: the writer's, CSV ``id,outcome,partition,offset``; None when there is none.
         isolation: of the reader whose view is judged; a read_uncommitted one reads up to HW.
         options: of Kafka's Java clients, TLS and SASL for example.
+        anywhere, source_partitions: as in the evidence.
         of_programs: of the views `evidence.OF_PROGRAMS`, those that there are in this run, and what makes their rows.
 
     Raises:
@@ -163,14 +167,15 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
         def of_program(name: str) -> DataFrame:
             return _of_rows(spark, said[name](), evidence.OF_PROGRAMS[name], Path(scratch, name))
 
-        views = {name: of_program(name) if name in said else makers[name]() for name in sorted(wanted)}
+        views: dict[str, Any] = {name: of_program(name) if name in said else makers[name]() for name in sorted(wanted)}
         if isinstance(expected, DataFrame):
             demanded, observed = expected, rows(isolation)
         else:
             observed = rows(isolation).localCheckpoint()  # it is asked for several times, and the topic is read once
             found = expected(observed)
             demanded, views = found.expected, views | {name: view for name, view in found.views.items() if _asked(name, wanted)}
-        evidence.write(folder, Evidence(subject, demanded, observed, bounds, positions or {}, anywhere=False, **views))
+        routing: dict[str, Any] = {"anywhere": anywhere, "source_partitions": source_partitions}
+        evidence.write(folder, Evidence(subject, demanded, observed, bounds, positions or {}, **routing, **views))
 
 
 def _asked(view: str, wanted: Collection[str]) -> bool:

@@ -96,8 +96,12 @@ def of_source(spark: SparkSession, rows: Path, ledger: Path, lines: int) -> Numb
     return number
 
 
-def of_sink(source: DataFrame, positions: Mapping[int, int], lines: int) -> Numbering:
-    """Of the sink: a copy of the source, as it was landed."""
+def of_sink(source: DataFrame, positions: Mapping[int, int], lines: int, *, anywhere: bool = False) -> Numbering:
+    """Of the sink: a copy of the source, as it was landed.
+
+    Args:
+        anywhere: whether a record may be in any partition of the sink.
+    """
 
     def number(observed: DataFrame) -> Numbered:
         wanted = (
@@ -105,7 +109,7 @@ def of_sink(source: DataFrame, positions: Mapping[int, int], lines: int) -> Numb
             .selectExpr("partition", "offset", "key", "value", f"offset * {lines} + partition AS id", "false AS removable")
             .localCheckpoint()
         )
-        found = answers.find(wanted, _keyed(observed), lines, positions, anywhere=False, keep=_held)
+        found = answers.find(wanted, _keyed(observed), lines, positions, anywhere=anywhere, keep=_held)
         expected = wanted.selectExpr("id", "partition", "value", "true AS required", "offset AS position")
         named = found.rows.localCheckpoint()
         return Numbered(expected, _answers(named, found.unordered), _keys(wanted, named, lines))
@@ -198,7 +202,7 @@ def numbered(one: Evidence, lines: int) -> Evidence:
     rows = one.observed.join(ids, ["partition", "offset"], "left")
     observed = rows.selectExpr("partition", "offset", "timestamp_ms", "CAST(id AS STRING) AS key", "value")
     bounds = {number: Bounds(0, 0, 0) for number in range(lines)} | dict(one.bounds)
-    return replace(one, observed=observed, bounds=bounds)
+    return replace(one, observed=observed, bounds=bounds, source_partitions=0)  # its lines are these bounds
 
 
 def of_certain_order(finding: Finding, one: Evidence) -> Finding:

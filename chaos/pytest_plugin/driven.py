@@ -2,7 +2,7 @@
 
     def test_leader_dies(chaos):
         chaos.start("square", Workload(records=16000, rate="4000/s"))
-        with chaos.fault(KillBroker(target="leader(datasink, 0)")):
+        with chaos.fault(KillBroker(target="leader(squares, 0)")):
             ...                                                         # it is in force, and was asked for its proof
         report = chaos.judge()
         assert report.valid, report
@@ -35,7 +35,9 @@ from chaos.report.model import Report
 from chaos.report.terminal import Live
 from chaos.scenario.draft import Draft, Ground
 from chaos.scenario.load import load
-from chaos.scenario.model import Isolation, Pipeline, SystemSpec, Workload
+from chaos.scenario.model import Isolation, SystemSpec, Workload
+from chaos.scenario.pipelines import Pipeline
+from chaos.scenario.topics import TopicSpec
 from chaos.subject.base import Topics
 from verifiers.base import Verdict
 
@@ -96,7 +98,7 @@ class Injected:
 
     @property
     def target(self) -> str:
-        """What it hit, e.g. ``broker-2 (leader(datasink, 0))``; "" if it was not injected."""
+        """What it hit, e.g. ``broker-2 (leader(squares, 0))``; "" if it was not injected."""
         injected = self._last(FaultInjected)
         return injected.target if injected else ""
 
@@ -135,11 +137,12 @@ class Chaos:
         self._judged: Judged | None = None
         self._shown = ExitStack()
 
-    def start(
+    def start(  # noqa: PLR0913 - the keys of a scenario
         self,
         pipeline: str | Pipeline | Mapping[str, Any],
         workload: Workload | Mapping[str, Any] | None = None,
         *,
+        topics: Mapping[str, TopicSpec | Mapping[str, Any] | None] | None = None,
         system: SystemSpec | None = None,
         recovery_slo: str = "60s",
         isolation: Isolation = "read_committed",
@@ -150,6 +153,7 @@ class Chaos:
         Args:
             pipeline: the name of one in `scenarios.yaml`, ``"none"``, or a declaration, whose paths begin at the test's folder.
             workload: as in YAML.
+            topics: as in YAML, if they are not those of `scenarios.yaml`.
             system: if it is not that of `scenarios.yaml`.
             recovery_slo, isolation, unsafe: the keys of a scenario.
 
@@ -161,9 +165,10 @@ class Chaos:
         __tracebackhide__ = True
         if self._draft is not None:
             raise MisuseError(_TWICE)
-        declared, spec = self._declared(pipeline, system)
+        declared, spec, there = self._declared(pipeline, system)
         keys: dict[str, Any] = {"recovery_slo": recovery_slo, "isolation": isolation, "unsafe": unsafe}
         keys |= {"name": self._name(), "title": self._title(), "pipeline": declared}
+        keys |= {"topics": there if topics is None else topics}
         keys |= {} if workload is None else {"workload": workload}
         config = self._item.config
         folder, external = self._item.path.parent, config.stash[EXTERNAL_SYSTEM]
@@ -239,7 +244,7 @@ class Chaos:
 
     @property
     def topics(self) -> Topics:
-        """The names of source and sink in this run."""
+        """The names of the topics in this run: source and sink, and in `names` all of them as the file calls them."""
         return self._under_way("topics")[1].plan.topics
 
     # what the plugin asks of it -------------------------------------------------------------------------------------------
@@ -278,17 +283,17 @@ class Chaos:
 
     # -------------------------------------------------------------------------------------------------------------------
 
-    def _declared(self, pipeline: Any, system: SystemSpec | None) -> tuple[Any, SystemSpec]:
-        """The declaration of the pipeline, and the system."""
+    def _declared(self, pipeline: Any, system: SystemSpec | None) -> tuple[Any, SystemSpec, Mapping[str, TopicSpec]]:
+        """The declaration of the pipeline, the system, and the topics of the file."""
         config, folder = self._item.config, self._item.path.parent
         files = [load(path) for path in scenarios_files(config, folder)]
         spec = system or (files[0].system if files else SystemSpec())
         if not isinstance(pipeline, str):
-            return pipeline, spec
+            return pipeline, spec, files[0].topics if files else {}
         if not files and pipeline != "none":
             raise ScenarioError(_NO_FILE.format(file=FILE, folder=folder, name=pipeline))
         file = next((file for file in files if pipeline in file.pipelines), files[0] if files else None)
-        return ({"kind": "none"} if file is None else file.pipeline(pipeline)), spec
+        return ({"kind": "none"}, spec, {}) if file is None else (file.pipeline(pipeline), spec, file.topics)
 
     def _name(self) -> str:
         """Of the test, as scenarios are named: ``test_leader_dies[spark]`` is ``leader-dies-spark``."""

@@ -44,7 +44,7 @@ def facts(proof: Mapping[str, Any], limit: int = 160) -> str:
 
 
 def aimed(fault: FaultRecord) -> str:
-    """``kill_broker-1 on broker-2 (leader of datasink-0)``."""
+    """``kill_broker-1 on broker-2 (leader of orders-0)``."""
     return f"{fault.name} on {fault.target}" if fault.target else fault.name
 
 

@@ -52,7 +52,7 @@ class FaultRecord(Record):
     """One fault from its trigger to its heal, in milliseconds since the epoch; None for what never happened.
 
     Attributes:
-        name: unique in the scenario; kind: as in the catalogue; target: resolved, e.g. ``broker-2 (leader of datasink-0)``.
+        name: unique in the scenario; kind: as in the catalogue; target: resolved, e.g. ``broker-2 (leader of orders-0)``.
         effective: whether its proof held, and its heal did not show otherwise ("bit" in files of format 1); proof: the numbers.
         problem: why it was not injected, had no effect or could not be healed; "" when all went well.
         aftermath: what its heal reported.

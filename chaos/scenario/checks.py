@@ -9,6 +9,7 @@ from itertools import combinations
 
 from chaos.faults.base import FaultBase, LinkFault, RequestsFault, ends_of
 from chaos.faults.broker_disks import PowerLoss
+from chaos.faults.kafka_state import HangingTransaction
 from chaos.faults.leadership import UncleanElection
 from chaos.faults.network_partitions import PartitionNetwork
 from chaos.grammar.base import Problem, did_you_mean, within
@@ -26,8 +27,11 @@ from chaos.grammar.triggers import (
 )
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
+from chaos.scenario import topics
 from chaos.scenario.model import Scenario, SystemSpec, Workload
+from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.verifiers import anomalies_of
+from chaos.subject import placeholders
 
 _LATE_S = 60.0  # how long a trigger may come after the planned end of the workload
 _MAX_LOADING_S = 600.0
@@ -56,6 +60,7 @@ def check(scenarios: Mapping[int, Scenario], system: SystemSpec) -> Iterator[Pro
 
 def _scenario(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
     yield from _tags(scenario)
+    yield from _topics(scenario)
     yield from _workload(scenario.workload)
     yield from _rows(scenario)
     yield from _verifiers(scenario)
@@ -85,6 +90,24 @@ def too_long(workload: Workload) -> str:
         return ""
     takes = f"{workload.records} records at {workload.rate_per_s:g}/s take {workload.loading_s:.0f} s"
     return f"{takes}; a workload must end within 10 minutes: declare fewer records, or a higher rate"
+
+
+def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec]) -> Iterator[Problem]:
+    """What is wrong with the topics that a pipeline names, and with its placeholders, with places in its declaration."""
+    yield from topics.of_pipeline(there, pipeline.reads, pipeline.sink)
+    for place, (text, known) in pipeline.texts.items():
+        try:
+            placeholders.check(text, [*known, *there])
+        except ValueError as error:
+            yield place, str(error)
+
+
+def _topics(scenario: Scenario) -> Iterator[Problem]:
+    pipeline, there = scenario.pipeline, scenario.topics
+    yield from within(("pipeline",), of_pipeline(pipeline, there))
+    yield from within(("workload",), topics.of_workload(there, pipeline.reads, scenario.workload.into))
+    if message := topics.cannot_stay(there, scenario.source, pipeline.sink):
+        yield ("pipeline", "sink", "routing"), message
 
 
 def _workload(workload: Workload) -> Iterator[Problem]:
@@ -247,6 +270,8 @@ def _unreachable(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> It
     place = aim if hasattr(fault, aim) else "kind"
     yield from _at(place, _brokers(scenario, targets, system))
     yield from _at(place, _held(scenario, fault.when, targets))
+    if isinstance(fault, HangingTransaction) and scenario.sink in scenario.topics:
+        yield from _at("partition", _partition(scenario, scenario.sink, fault.partition))
     yield from _at("target", _workers(getattr(fault, "target", None), system))
     if isinstance(fault, LinkFault):
         yield from _at("link", _client(scenario, fault.link))
@@ -281,8 +306,27 @@ def _brokers(scenario: Scenario, targets: list[BrokerTarget], system: SystemSpec
         yield "this pipeline uses no transactions, so it has no transaction coordinator"
     if any(target.role == "group_coordinator" for target in targets) and Capability.CONSUMER_GROUP not in has:
         yield "this pipeline does not keep its position in a consumer group, so it has no group coordinator"
-    if any(target.topic == "datasink" for target in targets) and Capability.PIPELINE not in has:
-        yield "this pipeline writes to datasource only; name datasource instead of datasink"
+    for target in targets:
+        if target.role in ("leader", "follower"):
+            yield from _topic(scenario, target)
+        elif target.role == "transaction_coordinator" and scenario.source in scenario.topics:
+            yield from _partition(scenario, scenario.source, target.partition)
+
+
+def _topic(scenario: Scenario, target: BrokerTarget) -> Iterator[str]:
+    """A topic or a partition that there is not, or that this scenario has nothing to do with."""
+    if message := topics.unknown(target.topic, scenario.topics):
+        yield message
+    elif target.topic not in scenario.used:
+        used = [name for name in scenario.used if name in scenario.topics]
+        yield f"nothing reads or writes {target.topic} in this scenario; its topics are: {', '.join(used)}"
+    else:
+        yield from _partition(scenario, target.topic, target.partition)
+
+
+def _partition(scenario: Scenario, topic: str, partition: int) -> Iterator[str]:
+    if message := topics.no_partition(topic, partition, scenario.topics):
+        yield message
 
 
 def _held(scenario: Scenario, when: Trigger, targets: list[BrokerTarget]) -> Iterator[str]:

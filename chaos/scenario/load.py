@@ -7,30 +7,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from chaos.common.errors import ScenarioError, one_line
 from chaos.external.declaration import External
 from chaos.grammar.base import Mistake, Problem, did_you_mean, within
 from chaos.grammar.error_messages import mistakes
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
-from chaos.scenario import checks, declared, support
+from chaos.scenario import checks, declared, support, topics
 from chaos.scenario.matrix import MatrixProblem, expand
 from chaos.scenario.model import (
     MOST_BROKERS,
     MOST_WORKERS,
-    PLACEHOLDERS,
     VERSION,
     KafkaSpec,
-    NoPipeline,
-    Pipeline,
     Scenario,
     ScenarioFileModel,
     SparkSpec,
-    SparkSubmitPipeline,
     SystemSpec,
 )
+from chaos.scenario.pipelines import NoPipeline, Pipeline, SparkSubmitPipeline
 
+_TOPICS: TypeAdapter[topics.TopicSpecs] = TypeAdapter(topics.TopicSpecs)
 _FORMER_VERSIONS = (1,)
 _FORMER_GRAMMAR = (
     f"the grammar of version 1 is not read any more; write version: {VERSION} and what is new in it: "
@@ -44,12 +42,14 @@ class ScenarioFile:
 
     Attributes:
         path: as it was given.
+        topics: those that scenarios have which do not declare their own.
         pipelines: those that have names; their paths begin where those of the file do.
         tree: its values with their places in the file, with matrices expanded.
     """
 
     path: Path
     system: SystemSpec
+    topics: Mapping[str, topics.TopicSpec]
     scenarios: tuple[Scenario, ...]
     pipelines: Mapping[str, Pipeline]
     tree: Any = field(repr=False, compare=False)
@@ -100,8 +100,10 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     version = tree.get("version")
     if version in _FORMER_VERSIONS and not isinstance(version, bool):
         raise wrong_at([Mistake(("version",), _FORMER_GRAMMAR)], tree, path)
+    if version == VERSION and not _has_topics(tree):
+        raise wrong_at([Mistake(("topics",), topics.MISSING)], tree, path)
     try:
-        tree = declared.resolve(expand(tree), PLACEHOLDERS)
+        tree = declared.resolve(expand(tree), topics.PLACEHOLDERS | _names_of_topics(tree))
     except (MatrixProblem, declared.PipelineProblem) as problem:
         raise wrong_at([problem.mistake], tree, path) from None
     try:
@@ -109,11 +111,13 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     except ValidationError as error:
         found = (*mistakes(error, ScenarioFileModel), *_checked(_readable(tree), _system(tree), runtime))
         raise wrong_at(found, tree, path) from None
-    located = tuple(scenario.below(path.parent) for scenario in model.scenarios)
-    wrong = [*_checked(dict(enumerate(located)), model.system, runtime), *_missing(model.scenarios, path.parent)]
+    scenarios = [scenario.among(model.topics) for scenario in model.scenarios]
+    wrong = [*_checked(dict(enumerate(scenarios)), model.system, runtime), *_missing(scenarios, path.parent)]
+    wrong += _of_pipelines(model, scenarios)
     if wrong:
         raise wrong_at(wrong, tree, path)
-    return ScenarioFile(path, model.system, located, model.pipelines, tree)
+    located = tuple(scenario.below(path.parent) for scenario in scenarios)
+    return ScenarioFile(path, model.system, model.topics, located, model.pipelines, tree)
 
 
 def refused(file: ScenarioFile, names: Collection[str], external: External) -> ScenarioError | None:
@@ -146,6 +150,26 @@ def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec, runtime: str
     return [Mistake(location, message) for location, message in problems]
 
 
+def _has_topics(tree: Mapping[str, Any]) -> bool:
+    """Whether every scenario has some: those of the file, or its own. A file without scenarios lacks something else."""
+    listed = tree.get("scenarios")
+    scenarios = listed if isinstance(listed, list) else []
+    return "topics" in tree or all(isinstance(raw, Mapping) and "topics" in raw for raw in scenarios)
+
+
+def _names_of_topics(tree: Mapping[str, Any]) -> frozenset[str]:
+    declared_ = tree.get("topics")
+    return frozenset(map(str, declared_)) if isinstance(declared_, Mapping) else frozenset()
+
+
+def _of_pipelines(model: ScenarioFileModel, scenarios: Iterable[Scenario]) -> Iterator[Mistake]:
+    """What is wrong with named pipelines, also with those that no scenario has."""
+    there = {**model.topics, **{name: spec for scenario in scenarios for name, spec in scenario.topics.items()}}
+    for name, pipeline in model.pipelines.items():
+        for location, message in checks.of_pipeline(pipeline, there):
+            yield Mistake(("pipelines", name, *location), message)
+
+
 def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
     for number, scenario in enumerate(scenarios):
         pipeline = scenario.pipeline
@@ -163,12 +187,14 @@ def _is_file(path: str) -> bool:
 
 
 def _readable(tree: Mapping[str, Any]) -> dict[int, Scenario]:
-    """The scenarios without errors in a file that has some: they are checked further all the same."""
+    """The scenarios without errors in a file that has some: they are checked further all the same, if its topics are right."""
     listed = tree.get("scenarios")
     found = {}
-    for number, raw in enumerate(listed if isinstance(listed, list) else []):
-        with suppress(ValidationError):
-            found[number] = Scenario.model_validate(raw)
+    with suppress(ValidationError):
+        there = _TOPICS.validate_python(tree.get("topics", {}))
+        for number, raw in enumerate(listed if isinstance(listed, list) else []):
+            with suppress(ValidationError):
+                found[number] = Scenario.model_validate(raw).among(there)
     return found
 
 

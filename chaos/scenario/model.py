@@ -20,7 +20,6 @@ from pydantic import (
     PlainSerializer,
     StringConstraints,
     WithJsonSchema,
-    field_validator,
     model_validator,
 )
 
@@ -30,14 +29,15 @@ from chaos.faults.registry import FAULTS, Fault
 from chaos.faults.registry import PLUGINS as _FAULTS
 from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
 from chaos.grammar.triggers import After
-from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds
+from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds, text_of_setting
 from chaos.install import jars
 from chaos.runtime.capabilities import Capability
+from chaos.scenario.pipelines import CommandPipeline, NoPipeline, Pipeline
 from chaos.scenario.rows import Rows
+from chaos.scenario.topics import TopicName, TopicSpecs
 from chaos.scenario.verifiers import NAMES, VerifierName
 from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
-from chaos.subject import command, spark_submit
-from chaos.subject.placeholders import check, names_in, partly_substituted
+from chaos.subject.placeholders import names_in
 
 plugins.require(_FAULTS, _VERIFIERS)
 
@@ -101,188 +101,11 @@ class RandomFaults(Declared):
                 yield picked.fault.model_copy(update={"name": f"round-{number}-{picked.fault.kind}", "when": when})
 
 
-# pipelines ------------------------------------------------------------------------------------------------------------
+# the file and its parts ------------------------------------------------------------------------------------------------
 
-
-_IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
-_ON_SPARK = frozenset({Capability.PIPELINE, Capability.SPARK, Capability.CHECKPOINT})
-_IN_PYTHON = frozenset({Capability.PYTHON_WORKERS, Capability.COMMITTING_TASKS})
 
 Records = Annotated[int, Field(strict=True, ge=1)]
-
-
-class NoPipeline(Declared):
-    """``pipeline: none``: only the loader is under test, and the source topic is judged against its ledger."""
-
-    kind: Literal["none"]
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """The loader offers nothing that a fault may need."""
-        return frozenset()
-
-    @property
-    def transactions(self) -> bool:
-        """There is nothing that could use any."""
-        return False
-
-
-def _with(known: Collection[str]) -> BeforeValidator:
-    """Refuses other placeholders than these."""
-
-    def checked(text: Any) -> Any:
-        if isinstance(text, str):
-            check(text, known)
-        return text
-
-    return BeforeValidator(checked)
-
-
-def _as_text(value: Any) -> Any:
-    """As Spark writes it: YAML reads ``true`` and ``4`` as other types."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
-Argument = Annotated[str, _with(spark_submit.PLACEHOLDERS)]
-OwnName = Annotated[str, StringConstraints(min_length=1), _with(spark_submit.OF_NAMES)]
-OwnId = Annotated[str, StringConstraints(min_length=1), _with((*spark_submit.OF_NAMES, "partition"))]
-Setting = Annotated[Argument, BeforeValidator(_as_text)]
-Word = Annotated[str, StringConstraints(min_length=1), _with(command.PLACEHOLDERS)]
-Model = Literal["identity", "square"]
-Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
-
-
-class CommandPipeline(Declared):
-    """Any command that copies one topic to the other; `chaos.subject.command` explains the fields and placeholders.
-
-    Attributes:
-        transactions: false if it uses none, so that no fault may wait for their requests.
-        speaks: what it reports on its standard output (docs/adapters.md).
-        session_timeout_s: after which its group excludes a member that is silent; for faults that must outlast it.
-        transaction_timeout_s: after which a coordinator aborts its transaction.
-    """
-
-    kind: Literal["command"]
-    run: Annotated[tuple[Word, ...], Field(min_length=1)]
-    group: Word
-    model: Model = "identity"
-    transactional_ids: tuple[Word, ...] = ()
-    restarts: Restarts = 3
-    repeat: Annotated[bool, Field(strict=True)] = False
-    environment: dict[str, Word] = Field(default_factory=dict)
-    transactions: Annotated[bool, Field(strict=True)] = True
-    speaks: tuple[Literal["started", "transactions", "deliveries"], ...] = ()
-    session_timeout_s: SomeSeconds | None = Field(alias="session_timeout", default=None)
-    transaction_timeout_s: SomeSeconds | None = Field(alias="transaction_timeout", default=None)
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What this pipeline offers to faults."""
-        return _IN_GROUP
-
-    @field_validator("group")
-    @classmethod
-    def _one_group(cls, group: str) -> str:
-        if "partition" in names_in(group):
-            raise ValueError("the group must not contain {partition}: its positions in all partitions are read at once")
-        return group
-
-    def below(self, folder: Path) -> Self:
-        """The same with the folder of the scenarios file in place of ``{project}``."""
-        project = {"project": str(folder.resolve())}
-        places = {
-            "run": tuple(partly_substituted(word, project) for word in self.run),
-            "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
-        }
-        return self.model_copy(update=places)
-
-
-class InGroup(Declared):
-    """Positions that the job commits itself, in a consumer group."""
-
-    group: OwnName
-
-
-def _positions(value: Any) -> Any:
-    """Refuse other types first, so that an error inside a mapping is not reported against the whole union."""
-    if value == "checkpoint" or isinstance(value, Mapping | InGroup):
-        return value
-    raise ValueError(f"{shown(value)} is not a place of positions; write checkpoint, or the consumer group: {{group: NAME}}")
-
-
-class SparkSubmitPipeline(Declared):
-    """Any Spark job that copies one topic to the other; `chaos.subject.spark_submit` explains the fields and placeholders.
-
-    The path of the application is relative to the folder of the scenarios file.
-
-    Attributes:
-        positions: where they are kept that say how far it is.
-        python_workers: whether the tasks of its sink run in Python workers, and commit there.
-        transactions: false if it uses none, so that no fault may wait for their requests.
-    """
-
-    kind: Literal["spark_submit"]
-    application: Annotated[str, StringConstraints(min_length=1)]
-    arguments: tuple[Argument, ...]
-    main_class: str = ""
-    configuration: dict[str, Setting] = Field(default_factory=dict)
-    environment: dict[str, Setting] = Field(default_factory=dict)
-    model: Model = "identity"
-    positions: Annotated[Literal["checkpoint"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
-    transactional_ids: tuple[OwnId, ...] = ()
-    python_workers: Annotated[bool, Field(strict=True)] = False
-    transactions: Annotated[bool, Field(strict=True)] = True
-    restarts: Restarts = 3
-
-    @property
-    def group(self) -> str:
-        """Its consumer group; "" if its positions are in the checkpoint."""
-        return self.positions.group if isinstance(self.positions, InGroup) else ""
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """What this pipeline offers to faults; its group has no members."""
-        of_group = {Capability.CONSUMER_GROUP} if self.group else set()
-        return _ON_SPARK | of_group | (_IN_PYTHON if self.python_workers else set())
-
-    @field_validator("arguments")
-    @classmethod
-    def _with_checkpoint(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        if not any("checkpoint" in names_in(word) for word in arguments):
-            raise ValueError(
-                "{checkpoint} is missing: the job must keep its checkpoint there, where it is read, and damaged by faults"
-            )
-        return arguments
-
-    @model_validator(mode="after")
-    def _jars_have_a_class(self) -> Self:
-        if self.application.endswith(".jar") and not self.main_class:
-            raise ValueError("a jar needs main_class: the class whose main is the job")
-        return self
-
-    def below(self, folder: Path) -> Self:
-        """The same with the whole path of its application, and the folder in place of ``{project}``."""
-        project = {"project": str(folder.resolve())}
-        places = {
-            "application": str((folder / self.application).resolve()),
-            "arguments": tuple(partly_substituted(word, project) for word in self.arguments),
-            "configuration": {name: partly_substituted(value, project) for name, value in self.configuration.items()},
-            "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
-        }
-        return self.model_copy(update=places)
-
-
-Pipeline = Annotated[
-    NoPipeline | CommandPipeline | SparkSubmitPipeline,
-    Field(discriminator="kind"),
-]
-
-
 PipelineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([-_][a-z0-9]+)*$")]
-PLACEHOLDERS = frozenset((*command.PLACEHOLDERS, *spark_submit.PLACEHOLDERS))
-"""What stands for something that is known only when a scenario runs."""
 VERSION = 2
 MOST_BROKERS = 5
 _OLDEST_KAFKA = (3, 3, 1)  # KRaft is ready for production from it on (KIP-833)
@@ -322,9 +145,11 @@ class Workload(Declared):
     """The records that the loader writes to the source topic.
 
     Attributes:
+        into: that topic; "" for the only one that the pipeline reads or, without a pipeline, for the only one there is.
         rows: what they are; None for the integers 0, 1, 2, …
     """
 
+    into: TopicName | Literal[""] = ""
     records: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] = 30_000
     rate_per_s: PerSecond = Field(alias="rate", default=3000.0)
     producer: Producer = Producer()
@@ -398,7 +223,7 @@ def _of_brokers(config: Mapping[str, str]) -> Mapping[str, str]:
     return config
 
 
-_Settings = Annotated[dict[str, Annotated[str, BeforeValidator(_as_text)]], AfterValidator(_of_brokers)]
+_Settings = Annotated[dict[str, Annotated[str, BeforeValidator(text_of_setting)]], AfterValidator(_of_brokers)]
 
 
 class KafkaSpec(Declared):
@@ -433,6 +258,7 @@ class Scenario(Declared):
     Attributes:
         matrix: the coordinates, axis -> word, of a case of `chaos.scenario.matrix`.
         system: in place of that of the file.
+        topics: in place of those of the file.
         leave_out: verifier -> why it is not asked.
         ends: the pipeline must end by itself, and the last line of its log must have this text.
         unsafe: faults may together take down more brokers than min ISR tolerates.
@@ -444,6 +270,7 @@ class Scenario(Declared):
     matrix: dict[str, Any] = Field(default_factory=dict)
     pipeline: Pipeline
     system: SystemSpec | None = None
+    topics: TopicSpecs = Field(default_factory=dict)
     workload: Workload = Workload()
     faults: tuple[Fault, ...] = ()
     random: RandomFaults | None = None
@@ -458,6 +285,34 @@ class Scenario(Declared):
         """The same scenario with a workload that lasts for so many minutes."""
         records = round(60 * minutes * self.workload.rate_per_s)
         return self.model_copy(update={"workload": self.workload.model_copy(update={"records": records})})
+
+    def among(self, topics: TopicSpecs) -> Self:
+        """The same scenario with these topics, if it has none of its own."""
+        return self if self.topics else self.model_copy(update={"topics": topics})
+
+    @property
+    def source(self) -> str:
+        """The topic that the loader fills; "" where none is declared."""
+        return self.workload.into or next(iter(self.pipeline.reads or self.topics), "")
+
+    @property
+    def sink(self) -> str:
+        """The topic that the pipeline writes; "" where there is no pipeline."""
+        return self.pipeline.sink.topic if self.pipeline.sink else ""
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The topics that a run has: those that are filled, read or written, and those that its pipeline names otherwise."""
+        named = (name for one in self.pipeline.texts.values() for name in names_in(one.text) if name in self.topics)
+        own = (self.source, *self.pipeline.reads, self.sink, *named)
+        return tuple(dict.fromkeys(name for name in own if name))
+
+    @property
+    def keeps_partitions(self) -> bool:
+        """Whether a record must be in the partition of the sink that it had in the source."""
+        if self.pipeline.sink is None or self.pipeline.sink.routing is not None:
+            return self.pipeline.sink is None or self.pipeline.sink.routing == "same"
+        return self.topics[self.source].partitions == self.topics[self.sink].partitions
 
     def below(self, folder: Path) -> Self:
         """The same scenario; paths that it has are below this folder, unless they are whole."""
@@ -569,5 +424,6 @@ def _version(value: Any) -> Any:
 class ScenarioFileModel(Declared):
     version: Annotated[Literal[2], BeforeValidator(_version)]
     system: SystemSpec = SystemSpec()
+    topics: TopicSpecs = Field(default_factory=dict)
     pipelines: dict[PipelineName, Pipeline] = Field(default_factory=dict)
     scenarios: Annotated[tuple[Scenario, ...], Field(min_length=1)]

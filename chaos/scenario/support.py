@@ -16,7 +16,8 @@ from chaos.grammar.base import Location, Problem, within
 from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern
 from chaos.grammar.triggers import OnRequest, Trigger
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
-from chaos.scenario.model import NoPipeline, Scenario, SparkSubmitPipeline
+from chaos.scenario.model import Scenario
+from chaos.scenario.pipelines import NoPipeline, SparkSubmitPipeline
 
 ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
 POSSIBLE_OUTSIDE = frozenset(
@@ -33,7 +34,7 @@ _READS = frozenset({"Fetch", "ListOffsets", "Metadata", "ApiVersions", "OffsetFo
 _WRITES = _READS | {"Produce", "InitProducerId"}
 _OF_JVMS = ("spark", "pipeline")
 _OF_SINK = ("transaction_coordinator", "group_coordinator")
-_PREFIXED = ("{prefix}", "{source}", "{sink}")
+_PREFIXED = ("{prefix}", "{source}", "{sink}")  # and every topic, whose names on the wire begin with the prefix
 
 _LACKING: Mapping[Capability, str] = {
     Capability.PIPELINE: "there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
@@ -132,7 +133,7 @@ def _names(scenario: Scenario) -> Iterator[Problem]:
     names: dict[Location, str] = {of_group: pipeline.group} if pipeline.group else {}
     names |= {("transactional_ids", number): name for number, name in enumerate(pipeline.transactional_ids)}
     for place, name in names.items():
-        if not name.startswith(_PREFIXED):
+        if not name.startswith((*_PREFIXED, *(f"{{{topic}}}" for topic in scenario.topics))):
             yield ("pipeline", *place), f"on a shared cluster, names must begin with its prefix; write {_PREFIXED[0]}{name}"
 
 
@@ -178,14 +179,14 @@ def _not_led(scenario: Scenario, link: LinkPattern, external: External) -> str:
         return _LIBRDKAFKA.format(client=f"the pipeline {scenario.pipeline.kind}")
     if not external.spark.is_here:
         return _ELSEWHERE.format(reason="our proxies listen on loopback addresses of this machine")
-    if scenario.pipeline.python_workers and _of_sink(link.right):
+    if scenario.pipeline.python_workers and _of_sink(link.right, scenario.sink):
         return f"only the sink connects to {link.right} in this role, and {_LIBRDKAFKA.format(client='a sink in Python')}"
     return ""
 
 
-def _of_sink(end: str | BrokerTarget) -> bool:
+def _of_sink(end: str | BrokerTarget, sink: str) -> bool:
     """Whether a broker has this role because of what the sink sends to it."""
-    return isinstance(end, BrokerTarget) and (end.topic == "datasink" or end.role in _OF_SINK)
+    return isinstance(end, BrokerTarget) and (end.topic == sink or end.role in _OF_SINK)
 
 
 def _request(scenario: Scenario, api: str, external: External) -> Iterator[str]:

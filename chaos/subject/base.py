@@ -8,7 +8,7 @@ The loader's process imports this module as well, and starts sooner without Spar
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,18 +22,51 @@ DRIVER_PORT = 4040
 """Of the page of a driver that is not ours; Spark takes the next one if it is taken."""
 
 
+class Topic(NamedTuple):
+    """A topic by its name on the wire."""
+
+    name: str
+    partitions: int
+
+
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics of one run, all with the same number of partitions.
+    """The topics of one run, by their names on the wire.
 
     Attributes:
-        prefix: what both names begin with on a cluster that others use, and all other names that a pipeline uses there.
+        source: what the loader fills; what the pipeline writes is judged against it.
+        sink: "" where there is no pipeline.
+        partitions: of the source.
+        prefix: what all names begin with on a cluster that others use, and all other names that a pipeline uses there.
+        suffix: what they end with.
+        sink_partitions: where they are not as many as those of the source.
+        read: all topics that the pipeline reads, the first one first; where it is empty, the source alone.
+        names: as declared -> on the wire; of every topic of the run.
     """
 
     source: str
     sink: str
     partitions: int
     prefix: str = ""
+    suffix: str = ""
+    sink_partitions: int = 0
+    read: tuple[Topic, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def input(self) -> Topic:
+        """The source, with its partitions."""
+        return Topic(self.source, self.partitions)
+
+    @property
+    def output(self) -> Topic:
+        """The topic whose growth is the progress of a run: the sink, or the source where there is no pipeline."""
+        return Topic(self.sink, self.sink_partitions or self.partitions) if self.sink else self.input
+
+    @property
+    def sources(self) -> tuple[Topic, ...]:
+        """All topics that the pipeline reads."""
+        return self.read or (self.input,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,25 +45,25 @@ def for_spark(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def seed(endpoints: Endpoints, group: str, topics: Topics) -> None:
-    """Commit position 0 in every source partition. Once, before the first member joins, never at a restart.
+    """Commit position 0 in every partition of what is read. Once, before the first member joins, never at a restart.
 
     Raises:
         KafkaException: the group's coordinator did not answer.
         DeadlineError: it does not come to know the topic.
     """
-    start = [TopicPartition(topics.source, partition, 0) for partition in range(topics.partitions)]
+    start = [TopicPartition(one.name, partition, 0) for one in topics.sources for partition in range(one.partitions)]
     with closing(_observer(endpoints, group)) as observer:
 
         def committed() -> bool:
             try:
-                known(observer.commit(offsets=start, asynchronous=False))
+                _check(observer.commit(offsets=start, asynchronous=False))
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
                 return False  # the topic was made a moment ago, and this broker has not heard of it yet
             return True
 
-        reason = f"the coordinator of {group} to know {topics.source}"
+        reason = f"the coordinator of {group} to know {', '.join(one.name for one in topics.sources)}"
         clock.wait_until(committed, within_s=_KNOWN_WITHIN_S, reason=reason, every_s=0.2)
 
 
@@ -84,10 +84,14 @@ def known(answered: list[TopicPartition]) -> Mapping[int, int]:
     Raises:
         KafkaException: it has an error for one of them.
     """
+    _check(answered)
+    return {one.partition: one.offset for one in answered if one.offset >= 0}
+
+
+def _check(answered: list[TopicPartition]) -> None:
     for one in answered:
         if one.error is not None:
             raise KafkaException(one.error)
-    return {one.partition: one.offset for one in answered if one.offset >= 0}
 
 
 def _observer(endpoints: Endpoints, group: str) -> Consumer:

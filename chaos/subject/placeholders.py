@@ -1,21 +1,26 @@
-"""Placeholders in the words of a command: ``{source}`` is replaced, ``{{source}}`` becomes ``{source}``, other braces stay."""
+"""Placeholders in the words of a command: ``{source}`` is replaced, ``{{source}}`` becomes ``{source}``, other braces stay.
+
+The names of topics are placeholders too, and may have characters that others have not: ``{page-views.v1}`` is one where a topic
+is called so, and stays as it is where none is.
+"""
 
 import re
 from collections.abc import Collection, Mapping
 
 from chaos.subject.base import Topics
 
-_WORD = re.compile(r"\{\{(?P<literal>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
+_WORD = re.compile(r"\{\{(?P<literal>[A-Za-z0-9._-]+)\}\}|\{(?P<name>[A-Za-z0-9._-]+)\}")
+_CERTAIN = re.compile(r"[a-z_]+")  # what looks so is a placeholder, or a mistake
 
 
 def of_topics(topics: Topics) -> dict[str, str]:
     """What is known of a run before its system is."""
-    suffix = topics.source.removeprefix(topics.prefix).partition("-")[2]
-    return {"source": topics.source, "sink": topics.sink, "prefix": topics.prefix, "suffix": suffix}
+    names = {"source": topics.sources[0].name, "sink": topics.sink}
+    return {**topics.names, **names, "prefix": topics.prefix, "suffix": topics.suffix}
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """The names of the placeholders in a text, in order."""
+    """The names of the placeholders in a text, in order; also what is one only if a topic is called so."""
     return tuple(match["name"] for match in _WORD.finditer(text) if match["name"])
 
 
@@ -28,7 +33,7 @@ def check(text: str, known: Collection[str]) -> None:
     Raises:
         ValueError: one is unknown; the message names it and the known ones.
     """
-    unknown = [name for name in names_in(text) if name not in known]
+    unknown = [name for name in names_in(text) if name not in known and _CERTAIN.fullmatch(name)]
     if unknown:
         there = ", ".join(f"{{{name}}}" for name in known)
         raise ValueError(
@@ -45,7 +50,8 @@ def by_partition(texts: tuple[str, ...], values: Mapping[str, str], partitions: 
 def alone(text: str) -> str:
     """The name of the placeholder that is all of this text; "" if it is more than one, or another text."""
     match = _WORD.fullmatch(text)
-    return match["name"] or "" if match else ""
+    name = match["name"] if match else None
+    return name if name and _CERTAIN.fullmatch(name) else ""
 
 
 def spelled(value: object) -> str:
@@ -66,10 +72,13 @@ def substituted(text: str, values: Mapping[str, str]) -> str:
     """
 
     def value(match: re.Match[str]) -> str:
+        name = match["literal"] or match["name"]
+        if name not in values and not _CERTAIN.fullmatch(name):
+            return match[0]
         if match["literal"]:
-            return f"{{{match['literal']}}}"
-        if match["name"] not in values:
-            raise ValueError(f"{{{match['name']}}} in {text!r} has no value here")
-        return values[match["name"]]
+            return f"{{{name}}}"
+        if name not in values:
+            raise ValueError(f"{{{name}}} in {text!r} has no value here")
+        return values[name]
 
     return _WORD.sub(value, text)

@@ -39,7 +39,7 @@ def test_sink_leader_killed(chaos):
 def test_lost_ack_without_idempotence(chaos):
     """Control: an acknowledgement is lost, and a producer without idempotence writes the record twice."""
     careless = Producer(idempotence=False, batch_records=1, in_flight=1)
-    chaos.start("none", Workload(records=450, rate="90/s", producer=careless))
+    chaos.start("none", Workload(into="datasource", records=450, rate="90/s", producer=careless))
     with chaos.fault(LoseResponse(when={"request": "Produce", "nth": 5, "link": "loader->leader(datasource, 0)"})):
         pass
 

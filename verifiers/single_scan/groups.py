@@ -139,7 +139,7 @@ def certainly_rise(log: DataFrame, evidence: Evidence, limits: Limits) -> bool:
     behind the blocks before it.
 
     Args:
-        evidence: whose partitions are the lines.
+        evidence: whose lines these are.
     """
     keyed = _keyed(decoded(log).where("id IS NOT NULL"), evidence, limits, "offset")
     numbered = keyed.selectExpr(*_HOME, "offset", "number - offset AS delta")
@@ -176,7 +176,7 @@ def reduced(how: np.ufunc, column: Longs, begins: Longs) -> Longs:
 
 def _keyed(rows: DataFrame, evidence: Evidence, limits: Limits, place: str) -> DataFrame:
     """Rows and, beside their columns, those of `_HOME` and `_ROW`."""
-    partitions = max(1, len(evidence.bounds))
+    partitions = evidence.lines
     proved = "id, value" if evidence.anywhere else "partition, id, value"
     numbered = rows.selectExpr("*", f"coalesce(id % {partitions}, {UNDECODABLE}L) AS line", f"id DIV {partitions} AS numbered")
     return numbered.selectExpr(

@@ -79,7 +79,7 @@ def judge(
     whole = evidence if unique else replace(evidence, expected=demanded(evidence.expected))
     if expected is None or observed is None:
         return _directly(whole)
-    partitions = max(1, len(evidence.bounds))
+    partitions = evidence.lines
     doubtful, order = _doubtful(expected, observed, partitions), None
     if observed.by_offset and _are_most(doubtful, observed, partitions, limits):  # only its first rows had runs
         observed = observed.without_offsets()
@@ -213,7 +213,7 @@ def _within(rows: DataFrame, evidence: Evidence, blocks: Longs, limits: Limits, 
         span: SQL that is true of all of them, which a Parquet reader can use to leave out what is not.
     """
     wanted = rows.sparkSession.createDataFrame(pa.table({"_block": blocks}))
-    keyed = rows.where(span).withColumn("_block", F.expr(groups.block_of(max(1, len(evidence.bounds)), limits)))
+    keyed = rows.where(span).withColumn("_block", F.expr(groups.block_of(evidence.lines, limits)))
     return keyed.join(F.broadcast(wanted), "_block", "left_semi").drop("_block")
 
 
@@ -223,7 +223,7 @@ def _span(side: Groups, evidence: Evidence, blocks: Longs, place: str) -> str:
     One comparison: to compare each row with a few ranges costs more than to look its block up, and with a hundred of them a
     query has a method so long that the JVM never compiles it.
     """
-    wanted = np.isin(side.ids(max(1, len(evidence.bounds))), blocks)
+    wanted = np.isin(side.ids(evidence.lines), blocks)
     if not side.placed or not wanted.any():
         return "true"
     first, last, delta = (side[name][wanted] for name in ("first", "last", "delta"))
@@ -252,7 +252,7 @@ def runs_of(evidence: Evidence, observed: Groups | None, limits: Limits = _DEFAU
     """
     if observed is None or not observed.by_offset:
         return None
-    blocks = observed.ids(max(1, len(evidence.bounds)))
+    blocks = observed.ids(evidence.lines)
     again = np.isin(blocks, blocks[~observed.solid()])
     if int(observed["records"][again].sum()) > limits.most_rows:
         return None
@@ -261,7 +261,7 @@ def runs_of(evidence: Evidence, observed: Groups | None, limits: Limits = _DEFAU
 
 
 def _cut(narrow: Evidence, blocks: Longs, limits: Limits) -> Runs:
-    return cut(_within(groups.decoded(narrow.observed), narrow, blocks, limits, "true"), max(1, len(narrow.bounds)))
+    return cut(_within(groups.decoded(narrow.observed), narrow, blocks, limits, "true"), narrow.lines)
 
 
 def cut(rows: DataFrame, partitions: int) -> Runs:
@@ -277,7 +277,7 @@ def inversions(sides: Sequence[Evidence], late: Sequence[Late]) -> Sequence[Row]
     Args:
         sides: where to look, one after the other: what is held already, then the log.
     """
-    partitions = max(1, len(sides[0].bounds))
+    partitions = sides[0].lines
     times: dict[tuple[int, int], int | None] = {}
     for side in sides:
         missing = [one.offset for one in late if (one.partition, one.offset) not in times]

@@ -45,7 +45,7 @@ def read(evidence: Evidence, observed: Groups, limits: Limits) -> Order:
     Args:
         observed: its groups.
     """
-    partitions = max(1, len(evidence.bounds))
+    partitions = evidence.lines
     blocks = np.unique(observed.ids(partitions))
     seen = _Seen(blocks[blocks != UNDECODABLE], partitions, limits)
     highest: dict[int, Longs] = {}

@@ -188,7 +188,7 @@ def test_a_file_that_is_there_is_not_overwritten(repository):
 def test_a_file_that_came_while_it_asked_is_not_overwritten(repository, monkeypatch):
     """Somebody else wrote it meanwhile."""
     file = repository / "scenarios.yaml"
-    monkeypatch.setattr(init, "_group", lambda text: file.write_text("theirs", encoding="utf-8") and text)
+    monkeypatch.setattr(init, "_group", lambda text, _topics: file.write_text("theirs", encoding="utf-8") and text)
 
     done = called("--kind", "command", "--", "sh", "run.sh", *TOPICS, answers=["", "copy"])
 

@@ -388,7 +388,13 @@ def played(watch):
 
     def play(when):
         fault = {"kind": "crash_pipeline", "name": "strikes", "when": when}
-        pipeline = {"kind": "spark_submit", "application": "job.py", "arguments": ["{checkpoint}"]}
+        pipeline = {
+            "kind": "spark_submit",
+            "reads": ["datasource"],
+            "sink": {"topic": "datasink"},
+            "application": "job.py",
+            "arguments": ["{checkpoint}"],
+        }
         scenario = Scenario(name="fake", title="fake", pipeline=pipeline, faults=[fault])
         schedule = plan(scenario, 1)
         Nemesis(schedule, FaultContext(None, {}), watch.history, watch.stop).run(watch, lambda: None)

@@ -75,7 +75,7 @@ def played(tmp_path, monkeypatch):
     def play(rules, *faults, injection=None, deadline_s=0.05):
         if injection:
             every_fault(monkeypatch, "prepare", lambda *_: injection)
-        pipeline = {"kind": "command", "run": ["app"], "group": "g"}
+        pipeline = {"kind": "command", "reads": ["datasource"], "sink": {"topic": "datasink"}, "run": ["app"], "group": "g"}
         scenario = Scenario(name="fake", title="fake", pipeline=pipeline, faults=faults)
         history = histories.enter_context(History(tmp_path / "history.jsonl"))
         watch = Watch(history, clock.monotonic_s(), 100, deadline_s, Flag())

@@ -10,6 +10,7 @@ from chaos.common.events import PipelineSampled
 from chaos.common.history import History, of_type
 from chaos.engine import observers
 from chaos.engine.observers import EarlyAudit, PipelineSampler
+from chaos.subject.base import Topic
 from verifiers.base import Bounds, Example, Finding, Verdict
 from verifiers.single_scan.stream import TooScatteredError
 
@@ -55,11 +56,13 @@ def duplicates(count):
 def heard(tmp_path, monkeypatch):
     """Runs an early audit until its stream has been given all its parts; returns the history's events."""
     monkeypatch.setattr(observers, "_AUDIT_EVERY_S", 0.001)
-    monkeypatch.setattr(observers.landing, "part", lambda _spark, topic, bounds: (topic.name, spans(bounds), topic.isolation))
+    monkeypatch.setattr(
+        observers.landing, "part", lambda _spark, topic, bounds, _source: (topic.name, spans(bounds), topic.isolation)
+    )
 
     def hear(kafka, stream, isolation="read_committed"):
         with History(tmp_path / "history.jsonl") as history:
-            audit = EarlyAudit(lambda: None, kafka, history, "sink-1", partitions=2, isolation=isolation)
+            audit = EarlyAudit(lambda: None, kafka, history, Topic("sink-1", 2), source_partitions=2, isolation=isolation)
             audit._stream = stream
             with audit:
                 clock.wait_until(lambda: not stream._found, within_s=120, reason="all parts to be looked at")
@@ -138,7 +141,7 @@ def sampled(tmp_path, monkeypatch, kafka, *positions):
         return answer
 
     with History(tmp_path / "history.jsonl") as history:
-        sampler = PipelineSampler(kafka, history, "source", partitions=2, positions=ask, executors=lambda: ("one", "two"))
+        sampler = PipelineSampler(kafka, history, Topic("source", 2), positions=ask, executors=lambda: ("one", "two"))
         with sampler:
             # when the last answer is asked for a second time, the sample of the first time is recorded
             clock.wait_until(lambda: len(asked) > len(answers), within_s=300, reason="the last sample")

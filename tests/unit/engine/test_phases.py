@@ -14,9 +14,10 @@ from chaos.engine import phases
 from chaos.engine.phases import RunPlan
 from chaos.engine.processes import RunProcesses
 from chaos.loader.declaration import FillSource
-from chaos.scenario.model import Pipeline, Scenario, Workload
+from chaos.scenario.model import Scenario, Workload
+from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.plan import plan
-from chaos.subject.base import Topics
+from chaos.subject.base import Topic, Topics
 from verifiers.base import Bounds
 
 
@@ -78,7 +79,7 @@ def run_plan(folder, **declared):
     """A loader under test, with a hundred records."""
     workload = {"records": 100, "rate": "1000/s"}
     scenario = Scenario(name="fake", title="fake", pipeline={"kind": "none"}, workload=workload, **declared)
-    return RunPlan(scenario, plan(scenario, 1), folder, Topics("source", "sink", 3), FillSource(100, 1000.0), None, "loader")
+    return RunPlan(scenario, plan(scenario, 1), folder, Topics("source", "", 3), FillSource(100, 1000.0), None, "loader")
 
 
 def run_processes(history, folder, **started):
@@ -106,7 +107,7 @@ def test_ends_and_positions_are_of_one_moment():
     """What was committed while the ends were asked for may be above them: they are asked for again."""
     positions = iter([{0: 1}, {0: 2}, {0: 2}, {0: 2}])
 
-    answer = phases.settled(FakeEnds({"sink": "ends of sink"}), ["sink"], lambda: next(positions))
+    answer = phases.settled(FakeEnds({"sink": "ends of sink"}), [Topic("sink", 3)], lambda: next(positions))
 
     assert answer == ({"sink": "ends of sink"}, {0: 2})
 
@@ -117,7 +118,7 @@ def test_a_pipeline_that_never_rests(monkeypatch):
     positions = ({0: number} for number in range(1000))
 
     with pytest.raises(DeadlineError, match="the pipeline's position to rest"):
-        phases.settled(FakeEnds({"sink": {}}), ["sink"], lambda: next(positions))
+        phases.settled(FakeEnds({"sink": {}}), [Topic("sink", 3)], lambda: next(positions))
 
 
 def test_what_is_left_is_unread_records_and_open_transactions():
@@ -127,7 +128,7 @@ def test_what_is_left_is_unread_records_and_open_transactions():
         "sink": {0: Bounds(0, 7, 9), 1: Bounds(0, 5, 5), 2: Bounds(0, 0, 0)},
     }
 
-    assert phases.lag(FakeEnds(ends), "source", "sink", lambda: {0: 10, 1: 8}) == {
+    assert phases.lag(FakeEnds(ends), Topic("source", 3), Topic("sink", 3), lambda: {0: 10, 1: 8}) == {
         "open in sink-0": 2,
         "behind in source-1": 2,
     }
@@ -135,7 +136,7 @@ def test_what_is_left_is_unread_records_and_open_transactions():
 
 def test_a_loader_alone_leaves_nothing_but_its_open_transactions():
     """There is no pipeline whose positions could be behind."""
-    assert phases.lag(FakeEnds({"source": {0: Bounds(0, 10, 10)}}), "source", "source", None) == {}
+    assert phases.lag(FakeEnds({"source": {0: Bounds(0, 10, 10)}}), Topic("source", 3), Topic("source", 3), None) == {}
 
 
 def test_a_broker_that_does_not_answer_is_asked_again_in_the_drain(history, tmp_path):
@@ -209,7 +210,7 @@ def said_by(folder, pipeline, **declared):
 
 def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(tmp_path):
     """Of a pipeline in the sink, of a loader that is under test in the source."""
-    command = {"kind": "command", "run": ["a"], "group": "g"}
+    command = {"kind": "command", "reads": ["datasource"], "sink": {"topic": "datasink"}, "run": ["a"], "group": "g"}
     a_pipeline = SimpleNamespace(consumer_group=lambda _topics: "g")
     without_group = SimpleNamespace(consumer_group=lambda _topics: "")
 
@@ -232,7 +233,14 @@ def test_what_was_read_is_judged_in_the_source_and_what_was_written_where_it_is(
 
 def test_what_is_not_asked_is_no_evidence(tmp_path):
     """Where `outcomes` is left out, `atomicity` must not leave to it what it cannot tell."""
-    command = {"kind": "command", "run": ["a"], "group": "g", "speaks": ["transactions", "deliveries"]}
+    command = {
+        "kind": "command",
+        "reads": ["datasource"],
+        "sink": {"topic": "datasink"},
+        "run": ["a"],
+        "group": "g",
+        "speaks": ["transactions", "deliveries"],
+    }
     a_pipeline = SimpleNamespace(consumer_group=lambda _topics: "g")
 
     found = [
@@ -252,7 +260,14 @@ def test_what_is_not_asked_is_no_evidence(tmp_path):
         (None, {"transaction_records": 5}, ["loader"]),
         (
             SimpleNamespace(consumer_group=lambda _topics: ""),
-            {"kind": "command", "run": ["a"], "group": "g", "speaks": ["transactions", "deliveries"]},
+            {
+                "kind": "command",
+                "reads": ["datasource"],
+                "sink": {"topic": "datasink"},
+                "run": ["a"],
+                "group": "g",
+                "speaks": ["transactions", "deliveries"],
+            },
             ["pipeline", "pipeline-2"],
         ),
     ],
@@ -272,10 +287,16 @@ def test_the_logs_of_all_instances_are_listened_to(tmp_path, pipeline, declared,
 def test_a_trigger_on_a_batch_looks_at_the_topics_of_the_run_and_at_its_loader(history, tmp_path, alive, loaded):
     """Source and sink must not be confused; the loader counts as ended when its process has."""
     ends = FakeEnds({"source": {0: Bounds(0, 5, 5)}, "sink": {0: Bounds(0, 3, 3)}})
-    submitted = {"kind": "spark_submit", "application": "job.py", "arguments": ["{checkpoint}"]}
+    submitted = {
+        "kind": "spark_submit",
+        "reads": ["datasource"],
+        "sink": {"topic": "datasink"},
+        "application": "job.py",
+        "arguments": ["{checkpoint}"],
+    }
     scenario = Scenario(name="fake", title="fake", pipeline=submitted)
     loader = FakeManagedProcess(SimpleNamespace(alive=lambda: alive))
-    run = replace(run_plan(tmp_path), scenario=scenario)
+    run = replace(run_plan(tmp_path), scenario=scenario, topics=Topics("source", "sink", 3))
 
     job = phases.job_of(run, ends, run_processes(history, tmp_path, loader=loader))
 

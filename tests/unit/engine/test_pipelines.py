@@ -9,12 +9,19 @@ from pydantic import TypeAdapter
 
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, timeouts_of
 from chaos.loader.declaration import FillSource
-from chaos.scenario.model import Pipeline, Scenario
+from chaos.scenario.model import Scenario
+from chaos.scenario.pipelines import Pipeline
 from chaos.subject.command import CommandPipeline
 from chaos.subject.spark_submit import SparkSubmit
 
-JOB = {"kind": "spark_submit", "application": "job.py", "arguments": ["{checkpoint}"]}
-COMMAND = {"kind": "command", "run": ["a"], "group": "g"}
+JOB = {
+    "kind": "spark_submit",
+    "reads": ["datasource"],
+    "sink": {"topic": "datasink"},
+    "application": "job.py",
+    "arguments": ["{checkpoint}"],
+}
+COMMAND = {"kind": "command", "reads": ["datasource"], "sink": {"topic": "datasink"}, "run": ["a"], "group": "g"}
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,8 @@ def scenario(producer=None, **pipeline):
         (
             {
                 "kind": "command",
+                "reads": ["datasource"],
+                "sink": {"topic": "datasink"},
                 "run": ["{java}", "-cp", "{kafka_tools}"],
                 "group": "g-{suffix}",
                 "model": "square",
@@ -68,6 +77,8 @@ def scenario(producer=None, **pipeline):
         (
             {
                 "kind": "spark_submit",
+                "reads": ["datasource"],
+                "sink": {"topic": "datasink"},
                 "application": "/shop/job.jar",
                 "main_class": "shop.Orders",
                 "arguments": ["{checkpoint}"],

@@ -16,7 +16,7 @@ SCENARIO = Scenario.model_validate(
     {
         "name": "judged",
         "title": "A run that is over",
-        "pipeline": {"kind": "command", "run": ["app"], "group": "g"},
+        "pipeline": {"kind": "command", "reads": ["datasource"], "sink": {"topic": "datasink"}, "run": ["app"], "group": "g"},
         "workload": {"records": 1000, "rate": "1000/s"},
         "faults": [{"kind": "kill_broker", "target": "broker-1", "when": {"progress": "40%"}}],
     }

@@ -78,7 +78,7 @@ def opened(tmp_path, monkeypatch):
 
     monkeypatch.setattr(session, "under_way", under_way)
     monkeypatch.setattr(session, "_report", lambda run_plan, _replay: run_plan)
-    draft = Draft(Ground(tmp_path, SystemSpec()), name="a", title="A", pipeline={"kind": "none"})
+    draft = Draft(Ground(tmp_path, SystemSpec()), name="a", title="A", pipeline={"kind": "none"}, topics={"numbers": {}})
     run_plan = RunPlan(draft.scenario, plan(draft.scenario, 1), tmp_path, None, None, None, "loader")
     run = OpenRun(Session(Environment(tmp_path, print), 1), run_plan, None, "replay", lambda _event: None)
     return run, draft, done

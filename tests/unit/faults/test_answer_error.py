@@ -9,7 +9,7 @@ from chaos.cluster.protocol import ERROR_CODES
 from chaos.faults.answer_error import AnswerError
 from chaos.faults.base import prove
 from tests.unit.faults.wire import FakeRules, context, interception
-from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in_fault, errors_of
+from tests.unit.scenario.declared import STOCK, errors_in_fault, errors_of, head
 
 FAULT = {
     "kind": "answer_error",
@@ -110,7 +110,7 @@ def test_a_wrong_declaration_is_refused(fields, message):
 def test_a_pipeline_without_transactions_sends_none_of_their_requests():
     """The fault would wait in vain."""
     fault = "{kind: answer_error, request: EndTxn, error: NOT_COORDINATOR, link: 'pipeline->*', for: 1s, when: {after: 1s}}"
-    stock = HEAD.replace(SQUARE, STOCK)
+    stock = head(STOCK)
 
     assert (
         "this pipeline uses no transactions, so EndTxn is never sent; to have that checked, write expect: not_sent"

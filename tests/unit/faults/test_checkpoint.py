@@ -76,9 +76,8 @@ def aimed(checkpoint, pipeline, app):
 
     def aim(kind="damage_checkpoint", positions=dict, **declared):
         fault = TypeAdapter(Fault).validate_python({"kind": kind, "when": {"after": "0s"}} | declared)
-        topics = {"datasource": "source", "datasink": "sink"}
-        known = {"checkpoint": checkpoint, "positions": positions, "spark_app": lambda: app}
-        return fault.prepare(FaultContext(None, topics, pipeline=lambda: pipeline, **known), Random(1))
+        known = {"source": "source", "sink": "sink", "checkpoint": checkpoint, "positions": positions, "spark_app": lambda: app}
+        return fault.prepare(FaultContext(None, {}, pipeline=lambda: pipeline, **known), Random(1))
 
     return aim
 
@@ -100,9 +99,9 @@ def test_the_newest_batches_are_those_with_the_highest_number(checkpoint):
 
 def test_the_checkpoint_of_a_query_may_be_below_the_one_that_is_known(checkpoint, pipeline):
     """A job may give each of its queries a folder of its own."""
-    known = {"checkpoint": checkpoint.parent, "positions": dict, "pipeline": lambda: pipeline}
+    known = {"source": "source", "checkpoint": checkpoint.parent, "positions": dict, "pipeline": lambda: pipeline}
     fault = TypeAdapter(Fault).validate_python({"kind": "damage_checkpoint", "what": "commit_deleted", "when": {"after": "0s"}})
-    injection = fault.prepare(FaultContext(None, {"datasource": "source", "datasink": "sink"}, **known), Random(1))
+    injection = fault.prepare(FaultContext(None, {}, **known), Random(1))
 
     injection.inject()
 

@@ -110,6 +110,6 @@ def test_a_mistake_in_a_fault_is_shown_where_it_is(fault: str, error: str) -> No
 def test_a_target_that_yaml_cut_in_two_is_explained() -> None:
     """Within braces an unquoted comma ends the value: YAML sees two keys."""
     assert errors_in_fault("{kind: kill_broker, target: leader(datasink, 0), when: {after: 5s}}") == [
-        "scenarios.yaml:6:42: 'leader(datasink' is missing its `)`; within {…} a comma needs quotes: \"leader(datasink, 0)\"",
+        "scenarios.yaml:6:42: 'leader(datasink' is missing its `)`; within {…} a comma needs quotes: \"leader(orders, 0)\"",
         "scenarios.yaml:6:59: '0)' is not known here",
     ]

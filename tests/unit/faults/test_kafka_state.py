@@ -47,7 +47,7 @@ def storm(monkeypatch, group, hold_s):
     """A storm in this group, a round every hundredth of a second."""
     monkeypatch.setattr(kafka_state, "_member", lambda _context: group)
     system = SimpleNamespace(kafka=SimpleNamespace(admin=group))
-    return Storm("the group g", hold_s, 0.01, FaultContext(system, {"datasource": "source"}, group="g"))
+    return Storm("the group g", hold_s, 0.01, FaultContext(system, {}, group="g", source="source"))
 
 
 def proved(injection):

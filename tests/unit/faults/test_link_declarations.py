@@ -1,12 +1,9 @@
-from pathlib import Path
-
 import pytest
 
 from chaos.faults.network_partitions import PartitionNetwork
 from chaos.grammar.targets import BrokerTarget
-from chaos.scenario.load import load_text
 from chaos.scenario.plan import from_json, plan, to_json
-from tests.unit.scenario.declared import HEAD, errors_in_fault, errors_of, read
+from tests.unit.scenario.declared import HEAD, errors_in_fault, errors_of, loaded, read
 
 WHEN = "when: {after: 1s}, for: 6s"
 WORDS = {
@@ -52,7 +49,7 @@ def test_a_ring_is_read_where_there_are_brokers_for_it() -> None:
     assert line.startswith(
         "scenarios.yaml:6:47: in a ring of 3 brokers every broker sees all others, so nothing would be cut; "
     )
-    assert load_text(five + HEAD + ring, Path("scenarios.yaml"))
+    assert loaded(five + HEAD + ring)
 
 
 @pytest.mark.parametrize(

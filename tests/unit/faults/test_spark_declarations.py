@@ -7,7 +7,7 @@ from chaos.faults.spark_executors import PauseExecutor
 from chaos.faults.spark_python_workers import CrashPythonWorker, ZombieExecutor
 from chaos.grammar.targets import ExecutorTarget, WorkerTarget, executor_target, worker_target
 from chaos.scenario.plan import describe, from_json, plan, to_json
-from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in_fault, errors_of, read
+from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in_fault, errors_of, head, read
 
 DECLARED = """\
 faults:
@@ -59,7 +59,7 @@ def test_a_plan_tells_what_will_be_done() -> None:
         "at 20 % of the workload: damage_checkpoint offsets_torn, the torn batch removed, restarted after 1 s",
         "at 20 % of the workload: crash_before_commit, restarted after 1 s",
         "1 s after output flows: delete_group_offsets, then put back, restarted after 1 s",
-        "1 s after output flows: hanging_transaction in datasink-2 for 5 s, then aborted",
+        "1 s after output flows: hanging_transaction in partition 2 of the sink for 5 s, then aborted",
     ]
 
 
@@ -131,7 +131,7 @@ def test_a_worker_that_is_there_because_the_system_is_larger() -> None:
     assert errors_of(four + HEAD + fault) == ["scenarios.yaml:7:43: there is no worker-4; the workers are worker-1 to worker-3"]
 
 
-APPLICATION = "{kind: command, run: [app], group: g}"
+APPLICATION = "{kind: command, run: [app], group: g, reads: [datasource], sink: {topic: datasink}}"
 ALONE = "none"
 
 
@@ -180,7 +180,7 @@ ALONE = "none"
 )
 def test_a_fault_that_is_not_possible_with_this_pipeline(pipeline: str, fault: str, error: str) -> None:
     """What the pipeline lacks is known at load: a run would prove nothing."""
-    text = HEAD.replace(SQUARE, pipeline) + f"    faults: [{{{fault}, when: {{after: 1s}}}}]\n"
+    text = head(pipeline) + f"    faults: [{{{fault}, when: {{after: 1s}}}}]\n"
 
     (line,) = errors_of(text)
     assert line.split(": ", 1)[1] == error

@@ -104,7 +104,7 @@ def scene(folder):
     addresses = SimpleNamespace(client_port=lambda _client: 1)
     links = (UsedLink("broker-2->broker-1", source="broker-2"),)
     system = SimpleNamespace(kafka=kafka, spark=spark, addresses=addresses, links=links)
-    context = FaultContext(system, {"datasink": "sink"}, positions=lambda: {0: 5})
+    context = FaultContext(system, {"datasink": "sink"}, sink="sink", positions=lambda: {0: 5})
     return SimpleNamespace(
         context=context,
         system=system,

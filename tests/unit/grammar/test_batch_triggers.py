@@ -1,15 +1,13 @@
 """Triggers on a batch of a Spark job: what can be declared, and how it is told."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from chaos.grammar.triggers import AtBatch
 from chaos.scenario.describe import json_schema
-from chaos.scenario.load import load_text
 from chaos.scenario.plan import describe, from_json, plan, to_json
-from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in_fault, errors_of, read
+from tests.unit.scenario.declared import SQUARE, STOCK, errors_in_fault, errors_of, head, loaded, read
 from tests.unit.scenario.validator import problems
 
 KILL = "{kind: crash_executor, target: executor(all), when: %s}"
@@ -78,14 +76,14 @@ def test_only_a_job_of_spark_has_batches(pipeline: str) -> None:
     """Elsewhere the moment would never come."""
     fault = "    faults: [{kind: kill_broker, target: any, when: {batch: 2, seen: done}}]\n"
 
-    assert errors_of(HEAD.replace(SQUARE, pipeline) + fault) == [f"scenarios.yaml:6:61: {ELSEWHERE}"]
+    assert errors_of(head(pipeline) + fault) == [f"scenarios.yaml:6:61: {ELSEWHERE}"]
 
 
 @pytest.mark.parametrize("pipeline", [SQUARE, STOCK])
 def test_every_job_of_spark_has_batches(pipeline: str) -> None:
     """Wherever its positions are kept."""
     fault = "    faults: [{kind: kill_broker, target: any, when: {batch: 2, seen: done}}]\n"
-    (read_fault,) = load_text(HEAD.replace(SQUARE, pipeline) + fault, Path("scenarios.yaml")).scenarios[0].faults
+    (read_fault,) = loaded(head(pipeline) + fault).scenarios[0].faults
 
     assert read_fault.when == AtBatch(batch=2, seen="done")
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from chaos.common.errors import ScenarioError
 from chaos.scenario.load import load_text
-from tests.unit.scenario.declared import HEAD, errors_in, errors_of, read
+from tests.unit.scenario.declared import HEAD, errors_in, errors_of, loaded, read
 
 LINE = re.compile(r"scenarios\.yaml:[1-9][0-9]*:[1-9][0-9]*: \S.*")
 FULL = HEAD + (
@@ -20,7 +20,7 @@ FULL = HEAD + (
 def answer(text: str) -> list[str]:
     """What is said of a text; nothing if it is right."""
     try:
-        load_text(text, Path("scenarios.yaml"))
+        loaded(text)
     except ScenarioError as error:
         return str(error).split("\n")
     return []
@@ -43,7 +43,9 @@ def test_a_mistake_in_yaml_itself(line: str, error: str) -> None:
     """YAML stops at its first mistake: one line, at the place where something can be mended."""
     text = HEAD + (line if line.startswith("\t") else f"    {line}") + "\n"
 
-    assert errors_of(text) == [f"scenarios.yaml:{error}"]
+    with pytest.raises(ScenarioError) as caught:
+        load_text(text, Path("scenarios.yaml"))
+    assert str(caught.value).splitlines() == [f"scenarios.yaml:{error}"]
 
 
 def test_two_documents_in_one_file() -> None:
@@ -63,7 +65,7 @@ def test_a_title_that_looks_like_a_date_is_a_text() -> None:
     assert errors_of(HEAD.replace("title: A", "titel: 2026-13-45"))[1:] == [
         "scenarios.yaml:4:5: 'titel' is not known here (did you mean title?)"
     ]
-    assert load_text(HEAD.replace("title: A", "title: 2026-13-45"), Path("s")).scenarios[0].title == "2026-13-45"
+    assert loaded(HEAD.replace("title: A", "title: 2026-13-45")).scenarios[0].title == "2026-13-45"
 
 
 def test_anchors_and_merges_are_followed_to_where_the_value_stands() -> None:

@@ -9,7 +9,7 @@ from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from verifiers.base import Finding, Verdict
 
-APPLICATION = {"kind": "command", "run": ["app"], "group": "g"}
+APPLICATION = {"kind": "command", "reads": ["datasource"], "sink": {"topic": "datasink"}, "run": ["app"], "group": "g"}
 LOADER = {"kind": "none"}
 SCENARIO = {
     "name": "one",

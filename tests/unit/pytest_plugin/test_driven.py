@@ -17,10 +17,12 @@ from chaos.faults.spark_executors import CrashExecutor
 from chaos.pytest_plugin import driven, scenario_item
 from chaos.pytest_plugin.driven import Chaos
 from chaos.pytest_plugin.scenario_file import EXTERNAL_SYSTEM
-from chaos.scenario.model import CommandPipeline, Workload
+from chaos.scenario.model import Workload
+from chaos.scenario.pipelines import CommandPipeline
 from verifiers.base import Verdict
 
-COPIER = CommandPipeline(kind="command", run=["app"], group="g")
+TOPICS = {"datasource": {"partitions": 3}, "datasink": {"partitions": 3}}
+COPIER = CommandPipeline(kind="command", reads=["datasource"], sink={"topic": "datasink"}, run=["app"], group="g")
 
 
 @dataclass
@@ -115,7 +117,7 @@ def test_the_replay_names_files_that_only_the_command_line_names(pytestconfig, m
 
 def test_a_test_amounts_to_a_scenario(driver, run):
     """It has the test's name, and the faults in the order of their injection, each with the moment at which it was injected."""
-    driver.start(COPIER, Workload(records=100, rate="10/s"), recovery_slo="45s")
+    driver.start(COPIER, Workload(records=100, rate="10/s"), recovery_slo="45s", topics=TOPICS)
     with driver.fault(KillBroker(target="any")), driver.fault({"kind": "crash_pipeline"}):
         pass
     with driver.fault(KillBroker(target="all", when={"progress": "40%"})):
@@ -139,7 +141,7 @@ def test_a_test_amounts_to_a_scenario(driver, run):
 
 def test_a_block_injects_and_heals(driver, run):
     """Blocks inside each other are healed last in first out; what the block is given says what became of its fault."""
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
     with driver.fault(KillBroker(target="any", name="outer")) as outer, driver.fault(KillBroker(target="any")):
         assert (outer.target, outer.effective, outer.proof) == ("", False, {})
         run.history.record(FaultInjected(fault="outer", target="broker-2 (any)"))
@@ -157,7 +159,7 @@ def test_a_block_injects_and_heals(driver, run):
 def test_an_error_in_a_block_heals_at_once_and_ends_the_run(driver, run):
     """The report says so, and the test fails with its own error."""
     error = ZeroDivisionError("a defect of the test")
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
     with pytest.raises(ZeroDivisionError), driver.fault(KillBroker(target="any")):
         raise error
     driver.fail(error)
@@ -169,7 +171,7 @@ def test_an_error_in_a_block_heals_at_once_and_ends_the_run(driver, run):
 def test_a_pipeline_that_dies_is_judged_all_the_same(driver, run):
     """What can be observed is observed, and the test fails with the text of the verdict."""
     error = InconclusiveError("the pipeline ended with 1")
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
 
     with pytest.raises(InconclusiveError, match="it is UNKNOWN"):
         driver.fail(error)
@@ -177,7 +179,7 @@ def test_a_pipeline_that_dies_is_judged_all_the_same(driver, run):
 
 
 def test_an_interrupt_is_not_lost_when_another_error_was_being_dealt_with(driver, run):
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
     run.end = lambda _error: Outcome(FakeReport(Verdict.UNKNOWN), KeyboardInterrupt("SIGINT"))
 
     with pytest.raises(KeyboardInterrupt):
@@ -189,14 +191,14 @@ def test_a_run_without_output_has_no_test(driver, run):
     run.flows, run.verdict = False, Verdict.UNKNOWN
 
     with pytest.raises(InconclusiveError, match="it is UNKNOWN"):
-        driver.start(COPIER)
+        driver.start(COPIER, topics=TOPICS)
     assert run.done == [("end", None), ("report", Verdict.UNKNOWN)]
 
 
 @pytest.mark.parametrize(("verdict", "raised"), [(Verdict.INVALID, ViolationError), (Verdict.UNKNOWN, InconclusiveError)])
 def test_a_verdict_that_is_asserted_fails_as_a_scenario_does(driver, run, verdict, raised):
     """So it has the same text, and Allure shows UNKNOWN as broken rather than as failed."""
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
     run.verdict = verdict
     report = driver.judge()
     assert not report.valid
@@ -208,7 +210,7 @@ def test_a_verdict_that_is_asserted_fails_as_a_scenario_does(driver, run, verdic
 
 
 def test_a_verdict_that_nobody_looks_at_is_not_green(driver, run):
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
     run.verdict = Verdict.INVALID
     driver.judge()
 
@@ -218,7 +220,7 @@ def test_a_verdict_that_nobody_looks_at_is_not_green(driver, run):
 
 def test_a_test_that_forgets_to_judge_fails(driver, run):
     """The run is ended and reported."""
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
 
     with pytest.raises(MisuseError, match=re.escape("without chaos.judge(), so nothing was judged; end it with")):
         driver.require_judged()
@@ -233,10 +235,10 @@ def test_a_test_that_starts_nothing_fails(driver):
 
 
 def test_a_test_is_one_run(driver):
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
 
     with pytest.raises(MisuseError, match=r"chaos\.start was called twice, and a test is one run"):
-        driver.start(COPIER)
+        driver.start(COPIER, topics=TOPICS)
 
 
 def test_what_comes_at_a_wrong_time_is_refused(driver):
@@ -245,7 +247,7 @@ def test_what_comes_at_a_wrong_time_is_refused(driver):
         driver.fault(KillBroker(target="any"))
     with pytest.raises(MisuseError, match=r"chaos\.judge was called before chaos\.start"):
         driver.judge()
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
     driver.judge()
     with pytest.raises(MisuseError, match=r"chaos\.judge was called after the end of the run"):
         driver.judge()
@@ -255,7 +257,7 @@ def test_what_comes_at_a_wrong_time_is_refused(driver):
 
 def test_judging_inside_a_block_leaves_nothing_to_heal_at_its_end(driver, run):
     """The run has healed everything by then."""
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
     with driver.fault(KillBroker(target="any")):
         driver.judge()
 
@@ -264,7 +266,7 @@ def test_judging_inside_a_block_leaves_nothing_to_heal_at_its_end(driver, run):
 
 def test_a_fault_that_is_not_possible_is_refused_at_once(driver, run):
     """With the message of YAML, and nothing of it becomes part of the scenario."""
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
     before = run.scenario
 
     with pytest.raises(
@@ -278,11 +280,11 @@ def test_a_fault_that_is_not_possible_is_refused_at_once(driver, run):
 def test_a_wrong_declaration_starts_nothing(driver):
     """And the test may say it again."""
     with pytest.raises(ScenarioError, match=r"^workload\.records: 0 is too small"):
-        driver.start(COPIER, {"records": 0})
+        driver.start(COPIER, {"records": 0}, topics=TOPICS)
     with pytest.raises(ScenarioError, match="so 'square' names no pipeline; declare it in the test"):
         driver.start("square")
     assert driver._session.opened == []
-    driver.start("none")
+    driver.start("none", topics={"numbers": None})
     assert driver._session.opened[0][0].pipeline.kind == "none"
 
 
@@ -291,8 +293,9 @@ def test_a_pipeline_is_named_as_in_yaml(driver, tmp_path):
     text = """\
 version: 2
 system: {kafka: {brokers: 4}}
-pipelines: {copy: {kind: command, run: ["{project}/app"], group: g}}
+pipelines: {copy: {kind: command, run: ["{project}/app"], group: g, reads: [datasource], sink: {topic: datasink}}}
 scenarios: [{name: a, title: A, pipeline: copy}]
+topics: {datasource: {partitions: 3}, datasink: {partitions: 3}}
 """
     (tmp_path / "scenarios.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(
@@ -308,7 +311,7 @@ scenarios: [{name: a, title: A, pipeline: copy}]
 
 def test_a_wait_ends_with_its_reason(driver, run):
     """The pipeline is looked at meanwhile."""
-    driver.start(COPIER)
+    driver.start(COPIER, topics=TOPICS)
 
     driver.wait_until(lambda: driver.committed == 5, within_s=60, reason="five records")
     with pytest.raises(DeadlineError, match="the moon"):

@@ -13,11 +13,13 @@ scenarios:
   - name: first
     title: First
     tags: [smoke]
-    pipeline: {kind: command, run: [app], group: g}
+    pipeline: {kind: command, run: [app], group: g, reads: [datasource], sink: {topic: datasink}}
   - name: second
     title: Second
-    pipeline: {kind: command, run: [app], group: g}
+    pipeline: {kind: command, run: [app], group: g, reads: [datasource], sink: {topic: datasink}}
+topics: {datasource: {partitions: 3}, datasink: {partitions: 3}}
 """
+TOPICS = "topics: {datasource: {partitions: 3}, datasink: {partitions: 3}}\n"
 BAD = GOOD.replace("title: First", "titel: First").replace("kind: command", "kind: comand", 1)
 
 
@@ -92,7 +94,7 @@ def test_a_scenario_can_be_repeated(run_pytest):
 SOAK = """\
   - name: soak
     title: Soak
-    pipeline: {kind: command, run: [app], group: g}
+    pipeline: {kind: command, run: [app], group: g, reads: [datasource], sink: {topic: datasink}}
     workload: {records: 60000, rate: 1000/s}
     random: {every: 10s, pick: [{fault: {kind: crash_pipeline}}]}
 """
@@ -107,7 +109,9 @@ def pytest_collection_modifyitems(items):
 def test_a_long_workload_has_the_time_it_takes(run_pytest, tmp_path, minutes, limit):
     """The limit grows with the workload, whatever the limit of ordinary tests is."""
     (tmp_path / "conftest.py").write_text(SHOWS_LIMITS, encoding="utf-8")
-    answer = run_pytest(GOOD + SOAK, "-m", "chaos", "--collect-only", "-q", "-s", "-o", "timeout=20", *minutes)
+    answer = run_pytest(
+        GOOD.replace(TOPICS, SOAK + TOPICS), "-m", "chaos", "--collect-only", "-q", "-s", "-o", "timeout=20", *minutes
+    )
 
     assert f"limit test_scenario[soak] {limit}.0" in answer.stdout
     assert "limit test_scenario[first] 915.0" in answer.stdout

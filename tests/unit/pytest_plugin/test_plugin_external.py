@@ -12,13 +12,14 @@ scenarios:
   - name: possible
     title: Possible
     tags: [smoke]
-    pipeline: {kind: command, run: [app], group: "{prefix}g"}
+    pipeline: {kind: command, run: [app], group: "{prefix}g", reads: [datasource], sink: {topic: datasink}}
   - name: impossible
     title: Impossible
-    pipeline: {kind: spark_submit, application: job.py, arguments: ["{checkpoint}"]}
+    pipeline: {kind: spark_submit, application: job.py, arguments: ["{checkpoint}"], ROUTE}
     faults:
       - {kind: crash_master, when: {after: 1s}}
-"""
+topics: {datasource: {partitions: 3}, datasink: {partitions: 3}}
+""".replace("ROUTE", "reads: [datasource], sink: {topic: datasink}")
 EXTERNAL = "version: 1\nbootstrap: [127.0.0.1:9]\nprefix: chaos-a-\n"
 
 

@@ -13,7 +13,8 @@ scenarios:
   - name: first
     title: First
     tags: [smoke]
-    pipeline: {kind: command, run: [app], group: g}
+    pipeline: {kind: command, run: [app], group: g, reads: [datasource], sink: {topic: datasink}}
+topics: {datasource: {partitions: 3}, datasink: {partitions: 3}}
 """
 FOREIGN = {
     "without a version": "scenarios:\n  - name: log in\n    steps: [open, type]\n",

@@ -47,7 +47,13 @@ def report(lines=GOOD):
         {
             "name": "one",
             "title": "One",
-            "pipeline": {"kind": "command", "run": ["app"], "group": "g"},
+            "pipeline": {
+                "kind": "command",
+                "reads": ["datasource"],
+                "sink": {"topic": "datasink"},
+                "run": ["app"],
+                "group": "g",
+            },
             "faults": [{"kind": "kill_broker", "target": "any", "when": {"progress": "40%"}}],
             "leave_out": {"ordering": "it is not judged here"},
             "expect": {"gaps": {"lost": 2}},

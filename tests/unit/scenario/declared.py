@@ -8,10 +8,15 @@ import pytest
 from chaos.common.errors import ScenarioError
 from chaos.scenario.load import ScenarioFile, load_text
 
+TOPICS = "topics: {datasource: {partitions: 3}, datasink: {partitions: 3}}\n"
+"""At the end of a file, so that it moves no line."""
+ONE_TOPIC = "topics: {datasource: {partitions: 3}}\n"
+OF_TOPICS = "reads: [datasource], sink: {topic: datasink}"
+"""At the end of a pipeline, so that it moves no column."""
 _JOB = f"kind: spark_submit, application: {Path(__file__)}, arguments: ['{{checkpoint}}']"
-SQUARE = f"{{{_JOB}, positions: {{group: '{{sink}}-square'}}, python_workers: true}}"
+SQUARE = f"{{{_JOB}, positions: {{group: '{{sink}}-square'}}, python_workers: true, {OF_TOPICS}}}"
 """A job with a sink of its own, that commits its positions in its transactions."""
-STOCK = f"{{{_JOB}, transactions: false}}"
+STOCK = f"{{{_JOB}, transactions: false, {OF_TOPICS}}}"
 """A job with Spark's stock sink."""
 HEAD = f"""\
 version: 2
@@ -22,15 +27,28 @@ scenarios:
 """
 
 
+def loaded(text: str, path: Path = Path("scenarios.yaml"), runtime: str = "") -> ScenarioFile:
+    """A file of this text, with topics below it if it has scenarios and no topics."""
+    if "scenarios:" in text and "\ntopics:" not in text:
+        text += TOPICS if "datasink" in text or "pipeline: none" not in text else ONE_TOPIC
+    return load_text(text, path, runtime)
+
+
+def head(pipeline: str) -> str:
+    """The same with another pipeline; one ``{kind: …}`` that says nothing of topics gets them at its end."""
+    lacks = pipeline.startswith(("{kind: command", "{kind: spark_submit")) and "reads:" not in pipeline
+    return HEAD.replace(SQUARE, f"{pipeline.removesuffix('}')}, {OF_TOPICS}}}" if lacks else pipeline)
+
+
 def read(*lines: str) -> ScenarioFile:
     """One right scenario, with these lines added from line 6 on."""
-    return load_text(HEAD + "".join(f"    {line}\n" for line in lines), Path("scenarios.yaml"))
+    return loaded(HEAD + "".join(f"    {line}\n" for line in lines))
 
 
 def errors_of(text: str) -> list[str]:
     """The lines of the error that a text is answered with."""
     with pytest.raises(ScenarioError) as caught:
-        load_text(text, Path("scenarios.yaml"))
+        loaded(text)
     return str(caught.value).splitlines()
 
 

@@ -1,9 +1,6 @@
-from pathlib import Path
-
 import pytest
 
-from chaos.scenario.load import load_text
-from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in, errors_in_fault, errors_of, read
+from tests.unit.scenario.declared import HEAD, STOCK, errors_in, errors_in_fault, errors_of, head, loaded, read
 
 
 def test_two_scenarios_of_one_name() -> None:
@@ -32,7 +29,7 @@ def test_a_tag_that_means_something_to_pytest(tag: str) -> None:
 
 def test_a_verifier_that_is_left_out_though_it_would_not_be_asked() -> None:
     """A loader has no positions."""
-    text = HEAD.replace(SQUARE, "none") + "    leave_out: {offsets: they differ}\n"
+    text = head("none") + "    leave_out: {offsets: they differ}\n"
     assert errors_of(text) == [
         "scenarios.yaml:6:26: 'offsets' is not asked here anyway: this pipeline has nothing for it to judge"
     ]
@@ -51,7 +48,7 @@ def test_an_expectation_of_a_verifier_that_does_not_run() -> None:
     assert errors_in("leave_out: {duplicates: why}", "expect: {gaps: valid, duplicates: invalid}") == [
         "scenarios.yaml:7:39: a result of 'duplicates' is expected, but it is in `leave_out`"
     ]
-    assert errors_of(HEAD.replace(SQUARE, "none") + "    expect: {offsets: invalid}\n") == [
+    assert errors_of(head("none") + "    expect: {offsets: invalid}\n") == [
         "scenarios.yaml:6:23: a result of 'offsets' is expected, but this pipeline has nothing for it to judge"
     ]
 
@@ -59,7 +56,7 @@ def test_an_expectation_of_a_verifier_that_does_not_run() -> None:
 def test_an_end_of_a_pipeline_that_is_not_there() -> None:
     """The loader alone must not end with an error."""
     assert read("ends: was made anew")
-    assert errors_of(HEAD.replace(SQUARE, "none") + "    ends: was made anew\n") == [
+    assert errors_of(head("none") + "    ends: was made anew\n") == [
         "scenarios.yaml:6:11: there is no pipeline here that could end; leave it out"
     ]
 
@@ -108,8 +105,8 @@ def test_a_broker_that_is_there_because_the_system_is_larger() -> None:
         ),
         (
             "none",
-            "{kind: kill_broker, target: 'leader(datasink, 0)', when: {after: 1s}}",
-            "6:42: this pipeline writes to datasource only; name datasource instead of datasink",
+            "{kind: kill_broker, target: 'leader(datasnk, 0)', when: {after: 1s}}",
+            "6:42: 'datasnk' is not a topic; the topics are datasource",
         ),
         (
             "none",
@@ -125,7 +122,7 @@ def test_a_broker_that_is_there_because_the_system_is_larger() -> None:
 )
 def test_a_fault_that_could_not_bite_this_pipeline(pipeline: str, fault: str, error: str) -> None:
     """What the pipeline has no part in cannot break it; better said now than after a run that proved nothing."""
-    text = HEAD.replace(SQUARE, pipeline) + f"    faults: [{fault}]\n"
+    text = head(pipeline) + f"    faults: [{fault}]\n"
 
     assert errors_of(text) == [f"scenarios.yaml:{error}"]
 
@@ -145,7 +142,7 @@ def test_scenarios_that_keep_to_the_grammar_are_checked_in_a_file_that_does_not(
 
 def test_a_loader_with_transactions_has_a_coordinator() -> None:
     """And it sends what ends them."""
-    head = HEAD.replace(SQUARE, "none") + "    workload: {producer: {transaction_records: 5}}\n"
+    loader = head("none") + "    workload: {producer: {transaction_records: 5}}\n"
     fault = "    faults: [{kind: kill_broker, target: transaction_coordinator, when: {request: EndTxn}}]\n"
 
-    assert load_text(head + fault, Path("scenarios.yaml")).scenarios[0].pipeline.kind == "none"
+    assert loaded(loader + fault).scenarios[0].pipeline.kind == "none"

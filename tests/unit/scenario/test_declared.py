@@ -1,12 +1,10 @@
 """Pipelines that are declared once and used by name, with parameters."""
 
-from pathlib import Path
-
 import pytest
 
 from chaos.common.errors import ScenarioError
-from chaos.scenario.load import load_text
-from chaos.scenario.model import CommandPipeline
+from chaos.scenario.pipelines import CommandPipeline
+from tests.unit.scenario.declared import loaded
 
 FILE = """\
 version: 2
@@ -17,15 +15,16 @@ pipelines:
     run: ["app", "--size={size}", "{who}", "{{size}}", "--loud={loud}", "{bootstrap}"]
     group: "{who}-{suffix}"
     restarts: "{size}"
+    <<: {reads: [datasource], sink: {topic: datasink}}
 scenarios:
   - {name: a, title: A, pipeline: app}
   - {name: b, title: B, pipeline: {use: app, with: {size: 5}}}
-  - {name: c, title: C, pipeline: {kind: command, run: [own], group: g}}
+  - {name: c, title: C, pipeline: {kind: command, run: [own], group: g, reads: [datasource], sink: {topic: datasink}}}
 """
 
 
 def load(text=FILE):
-    return load_text(text, Path("f.yaml"))
+    return loaded(text)
 
 
 def test_a_scenario_uses_a_pipeline_by_name():
@@ -33,7 +32,9 @@ def test_a_scenario_uses_a_pipeline_by_name():
     first, second, third = (scenario.pipeline for scenario in load().scenarios)
 
     run = ("app", "--size=3", "me", "{{size}}", "--loud=true", "{bootstrap}")
-    assert first == CommandPipeline(kind="command", run=run, group="me-{suffix}", restarts=3)
+    assert first == CommandPipeline(
+        kind="command", reads=["datasource"], sink={"topic": "datasink"}, run=run, group="me-{suffix}", restarts=3
+    )
     assert second == first.model_copy(update={"run": ("app", "--size=5", *run[2:]), "restarts": 5})
     assert third.run == ("own",)
 
@@ -51,13 +52,13 @@ def test_a_matrix_may_use_them():
 @pytest.mark.parametrize(
     ("right", "wrong", "message"),
     [
-        ("pipeline: app}", "pipeline: ap}", "10:35: there is no pipeline 'ap' (did you mean app?); there are: app"),
-        ("use: app,", "use: [app],", "11:41: there is no pipeline a list; there are: app"),
-        ("with: {size", "wiht: {size", "11:46: 'wiht' is not known beside `use`; write with: {…} for parameters"),
-        ("with: {size: 5}", "with: 5", "11:52: 5 is not a mapping; write with: {parameter: value}"),
-        ("size: 5", "siz: 5", "11:53: 'siz' is not a parameter of app (did you mean size?); there are: size, who, loud"),
-        ("size: 5", "size: [5]", "11:59: a list cannot be inserted into a text; write a word or a number"),
-        ("size: 5", "size: -5", "11:59: -5 is too small; the least is 0"),
+        ("pipeline: app}", "pipeline: ap}", "11:35: there is no pipeline 'ap' (did you mean app?); there are: app"),
+        ("use: app,", "use: [app],", "12:41: there is no pipeline a list; there are: app"),
+        ("with: {size", "wiht: {size", "12:46: 'wiht' is not known beside `use`; write with: {…} for parameters"),
+        ("with: {size: 5}", "with: 5", "12:52: 5 is not a mapping; write with: {parameter: value}"),
+        ("size: 5", "siz: 5", "12:53: 'siz' is not a parameter of app (did you mean size?); there are: size, who, loud"),
+        ("size: 5", "size: [5]", "12:59: a list cannot be inserted into a text; write a word or a number"),
+        ("size: 5", "size: -5", "12:59: -5 is too small; the least is 0"),
         ("size: 3", "size: {}", "4:24: a mapping cannot be inserted into a text; write a word or a number"),
         ("who: me", "sink: me", "4:27: {sink} is replaced when a scenario runs; choose another name for this parameter"),
         ("who: me", "Who: me", "4:27: 'Who' is not a placeholder; write lower-case letters and _"),
@@ -73,14 +74,14 @@ def test_what_is_wrong_is_told_where_it_is_written(right, wrong, message):
         load(FILE.replace(right, wrong))
 
     first, *_ = str(caught.value).splitlines()
-    assert first.startswith(f"f.yaml:{message}")
+    assert first.startswith(f"scenarios.yaml:{message}")
 
 
 def test_a_pipeline_that_no_scenario_uses_is_checked_too():
     head, _, scenarios = FILE.partition("scenarios:")
     own = scenarios.splitlines()[-1]
 
-    with pytest.raises(ScenarioError, match=r"f\.yaml:5:11: there is no kind 'x'"):
+    with pytest.raises(ScenarioError, match=r"scenarios\.yaml:5:11: there is no kind 'x'"):
         load(f"{head.replace('kind: command', 'kind: x')}scenarios:\n{own}\n")
 
 

@@ -10,11 +10,21 @@ from chaos.faults.registry import FAULTS
 from chaos.scenario.draft import Draft, Ground
 from chaos.scenario.model import Scenario, SystemSpec
 
-COPIER = {"kind": "command", "run": ["app"], "group": "g", "transactions": False}
+TOPICS = {"datasource": {"partitions": 3}, "datasink": {"partitions": 3}}
+COPIER = {
+    "kind": "command",
+    "reads": ["datasource"],
+    "sink": {"topic": "datasink"},
+    "run": ["app"],
+    "group": "g",
+    "transactions": False,
+}
 
 
 def draft(folder, runtime="local", **keys):
-    return Draft(Ground(folder, SystemSpec(), runtime), **{"name": "a", "title": "A", "pipeline": COPIER} | keys)
+    return Draft(
+        Ground(folder, SystemSpec(), runtime), **{"name": "a", "title": "A", "topics": TOPICS, "pipeline": COPIER} | keys
+    )
 
 
 def test_it_is_what_yaml_would_have_made_of_it(tmp_path):
@@ -27,7 +37,7 @@ def test_it_is_what_yaml_would_have_made_of_it(tmp_path):
         {"kind": "cut_link", "link": "pipeline->any", "for": "4s", "when": {"progress": "40%"}},
     ]
     in_yaml = Scenario.model_validate(
-        {"name": "a", "title": "A", "pipeline": COPIER, "faults": faults, "expect": {"gaps": "invalid"}}
+        {"name": "a", "title": "A", "topics": TOPICS, "pipeline": COPIER, "faults": faults, "expect": {"gaps": "invalid"}}
     )
 
     assert grown.complete(expect={"gaps": "invalid"}) == in_yaml
@@ -93,7 +103,13 @@ def test_a_wrong_expectation_is_refused(tmp_path, asked, message):
 
 
 def test_a_missing_application_is_told(tmp_path):
-    pipeline = {"kind": "spark_submit", "application": "job.py", "arguments": ["{checkpoint}"]}
+    pipeline = {
+        "kind": "spark_submit",
+        "reads": ["datasource"],
+        "sink": {"topic": "datasink"},
+        "application": "job.py",
+        "arguments": ["{checkpoint}"],
+    }
 
     with pytest.raises(ScenarioError, match=r"^pipeline\.application: /\S+/job\.py is not a file; a path begins at the folder"):
         draft(tmp_path, pipeline=pipeline)

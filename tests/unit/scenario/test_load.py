@@ -5,9 +5,10 @@ from typing import get_args
 import pytest
 
 from chaos.common.errors import ScenarioError
-from chaos.scenario.load import load, load_text
-from chaos.scenario.model import Pipeline, Scenario, VerifierName
-from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in, errors_of, kinds, read
+from chaos.scenario.load import load
+from chaos.scenario.model import Scenario, VerifierName
+from chaos.scenario.pipelines import Pipeline
+from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, TOPICS, errors_in, errors_of, head, kinds, loaded, read
 
 NAME = "lower-case letters and digits, with single hyphens between them"
 TAG = "a lower-case letter, then letters, digits and underscores, as in pytest marks"
@@ -120,7 +121,7 @@ def test_a_file_in_another_encoding(tmp_path: Path) -> None:
 def test_a_file_with_a_byte_order_mark(tmp_path: Path) -> None:
     """Some editors write one."""
     path = tmp_path / "bom.yaml"
-    path.write_text(HEAD, encoding="utf-8-sig")
+    path.write_text(HEAD + TOPICS, encoding="utf-8-sig")
 
     assert load(path).scenarios[0].name == "a"
 
@@ -238,7 +239,7 @@ def test_a_mistake_in_a_scenario_is_shown_where_it_is(line: str, errors: list[st
 )
 def test_a_mistake_in_a_pipeline_is_shown_where_it_is(pipeline: str, error: str) -> None:
     """A pipeline's keys depend on its kind, and so does the advice."""
-    assert errors_of(HEAD.replace(SQUARE, pipeline)) == [f"scenarios.yaml:{error}"]
+    assert errors_of(head(pipeline)) == [f"scenarios.yaml:{error}"]
 
 
 def test_the_size_of_the_system_is_bounded() -> None:
@@ -278,7 +279,7 @@ def test_a_scenario_may_have_a_system_of_its_own() -> None:
     kafka = "    system: {kafka: {version: 3.9.1, brokers: 4, config: {compression.type: zstd, log.retention.ms: 5000}}}\n"
     fault = "    faults: [{kind: kill_broker, target: broker-4, when: {after: 1s}}]\n"
 
-    (scenario,) = load_text(HEAD + kafka + fault, Path("scenarios.yaml")).scenarios
+    (scenario,) = loaded(HEAD + kafka + fault).scenarios
 
     assert scenario.system is not None
     assert (scenario.system.kafka.version, scenario.system.kafka.brokers) == ("3.9.1", 4)
@@ -300,16 +301,16 @@ def test_a_scenario_may_have_a_system_of_its_own() -> None:
 )
 def test_a_verifier_is_asked_where_it_has_something_to_judge(pipeline: str, absent: set[str]) -> None:
     """Positions are those of a pipeline or its group; outcomes and deliveries are known where a program says them."""
-    (scenario,) = load_text(HEAD.replace(SQUARE, pipeline), Path("scenarios.yaml")).scenarios
+    (scenario,) = loaded(head(pipeline)).scenarios
 
     assert set(get_args(VerifierName)) - set(scenario.verify) == absent
 
 
 def job(folder: Path, application: str) -> Path:
     """A file with a job of Spark's."""
-    text = HEAD.replace(SQUARE, f"{{kind: spark_submit, application: {application}, arguments: ['{{checkpoint}}']}}")
+    text = head(f"{{kind: spark_submit, application: {application}, arguments: ['{{checkpoint}}']}}")
     path = folder / "scenarios.yaml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text + TOPICS, encoding="utf-8")
     return path
 
 

@@ -1,7 +1,5 @@
 """`matrix:`: the cases, their names and coordinates, and errors that lead to where something was written."""
 
-from pathlib import Path
-
 import pytest
 
 from chaos.faults.links import CutLink
@@ -9,10 +7,9 @@ from chaos.faults.pipeline_process import CrashPipeline
 from chaos.faults.requests import LoseRequest
 from chaos.grammar.triggers import OnRequest
 from chaos.grammar.yaml_source import parse, place_of
-from chaos.scenario.load import load_text
 from chaos.scenario.matrix import expand
 from chaos.scenario.model import Scenario
-from tests.unit.scenario.declared import HEAD, errors_of
+from tests.unit.scenario.declared import HEAD, OF_TOPICS, errors_of, loaded
 
 SWEEP = """\
 version: 2
@@ -24,15 +21,15 @@ scenarios:
       fault:
         request-lost: [{kind: lose_request, when: {request: "${request}", nth: 2}}]
         sender-killed: [{kind: crash_pipeline, when: {request: "${request}"}}]
-    pipeline: {kind: command, run: [app], group: g}
+    pipeline: {kind: command, run: [app], group: g, reads: [datasource], sink: {topic: datasink}}
     faults: "${fault}"
 """
-LAST = "".join(f"    {line}\n" for line in ("pipeline: {kind: command, run: [app], group: g}", "title: B"))
+LAST = "".join(f"    {line}\n" for line in (f"pipeline: {{kind: command, run: [app], group: g, {OF_TOPICS}}}", "title: B"))
 
 
 def cases(text: str) -> tuple[Scenario, ...]:
     """The scenarios that a text makes."""
-    return load_text(text, Path("scenarios.yaml")).scenarios
+    return loaded(text).scenarios
 
 
 def crossed(*lines: str) -> str:
@@ -180,7 +177,7 @@ def test_what_is_shared_by_anchors_is_filled_for_each_case() -> None:
     text = (
         crossed(
             "matrix: {n: [1, 2]}",
-            "workload: &w {records: '${n}'}",
+            "workload: &w {records: '${n}', into: datasource}",
         )
         + "  - {<<: {title: T, matrix: {n: [3]}}, name: b, pipeline: none, workload: *w}\n"
     )
@@ -210,7 +207,7 @@ def test_an_error_within_an_override_is_shown_where_the_override_has_it() -> Non
 
 def test_an_error_of_meaning_leads_into_the_matrix_too() -> None:
     """A request that can never come is shown where it is spelt for this case, or at the hole that spells it."""
-    text = SWEEP.replace("group: g}", "group: g, transactions: false}")
+    text = SWEEP.replace("group: g,", "group: g, transactions: false,")
 
     message = "this pipeline uses no transactions, so EndTxn is never sent; to have that checked, write expect: not_sent"
     assert errors_of(text) == [f"scenarios.yaml:8:61: {message}", f"scenarios.yaml:9:64: {message}"]

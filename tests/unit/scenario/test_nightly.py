@@ -11,7 +11,8 @@ import pytest
 from _pytest.mark.expression import Expression
 from ruamel.yaml import YAML
 
-from chaos.scenario.load import ScenarioFile, load, load_text
+from chaos.scenario.load import ScenarioFile, load
+from tests.unit.scenario.declared import loaded
 
 ROOT = Path(__file__).parents[3]
 SCENARIOS = ROOT / "scenarios.yaml"
@@ -71,7 +72,7 @@ def test_tags_that_no_part_selects_or_two_do_are_noticed(parts: Mapping[str, Exp
         assert f"tags: {tags}" in text
         text = text.replace(f"tags: {tags}", f"tags: {changed}")
 
-    wrong = Counter(map(tuple, misplaced(load_text(text, SCENARIOS), parts).values()))
+    wrong = Counter(map(tuple, misplaced(loaded(text, SCENARIOS), parts).values()))
 
     assert wrong == {(): 123, ("sweep-app", "recovery"): 24, ("recovery",): 2}
 

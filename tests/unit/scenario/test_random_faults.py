@@ -4,7 +4,7 @@ import pytest
 
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import from_json, plan, to_json
-from tests.unit.scenario.declared import errors_of
+from tests.unit.scenario.declared import OF_TOPICS, errors_of
 
 KILL = {"kind": "kill_broker", "target": "any"}
 CUT = {"kind": "cut_link", "link": "pipeline->any", "for": "2s"}
@@ -17,7 +17,13 @@ def scenario(records=60_000, **random):
         {
             "name": "soak",
             "title": "Soak",
-            "pipeline": {"kind": "command", "run": ["app"], "group": "g"},
+            "pipeline": {
+                "kind": "command",
+                "reads": ["datasource"],
+                "sink": {"topic": "datasink"},
+                "run": ["app"],
+                "group": "g",
+            },
             "workload": {"records": records, "rate": "1000/s"},
             "random": RANDOM | random,
         }
@@ -88,8 +94,8 @@ def test_a_soak_lasts_as_long_as_asked():
 )
 def test_a_mistake_in_a_pick_is_shown_where_it_is(fault, message):
     """Like that of any other fault."""
-    head = "version: 2\nscenarios:\n  - name: a\n    title: A\n    pipeline: {kind: command, run: [app], group: g}\n"
-    text = f"{head}    random: {{every: 5s, pick: [{{fault: {fault}}}]}}\n"
+    head = "version: 2\nscenarios:\n  - name: a\n    title: A\n    pipeline: {kind: command, run: [app], group: g, OF}\n"
+    text = f"{head.replace('OF', OF_TOPICS)}    random: {{every: 5s, pick: [{{fault: {fault}}}]}}\n"
 
     (error,) = errors_of(text)
 

@@ -4,8 +4,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from chaos.scenario.describe import json_schema
-from chaos.scenario.load import ScenarioFile, load, load_text
+from chaos.scenario.load import ScenarioFile, load
 from chaos.scenario.plan import describe, from_json, plan, to_json
+from tests.unit.scenario.declared import loaded
 from tests.unit.scenario.validator import problems
 
 PATH = Path(__file__).parents[3] / "scenarios.yaml"
@@ -32,7 +33,7 @@ def test_the_scenarios_of_the_documentation_load(tmp_path: Path) -> None:
     page = PATH.with_name("docs") / "install.md"
     text = page.read_text(encoding="utf-8").partition("```yaml\n")[2].partition("```")[0]
 
-    assert load_text(text, tmp_path / "scenarios.yaml").scenarios
+    assert loaded(text, tmp_path / "scenarios.yaml").scenarios
 
 
 def test_the_page_about_python_shows_the_tests_that_are_run() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from chaos.common.errors import ScenarioError
-from chaos.scenario.load import load_text
+from tests.unit.scenario.declared import loaded
 
 PATH = Path("scenarios.yaml")
 TEXT = """\
@@ -13,7 +13,7 @@ version: 2
 scenarios:
   - name: frozen
     title: a frozen leader
-    pipeline: {kind: command, run: [app], group: g}
+    pipeline: {kind: command, run: [app], group: g, reads: [datasource], sink: {topic: datasink}}
     faults:
       - {kind: kill_broker, target: broker-1, when: {after: 1s}}
       - {kind: FAULT, target: "leader(datasink, 0)", when: {after: 1s}}
@@ -33,14 +33,14 @@ def test_a_fault_that_needs_containers_is_refused_elsewhere(fault):
     kind = fault.split(",")[0]
 
     with pytest.raises(ScenarioError, match=rf"^scenarios.yaml:8:16: {kind} is possible in containers only: .*{FAULTS[fault]}"):
-        load_text(TEXT.replace("FAULT", fault), PATH, "local")
+        loaded(TEXT.replace("FAULT", fault), PATH, "local")
 
 
 @pytest.mark.parametrize("runtime", ["containers", ""])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_it_is_read_where_it_is_possible_and_where_it_is_only_read(fault, runtime):
     """`chaos plan` shows every file."""
-    file = load_text(TEXT.replace("FAULT", fault), PATH, runtime)
+    file = loaded(TEXT.replace("FAULT", fault), PATH, runtime)
 
     assert file.scenarios[0].faults[1].kind == fault.split(",")[0]
     assert fault.split(",")[0] in file.scenarios[0].faults[1].describe()
@@ -52,7 +52,7 @@ def test_it_is_refused_among_random_faults_too():
     text = TEXT[: TEXT.index("    faults")] + picked
 
     with pytest.raises(ScenarioError, match=r"scenarios.yaml:6:\d+: freeze is possible in containers only"):
-        load_text(text, PATH, "local")
+        loaded(text, PATH, "local")
 
 
 def test_a_file_that_is_wrong_says_both():
@@ -60,6 +60,6 @@ def test_a_file_that_is_wrong_says_both():
     text = TEXT.replace("FAULT", "freeze, for: 5s").replace("kill_broker", "kil_broker")
 
     with pytest.raises(ScenarioError) as error:
-        load_text(text, PATH, "local")
+        loaded(text, PATH, "local")
 
     assert [line.split(":")[1] for line in str(error.value).splitlines()] == ["7"]

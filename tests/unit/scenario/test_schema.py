@@ -60,10 +60,11 @@ scenarios:
       once: [true, 0.5, 2]
       fault:
         lost: {tags: [quick], do: {kind: lose_request, when: {request: "${request}"}}}
-    pipeline: {kind: command, run: [app], group: g}
+    pipeline: {kind: command, run: [app], group: g, reads: [datasource], sink: {topic: datasink}}
     faults: ["${fault.do}"]
     overrides:
       - {at: {request: [Produce]}, set: {expect: not_sent}}
+topics: {datasource: {partitions: 3}, datasink: {partitions: 3}}
 """
 
 
@@ -92,10 +93,11 @@ def test_an_editor_sees_mistakes_in_a_matrix(right: str, wrong: str, complaint: 
 NAMED = """\
 version: 2
 pipelines:
-  app: {kind: command, parameters: {size: 3}, run: ["{size}"], group: g, restarts: "{size}"}
+  app: {kind: command, parameters: {size: 3}, run: ["{size}"], group: g, reads: [datasource], sink: {topic: datasink}}
 scenarios:
   - {name: a, title: A, pipeline: app}
   - {name: b, title: B, pipeline: {use: app, with: {size: 4}}}
+topics: {datasource: {partitions: 3}, datasink: {partitions: 3}}
 """
 
 

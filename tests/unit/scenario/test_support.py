@@ -7,16 +7,16 @@ import pytest
 from chaos.external import declaration
 from chaos.scenario import load as load_module
 from chaos.scenario import support
-from chaos.scenario.load import load, load_text
+from chaos.scenario.load import load
 from chaos.scenario.model import Scenario
-from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, read
+from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, TOPICS, head, loaded, read
 
 ROOT = Path(__file__).parents[3]
 LEAST = "version: 1\nbootstrap: [kafka-1:9092]\nprefix: chaos-a-\n"
 HERE = 'spark: {master: "spark://a:7077", executors: here}'
 ELSEWHERE = 'spark: {master: "spark://a:7077"}'
 TLS = "tls: {ca: ca.pem}"
-APPLICATION = HEAD.replace(SQUARE, '{kind: command, run: [app], group: "{prefix}g"}')
+APPLICATION = '{kind: command, run: [app], group: "{prefix}g"}'
 NOW = "when: {after: 1s}"
 
 
@@ -26,9 +26,9 @@ def found(scenario: Scenario, *lines: str) -> list[str]:
     return [message for _, message in support.impossible_outside(scenario, system)]
 
 
-def of_fault(fault: str, *lines: str, head: str = HEAD) -> list[str]:
+def of_fault(fault: str, *lines: str, pipeline: str = SQUARE) -> list[str]:
     """The same for a scenario with one fault."""
-    return found(load_text(f"{head}    faults: [{{{fault}}}]\n", Path("scenarios.yaml")).scenarios[0], *lines)
+    return found(loaded(f"{head(pipeline)}    faults: [{{{fault}}}]\n").scenarios[0], *lines)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +117,9 @@ def test_only_jvms_can_be_led_through_a_proxy() -> None:
     """The plain application is librdkafka through and through; the stock sink writes from the JVM."""
     cut = f'kind: cut_link, link: "pipeline->leader(datasink, 0)", for: 1s, {NOW}'
 
-    assert of_fault(cut, head=HEAD.replace(SQUARE, STOCK)) == []
-    assert of_fault(cut, head=APPLICATION)[0].startswith("connections of the pipeline command cannot be led")
-    assert of_fault("kind: lose_request, when: {request: Produce}", head=HEAD.replace(SQUARE, STOCK)) == []
+    assert of_fault(cut, pipeline=STOCK) == []
+    assert of_fault(cut, pipeline=APPLICATION)[0].startswith("connections of the pipeline command cannot be led")
+    assert of_fault("kind: lose_request, when: {request: Produce}", pipeline=STOCK) == []
 
 
 def test_what_is_encrypted_cannot_be_told_apart() -> None:
@@ -154,7 +154,7 @@ def test_internal_topics_of_others_are_not_read() -> None:
 def test_a_command_puts_the_prefix_before_its_names(group: str, is_right: bool) -> None:  # noqa: FBT001
     """The names of an unknown command cannot be changed from outside."""
     pipeline = f'{{kind: command, run: [a], group: "{group}", transactional_ids: ["{group}"]}}'
-    scenario = load_text(HEAD.replace(SQUARE, pipeline), Path("scenarios.yaml")).scenarios[0]
+    scenario = loaded(head(pipeline)).scenarios[0]
 
     said = found(scenario)
 
@@ -166,17 +166,15 @@ def test_a_command_puts_the_prefix_before_its_names(group: str, is_right: bool) 
 def test_a_job_puts_the_prefix_before_its_names(name: str, is_right: bool) -> None:  # noqa: FBT001
     """Those of the run's topics begin with it."""
     pipeline = SQUARE.replace("{sink}-square", name).replace("python_workers", f"transactional_ids: ['{name}'], python_workers")
-    scenario = load_text(HEAD.replace(SQUARE, pipeline), Path("scenarios.yaml")).scenarios[0]
+    scenario = loaded(head(pipeline)).scenarios[0]
 
     assert len(found(scenario)) == (0 if is_right else 2)
 
 
 def test_a_job_with_a_stock_sink_sends_what_that_sends() -> None:
     """It reads and writes; requests for a group are not among what it sends."""
-    stock = HEAD.replace(SQUARE, STOCK)
-
-    assert of_fault("kind: delay_request, for: 1s, when: {request: Produce}", head=stock) == []
-    assert of_fault("kind: delay_request, for: 1s, when: {request: JoinGroup}", head=stock) == [
+    assert of_fault("kind: delay_request, for: 1s, when: {request: Produce}", pipeline=STOCK) == []
+    assert of_fault("kind: delay_request, for: 1s, when: {request: JoinGroup}", pipeline=STOCK) == [
         "a job without transactions reads and writes, and sends no JoinGroup for that"
     ]
 
@@ -184,10 +182,8 @@ def test_a_job_with_a_stock_sink_sends_what_that_sends() -> None:
 def test_only_what_was_selected_is_refused_with_its_place(tmp_path: Path) -> None:
     """Scenarios that were not selected may have faults that this system does not allow."""
     path = tmp_path / "scenarios.yaml"
-    path.write_text(
-        f"{HEAD}  - name: b\n    title: B\n    pipeline: {SQUARE}\n    faults:\n      - {{kind: crash_master, {NOW}}}\n",
-        encoding="utf-8",
-    )
+    second = f"  - name: b\n    title: B\n    pipeline: {SQUARE}\n    faults:\n      - {{kind: crash_master, {NOW}}}\n"
+    path.write_text(HEAD + second + TOPICS, encoding="utf-8")
     file, system = load(path), declaration.load_text(LEAST, Path("external.yaml"))
 
     assert load_module.refused(file, ["a"], system) is None

@@ -1,19 +1,17 @@
 """`until: FAULT` names another fault of the scenario."""
 
-from pathlib import Path
-
 import pytest
 
 from chaos.common.errors import ScenarioError
-from chaos.scenario.load import load_text
 from chaos.scenario.plan import describe, from_json, plan, to_json
+from tests.unit.scenario.declared import loaded
 
 TEXT = """\
 version: 2
 scenarios:
   - name: one
     title: One
-    pipeline: {kind: command, run: [app], group: g}
+    pipeline: {kind: command, run: [app], group: g, reads: [datasource], sink: {topic: datasink}}
     faults:
       - {kind: cut_link, link: "pipeline->broker-1", when: {after: 1s}, for: 9s, until: UNTIL}
       - {name: dies, kind: kill_broker, target: any, when: {after: 2s}}
@@ -22,7 +20,7 @@ scenarios:
 
 def test_it_is_said_in_the_plan_and_survives_being_written_down():
     """A reader of the plan must know when the fault ends."""
-    (scenario,) = load_text(TEXT.replace("UNTIL", "dies"), Path("scenarios.yaml")).scenarios
+    (scenario,) = loaded(TEXT.replace("UNTIL", "dies")).scenarios
     schedule = plan(scenario, 1)
 
     assert describe(schedule)[0].endswith("for 9 s or until dies is proved")
@@ -33,6 +31,6 @@ def test_it_is_said_in_the_plan_and_survives_being_written_down():
 def test_a_fault_that_is_not_there_or_is_itself_is_an_error(name, hint):
     """Otherwise the fault would silently last for its whole time."""
     with pytest.raises(ScenarioError) as raised:
-        load_text(TEXT.replace("UNTIL", name), Path("scenarios.yaml"))
+        loaded(TEXT.replace("UNTIL", name))
 
     assert str(raised.value).startswith(f"scenarios.yaml:7:89: there is no other fault '{name}' in this scenario{hint}")

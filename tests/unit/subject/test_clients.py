@@ -15,7 +15,7 @@ SECRET = "hunter2"  # noqa: S105 - not a real one
 ENDPOINTS = Endpoints(
     "link:1", "audit:1", options={"sasl.password": SECRET}, java={"sasl.jaas.config": SECRET}, spark_options={"x": SECRET}
 )
-TOPICS = Topics("chaos-a-datasource-7", "chaos-a-datasink-7", 3, "chaos-a-")
+TOPICS = Topics("chaos-a-datasource-7", "chaos-a-datasink-7", 3, "chaos-a-", "7")
 COMMAND = CommandPipeline(("copy", "{source}", "{prefix}"), "{prefix}copier-{suffix}", ids=("{prefix}t-{suffix}-{partition}",))
 
 
@@ -56,7 +56,7 @@ def test_every_name_begins_with_the_prefix():
 def test_a_command_is_told_the_prefix():
     """It is empty on a local cluster: the same scenario runs on both."""
     assert COMMAND.consumer_group(TOPICS) == "chaos-a-copier-7"
-    assert COMMAND.consumer_group(Topics("datasource-7", "datasink-7", 3)) == "copier-7"
+    assert COMMAND.consumer_group(Topics("datasource-7", "datasink-7", 3, suffix="7")) == "copier-7"
 
 
 class Group:

@@ -8,7 +8,7 @@ from chaos.subject.base import Endpoints, Topics
 from chaos.subject.command import CommandPipeline
 from chaos.subject.placeholders import substituted
 
-TOPICS = Topics("datasource-7", "datasink-7", 3)
+TOPICS = Topics("datasource-7", "datasink-7", 3, suffix="7", names={"page-views": "page-views-7"})
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 
 
@@ -47,14 +47,11 @@ def test_other_braces_stay() -> None:
     assert copies(text) == [['{"a": {"b": 1}} ${HOME} x{2,3} {} {sink}']]
 
 
-@pytest.mark.parametrize("where", ["run", "group", "ids"])
-def test_an_unknown_placeholder_is_named(where: str) -> None:
-    """When it is declared, with the known ones."""
-    declared = {"run": ("copy",), "group": "g", "ids": ("i",)}
-    declared[where] = "g-{sinkk}" if where == "group" else ("{sinkk}",)
-
-    with pytest.raises(ValueError, match=r"\{sinkk\} in '.*' is not a placeholder; there are \{bootstrap\}, .*\{partition\}"):
-        CommandPipeline(**declared)
+def test_the_name_of_a_topic_is_a_placeholder() -> None:
+    """Also one with other characters than the others have; where there is no such topic, it is a text in braces."""
+    assert copies("{page-views}", "{{page-views}}", "{page.views}", "{{page.views}}") == [
+        ["page-views-7", "{page-views}", "{page.views}", "{{page.views}}"]
+    ]
 
 
 def test_a_group_is_not_that_of_one_partition() -> None:

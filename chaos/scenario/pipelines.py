@@ -1,0 +1,229 @@
+"""What may be under test, as a scenarios file declares it: any command, any Spark job, or the loader alone.
+
+How names and parameters are resolved: `chaos.scenario.declared`.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
+
+from chaos.grammar.base import Declared, Location, shown
+from chaos.grammar.units import SomeSeconds, text_of_setting
+from chaos.runtime.capabilities import Capability
+from chaos.scenario.topics import Reads, TopicSink
+from chaos.subject import command, spark_submit
+from chaos.subject.placeholders import names_in, partly_substituted
+
+_IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
+_ON_SPARK = frozenset({Capability.PIPELINE, Capability.SPARK, Capability.CHECKPOINT})
+_IN_PYTHON = frozenset({Capability.PYTHON_WORKERS, Capability.COMMITTING_TASKS})
+
+
+class Text(NamedTuple):
+    """A text with placeholders, and those that there are at its place beside the names of topics."""
+
+    text: str
+    known: tuple[str, ...]
+
+
+def _listed(key: str, texts: Iterable[str], known: tuple[str, ...]) -> dict[Location, Text]:
+    return {(key, number): Text(text, known) for number, text in enumerate(texts)}
+
+
+def _named(key: str, texts: Mapping[str, str], known: tuple[str, ...]) -> dict[Location, Text]:
+    return {(key, name): Text(text, known) for name, text in texts.items()}
+
+
+class NoPipeline(Declared):
+    """``pipeline: none``: only the loader is under test, and the source topic is judged against its ledger."""
+
+    kind: Literal["none"]
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The loader offers nothing that a fault may need."""
+        return frozenset()
+
+    @property
+    def transactions(self) -> bool:
+        """There is nothing that could use any."""
+        return False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Nothing is read."""
+        return ()
+
+    @property
+    def sink(self) -> None:
+        """Nothing is written."""
+        return
+
+    @property
+    def texts(self) -> Mapping[Location, Text]:
+        """Nothing has placeholders."""
+        return {}
+
+
+OwnName = Annotated[str, StringConstraints(min_length=1)]
+Setting = Annotated[str, BeforeValidator(text_of_setting)]
+Word = Annotated[str, StringConstraints(min_length=1)]
+Model = Literal["identity", "square"]
+Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
+
+
+class CommandPipeline(Declared):
+    """Any command that copies one topic to the other; `chaos.subject.command` explains the fields and placeholders.
+
+    Attributes:
+        reads: topics; of several, the workload fills one, and the others stay empty.
+        transactions: false if it uses none, so that no fault may wait for their requests.
+        speaks: what it reports on its standard output (docs/adapters.md).
+        session_timeout_s: after which its group excludes a member that is silent; for faults that must outlast it.
+        transaction_timeout_s: after which a coordinator aborts its transaction.
+    """
+
+    kind: Literal["command"]
+    reads: Reads
+    sink: TopicSink
+    run: Annotated[tuple[Word, ...], Field(min_length=1)]
+    group: Word
+    model: Model = "identity"
+    transactional_ids: tuple[Word, ...] = ()
+    restarts: Restarts = 3
+    repeat: Annotated[bool, Field(strict=True)] = False
+    environment: dict[str, Word] = Field(default_factory=dict)
+    transactions: Annotated[bool, Field(strict=True)] = True
+    speaks: tuple[Literal["started", "transactions", "deliveries"], ...] = ()
+    session_timeout_s: SomeSeconds | None = Field(alias="session_timeout", default=None)
+    transaction_timeout_s: SomeSeconds | None = Field(alias="transaction_timeout", default=None)
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this pipeline offers to faults."""
+        return _IN_GROUP
+
+    @property
+    def texts(self) -> Mapping[Location, Text]:
+        """Where placeholders may be: place -> the text, and what may stand there beside topics."""
+        known = command.PLACEHOLDERS
+        return {
+            **_listed("run", self.run, known),
+            **_named("environment", self.environment, known),
+            ("group",): Text(self.group, known),
+            **_listed("transactional_ids", self.transactional_ids, known),
+        }
+
+    @field_validator("group")
+    @classmethod
+    def _one_group(cls, group: str) -> str:
+        if "partition" in names_in(group):
+            raise ValueError("the group must not contain {partition}: its positions in all partitions are read at once")
+        return group
+
+    def below(self, folder: Path) -> Self:
+        """The same with the folder of the scenarios file in place of ``{project}``."""
+        project = {"project": str(folder.resolve())}
+        places = {
+            "run": tuple(partly_substituted(word, project) for word in self.run),
+            "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
+        }
+        return self.model_copy(update=places)
+
+
+class InGroup(Declared):
+    """Positions that the job commits itself, in a consumer group."""
+
+    group: OwnName
+
+
+def _positions(value: Any) -> Any:
+    """Refuse other types first, so that an error inside a mapping is not reported against the whole union."""
+    if value == "checkpoint" or isinstance(value, Mapping | InGroup):
+        return value
+    raise ValueError(f"{shown(value)} is not a place of positions; write checkpoint, or the consumer group: {{group: NAME}}")
+
+
+class SparkSubmitPipeline(Declared):
+    """Any Spark job that copies one topic to the other; `chaos.subject.spark_submit` explains the fields and placeholders.
+
+    The path of the application is relative to the folder of the scenarios file.
+
+    Attributes:
+        reads: topics; of several, the workload fills one, and the others stay empty.
+        positions: where they are kept that say how far it is.
+        python_workers: whether the tasks of its sink run in Python workers, and commit there.
+        transactions: false if it uses none, so that no fault may wait for their requests.
+    """
+
+    kind: Literal["spark_submit"]
+    reads: Reads
+    sink: TopicSink
+    application: Annotated[str, StringConstraints(min_length=1)]
+    arguments: tuple[str, ...]
+    main_class: str = ""
+    configuration: dict[str, Setting] = Field(default_factory=dict)
+    environment: dict[str, Setting] = Field(default_factory=dict)
+    model: Model = "identity"
+    positions: Annotated[Literal["checkpoint"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
+    transactional_ids: tuple[OwnName, ...] = ()
+    python_workers: Annotated[bool, Field(strict=True)] = False
+    transactions: Annotated[bool, Field(strict=True)] = True
+    restarts: Restarts = 3
+
+    @property
+    def group(self) -> str:
+        """Its consumer group; "" if its positions are in the checkpoint."""
+        return self.positions.group if isinstance(self.positions, InGroup) else ""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this pipeline offers to faults; its group has no members."""
+        of_group = {Capability.CONSUMER_GROUP} if self.group else set()
+        return _ON_SPARK | of_group | (_IN_PYTHON if self.python_workers else set())
+
+    @property
+    def texts(self) -> Mapping[Location, Text]:
+        """Where placeholders may be: place -> the text, and what may stand there beside topics."""
+        known, of_names = spark_submit.PLACEHOLDERS, spark_submit.OF_NAMES
+        return {
+            **_listed("arguments", self.arguments, known),
+            **_named("configuration", self.configuration, known),
+            **_named("environment", self.environment, known),
+            **({("positions", "group"): Text(self.group, of_names)} if self.group else {}),
+            **_listed("transactional_ids", self.transactional_ids, (*of_names, "partition")),
+        }
+
+    @field_validator("arguments")
+    @classmethod
+    def _with_checkpoint(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
+        if not any("checkpoint" in names_in(word) for word in arguments):
+            raise ValueError(
+                "{checkpoint} is missing: the job must keep its checkpoint there, where it is read, and damaged by faults"
+            )
+        return arguments
+
+    @model_validator(mode="after")
+    def _jars_have_a_class(self) -> Self:
+        if self.application.endswith(".jar") and not self.main_class:
+            raise ValueError("a jar needs main_class: the class whose main is the job")
+        return self
+
+    def below(self, folder: Path) -> Self:
+        """The same with the whole path of its application, and the folder in place of ``{project}``."""
+        project = {"project": str(folder.resolve())}
+        places = {
+            "application": str((folder / self.application).resolve()),
+            "arguments": tuple(partly_substituted(word, project) for word in self.arguments),
+            "configuration": {name: partly_substituted(value, project) for name, value in self.configuration.items()},
+            "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
+        }
+        return self.model_copy(update=places)
+
+
+Pipeline = Annotated[
+    NoPipeline | CommandPipeline | SparkSubmitPipeline,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,185 @@
+"""`topics:`, and which of them a scenario reads, fills and writes.
+
+    topics:
+      orders:   {partitions: 6}
+      enriched: {partitions: 6, config: {compression.type: zstd}}
+
+    pipelines:
+      enrich: {reads: [orders], sink: {topic: enriched}, …}
+
+    scenarios:
+      - {name: …, pipeline: enrich, workload: {into: orders, …}}
+
+The name of a topic is a word of the file, and a placeholder in the declaration of a pipeline. On the wire each run has topics
+of its own, whose names begin with it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from chaos.grammar.base import Declared, Problem, did_you_mean, shown
+from chaos.grammar.units import text_of_setting
+from chaos.subject import command, spark_submit
+
+PLACEHOLDERS = frozenset((*command.PLACEHOLDERS, *spark_submit.PLACEHOLDERS))
+"""What stands for something that is known only when a scenario runs, beside the topics."""
+MISSING = (
+    "topics: is missing; declare the topics, and say which a pipeline reads and writes, e.g. "
+    "topics: {orders: {partitions: 3}, enriched: {partitions: 3}}, and in the pipeline "
+    "reads: [orders], sink: {topic: enriched}"
+)
+_LONGEST = 100  # with the name of a run behind it, it must be one that Kafka allows
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_NOT_JUDGED = "removes records before they are judged; leave it out: a run lasts for minutes, and its topics go with it"
+_REFUSED = {
+    "cleanup.policy": _NOT_JUDGED,
+    "retention.ms": _NOT_JUDGED,
+    "retention.bytes": _NOT_JUDGED,
+    "min.insync.replicas": "is 2 in every topic of a run, and by that it is judged what faults may take down; leave it out",
+}
+"""Settings by which a run would prove something else than it says."""
+_HARMLESS = {"cleanup.policy": "delete"}
+
+
+def _topic_name(value: Any) -> Any:
+    """Unlike a pattern, it says what is wrong in the words of topics."""
+    if not isinstance(value, str):
+        raise ValueError(f"{shown(value)} is not the name of a topic; write it in quotes")  # noqa: TRY004 - pydantic's rule
+    if not _NAME.fullmatch(value) or len(value) > _LONGEST:
+        allowed = f"write letters, digits, dots, underscores and hyphens, at most {_LONGEST}"
+        raise ValueError(f"{shown(value)} is not the name of a topic; {allowed}")
+    return value
+
+
+def _own_name(name: str) -> str:
+    if name in PLACEHOLDERS:
+        raise ValueError(f"{{{name}}} stands for something else in a pipeline; choose another name for this topic")
+    return name
+
+
+def _settings(config: dict[str, str]) -> dict[str, str]:
+    for name, value in config.items():
+        if name in _REFUSED and value != _HARMLESS.get(name):
+            raise ValueError(f"{name} {_REFUSED[name]}")
+    return config
+
+
+TopicName = Annotated[str, BeforeValidator(_topic_name)]
+
+
+class TopicSpec(Declared):
+    """One topic, of which every run has its own.
+
+    Attributes:
+        config: Kafka's settings of a topic.
+    """
+
+    partitions: Annotated[int, Field(strict=True, ge=1, le=100)] = 3
+    config: Annotated[dict[str, Annotated[str, BeforeValidator(text_of_setting)]], AfterValidator(_settings)] = Field(
+        default_factory=dict
+    )
+
+
+def _spec(value: Any) -> Any:
+    """``orders:`` with nothing behind it is a topic with defaults."""
+    return {} if value is None else value
+
+
+def _distinct(topics: dict[str, TopicSpec]) -> dict[str, TopicSpec]:
+    """Kafka names its metrics with ``_`` in place of ``.``, and refuses a topic that would share them."""
+    seen: dict[str, str] = {}
+    for name in topics:
+        other = seen.setdefault(name.replace(".", "_"), name)
+        if other != name:
+            raise ValueError(f"{name} and {other} are one name to Kafka's metrics, so it refuses the second; rename one")
+    return topics
+
+
+TopicSpecs = Annotated[
+    dict[Annotated[TopicName, AfterValidator(_own_name)], Annotated[TopicSpec, BeforeValidator(_spec)]],
+    AfterValidator(_distinct),
+]
+
+
+class TopicSink(Declared):
+    """The topic that a pipeline writes.
+
+    Attributes:
+        routing: ``same`` if a record must be in the partition that it had in the source, ``any`` if the pipeline chooses one.
+            Where it is left out: ``same``, if both topics have as many partitions, else ``any``.
+    """
+
+    topic: TopicName
+    routing: Literal["same", "any"] | None = None
+
+
+Reads = Annotated[tuple[TopicName, ...], Field(min_length=1)]
+
+
+def unknown(name: str, topics: Mapping[str, TopicSpec]) -> str:
+    """What is wrong with a name that is none of the topics; "" if it is one."""
+    if name in topics:
+        return ""
+    there = f"the topics are {', '.join(topics)}" if topics else "no topics are declared"
+    return f"{shown(name)} is not a topic{did_you_mean(name, topics)}; {there}"
+
+
+def no_partition(name: str, partition: int, topics: Mapping[str, TopicSpec]) -> str:
+    """What is wrong with a partition of a topic that there is; "" if there is such a partition."""
+    last = topics[name].partitions - 1
+    if partition <= last:
+        return ""
+    return f"{name} has no partition {partition}; it has {f'0 to {last}' if last else 'partition 0 only'}"
+
+
+def of_pipeline(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], sink: TopicSink | None) -> Iterator[Problem]:
+    """What is wrong with the topics that a pipeline names, with places in its declaration.
+
+    Args:
+        reads: empty where there is no pipeline, as `sink` is None.
+    """
+    for number, name in enumerate(reads):
+        if message := unknown(name, topics):
+            yield ("reads", number), message
+        elif name in reads[:number]:
+            yield ("reads", number), f"{name} is here twice; keep one"
+    if sink is None:
+        return
+    if message := unknown(sink.topic, topics):
+        yield ("sink", "topic"), message
+    elif sink.topic in reads:
+        own = f"{sink.topic} is read by this pipeline too, so it would read what it writes"
+        yield ("sink", "topic"), f"{own}; name another topic for its sink"
+
+
+def of_workload(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], into: str) -> Iterator[Problem]:
+    """What is wrong with the topic that is filled, with places in the workload.
+
+    Args:
+        into: "" where the workload does not say.
+    """
+    if into:
+        stray = f"this pipeline does not read {into}; it reads {', '.join(reads)}" if reads and into not in reads else ""
+        if message := unknown(into, topics) or stray:
+            yield ("into",), message
+        return
+    choice = tuple(dict.fromkeys(reads)) or tuple(topics)
+    if not choice:
+        yield (), "no topics are declared, so there is none to be filled; write topics: {orders: {partitions: 3}}"
+    elif len(choice) > 1:
+        which = "this pipeline reads several topics" if reads else "there is no pipeline, and the file has several topics"
+        yield (), f"{which}: {', '.join(choice)}; say which one is filled: workload: {{into: {choice[0]}}}"
+
+
+def cannot_stay(topics: Mapping[str, TopicSpec], source: str, sink: TopicSink | None) -> str:
+    """Why not every record can keep its partition on the way to the sink, where that is demanded; "" if it can."""
+    if sink is None or sink.routing != "same" or not {source, sink.topic} <= topics.keys():
+        return ""
+    many, few = topics[source].partitions, topics[sink.topic].partitions
+    if few >= many:
+        return ""
+    message = f"{sink.topic} has {few} partitions and {source} has {many}, so not every record can keep its own"
+    return f"{message}; write routing: any, or give {sink.topic} more"
