@@ -82,7 +82,7 @@ def running(chaos_session, tmp_path_factory):
     """The exactly-once pipeline under a steady trickle of records, for as long as a module's tests need it."""
     system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("running")
     topics, square = (
-        Topics("datasource-faults", "datasink-faults", 3),
+        Topics("datasource-faults", "datasink-faults", 3, suffix="faults"),
         declared_pipeline(chaos_session, "square", batch_records=1000),
     )
     system.kafka.create([topics.source, topics.sink], 3)
@@ -104,6 +104,8 @@ def running(chaos_session, tmp_path_factory):
             pipeline=lambda: pipeline,
             checkpoint=folder / CHECKPOINT,
             positions=lambda: square.positions(endpoints(system, "spark"), topics, folder),
+            source=topics.source,
+            sink=topics.sink,
         )
         await_growth(scene)
         yield Running(scene, history)
@@ -138,7 +140,7 @@ def declared(fault):
 
 def await_growth(scene):
     """The pipeline goes on after the fault before: on a link without traffic there is nothing to swallow."""
-    end = partial(scene.system.kafka.end, scene.topics["datasink"], 3, IsolationLevel.READ_COMMITTED)
+    end = partial(scene.system.kafka.end, scene.sink, 3, IsolationLevel.READ_COMMITTED)
     before = clock.wait_until(end, within_s=300, reason="the end of the sink", ignore=(KafkaException,))
     clock.wait_until(lambda: end() > before, within_s=300, reason="the sink to grow", every_s=0.2, ignore=(KafkaException,))
 

@@ -13,7 +13,9 @@ from chaos.scenario.load import load_text
 from tests.integration.conftest import ROOT
 from verifiers.base import Verdict
 
-JOB = "{kind: spark_submit, application: examples/spark_job/copy_topic.py, arguments: %s}"
+TOPICS = "topics: {numbers: {partitions: 3}, copies: {partitions: 3}}"
+OF_TOPICS = "reads: [numbers], sink: {topic: copies}"
+JOB = f"{{kind: spark_submit, application: examples/spark_job/copy_topic.py, {OF_TOPICS}, arguments: %s}}"
 ARGUMENTS = '["{bootstrap}", "{source}", "{sink}", "{checkpoint}"]'
 # answers are late, so rows are in the sink for a second before their task knows it
 LATE = '{kind: delay_link, link: "spark->*", stream: down, latency: 1s, when: {after: 0s}, for: 2m, until: strikes}'
@@ -26,7 +28,7 @@ def run(session, fault, expect="valid"):
     scenario = {"name": "batch", "title": "A batch is struck", "workload": {"records": 16000, "rate": "2000/s"}}
     lines = [*(f"{key}: {json.dumps(value)}" for key, value in scenario.items()), f"pipeline: {JOB % ARGUMENTS}"]
     lines += [f"faults: [{LATE}, {fault}]", f"expect: {expect}"]
-    file = load_text("version: 2\nscenarios:\n  - " + "\n    ".join(lines) + "\n", ROOT / "scenarios.yaml")
+    file = load_text(f"version: 2\n{TOPICS}\nscenarios:\n  - " + "\n    ".join(lines) + "\n", ROOT / "scenarios.yaml")
     report = session.run(file.scenarios[0], file.system, "", lambda _event: None).report
     seen = of_type(load_history(Path(report.run_dir, "history.jsonl")), FaultTriggered)
     (batch,) = [value.details for _, value in seen if value.fault == "strikes"] or pytest.fail(f"{report.problems}")

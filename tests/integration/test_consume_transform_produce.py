@@ -115,7 +115,7 @@ class Play:
 def play(system, tmp_path, request):
     """A fresh pair of topics; afterwards all processes are gone, and the topics too."""
     suffix = "".join(letter for letter in request.node.name if letter.isalnum())[-40:]
-    topics = Topics(f"datasource-{suffix}", f"datasink-{suffix}", 3)
+    topics = Topics(f"datasource-{suffix}", f"datasink-{suffix}", 3, suffix=suffix)
     system.kafka.create([topics.source, topics.sink], 3)
     with History(tmp_path / "history.jsonl") as history:
         played = Play(system, tmp_path, history, topics)

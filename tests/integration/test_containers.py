@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 SCENARIO = "sink-leader-killed"
 VACUOUS = """\
 version: 2
+topics: {numbers: {partitions: 3}}
 scenarios:
   - name: nothing-falls
     title: A blackhole in which nothing falls

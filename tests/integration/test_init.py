@@ -39,7 +39,7 @@ def test_what_it_writes_runs_as_it_is(run, tmp_path, example, flags):
 
     said = run("chaos", "init", *flags)
     assert "pytest -m chaos scenarios.yaml" in said
-    assert "kill_broker leader(datasink, 0)" in run("chaos", "plan")
+    assert "kill_broker leader(output, 0)" in run("chaos", "plan")
     run("pytest", "-m", "chaos", "scenarios.yaml", "-k", "baseline or sink-leader-killed", "-p", "no:cacheprovider")
 
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(tmp_path.glob("runs/*/report.json"))]

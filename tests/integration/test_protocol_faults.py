@@ -67,7 +67,7 @@ def application(chaos_session, tmp_path_factory):
     group too (docs/findings/send-offsets-hangs.md).
     """
     system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("application")
-    topics = Topics("datasource-frames", "datasink-frames", 3)
+    topics = Topics("datasource-frames", "datasink-frames", 3, suffix="frames")
     pipeline = declared_application(chaos_session, batch_records=100, socket_timeout="2s")
     system.kafka.create([topics.source, topics.sink], 3)
     system.rules.begin()  # what other tests have sent on these links does not count
@@ -79,9 +79,17 @@ def application(chaos_session, tmp_path_factory):
         subject.wait_until_started()
         loading = FillSource(1_000_000, 300.0).command(endpoints(system, "loader"), topics, folder)
         loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
-        names = {"datasource": topics.source, "datasink": topics.sink}
-        ids = pipeline.transactional_ids(topics)
-        yield FaultContext(system, names, ids, client="app", group=pipeline.consumer_group(topics), pipeline=lambda: subject)
+        scene = FaultContext(
+            system,
+            {"datasource": topics.source, "datasink": topics.sink},
+            pipeline.transactional_ids(topics),
+            client="app",
+            group=pipeline.consumer_group(topics),
+            pipeline=lambda: subject,
+            source=topics.source,
+            sink=topics.sink,
+        )
+        yield scene
         for one in (loader, subject):
             one.kill()
     system.wait_until_healthy()

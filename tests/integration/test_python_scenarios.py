@@ -83,13 +83,13 @@ FAILING = """\
 LOADER = {"records": 450, "rate": "90/s", "producer": {"idempotence": False, "batch_records": 1, "in_flight": 1}}
 
 def test_defect(chaos):
-    chaos.start("none", LOADER)
+    chaos.start("none", LOADER, topics={"datasource": {"partitions": 3}})
     with chaos.fault({"kind": "pause_broker", "target": "leader(datasource, 0)", "for": "60s"}) as paused:
         assert paused.effective
         raise ZeroDivisionError("a defect of the test")
 
 def test_invalid(chaos):
-    chaos.start("none", LOADER)
+    chaos.start("none", LOADER, topics={"datasource": {"partitions": 3}})
     response = {"request": "Produce", "nth": 5, "link": "loader->leader(datasource, 0)"}
     with chaos.fault({"kind": "lose_response", "when": response}):
         pass
@@ -97,7 +97,7 @@ def test_invalid(chaos):
     assert report.valid, report
 
 def test_forgotten(chaos):
-    chaos.start("none", LOADER)
+    chaos.start("none", LOADER, topics={"datasource": {"partitions": 3}})
 """
 
 

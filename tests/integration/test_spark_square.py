@@ -17,7 +17,7 @@ from tests.integration.conftest import declared_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
-TOPICS = Topics("datasource-bounds", "datasink-bounds", 3)
+TOPICS = Topics("datasource-bounds", "datasink-bounds", 3, suffix="bounds")
 
 
 class Stage:

@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 IDLE = """\
 version: 2
+topics: {numbers: {partitions: 3}}
 scenarios:
   - name: nobody-uses-this-link
     title: A blackhole in which nothing falls
@@ -28,6 +29,7 @@ scenarios:
 
 BELOW = """\
 version: 2
+topics: {numbers: {partitions: 3}}
 scenarios:
   - name: loader-below-its-limit
     title: A limit of more bytes than the whole workload has
@@ -40,6 +42,7 @@ scenarios:
 
 FATAL = """\
 version: 2
+topics: {numbers: {partitions: 3}}
 scenarios:
   - name: rows-answered-out-of-order
     title: An idempotent producer is told that its sequence numbers are wrong, which is fatal to it (KIP-98)
@@ -92,7 +95,7 @@ def test_a_loss_of_power_that_spares_the_log_that_was_meant_did_not_bite(system)
 def test_a_storm_in_a_group_without_members_did_not_bite(system):
     """A member of ours would be given all partitions, and take them from nobody."""
     system.kafka.create(["nobody-reads"], 3)
-    context = FaultContext(system, {"datasource": "nobody-reads"}, group="nobody")
+    context = FaultContext(system, {}, group="nobody", source="nobody-reads")
     injection = declared({"kind": "rebalance_storm", "for": "3s"}).prepare(context, Random(1))
 
     injection.inject()

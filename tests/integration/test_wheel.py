@@ -23,6 +23,7 @@ HOST = "127.78.9.7"
 WITHIN_S = 900
 SCENARIOS = """\
 version: 2
+topics: {numbers: {partitions: 3}}
 scenarios:
   - name: first
     title: First

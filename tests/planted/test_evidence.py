@@ -62,6 +62,15 @@ def test_views_are_landed_when_they_are_there(spark: SparkSession, tmp_path: Pat
     assert {name: dict(getattr(found, name).dtypes) for name in evidence.VIEWS} == evidence.VIEWS
 
 
+def test_it_is_kept_where_records_may_be(spark: SparkSession, tmp_path: Path) -> None:
+    """A log with other partitions than its source."""
+    evidence.write(tmp_path, replace(clean().evidence(spark), anywhere=True, source_partitions=2))
+
+    found = evidence.load(spark, tmp_path, "sink")
+
+    assert (found.anywhere, found.source_partitions, found.lines) == (True, 2, 2)
+
+
 def test_views_of_an_earlier_run_are_not_taken_for_this_one(spark: SparkSession, tmp_path: Path) -> None:
     """Their rows still lie beside the new ones; the bounds say which views are there."""
     evidence.write(tmp_path, clean().evidence(spark, {"again", "batches"}))
@@ -72,7 +81,7 @@ def test_views_of_an_earlier_run_are_not_taken_for_this_one(spark: SparkSession,
     assert (found.again is None, found.batches, found.uncommitted, found.ledger) == (False, None, None, None)
 
 
-@pytest.mark.parametrize("names", [["views", "files"], ["files"]])
+@pytest.mark.parametrize("names", [["views", "files"], ["files"], ["anywhere", "source_partitions"]])
 def test_evidence_of_an_earlier_version_is_read(spark: SparkSession, landed: Path, tmp_path: Path, names: list[str]) -> None:
     """Of before there were views, or before files were counted: it can still be judged."""
     copytree(landed, tmp_path, dirs_exist_ok=True)

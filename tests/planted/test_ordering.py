@@ -1,7 +1,11 @@
+from dataclasses import replace
+
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.planted.log import BEGAN_MS, Judge, Log, clean
 from verifiers.base import Example, Finding, Verdict
+from verifiers.ordering import Ordering
 
 
 def test_two_neighbours_swapped(judge: Judge) -> None:
@@ -102,3 +106,13 @@ def test_keys_that_are_no_ids_have_no_order(judge: Judge) -> None:
     finding = judge("ordering", clean().changed(21, key="021").changed(3, key=None))
 
     assert (finding.verdict, finding.checked) == (Verdict.VALID, 22)
+
+
+@pytest.mark.parametrize(("other", "inversions"), [(6, []), (9, [(3, "3 too late: id 9 precedes it in this partition")])])
+def test_ids_are_dealt_out_to_the_partitions_of_the_source(spark: SparkSession, other: int, inversions: list[object]) -> None:
+    """Of two, where the log has three: 3 and 6 are of different ones, so their order means nothing; 3 and 9 are of the same."""
+    evidence = replace(clean().swapped(3, other).evidence(spark), anywhere=True, source_partitions=2)
+
+    finding = Ordering().check(evidence)
+
+    assert [(one.id, one.detail) for one in finding.examples] == inversions
