@@ -76,3 +76,17 @@ def test_a_pipeline_that_says_that_records_keep_their_partition_is_held_to_it(ch
     assert report.verdict is Verdict.VALID, report.problems
     assert values.verdict is Verdict.INVALID
     assert values.counts["misrouted"] == values.count
+
+
+def test_a_setting_that_brokers_do_not_know_ends_the_run_with_their_words(chaos_session, tmp_path):
+    """And the name of the topic; which settings there are depends on their version."""
+    text = (
+        FILE.replace(" ROUTING", "").replace("PYTHON", sys.executable).replace("compression.type: lz4", "compresion.type: lz4")
+    )
+    file = load_text(text, tmp_path / "scenarios.yaml")
+
+    report = chaos_session.run(file.scenarios[0], file.system, "", lambda _event: None).report
+
+    assert report.verdict is Verdict.UNKNOWN
+    assert any("topics, enriched: the brokers refuse this declaration: " in problem for problem in report.problems)
+    assert any("compresion.type" in problem for problem in report.problems)

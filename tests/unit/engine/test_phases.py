@@ -12,6 +12,7 @@ from chaos.common.events import ProcessSaid, ProgressSampled
 from chaos.common.history import History
 from chaos.engine import phases
 from chaos.engine.phases import RunPlan
+from chaos.engine.pipelines import topics_of
 from chaos.engine.processes import RunProcesses
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Scenario, Workload
@@ -307,3 +308,39 @@ def test_a_trigger_on_a_batch_looks_at_the_topics_of_the_run_and_at_its_loader(h
 def test_only_a_job_of_spark_has_batches(history, tmp_path):
     """The loader alone has none."""
     assert phases.job_of(run_plan(tmp_path), None, run_processes(history, tmp_path)) is None
+
+
+class FakeMaker:
+    """Notes the topics that are made, or refuses them with this code."""
+
+    def __init__(self, code=None):
+        self.made, self.code = [], code
+
+    def create(self, names, partitions, config):
+        if self.code is not None:
+            raise KafkaException(KafkaError(self.code, "no such setting"))
+        self.made.append((names, partitions, config))
+
+
+def with_topics(folder):
+    """A plan of a run with three topics, two of which are alike."""
+    copier = {"kind": "command", "run": ["a", "{more}"], "group": "g", "reads": ["in"], "sink": {"topic": "out"}}
+    topics = {"in": {"partitions": 2}, "out": {"config": {"a": "b"}}, "more": {"partitions": 2}, "unused": {}}
+    scenario = Scenario(name="fake", title="fake", pipeline=copier, topics=topics)
+    return replace(run_plan(folder), scenario=scenario, topics=topics_of(scenario, "", "7"))
+
+
+def test_topics_that_are_alike_are_made_together(tmp_path):
+    """Each with its partitions and settings; one that the scenario does not name is not made."""
+    maker = FakeMaker()
+    phases._make_topics(with_topics(tmp_path), maker)
+
+    assert maker.made == [(["in-7", "more-7"], 2, {}), (["out-7"], 3, {"a": "b"})]
+
+
+def test_a_declaration_that_brokers_refuse_is_told_with_its_topics(tmp_path):
+    """What a broker of some version knows, only it can say; any other error is another matter."""
+    with pytest.raises(InconclusiveError, match=r"^topics, in, more: the brokers refuse .*no such setting; mend it"):
+        phases._make_topics(with_topics(tmp_path), FakeMaker(KafkaError.INVALID_CONFIG))
+    with pytest.raises(KafkaException):
+        phases._make_topics(with_topics(tmp_path), FakeMaker(KafkaError._TIMED_OUT))

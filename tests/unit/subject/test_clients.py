@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from chaos.loader.declaration import FillSource
 from chaos.subject import clients
-from chaos.subject.base import Endpoints, Topics
+from chaos.subject.base import Endpoints, Topic, Topics
 from chaos.subject.command import CommandPipeline
 
 SECRET = "hunter2"  # noqa: S105 - not a real one
@@ -161,3 +161,13 @@ def test_another_error_of_the_coordinator_is_told(monkeypatch, refused):
     """A topic that may not be read will not be known later either."""
     with pytest.raises(KafkaException):
         seeded(monkeypatch, refused, {})
+
+
+def test_a_group_begins_at_the_start_of_all_topics_that_are_read(groups):
+    """Of several only one is filled, and a reader of the others must find its position too."""
+    several = Topics("b-7", "out-7", 1, suffix="7", read=(Topic("a-7", 2), Topic("b-7", 1)))
+
+    clients.seed(ENDPOINTS, "g", several)
+
+    (group,) = groups
+    assert group.done == [("commit", [("a-7", 0, 0), ("a-7", 1, 0), ("b-7", 0, 0)]), "closed"]
