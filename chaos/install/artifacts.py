@@ -2,7 +2,7 @@
 
 $CHAOS_CACHE (default: the user's cache folder)/
     kafka-<digest>/ connector-<digest>/     jars, checked by SHA-256 against parts.lock
-    tools-<digest>/                         Kafka's own programs, likewise
+    tools-<digest>/                         Kafka's own programs and Kafka Streams, likewise
     toxiproxy-<digest>/server               built from toxiproxy/, unless the wheel that is installed has it
     go-<digest>/                            a Go toolchain, if one is needed and the path has none
     archives-<digest>/                      class archives (AppCDS) of this JDK and these jars
@@ -32,7 +32,7 @@ class Parts:
     Attributes:
         kafka_jars: a folder of jars, the brokers' class path.
         connector_jars: Spark's Kafka connector and what it needs.
-        tools_jars: a folder of jars, Kafka's own programs; they need the brokers' jars as well.
+        tools_jars: a folder of jars, Kafka's own programs and Kafka Streams; they need the brokers' jars as well.
         kafka_cds, spark_cds: class archives; None if one could not be made.
     """
 
@@ -47,7 +47,7 @@ class Parts:
 
     @property
     def tools_class_path(self) -> str:
-        """For Kafka's own programs, e.g. ``org.apache.kafka.tools.TransactionalMessageCopier``."""
+        """For applications of Streams and Kafka's own programs, e.g. ``org.apache.kafka.tools.TransactionalMessageCopier``."""
         return f"{self.kafka_jars}/*:{self.tools_jars}/*"
 
 

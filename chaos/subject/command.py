@@ -6,7 +6,7 @@ The words of the command, its environment, the group and the transactional ids m
     {bootstrap}    bootstrap servers, of the pipeline's own listener   {folder}       for the files of this run
     {source}       the first topic that it reads                       {suffix}       what the topics of this run end with
     {sink}         the topic to write                                  {java}         the Java that runs the system
-    {partition}    of the source: one copy of the command for each     {kafka_tools}  class path of Kafka's own programs
+    {partition}    of the source: one copy of the command for each     {kafka_tools}  class path of Kafka's programs, Streams
     {prefix}       what every name begins with on a cluster that others use; empty on a local one
     {python}       the Python that runs this framework                 {project}      the folder of the scenarios file
 

@@ -88,7 +88,8 @@ def test_kafkas_programs_are_of_the_brokers_version_and_bring_nothing_that_broke
     sections = jars.read_lock()
     versions = {jar.artifact: jar.version for jar in sections["kafka"]}
 
-    assert {jar.artifact: jar.version for jar in sections["tools"]} == {"kafka-tools": versions["kafka_2.13"]}
+    ours = versions["kafka_2.13"]
+    assert {jar.artifact: jar.version for jar in sections["tools"]} == {"kafka-streams": ours, "kafka-tools": ours}
     assert not versions.keys() & {jar.artifact for jar in sections["tools"]}
     assert "argparse4j" in versions  # its options
 

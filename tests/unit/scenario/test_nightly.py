@@ -34,9 +34,9 @@ def workflow() -> Mapping[str, Any]:
 
 @pytest.fixture(scope="module")
 def parts(workflow: Mapping[str, Any]) -> Mapping[str, Expression]:
-    """Part -> what it gives to `pytest -m`."""
+    """Part -> what it gives to `pytest -m`; without those that play other files than `scenarios.yaml`."""
     listed = workflow["scenarios"]["strategy"]["matrix"]["include"]
-    return {part["part"]: Expression.compile(part["select"]) for part in listed}
+    return {part["part"]: Expression.compile(part["select"]) for part in listed if "files" not in part}
 
 
 def placed(file: ScenarioFile, parts: Mapping[str, Expression]) -> dict[str, list[str]]:
@@ -57,6 +57,17 @@ def misplaced(file: ScenarioFile, parts: Mapping[str, Expression]) -> dict[str, 
 def test_every_scenario_but_the_soaks_is_in_one_part(file: ScenarioFile, parts: Mapping[str, Expression]) -> None:
     """A scenario that no part selects would be green every night."""
     assert misplaced(file, parts) == {}
+
+
+def test_every_scenario_of_the_examples_is_in_one_part(workflow: Mapping[str, Any]) -> None:
+    """They are files of their own; whoever adds one thinks of its folder, and not of the night."""
+    listed = workflow["scenarios"]["strategy"]["matrix"]["include"]
+    parts = {part["part"]: Expression.compile(part["select"]) for part in listed if part.get("files") == "examples"}
+    files = [load(path) for path in sorted(ROOT.glob("examples/**/scenarios.yaml")) if "node_modules" not in path.parts]
+
+    assert {len(found) for file in files for found in placed(file, parts).values()} == {1}
+    assert sum(len(file.scenarios) for file in files) * SCENARIO_S < 75 * 60
+    assert [step["run"] for step in workflow["scenarios"]["steps"] if '-m "$SELECT" $FILES ' in step.get("run", "")]
 
 
 def test_tags_that_no_part_selects_or_two_do_are_noticed(parts: Mapping[str, Expression]) -> None:

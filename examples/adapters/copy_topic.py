@@ -1,0 +1,59 @@
+"""Copies a topic in transactions, and prints what its client tells it: the contract of docs/adapters.md in Python.
+
+python3 copy_topic.py BOOTSTRAP SOURCE SINK GROUP
+"""
+
+import json
+import sys
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+
+
+def say(**statement: object) -> None:
+    """One line, in one piece."""
+    sys.stdout.write(json.dumps(statement) + "\n")
+    sys.stdout.flush()
+
+
+def assigned(_consumer: Consumer, places: list[TopicPartition]) -> None:
+    """The consumer finds the offsets itself, so they are null."""
+    say(start=[[place.topic, place.partition, None] for place in places])
+
+
+def main() -> None:
+    """Copy until it is ended. An error ends it, and whoever started it starts it again."""
+    bootstrap, source, sink, group = sys.argv[1:]
+    kafka = {"bootstrap.servers": bootstrap}
+    position = {"enable.auto.commit": False, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**kafka, **position, "group.id": group, "session.timeout.ms": 6000})
+    producer = Producer({**kafka, "transactional.id": group})
+    producer.init_transactions(60)
+    consumer.subscribe([source], on_assign=assigned)
+    say(event="started")
+    number = 0
+    while True:
+        batch = consumer.consume(200, timeout=0.2)
+        for record in batch:
+            if record.error():
+                raise KafkaException(record.error())
+        if batch:
+            number += 1
+            copy(number, batch, consumer, producer, sink)
+
+
+def copy(number: int, batch: list[Message], consumer: Consumer, producer: Producer, sink: str) -> None:
+    """Write these records and their positions in one transaction. If that fails nothing is told, so the outcome is unknown."""
+    say(got=[[record.topic(), record.partition(), record.offset()] for record in batch])
+    say(begin=number, ids=[record.key().decode() for record in batch])
+    producer.begin_transaction()
+    for record in batch:
+        producer.produce(sink, record.value(), record.key(), record.partition())
+    places = [TopicPartition(record.topic(), record.partition(), record.offset() + 1) for record in batch]
+    furthest = {place.partition: place for place in places}
+    producer.send_offsets_to_transaction(list(furthest.values()), consumer.consumer_group_metadata(), 60)
+    producer.commit_transaction(60)
+    say(told="committed", transaction=number)
+
+
+if __name__ == "__main__":
+    main()
