@@ -21,8 +21,9 @@ scenarios:
   - name: first
     title: First
     pipeline: none
-    faults: [{kind: trim_log, target: "leader(datasource, 0)", keep: 5, when: {after: 1s}}]
+    faults: [{kind: trim_log, target: "leader(numbers, 0)", keep: 5, when: {after: 1s}}]
     expect: {retention: {trimmed: some}}
+topics: {numbers: {partitions: 3}}
 """
 ASKS = """\
 import json
@@ -90,7 +91,7 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
 
     assert answer.returncode == 0, answer.stderr
     told = json.loads(answer.stdout)
-    assert told["plan"] == ["1 s after output flows: trim_log leader(datasource, 0), 5 records stay"]
+    assert told["plan"] == ["1 s after output flows: trim_log leader(numbers, 0), 5 records stay"]
     assert "retention" in told["asked"]
     assert "tidy" not in told["asked"]  # it judges a sink by what a program was told; the loader alone has neither
     assert told["asked"][-1] == "progress"
@@ -103,7 +104,7 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
         (
             "f.yaml:6:21: there is no kind 'trim_lgo' (did you mean trim_log?)",
             "f.yaml:6:70: -5 is too small; the least is 0",
-            "f.yaml:6:14: trim_log cannot be aimed at follower(datasource, 0); its target is leader",
+            "f.yaml:6:14: trim_log cannot be aimed at follower(numbers, 0); its target is leader",
             "f.yaml:7:34: retention finds nothing that is called 'trimed' (did you mean trimmed?); it finds: trimmed",
             "f.yaml:7:17: 'retentoin' is not known here (did you mean retention?); write duplicates, ",
         ),

@@ -7,9 +7,8 @@ import pytest
 from pyarrow import parquet
 
 from chaos.common.errors import ScenarioError
-from chaos.scenario.load import load_text
 from chaos.scenario.model import Scenario, Workload
-from tests.unit.scenario.declared import STOCK, errors_of, read
+from tests.unit.scenario.declared import STOCK, errors_of, loaded, read
 
 SQL = "workload: {records: 10, rows: {sql: SELECT 1}}"
 
@@ -17,7 +16,7 @@ SQL = "workload: {records: 10, rows: {sql: SELECT 1}}"
 def workload(rows: str, folder: Path, more: str = "") -> Workload:
     """Of a file in this folder."""
     text = f"version: 2\nscenarios:\n  - {{name: a, title: A, pipeline: {STOCK}, workload: {{{more}rows: {rows}}}}}\n"
-    return load_text(text, folder / "scenarios.yaml").scenarios[0].workload
+    return loaded(text, folder / "scenarios.yaml").scenarios[0].workload
 
 
 def test_paths_begin_at_the_folder_of_the_file(tmp_path: Path) -> None:
