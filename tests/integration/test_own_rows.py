@@ -15,10 +15,13 @@ COPY = Path(__file__).parents[2] / "examples" / "command" / "copy_topic.py"
 SQL = "SELECT concat('customer-', id % 97) AS key, to_json(struct(id AS order_id)) AS value FROM ids"
 PIPELINE = {
     "kind": "command",
+    "reads": ["orders"],
+    "sink": {"topic": "copies"},
     "run": ["{python}", str(COPY), "{bootstrap}", "{source}", "{sink}", "copy-{suffix}"],
     "group": "copy-{suffix}",
     "transactions": False,
 }
+TOPICS: dict[str, dict[str, object]] = {"orders": {}, "copies": {}}
 FUNCTION = """
 from random import Random
 
@@ -39,7 +42,7 @@ def ran(chaos_session, tmp_path):
 
     def run(workload, **more):
         scenario = {"name": "own-rows", "title": "Rows of one's own", "pipeline": PIPELINE, "workload": workload, **more}
-        file = load_text(json.dumps({"version": 2, "scenarios": [scenario]}), tmp_path / "scenarios.yaml")
+        file = load_text(json.dumps({"version": 2, "topics": TOPICS, "scenarios": [scenario]}), tmp_path / "scenarios.yaml")
         outcome = chaos_session.run(file.scenarios[0], file.system, "", lambda _event: None)
         return outcome.report, {(one.verifier, one.subject): one for one in outcome.report.findings}
 
@@ -113,7 +116,9 @@ def test_the_loader_alone_in_transactions(ran, tmp_path):
     )
 
     producer = {"transaction_records": 50}
-    report, findings = ran({"rate": "300/s", "rows": {"file": "a.parquet"}, "producer": producer}, pipeline="none")
+    report, findings = ran(
+        {"into": "orders", "rate": "300/s", "rows": {"file": "a.parquet"}, "producer": producer}, pipeline="none"
+    )
 
     assert report.verdict is Verdict.VALID, report.problems
     assert (findings["ledger", "source"].checked, findings["outcomes", "source"].checked) == (300, 7)

@@ -103,7 +103,7 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
         told["wrong"],
         (
             "f.yaml:6:21: there is no kind 'trim_lgo' (did you mean trim_log?)",
-            "f.yaml:6:70: -5 is too small; the least is 0",
+            "f.yaml:6:67: -5 is too small; the least is 0",
             "f.yaml:6:14: trim_log cannot be aimed at follower(numbers, 0); its target is leader",
             "f.yaml:7:34: retention finds nothing that is called 'trimed' (did you mean trimmed?); it finds: trimmed",
             "f.yaml:7:17: 'retentoin' is not known here (did you mean retention?); write duplicates, ",
