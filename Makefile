@@ -7,10 +7,10 @@ RESULTS ?= allure-results
 TEST_PARTS := install lint types imports unit planted parts go integration
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit planted integration go mutants report lock clean
+.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit planted integration integration-nightly go mutants report lock clean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 22
 
 chaos: install parts  ## break a real Kafka + Spark pipeline (the smoke scenarios), and judge it
 	$(BIN)/pytest -m "chaos and smoke" --alluredir=allure-results --clean-alluredir
@@ -64,7 +64,10 @@ planted: install  ## every verifier must find the anomalies that are planted (Sp
 SYSTEMS ?= 1
 BESIDE := $(if $(filter-out 1,$(SYSTEMS)),-n $(SYSTEMS) --dist loadfile)
 integration: install parts  ## every fault on the real system, and the mutants of the sink (SYSTEMS=2: two systems at a time)
-	$(BIN)/pytest $(BESIDE) -m "integration and not containers" --durations 20 --durations-min 10 tests/integration
+	$(BIN)/pytest $(BESIDE) -m "integration and not containers and not nightly" --durations 20 --durations-min 10 tests/integration
+
+integration-nightly: install parts  ## the integration tests that the gate leaves to the night, because it has their like
+	$(BIN)/pytest -m "integration and nightly" tests/integration
 
 go: install  ## the Go tests of the Toxiproxy server
 	$(BIN)/chaos parts --go-test

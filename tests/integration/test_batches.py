@@ -42,7 +42,9 @@ def of_batch(batch, one):
     return batch["begin"][partition] <= offset < batch["end"][partition]
 
 
-@pytest.mark.parametrize("fault", ["kind: crash_executor, target: executor(all)", "kind: crash_pipeline"])
+@pytest.mark.parametrize(
+    "fault", ["kind: crash_executor, target: executor(all)", pytest.param("kind: crash_pipeline", marks=pytest.mark.nightly)]
+)
 def test_a_batch_whose_rows_were_seen_is_written_again_and_no_other(chaos_session, fault):
     """Executors or the driver die when rows of batch 2 are in the sink, and Spark has not been told of them."""
     report, batch, twice = run(chaos_session, f"{{name: strikes, {fault}, when: {{batch: 2, seen: rows}}}}", TWICE)

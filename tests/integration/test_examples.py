@@ -41,7 +41,7 @@ def kafkajs():
         pytest.skip(f"npm cannot install kafkajs; the night runs this example: {done.stderr[-200:]}")
 
 
-@pytest.mark.parametrize("language", ["python", "java", "node"])
+@pytest.mark.parametrize("language", ["python", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("java", "node"))])
 def test_what_a_program_says_is_compared_with_the_log(chaos_session, language):
     """In each language: it dies with the answer to its commit on the wire, so this one transaction is never told."""
     if language == "node":
@@ -58,6 +58,7 @@ def test_what_a_program_says_is_compared_with_the_log(chaos_session, language):
     assert compared["outcomes"] == list(ends.values()).count("committed") >= 5
 
 
+@pytest.mark.nightly
 def test_aiokafka_without_transactions_is_caught(chaos_session):
     """The control: the batch whose positions were on the wire is written again, and no other row."""
     report = played(chaos_session, "aiokafka", "aiokafka-at-least-once-killed")
@@ -82,6 +83,7 @@ def test_aiokafka_commits_a_batch_twice_whose_consumer_was_excluded(chaos_sessio
     assert [proof["version"] for proof in proofs if proof.get("api") == "TxnOffsetCommit"] == [0]  # no generation in it
 
 
+@pytest.mark.nightly
 def test_aiokafka_is_right_where_the_group_waits_for_its_transaction(chaos_session):
     """The same requests at the same steps, and a rebalance listener."""
     report = played(chaos_session, "aiokafka", "aiokafka-positions-late-group-waits")
@@ -90,6 +92,7 @@ def test_aiokafka_is_right_where_the_group_waits_for_its_transaction(chaos_sessi
     assert [fault.effective for fault in report.faults] == [True] * 3
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "twice"), [("streams-killed-in-its-commit", False), ("streams-at-least-once-killed", True)])
 def test_kafka_streams(chaos_session, name, twice):
     """Killed at the same load: with exactly_once_v2 nothing is written again, with at_least_once much is."""

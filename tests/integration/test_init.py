@@ -32,7 +32,13 @@ def run(tmp_path, net):
     return ran
 
 
-@pytest.mark.parametrize(("example", "flags"), [("spark_job", JOB), ("command", PROGRAM)], ids=["spark-submit", "command"])
+@pytest.mark.parametrize(
+    ("example", "flags"),
+    [
+        pytest.param("spark_job", JOB, id="spark-submit"),
+        pytest.param("command", PROGRAM, id="command", marks=pytest.mark.nightly),
+    ],
+)
 def test_what_it_writes_runs_as_it_is(run, tmp_path, example, flags):
     """The baseline, and the broker fault, which every producer that is not careless survives."""
     shutil.copy(ROOT / "examples" / example / "copy_topic.py", tmp_path)

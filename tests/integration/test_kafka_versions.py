@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 EXAMPLE = Path(__file__).parents[2] / "examples" / "versions" / "scenarios.yaml"
 
 
+@pytest.mark.nightly
 def test_a_coordinator_of_an_earlier_version_dies_at_endtxn(chaos_session):
     """Its transactions are those of before KIP-890, and its controllers cannot be advertised."""
     scenario = load(EXAMPLE).scenario("coordinator-killed-at-endtxn-3-5-2")
