@@ -16,7 +16,7 @@ def decoded(observed: DataFrame) -> DataFrame:
 
     It is null when the key is not a canonical decimal: absent, signed, with leading zeros or spaces, or too large for a long.
     """
-    return observed.withColumn("id", F.when(F.col("key").rlike(_CANONICAL), F.col("key").try_cast("long")))
+    return observed.withColumn("id", F.when(F.col("key").rlike(_CANONICAL), F.expr("try_cast(key AS BIGINT)")))
 
 
 def by_partition(numbers: Mapping[int, int]) -> str:

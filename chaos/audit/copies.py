@@ -28,6 +28,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from verifiers import arrow
 from verifiers.single_scan.groups import Limits, Longs
 from verifiers.single_scan.runs import Runs
 
@@ -92,7 +93,7 @@ def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], li
 
 def of_doubtful_keys(rows: DataFrame, copied: Copied) -> DataFrame:
     """The rows, or records, of doubtful keys; rows without a key are among them."""
-    doubtful = rows.sparkSession.createDataFrame(pa.table({"_key": copied.doubtful.astype(np.int32)}))
+    doubtful = arrow.frame(rows.sparkSession, pa.table({"_key": copied.doubtful.astype(np.int32)}))
     return rows.withColumn("_key", F.expr(_KEY)).join(F.broadcast(doubtful), "_key", "left_semi").drop("_key")
 
 
@@ -108,7 +109,7 @@ def _pieces(rows: DataFrame, partition: int, extent: _Extent, limits: Limits) ->
     """Offset, print and key of the rows of a partition, by offset."""
     for begin in range(extent.first, extent.last + 1, limits.most_rows):
         within = f"partition = {partition} AND offset BETWEEN {begin} AND {begin + limits.most_rows - 1}"
-        found = rows.where(within).selectExpr(*_ROW).toArrow()
+        found = arrow.table(rows.where(within).selectExpr(*_ROW))
         piece = np.stack([column.to_numpy().astype(np.int64, copy=False) for column in found.columns])
         if (np.diff(piece[0]) <= 0).any():
             piece = piece[:, np.argsort(piece[0], kind="stable")]

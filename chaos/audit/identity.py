@@ -34,6 +34,7 @@ from chaos.audit.copies import Copied
 from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from chaos.common.errors import InconclusiveError
 from chaos.judging import answers
+from verifiers import arrow
 from verifiers.base import Bounds, Evidence
 from verifiers.single_scan import groups, pieces
 from verifiers.single_scan.groups import Groups, Limits, decoded
@@ -175,7 +176,7 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limit
     if narrow is None or copied is None or copied.aligned is None:
         return _joined(logs, demanded, logs.source, logs.sink, anywhere=False)
     asked = _joined(logs, demanded, *narrow, anywhere=False)
-    places = narrow[1].select("partition", "offset").toArrow().columns
+    places = arrow.table(narrow[1].select("partition", "offset")).columns
     beyond = copied.aligned.without(*(column.to_numpy().astype(np.int64, copy=False) for column in places))
     return replace(asked, beyond=beyond)
 
@@ -197,7 +198,7 @@ def _held(rows: DataFrame) -> DataFrame:
 
 def _held_here(rows: DataFrame) -> DataFrame:
     """The same, by way of this process: a query of so few rows needs no job."""
-    return rows.sparkSession.createDataFrame(rows.toArrow())
+    return arrow.frame(rows.sparkSession, arrow.table(rows))
 
 
 def _joined(logs: Logs, demanded: Model, source: DataFrame, sink: DataFrame, *, anywhere: bool) -> Asked:
@@ -300,7 +301,8 @@ def _positions(logs: Logs) -> Mapping[int, int]:
 
 def _square(value: Column) -> Column:
     """The square as the square pipeline writes it; computed as a long where it is one, which is quicker."""
-    short, exact = value.try_cast("bigint"), value.cast("decimal(38, 0)")
+    exact = value.cast("decimal(38, 0)")
+    short = value.try_cast("bigint") if hasattr(Column, "try_cast") else F.when(F.abs(exact) < 1 << 31, exact.cast("bigint"))
     return F.coalesce(F.try_multiply(short, short).cast("string"), (exact * exact).cast("string"))
 
 

@@ -27,6 +27,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")  # as large logs have more than one
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.adaptive.enabled", "false")
+        .config("spark.sql.ansi.enabled", "true")
         .config("spark.sql.codegen.wholeStage", "false")  # as the auditor's: compiling takes longer than judging
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .getOrCreate()

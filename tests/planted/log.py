@@ -22,9 +22,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
+from verifiers import arrow
 from verifiers.base import Bounds, Evidence, Finding
 
 BEGAN_MS = 1_795_000_000_000
@@ -318,13 +317,17 @@ def ledger(records: int = 24) -> Log:
     return log.demanding(*range(records), position=None).with_positions({})
 
 
+_ARROW = {"int": pa.int32(), "long": pa.int64(), "bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
+
+
 def table(rows: Sequence[tuple[Any, ...]], schema: str) -> pa.Table:
     """The rows in Arrow: Spark takes them without a job.
 
     Args:
         schema: as SQL.
     """
-    fields = to_arrow_schema(StructType.fromDDL(schema))
+    named = (column.split() for column in schema.split(","))
+    fields = pa.schema([(name, _ARROW[kind]) for name, kind in named])
     columns = list(zip(*rows, strict=True)) or [()] * len(fields)
     return pa.table([pa.array(column, type=field.type) for column, field in zip(columns, fields, strict=True)], schema=fields)
 
@@ -337,7 +340,7 @@ def land(folder: Path, rows: Sequence[tuple[Any, ...]], schema: str) -> None:
 
 def _frame(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
     """The rows, the last first."""
-    return spark.createDataFrame(table(rows[::-1], schema))
+    return arrow.frame(spark, table(rows[::-1], schema))
 
 
 def _bounds(low: int, length: int) -> Bounds:

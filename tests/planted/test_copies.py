@@ -12,6 +12,7 @@ from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import land, table
+from verifiers import arrow
 from verifiers.base import Bounds
 from verifiers.single_scan.groups import Limits
 
@@ -44,7 +45,7 @@ PROCESSED = {0: 99, 1: 99}
 @pytest.mark.parametrize("most", [3, 1000])
 def test_what_is_a_copy(spark, source, sink, is_copy, most):
     """However the logs are cut into pieces."""
-    logs = (spark.createDataFrame(table(rows, COLUMNS)) for rows in (source, sink))
+    logs = (arrow.frame(spark, table(rows, COLUMNS)) for rows in (source, sink))
 
     found = copies.compare(*logs, PROCESSED, replace(Limits(), most_rows=most))
 
@@ -57,7 +58,7 @@ def test_a_row_without_a_key_is_no_record(spark):
     source = [(0, number, f"k{number}", None) for number in range(9)]
     sink = [(*row[:2], None, row[2]) if row[1] == 4 else row for row in source]
 
-    found = copies.compare(*(spark.createDataFrame(table(rows, COLUMNS)) for rows in (source, sink)), PROCESSED)
+    found = copies.compare(*(arrow.frame(spark, table(rows, COLUMNS)) for rows in (source, sink)), PROCESSED)
 
     assert found is not None
     assert len(found.doubtful) == 2
@@ -80,7 +81,7 @@ def test_what_is_doubtful(spark, sink, doubtful, most):
     """Where both logs go on alike, nothing is doubtful, also after a piece that is cut in the middle of a difference."""
     source = [(0, number, f"k{number}", "v") for number in range(60)]
     rows = [(0, offset, f"k{number}", "v") for offset, number in enumerate(sink)]
-    logs = [spark.createDataFrame(table(one, COLUMNS)) for one in (source, rows)]
+    logs = [arrow.frame(spark, table(one, COLUMNS)) for one in (source, rows)]
 
     found = copies.compare(*logs, PROCESSED, replace(Limits(), most_rows=most))
 
@@ -94,7 +95,7 @@ def test_a_log_that_has_too_little_in_common(spark):
     sink = [(0, number, f"x{number}", "v") for number in range(60)]
 
     found = copies.compare(
-        *(spark.createDataFrame(table(rows, COLUMNS)) for rows in (source, sink)), PROCESSED, Limits(most_rows=9)
+        *(arrow.frame(spark, table(rows, COLUMNS)) for rows in (source, sink)), PROCESSED, Limits(most_rows=9)
     )
 
     assert found is None

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from verifiers import arrow
 from verifiers.base import Evidence
 
 Longs = NDArray[np.int64]
@@ -144,7 +145,7 @@ def certainly_rise(log: DataFrame, evidence: Evidence, limits: Limits) -> bool:
     keyed = _keyed(decoded(log).where("id IS NOT NULL"), evidence, limits, "offset")
     numbered = keyed.selectExpr(*_HOME, "offset", "number - offset AS delta")
     ends = (f"{end}({name}) AS {end}_{name}" for name in ("offset", "delta") for end in ("min", "max"))
-    found = numbered.groupBy(*_HOME).agg(*map(F.expr, ends)).limit(limits.most_groups + 1).toArrow()
+    found = arrow.table(numbered.groupBy(*_HOME).agg(*map(F.expr, ends)).limit(limits.most_groups + 1))
     if len(found) > limits.most_groups:
         return False
     columns = {name: found.column(name).to_numpy().astype(np.int64, copy=False) for name in found.column_names}
@@ -188,7 +189,7 @@ def _keyed(rows: DataFrame, evidence: Evidence, limits: Limits, place: str) -> D
 
 
 def _bounded(rows: DataFrame, totals: Sequence[str], limits: Limits, *, by_offset: bool, placed: bool) -> Groups | None:
-    found = rows.groupBy(*_KEY).agg(*map(F.expr, totals)).limit(limits.most_groups + 1).toArrow()
+    found = arrow.table(rows.groupBy(*_KEY).agg(*map(F.expr, totals)).limit(limits.most_groups + 1))
     if len(found) > limits.most_groups:
         return None
     columns = {name: found.column(name).to_numpy().astype(np.int64, copy=False) for name in _COLUMNS}

@@ -36,7 +36,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers import gaps, values
+from verifiers import arrow, gaps, values
 from verifiers.base import Evidence, Finding
 from verifiers.duplicates import Duplicates
 from verifiers.findings import EXAMPLES, rule
@@ -212,7 +212,7 @@ def _within(rows: DataFrame, evidence: Evidence, blocks: Longs, limits: Limits, 
     Args:
         span: SQL that is true of all of them, which a Parquet reader can use to leave out what is not.
     """
-    wanted = rows.sparkSession.createDataFrame(pa.table({"_block": blocks}))
+    wanted = arrow.frame(rows.sparkSession, pa.table({"_block": blocks}))
     keyed = rows.where(span).withColumn("_block", F.expr(groups.block_of(evidence.lines, limits)))
     return keyed.join(F.broadcast(wanted), "_block", "left_semi").drop("_block")
 
@@ -267,7 +267,7 @@ def _cut(narrow: Evidence, blocks: Longs, limits: Limits) -> Runs:
 def cut(rows: DataFrame, partitions: int) -> Runs:
     """Rows that have an id, as runs; they are held in the driver's memory meanwhile."""
     columns = ("partition", "offset", f"id % {partitions} AS line", f"id DIV {partitions} AS number")
-    found = rows.where("id IS NOT NULL").selectExpr(*columns).toArrow()
+    found = arrow.table(rows.where("id IS NOT NULL").selectExpr(*columns))
     return runs.of_rows(*(column.to_numpy().astype(np.int64, copy=False) for column in found.columns))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from verifiers import arrow
 from verifiers.base import Evidence
 from verifiers.findings import EXAMPLES
 from verifiers.ordering import Total
@@ -128,7 +129,7 @@ def _pieces(observed: DataFrame, most: int) -> Iterator[Piece]:
 
 
 def _piece(rows: DataFrame, home: int, begin: int, end: int) -> Piece:
-    found = rows.where(f"partition = {home} AND offset BETWEEN {begin} AND {end}").select("offset", "id").toArrow()
+    found = arrow.table(rows.where(f"partition = {home} AND offset BETWEEN {begin} AND {end}").select("offset", "id"))
     offset, id_ = (column.to_numpy() for column in found.columns)
     order = np.argsort(offset, kind="stable")  # of a file that is in order already it costs a comparison for each
     return home, offset[order], id_[order]
