@@ -214,7 +214,7 @@ class Spark:
     @property
     def java_options(self) -> str:
         """For drivers and executors: they are to start quickly, rather than to run fast for long."""
-        return " ".join((*class_archives.options(self._parts.spark_cds), f"-Djava.io.tmpdir={self._scratch}"))
+        return " ".join((*class_archives.options(self._parts.spark.archive), f"-Djava.io.tmpdir={self._scratch}"))
 
     @property
     def driver_host(self) -> str:
@@ -314,12 +314,12 @@ class Spark:
         self._start(f"worker-{number}", host, main)
 
     def _start(self, name: str, host: str, main: tuple[str, ...], options: tuple[str, ...] = ()) -> None:
-        jars = class_archives.spark_class_path(self._parts.spark_home, self._parts.connector_jars)
+        jars = class_archives.spark_class_path(self._parts.spark.home, self._parts.spark.connector)
         opened = (f"--add-opens={module}=ALL-UNNAMED" for module in _OPENED)
         argv = (
             str(self._parts.java),
             "-Xmx256m",
-            *class_archives.options(self._parts.spark_cds),
+            *class_archives.options(self._parts.spark.archive),
             f"-Djava.io.tmpdir={self._scratch}",
             *opened,
             *options,
@@ -330,9 +330,9 @@ class Spark:
         self._scratch.mkdir(parents=True, exist_ok=True)
         env = {
             "SPARK_LOCAL_DIRS": str(self._scratch),
-            "SPARK_HOME": str(self._parts.spark_home),
+            "SPARK_HOME": str(self._parts.spark.home),
             "SPARK_LOCAL_IP": host,
-            "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_SCALA_VERSION": self._parts.spark.scala,
             "PYSPARK_PYTHON": sys.executable,
             "JAVA_HOME": str(self._parts.java.parent.parent),
         }

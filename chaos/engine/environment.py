@@ -16,6 +16,7 @@ from chaos.common.errors import DeadlineError
 from chaos.external import discovery as external_system
 from chaos.external.declaration import External
 from chaos.install import artifacts, cache, kafka_versions, preflight
+from chaos.install.artifacts import Parts
 from chaos.runtime.base import Runtime
 from chaos.runtime.local import LocalRuntime
 from chaos.scenario.model import SystemSpec
@@ -34,6 +35,7 @@ class Environment:
         runtime: one of `chaos.runtime.capabilities.RUNTIMES`.
         external: the system that is already there, when that is to be used.
         ups_s: seconds that each start of a system took.
+        parts: those of this environment; None before the first system.
     """
 
     runs: Path
@@ -41,6 +43,7 @@ class Environment:
     runtime: str = "local"
     external: External | None = None
     ups_s: list[float] = field(default_factory=list)
+    parts: Parts | None = None
     _runtime: Runtime | None = None
     _system: System | None = None
     _spec: SystemSpec | None = None
@@ -83,7 +86,9 @@ class Environment:
         preflight.check_machine(artifacts.cache_folder(), self.runs, memory_gib=needed_gib)
         for name in warden.leftovers(session_files()):
             self.echo(f"ended what an earlier crash had left: {name}")
-        parts = artifacts.ensure(self.echo)
+        self.parts = parts = artifacts.ensure(self.echo)
+        if self.external is None:
+            parts = artifacts.of_spark(spec.spark.version, parts, self.echo)
         self._runtime, plan_of_addresses = self._new_runtime()
         place = Place(self._runtime, parts, plan_of_addresses, files.new_folder(self.runs, "system"))
         if self.external is None:

@@ -102,7 +102,7 @@ def endpoints(system: System, client: str) -> Endpoints:
         spark_master=spark.master,
         host=spark.driver_host,
         java_options=spark.java_options,
-        jars=tuple(str(jar) for jar in system.parts.connector_jars),
+        jars=tuple(str(jar) for jar in system.parts.spark.connector),
         options=kafka.cluster.options,
         java=kafka.cluster.java,
         spark_options=spark.options,
@@ -120,7 +120,8 @@ def _submitted(declared: SparkSubmitPipeline, parts: Parts) -> SparkSubmit:
         group=declared.group,
         ids=declared.transactional_ids,
         restarts=declared.restarts,
-        spark_home=str(parts.spark_home),
+        spark_home=str(parts.spark.home),
+        scala=parts.spark.scala,
         java_home=str(parts.java.parent.parent),
     )
 

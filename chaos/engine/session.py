@@ -168,7 +168,8 @@ class Session:
     def system(self, spec: SystemSpec) -> System:
         """A healthy system (`Environment.system`); the judge's Spark begins to start beside the first one."""
         system = self.environment.system(spec)
-        self._judge_spark.begin(system.parts)
+        assert self.environment.parts is not None  # noqa: S101 - there is a system
+        self._judge_spark.begin(self.environment.parts)  # its Spark is that of this environment, whichever the system has
         return system
 
     def spark(self) -> SparkSession:

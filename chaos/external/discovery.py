@@ -310,7 +310,7 @@ def _spark(place: Place, external: External, cluster: Cluster) -> ExternalSpark:
     declared, here = external.spark, external.spark.is_here
     host = declared.driver_host or (place.addresses.driver if here else socket.getfqdn())
     if not here:
-        jars = {"spark.jars": ",".join(str(jar) for jar in place.parts.connector_jars)}
+        jars = {"spark.jars": ",".join(str(jar) for jar in place.parts.spark.connector)}
         return ExternalSpark(declared.master, host, options=jars | declared.options)
     path = place.folder / "hosts"
     place.folder.mkdir(parents=True, exist_ok=True)
@@ -318,7 +318,11 @@ def _spark(place: Place, external: External, cluster: Cluster) -> ExternalSpark:
     path.write_text(text, encoding="utf-8")
     scratch = place.folder / "tmp"
     scratch.mkdir(exist_ok=True)
-    options = (*class_archives.options(place.parts.spark_cds), f"-Djava.io.tmpdir={scratch}", f"-Djdk.net.hosts.file={path}")
+    options = (
+        *class_archives.options(place.parts.spark.archive),
+        f"-Djava.io.tmpdir={scratch}",
+        f"-Djdk.net.hosts.file={path}",
+    )
     return ExternalSpark(declared.master, host, " ".join(options), declared.options, is_here=True)
 
 

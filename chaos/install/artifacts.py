@@ -10,16 +10,13 @@ $CHAOS_CACHE (default: the user's cache folder)/
 """
 
 import platform
-import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyspark
-
-from chaos.common.errors import RuntimeUnavailableError
-from chaos.install import cache, class_archives, go_build, jars, preflight, proxy
+from chaos.install import cache, class_archives, go_build, jar_folders, jars, preflight, proxy, spark_versions
 from chaos.install.class_archives import Ingredients
+from chaos.install.spark_versions import Needed, SparkProgram
 
 Echo = Callable[[str], None]
 cache_folder = cache.folder
@@ -30,20 +27,18 @@ class Parts:
     """Everything that the system is made of.
 
     Attributes:
+        spark: what Spark is started from: the PySpark of this environment, unless a system is declared with another one.
         kafka_jars: a folder of jars, the brokers' class path.
-        connector_jars: Spark's Kafka connector and what it needs.
         tools_jars: a folder of jars, Kafka's own programs and Kafka Streams; they need the brokers' jars as well.
-        kafka_cds, spark_cds: class archives; None if one could not be made.
+        kafka_cds: the brokers' class archive; None if it could not be made.
     """
 
     java: Path
-    spark_home: Path
+    spark: SparkProgram
     kafka_jars: Path
-    connector_jars: tuple[Path, ...]
     tools_jars: Path
     toxiproxy: Path
     kafka_cds: Path | None = None
-    spark_cds: Path | None = None
 
     @property
     def tools_class_path(self) -> str:
@@ -61,29 +56,43 @@ def ensure(echo: Echo, *, verify: bool = False) -> Parts:
     Raises:
         RuntimeUnavailableError: no JDK, no network with an empty cache, or a jar that differs from the lock.
     """
-    place, java, spark_home = cache.folder(), preflight.find_java(), Path(pyspark.__file__).parent
-    ivy = jars.Ivy(java, spark_home)
+    place, java = cache.folder(), preflight.find_java()
+    ivy = jars.Ivy(java, spark_versions.home_here())
     with cache.locked(place, echo):
-        kafka = _jars(place, "kafka", ivy, echo, verify=verify)
-        connector = tuple(sorted(_jars(place, "connector", ivy, echo, verify=verify).glob("*.jar")))
-        tools = _jars(place, "tools", ivy, echo, verify=verify)
+        kafka = jar_folders.locked(place, "kafka", ivy, echo, verify=verify)
+        tools = jar_folders.locked(place, "tools", ivy, echo, verify=verify)
         toxiproxy = _toxiproxy(place, echo)
-        archived = _archives(place, Ingredients(java, spark_home, kafka, connector), echo)
-    kafka_cds, spark_cds = (class_archives.found(archived, name) for name in (class_archives.KAFKA, class_archives.SPARK))
-    return Parts(java, spark_home, kafka, connector, tools, toxiproxy, kafka_cds, spark_cds)
+        home, needed = spark_versions.home_here(), Needed(java, kafka, ivy)
+        spark = spark_versions.complete(place, spark_versions.here(), home, needed, echo, verify=verify)
+    return Parts(java, spark, kafka, tools, toxiproxy, _kafka_cds(place, java, kafka, spark))
 
 
 def at_hand() -> Parts | None:
     """All parts if they are in the cache; nothing is fetched or made."""
-    place, java, spark_home = cache.folder(), preflight.find_java(), Path(pyspark.__file__).parent
-    kafka, connector, tools = (_of_section(place, name, jars.read_lock()[name]) for name in ("kafka", "connector", "tools"))
+    place, java = cache.folder(), preflight.find_java()
+    kafka, tools = (jar_folders.place_of(place, name) for name in ("kafka", "tools"))
     toxiproxy = proxy.SERVER if proxy.SERVER.is_file() else _toxiproxy_folder(place) / "server"
-    if not (kafka.is_dir() and connector.is_dir() and tools.is_dir() and toxiproxy.is_file()):
+    spark = spark_versions.at_hand(place, java, kafka)
+    if not (kafka.is_dir() and spark and tools.is_dir() and toxiproxy.is_file()):
         return None
-    connector_jars = tuple(sorted(connector.glob("*.jar")))
-    archived = _archives_folder(place, Ingredients(java, spark_home, kafka, connector_jars))
-    kafka_cds, spark_cds = (class_archives.found(archived, name) for name in (class_archives.KAFKA, class_archives.SPARK))
-    return Parts(java, spark_home, kafka, connector_jars, tools, toxiproxy, kafka_cds, spark_cds)
+    return Parts(java, spark, kafka, tools, toxiproxy, _kafka_cds(place, java, kafka, spark))
+
+
+def of_spark(version: str, parts: Parts, echo: Echo) -> Parts:
+    """The same parts, with Spark in this version; it is fetched if it is not in the cache.
+
+    Raises:
+        RuntimeUnavailableError: it cannot be had.
+    """
+    if version == parts.spark.version:
+        return parts
+    return replace(parts, spark=spark_versions.ensure(version, parts.java, parts.kafka_jars, echo))
+
+
+def _kafka_cds(place: Path, java: Path, kafka: Path, spark: SparkProgram) -> Path | None:
+    """Both archives are made at once."""
+    ingredients = Ingredients(java, spark.home, kafka, spark.connector, spark.scala)
+    return class_archives.found(class_archives.folder(place, ingredients), class_archives.KAFKA)
 
 
 def versions(parts: Parts) -> dict[str, str]:
@@ -91,36 +100,14 @@ def versions(parts: Parts) -> dict[str, str]:
     locked = {(section, jar.artifact): jar.version for section, wanted in jars.read_lock().items() for jar in wanted}
     return {
         "kafka": locked["kafka", "kafka_2.13"],
-        "spark": pyspark.__version__,
-        "spark-sql-kafka": locked["connector", "spark-sql-kafka-0-10_2.13"],
+        "spark": parts.spark.version,
+        "spark-sql-kafka": parts.spark.version,
         "toxiproxy": proxy.toxiproxy_version(),
         "java": preflight.java_version(parts.java),
         "python": platform.python_version(),
         "os": f"{platform.system()} {platform.release()}",
+        **({} if parts.spark.version == spark_versions.here() else {"spark of the judge": spark_versions.here()}),
     }
-
-
-def _jars(place: Path, section: str, ivy: jars.Ivy, echo: Echo, *, verify: bool) -> Path:
-    wanted = jars.read_lock()[section]
-    folder = _of_section(place, section, wanted)
-    if verify and folder.is_dir():
-        _remove_damaged(wanted, folder, echo)
-    if not folder.is_dir():
-        echo(f"fetching {len(wanted)} jars for {section} …")
-        cache.make(folder, lambda half: jars.fetch(wanted, half, ivy, echo))
-    return folder
-
-
-def _of_section(place: Path, section: str, wanted: tuple[jars.Jar, ...]) -> Path:
-    return place / f"{section}-{cache.digest(*(f'{jar} {jar.sha256}' for jar in wanted))}"
-
-
-def _remove_damaged(wanted: tuple[jars.Jar, ...], folder: Path, echo: Echo) -> None:
-    try:
-        jars.check(wanted, folder)
-    except RuntimeUnavailableError as error:
-        echo(f"removed from the cache: {error}")
-        shutil.rmtree(folder)
 
 
 def _toxiproxy(place: Path, echo: Echo) -> Path:
@@ -136,16 +123,3 @@ def _toxiproxy(place: Path, echo: Echo) -> Path:
 
 def _toxiproxy_folder(place: Path) -> Path:
     return place / f"toxiproxy-{cache.digest(*(path.read_text(encoding='utf-8') for path in proxy.sources()))}"
-
-
-def _archives(place: Path, ingredients: Ingredients, echo: Echo) -> Path:
-    folder = _archives_folder(place, ingredients)
-    if not folder.is_dir():
-        echo("making class archives, so that every later start is quicker (a minute or two, once) …")
-        class_archives.remove_useless(place)
-        cache.make(folder, lambda half: class_archives.make(ingredients, half, echo))
-    return folder
-
-
-def _archives_folder(place: Path, ingredients: Ingredients) -> Path:
-    return place / f"archives-{cache.digest(*ingredients.described())}"

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from chaos.common import clock, processes
 from chaos.common.errors import DeadlineError, RuntimeUnavailableError
-from chaos.install import preflight
+from chaos.install import cache, preflight
 
 QUICK = (
     "-XX:+UseSerialGC",
@@ -93,6 +93,7 @@ class Ingredients:
     spark_home: Path
     kafka_jars: Path
     connector_jars: tuple[Path, ...]
+    scala: str = "2.13"
 
     def described(self) -> tuple[str, ...]:
         """Everything that a JVM compares before it uses an archive: its own build, and path, size and time of every jar."""
@@ -104,6 +105,21 @@ class Ingredients:
     def class_paths(self) -> Mapping[str, str]:
         """Name of an archive -> the class path that it fits."""
         return {KAFKA: kafka_class_path(self.kafka_jars), SPARK: spark_class_path(self.spark_home, self.connector_jars)}
+
+
+def ensure(place: Path, ingredients: Ingredients, echo: Echo) -> Path:
+    """The folder of the archives; they are made if it does not exist. Needs the lock of the cache."""
+    made = folder(place, ingredients)
+    if not made.is_dir():
+        echo("making class archives, so that every later start is quicker (a minute or two, once) …")
+        remove_useless(place)
+        cache.make(made, lambda half: make(ingredients, half, echo))
+    return made
+
+
+def folder(place: Path, ingredients: Ingredients) -> Path:
+    """Where the archives are, or will be."""
+    return place / f"archives-{cache.digest(*ingredients.described())}"
 
 
 def make(ingredients: Ingredients, folder: Path, echo: Echo) -> None:
@@ -123,9 +139,9 @@ def make(ingredients: Ingredients, folder: Path, echo: Echo) -> None:
         shutil.rmtree(folder / scratch, ignore_errors=True)
 
 
-def remove_useless(cache: Path) -> None:
+def remove_useless(place: Path) -> None:
     """Remove archives for a Spark that is gone, as after its virtual environment was removed: they take 250 MB each."""
-    for made_for in cache.glob(f"*/{_MADE_FOR}"):
+    for made_for in place.glob(f"*/{_MADE_FOR}"):
         if not Path(made_for.read_text(encoding="utf-8")).is_dir():
             shutil.rmtree(made_for.parent, ignore_errors=True)
 
@@ -193,6 +209,12 @@ def _serves(port: int) -> bool:
         return True
 
 
+def _python_path(spark_home: Path) -> str:
+    """PySpark and Py4J as a folder of PySpark ships them: those of this environment may be of another version."""
+    shipped = map(str, sorted((spark_home / "python" / "lib").glob("*.zip")))
+    return os.pathsep.join((*shipped, *filter(None, [os.environ.get("PYTHONPATH")])))
+
+
 def _train_spark(ingredients: Ingredients, folder: Path, bootstrap: str) -> None:
     home, archive = folder / "spark", folder / SPARK
     home.mkdir()
@@ -202,7 +224,9 @@ def _train_spark(ingredients: Ingredients, folder: Path, bootstrap: str) -> None
         **os.environ,
         "JAVA_HOME": str(ingredients.java.parent.parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SCALA_VERSION": "2.13",  # without it, a Spark that was installed by pip starts no workers
+        "SPARK_HOME": str(ingredients.spark_home),
+        "SPARK_SCALA_VERSION": ingredients.scala,  # without it, a Spark that was installed by pip starts no workers
+        "PYTHONPATH": _python_path(ingredients.spark_home),
         "PYSPARK_PYTHON": sys.executable,
     }
     answer = processes.run(command, within_s=_WITHIN_S, cwd=home, env=environment)

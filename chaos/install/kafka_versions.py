@@ -7,20 +7,17 @@ else it is noted so beside the jars. A cache that differs from its note later is
 $CHAOS_CACHE/kafka-3.9.1-<digest of the recipe>/*.jar, jars.sha256
 """
 
-import hashlib
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.common.errors import RuntimeUnavailableError
-from chaos.install import cache, jars
+from chaos.install import cache, jar_folders, jars
 from chaos.install.artifacts import Parts
 
 _WITH_LOG4J_2 = (4, 0)  # KIP-653
 _WITH_ADVERTISED_CONTROLLERS = (3, 9)  # KIP-853
 _RECIPE = "1"
-_NOTE = "jars.sha256"
 _LOCKED = Path(__file__).with_name("kafka_hashes")
 _RELOAD4J = (jars.Module("org.slf4j", "slf4j-reload4j", "1.7.36"),)
 _LOG4J_2 = (
@@ -65,13 +62,13 @@ def ensure(version: str, parts: Parts, echo: Echo) -> KafkaProgram:
         return KafkaProgram(version, parts.kafka_jars, parts.kafka_cds)
     logging = _LOG4J_2 if _is_from(version, _WITH_LOG4J_2) else _RELOAD4J
     wanted = (jars.Module(*jars.BROKER, version), *logging)
-    place, ivy = cache.folder(), jars.Ivy(parts.java, parts.spark_home)
+    place, ivy = cache.folder(), jars.Ivy(parts.java, parts.spark.home)
     folder = place / f"kafka-{version}-{cache.digest(_RECIPE, *map(str, wanted))}"
     with cache.locked(place, echo):
         if not folder.is_dir():
             echo(f"fetching Kafka {version} …")
             cache.make(folder, lambda half: _fetch(version, wanted, half, ivy))
-    _check(folder)
+    jar_folders.check(folder)
     return KafkaProgram(version, folder)
 
 
@@ -81,21 +78,7 @@ def _is_from(version: str, first: tuple[int, ...]) -> bool:
 
 def _fetch(version: str, wanted: tuple[jars.Module, ...], folder: Path, ivy: jars.Ivy) -> None:
     jars.resolve(wanted, folder, ivy)
-    found, locked = _hashes(folder), _LOCKED / f"{version}.sha256"
+    found, locked = jar_folders.note(folder), _LOCKED / f"{version}.sha256"
     if locked.is_file() and found != (expected := locked.read_text(encoding="utf-8")):
         other = sorted({line.split()[-1] for line in {*found.splitlines()} ^ {*expected.splitlines()}})
         raise RuntimeUnavailableError(f"what was fetched as Kafka {version} is not what {locked.name} says: {', '.join(other)}")
-    (folder / _NOTE).write_text(found, encoding="utf-8")
-
-
-def _check(folder: Path) -> None:
-    if (folder / _NOTE).read_text(encoding="utf-8") != _hashes(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-        raise RuntimeUnavailableError(
-            f"{folder} is not what was fetched: its jars differ from {_NOTE}; it was removed, so start again to fetch it anew"
-        )
-
-
-def _hashes(folder: Path) -> str:
-    """As `sha256sum` prints them."""
-    return "".join(f"{hashlib.sha256(jar.read_bytes()).hexdigest()}  {jar.name}\n" for jar in sorted(folder.glob("*.jar")))

@@ -39,6 +39,7 @@ _ALWAYS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
+    "spark.sql.ansi.enabled": "true",  # as by default from 4.0 on
     "spark.sql.session.timeZone": "UTC",
 }
 SMALL = {  # for small logs, of which hundreds of queries are asked, and nobody looks at them in Spark's UI
@@ -65,9 +66,9 @@ def of_run(parts: Parts, scratch: Path) -> SparkSession:
         scratch: for its temporary files; it is made.
     """
     scratch.mkdir(parents=True, exist_ok=True)
-    java_options = (*class_archives.options(parts.spark_cds), f"-Djava.io.tmpdir={scratch}")
+    java_options = (*class_archives.options(parts.spark.archive), f"-Djava.io.tmpdir={scratch}")
     settings = {
-        "spark.driver.extraClassPath": class_archives.extra_class_path(parts.connector_jars),
+        "spark.driver.extraClassPath": class_archives.extra_class_path(parts.spark.connector),
         "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.local.dir": str(scratch),
     }
@@ -123,12 +124,12 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
     }
     if small:
         settings |= SMALL | {
-            "spark.driver.extraJavaOptions": " ".join(class_archives.options(parts.spark_cds if parts else None))
+            "spark.driver.extraJavaOptions": " ".join(class_archives.options(parts.spark.archive if parts else None))
         }
     if parts and small:
-        settings["spark.driver.extraClassPath"] = class_archives.extra_class_path(parts.connector_jars)
+        settings["spark.driver.extraClassPath"] = class_archives.extra_class_path(parts.spark.connector)
     elif parts:
-        settings["spark.jars"] = ",".join(map(str, parts.connector_jars))
+        settings["spark.jars"] = ",".join(map(str, parts.spark.connector))
     with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:
         # A JVM that is killed removes nothing. This adds to the user's own settings of Java and Spark, and overrides none.
         given = os.environ.get("SPARK_SUBMIT_OPTS", "")

@@ -144,8 +144,10 @@ def problems(scenario: Scenario, folder: Path, system: SystemSpec, runtime: str,
 
 
 def _checked(scenarios: Mapping[int, Scenario], system: SystemSpec, runtime: str) -> list[Mistake]:
-    problems = list(checks.check(scenarios, system))
+    problems = [*checks.check(scenarios, system), *within(("system",), support.unavailable(system, runtime))]
     for number, scenario in scenarios.items():
+        if scenario.system:
+            problems += within(("scenarios", number, "system"), support.unavailable(scenario.system, runtime))
         problems += within(("scenarios", number), support.impossible(scenario, runtime))
     return [Mistake(location, message) for location, message in problems]
 

@@ -30,7 +30,7 @@ from chaos.faults.registry import PLUGINS as _FAULTS
 from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
 from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds, text_of_setting
-from chaos.install import jars
+from chaos.install import jars, spark_versions
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.pipelines import CommandPipeline, NoPipeline, Pipeline
 from chaos.scenario.rows import Rows
@@ -109,6 +109,7 @@ PipelineName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+([-_][a-z0-9
 VERSION = 2
 MOST_BROKERS = 5
 _OLDEST_KAFKA = (3, 3, 1)  # KRaft is ready for production from it on (KIP-833)
+_OLDEST_SPARK = (3, 5, 0)
 _SETTINGS_OF_OURS = ("node.id", "broker.id", "process.roles", "log.dir", "log.dirs", "metadata.log.dir", "cluster.id")
 _FAMILIES_OF_OURS = ("controller.", "listener", "advertised.", "inter.broker.", "early.start.listeners")
 MOST_WORKERS = 4
@@ -206,13 +207,24 @@ Prediction = Annotated[Expectation | Counts, BeforeValidator(_prediction)]
 Expected = Annotated[Outcome | dict[VerifierName, Prediction], BeforeValidator(_expectation)]
 
 
-def _kafka_version(value: Any) -> Any:
-    """Three numbers; YAML reads ``4.0`` as a number."""
+def _numbers(value: Any, product: str, example: str) -> tuple[int, ...]:
+    """Three; YAML reads ``4.0`` as a number."""
     numbers = value.split(".") if isinstance(value, str) else []
     if len(numbers) != len(("major", "minor", "patch")) or not all(number.isdecimal() for number in numbers):
-        raise ValueError(f"{shown(value)} is not a version of Kafka; write all three numbers, e.g. 3.9.1")
-    if tuple(map(int, numbers)) < _OLDEST_KAFKA:
+        raise ValueError(f"{shown(value)} is not a version of {product}; write all three numbers, e.g. {example}")
+    return tuple(map(int, numbers))
+
+
+def _kafka_version(value: Any) -> Any:
+    if _numbers(value, "Kafka", "3.9.1") < _OLDEST_KAFKA:
         raise ValueError(f"Kafka {value} is too old; the oldest with KRaft is 3.3.1")
+    return value
+
+
+def _spark_version(value: Any) -> Any:
+    """That of this environment may be one that is not released."""
+    if value != spark_versions.here() and _numbers(value, "Spark", "3.5.7") < _OLDEST_SPARK:
+        raise ValueError(f"Spark {value} is too old; the oldest that can be tested is 3.5.0")
     return value
 
 
@@ -239,7 +251,14 @@ class KafkaSpec(Declared):
 
 
 class SparkSpec(Declared):
+    """Spark's master and workers.
+
+    Attributes:
+        version: of the drivers and of Python workers, too; by default the PySpark of this environment, which is the judge's.
+    """
+
     workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 2
+    version: Annotated[str, BeforeValidator(_spark_version)] = Field(default_factory=spark_versions.here)
 
 
 class SystemSpec(Declared):

@@ -15,8 +15,9 @@ from chaos.faults.base import FaultBase, LinkFault, RequestsFault
 from chaos.grammar.base import Location, Problem, within
 from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern
 from chaos.grammar.triggers import OnRequest, Trigger
+from chaos.install import spark_versions
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
-from chaos.scenario.model import Scenario
+from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.pipelines import NoPipeline, SparkSubmitPipeline
 
 ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
@@ -91,6 +92,16 @@ def impossible(scenario: Scenario, runtime: str) -> Iterator[Problem]:
         if absent:
             reason = f"{fault.kind} is possible in containers only: it needs {_first(absent)}"
             yield (*place, "kind"), f"{reason}; here {fault.without}; or use --chaos-runtime containers"
+
+
+def unavailable(system: SystemSpec, runtime: str) -> Iterator[Problem]:
+    """What this runtime cannot offer of a declared system, with its location there."""
+    ours = spark_versions.here()
+    if runtime == "containers" and system.spark.version != ours:
+        yield (
+            ("spark", "version"),
+            f"containers run the Spark of this environment, {ours}, and no other; leave it out, or run it locally",
+        )
 
 
 def _first(capabilities: frozenset[Capability]) -> Capability:

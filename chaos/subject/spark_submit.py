@@ -36,6 +36,7 @@ from chaos.subject.supervisor import IN_MEMORY, supervised
 OF_NAMES = ("source", "sink", "prefix", "suffix")
 PLACEHOLDERS = ("bootstrap", "source", "sink", "checkpoint", "folder", "prefix", "suffix", "project")
 _SUBMITTED = "SPARK_SUBMIT_SETTINGS"
+_BEFORE_SPARK_4 = "2.12"
 _SMALL = {"spark.driver.memory": "512m", "spark.executor.memory": "512m"}
 _ADDED = ("driver", "executor")
 
@@ -55,6 +56,7 @@ class SparkSubmit:
         ids: its transactional ids by source partition, or one with ``{partition}`` in it, or none.
         restarts: how often a driver that ended with an error is started again.
         spark_home: whose ``bin/spark-submit`` starts it.
+        scala: of that Spark.
         java_home: of its JVMs.
     """
 
@@ -68,6 +70,7 @@ class SparkSubmit:
     ids: tuple[str, ...] = ()
     restarts: int = 3
     spark_home: str = ""
+    scala: str = "2.13"
     java_home: str = ""
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
@@ -76,7 +79,8 @@ class SparkSubmit:
         demanded, settings = endpoints.spark_options, self._settings(endpoints, known)
         words = [
             str(Path(self.spark_home) / "bin" / "spark-submit"),
-            *(("--properties-file", IN_MEMORY, "--load-spark-defaults") if demanded else ()),
+            *(("--properties-file", IN_MEMORY) if demanded else ()),
+            *(("--load-spark-defaults",) if demanded and self.scala != _BEFORE_SPARK_4 else ()),  # 3.5 does not know it
             *(("--class", self.main_class) if self.main_class else ()),
             *(word for name, value in settings.items() if name not in demanded for word in ("--conf", f"{name}={value}")),
             self.application,
@@ -85,7 +89,7 @@ class SparkSubmit:
         of_spark = {
             "SPARK_HOME": self.spark_home,
             "SPARK_LOCAL_IP": endpoints.host,
-            "SPARK_SCALA_VERSION": "2.13",
+            "SPARK_SCALA_VERSION": self.scala,
             "PYSPARK_PYTHON": sys.executable,  # the executors' too
             "JAVA_HOME": self.java_home,
         }

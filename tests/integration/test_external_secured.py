@@ -132,7 +132,7 @@ def test_options_of_spark_are_on_no_command_line_and_in_no_file(tmp_path):
     options = {"spark.hadoop.fs.s3a.secret.key": secret, "spark.hadoop.fs.s3a.session.token": secret}
     endpoints = Endpoints("127.0.0.1:1", "127.0.0.1:1", "local[1]", spark_options=options)
     (tmp_path / "job.py").write_text(JOB, encoding="utf-8")
-    places = {"spark_home": str(artifacts.ensure(print).spark_home), "java_home": str(preflight.find_java().parents[1])}
+    places = {"spark_home": str(artifacts.ensure(print).spark.home), "java_home": str(preflight.find_java().parents[1])}
     job = SparkSubmit(str(tmp_path / "job.py"), (), **places)
     start = job.command(endpoints, Topics("datasource", "datasink", 3), tmp_path)
     with (

@@ -87,7 +87,7 @@ def test_every_part_is_there(parts: Parts) -> None:
 
     jars.check(locked["kafka"], parts.kafka_jars)
     jars.check(locked["tools"], parts.tools_jars)
-    assert [jar.name for jar in parts.connector_jars] == sorted(jar.file for jar in locked["connector"])
+    assert [jar.name for jar in parts.spark.connector] == sorted(jar.file for jar in locked[f"connector {pyspark.__version__}"])
     assert {path.name for path in parts.kafka_jars.glob("*.jar")} == {jar.file for jar in locked["kafka"]}
     assert parts.toxiproxy.is_file()
 
@@ -96,7 +96,7 @@ def test_a_damaged_jar_is_found_and_thrown_away(parts: Parts, tmp_path: Path, mo
     """Only `verify` checks; it names the jar, and without a network the damaged jar is not silently kept."""
     for part in cache.folder().glob("*-*"):
         (shutil.copytree if part.name.startswith("connector") else _link)(part, tmp_path / part.name)
-    damaged = tmp_path / parts.connector_jars[0].parent.name / parts.connector_jars[0].name
+    damaged = tmp_path / parts.spark.connector[0].parent.name / parts.spark.connector[0].name
     damaged.write_bytes(damaged.read_bytes()[:-1])
     monkeypatch.setenv("CHAOS_CACHE", str(tmp_path))
     monkeypatch.setenv("CHAOS_MAVEN_MIRROR", f"http://{HOST}:9/")
@@ -105,7 +105,9 @@ def test_a_damaged_jar_is_found_and_thrown_away(parts: Parts, tmp_path: Path, mo
     with pytest.raises(RuntimeUnavailableError, match="4 jars are not in the cache and Maven Central cannot be reached"):
         artifacts.ensure(said.append, verify=True)
 
-    assert said[0].startswith(f"removed from the cache: {jars.read_lock()['connector'][0]} is not what parts.lock says")
+    assert said[0].startswith(
+        f"removed from the cache: {jars.read_lock()[f'connector {pyspark.__version__}'][0]} is not what parts.lock says"
+    )
     assert not damaged.parent.exists()
 
 
@@ -173,7 +175,7 @@ def test_the_server_refuses_addresses_that_others_can_reach(parts: Parts, host: 
 
 def test_an_archive_is_used_and_a_wrong_class_path_is_silent(parts: Parts) -> None:
     """With its own class path most classes come from the archive; with another one none does, and no JVM complains."""
-    own, other = class_archives.kafka_class_path(parts.kafka_jars), str(parts.connector_jars[0])
+    own, other = class_archives.kafka_class_path(parts.kafka_jars), str(parts.spark.connector[0])
 
     assert _from_archive(parts, own) > 300
     assert _from_archive(parts, other) == 0

@@ -58,13 +58,20 @@ def names_in(wheel):
         return set(archive.namelist())
 
 
-def installed(wheel, folder):
-    """The folder of programs of an environment with the wheel, which also sees the packages of the one that runs this test."""
+def installed(wheel, folder, first=None):
+    """The folder of programs of an environment with the wheel, which also sees the packages of the one that runs this test.
+
+    Args:
+        first: a folder of packages that are seen before these; the wheel must be content with all of them.
+    """
     output_of(sys.executable, "-m", "venv", "--without-pip", folder)
-    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python", "install", "--quiet", "--no-index", "--no-deps")
-    output_of(*pip, wheel)
+    pip = (sys.executable, "-m", "pip", "--python", folder / "bin" / "python")
+    output_of(*pip, "install", "--quiet", "--no-index", "--no-deps", wheel)
     (packages,) = folder.glob("lib/python*/site-packages")
-    (packages / "those-of-the-test.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    seen = (*([str(first)] if first else []), sysconfig.get_path("purelib"))
+    (packages / "those-of-the-test.pth").write_text("\n".join(seen), encoding="utf-8")
+    if first:
+        output_of(*pip, "check")
     return folder / "bin"
 
 

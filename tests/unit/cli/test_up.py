@@ -9,9 +9,10 @@ from chaos.cluster.system import Place, of_our_own
 from chaos.external import declaration
 from chaos.install.artifacts import Parts
 from chaos.install.kafka_versions import KafkaProgram
+from chaos.install.spark_versions import SparkProgram
 
 KAFKA = KafkaProgram("4.3.0", Path("kafka"))
-PARTS = Parts(Path("java"), Path("spark"), Path("kafka"), (), Path("tools"), Path("toxiproxy"))
+PARTS = Parts(Path("java"), SparkProgram("4.2.0", Path("spark"), ()), Path("kafka"), Path("tools"), Path("toxiproxy"))
 
 
 def test_its_declaration_is_one_that_can_be_loaded():

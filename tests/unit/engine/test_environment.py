@@ -8,7 +8,7 @@ import pytest
 from chaos.common.errors import DeadlineError, RuntimeUnavailableError
 from chaos.engine import environment
 from chaos.engine.environment import Environment
-from chaos.install import jars
+from chaos.install import jars, spark_versions
 from chaos.scenario.model import KafkaSpec, SystemSpec
 
 WIDE = SystemSpec(kafka=KafkaSpec(brokers=5))
@@ -31,6 +31,7 @@ class FakeSystem:
     folder: Path
     brokers: int
     kafka: str = ""
+    spark: str = ""
     config: dict = field(default_factory=dict)
     up_s: float = 1.5
     wrong: list = field(default_factory=list)
@@ -50,9 +51,9 @@ class FakeSystem:
 
 
 def fake_system(place, kafka, brokers, workers, config):
-    """As `of_our_own` is called."""
+    """As `of_our_own` is called; the parts are the version of Spark."""
     assert workers
-    return FakeSystem(place.folder, brokers, kafka, config)
+    return FakeSystem(place.folder, brokers, kafka, place.parts, config)
 
 
 @pytest.fixture
@@ -71,7 +72,8 @@ def made(tmp_path, monkeypatch, runtimes):
     monkeypatch.setattr(environment, "LocalRuntime", runtime)
     monkeypatch.setattr(environment.preflight, "check_machine", lambda *_, **__: None)
     monkeypatch.setattr(environment.warden, "leftovers", lambda _sessions: ["broker-7"])
-    monkeypatch.setattr(environment.artifacts, "ensure", lambda _echo: None)
+    monkeypatch.setattr(environment.artifacts, "ensure", lambda _echo: "of this environment")
+    monkeypatch.setattr(environment.artifacts, "of_spark", lambda version, _parts, _echo: version)
     monkeypatch.setattr(environment, "of_our_own", fake_system)
     monkeypatch.setattr(environment.kafka_versions, "ensure", lambda version, _parts, _echo: version)
     said = []
@@ -102,13 +104,26 @@ def test_another_system_is_built_when_another_one_is_declared(made, runtimes):
 def test_another_version_or_configuration_is_another_system(made, runtimes):
     """And each is what the scenario declares."""
     one, _ = made
-    specs = [SystemSpec(), SystemSpec(kafka={"version": "3.9.1"}), SystemSpec(kafka={"config": {"compression.type": "zstd"}})]
+    wanted = [
+        {},
+        {"kafka": {"version": "3.9.1"}},
+        {"spark": {"version": "3.5.7"}},
+        {"kafka": {"config": {"compression.type": "zstd"}}},
+    ]
+    specs = [SystemSpec(**one) for one in wanted]
 
     systems = [one.system(spec) for spec in (*specs, specs[-1])]
 
-    assert [system.kafka for system in systems] == [jars.kafka_version(), "3.9.1", *[jars.kafka_version()] * 2]
+    ours, kafka = spark_versions.here(), jars.kafka_version()
+    assert [(system.kafka, system.spark) for system in systems] == [
+        (kafka, ours),
+        ("3.9.1", ours),
+        (kafka, "3.5.7"),
+        *[(kafka, ours)] * 2,
+    ]
     assert systems[-1].config == {"compression.type": "zstd"}
-    assert len(runtimes) == 3
+    assert len(runtimes) == 4
+    assert one.parts == "of this environment"
 
 
 def test_a_system_that_does_not_heal_is_rebuilt(made, runtimes):

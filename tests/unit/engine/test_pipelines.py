@@ -1,6 +1,6 @@
 """What is declared is what is run: every option reaches the pipeline or the loader, in its unit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,6 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, timeouts_of
+from chaos.install.spark_versions import SparkProgram
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import Pipeline
@@ -30,7 +31,7 @@ class FakeParts:
 
     java: Path = Path("/jdk/bin/java")
     tools_class_path: str = "/kafka/libs/*"
-    spark_home: Path = Path("/spark")
+    spark: SparkProgram = field(default_factory=lambda: SparkProgram("3.5.7", Path("/spark"), ()))
 
 
 def declared(**options):
@@ -102,6 +103,7 @@ def scenario(producer=None, **pipeline):
                 ids=("{sink}-{partition}",),
                 restarts=0,
                 spark_home="/spark",
+                scala="2.12",
                 java_home="/jdk",
             ),
             "spark",
@@ -133,7 +135,7 @@ def test_clients_find_the_system_at_the_links_of_their_group():
     system = SimpleNamespace(
         kafka=SimpleNamespace(bootstrap="audit:1", cluster=cluster),
         spark=SimpleNamespace(master="spark://m:1", driver_host="10.0.0.1", java_options="-Xmx1g", options={"a": "b"}),
-        parts=SimpleNamespace(connector_jars=(Path("/jars/a.jar"),)),
+        parts=SimpleNamespace(spark=SparkProgram("4.2.0", Path("/spark"), (Path("/jars/a.jar"),))),
         bootstrap=lambda client: f"{client}:9092",
     )
 

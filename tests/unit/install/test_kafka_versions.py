@@ -8,13 +8,15 @@ import pytest
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import artifacts, jars, kafka_versions
 from chaos.install.kafka_versions import KafkaProgram
+from chaos.install.spark_versions import SparkProgram
 
 CONTENT = {"kafka_2.13": b"a broker", "slf4j-reload4j": b"a logger", "log4j-core": b"another", "log4j-slf4j-impl": b"a bridge"}
 
 
 @pytest.fixture
 def parts(tmp_path):
-    return artifacts.Parts(Path("java"), Path("spark"), tmp_path / "locked", (), Path("tools"), Path("toxiproxy"), Path("cds"))
+    spark = SparkProgram("4.2.0", Path("spark"), ())
+    return artifacts.Parts(Path("java"), spark, tmp_path / "locked", Path("tools"), Path("toxiproxy"), Path("cds"))
 
 
 @pytest.fixture

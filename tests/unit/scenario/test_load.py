@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 
 from chaos.common.errors import ScenarioError
+from chaos.install import spark_versions
 from chaos.scenario.load import load
 from chaos.scenario.model import Scenario, VerifierName
 from chaos.scenario.pipelines import Pipeline
@@ -272,6 +273,33 @@ def test_the_size_of_the_system_is_bounded() -> None:
 def test_a_version_or_a_setting_that_brokers_cannot_have(kafka: str, error: str) -> None:
     """Nothing is fetched for it."""
     assert errors_of(f"system: {{kafka: {{{kafka}}}}}\n" + HEAD) == [f"scenarios.yaml:{error}"]
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        ("3.4.4", "Spark 3.4.4 is too old; the oldest that can be tested is 3.5.0"),
+        ("3.5", "3.5 is not a version of Spark; write all three numbers, e.g. 3.5.7"),
+        ("latest", "'latest' is not a version of Spark; write all three numbers, e.g. 3.5.7"),
+    ],
+)
+def test_a_version_that_spark_cannot_have(version: str, error: str) -> None:
+    """Nothing is fetched for it."""
+    assert errors_of(f"system: {{spark: {{version: {version}}}}}\n" + HEAD) == [f"scenarios.yaml:1:27: {error}"]
+
+
+def test_containers_run_the_spark_of_this_environment() -> None:
+    """In the system of the file, and in that of a scenario."""
+    text = "system: {spark: {version: 3.5.7}}\n" + HEAD + "    system: {spark: {version: 3.5.8}}\n"
+    told = (
+        f"containers run the Spark of this environment, {spark_versions.here()}, and no other; leave it out, or run it locally"
+    )
+
+    with pytest.raises(ScenarioError) as caught:
+        loaded(text, Path("scenarios.yaml"), "containers")
+
+    assert str(caught.value).splitlines() == [f"scenarios.yaml:1:27: {told}", f"scenarios.yaml:7:31: {told}"]
+    assert loaded(text, Path("scenarios.yaml"), "local").system.spark.version == "3.5.7"
 
 
 def test_a_scenario_may_have_a_system_of_its_own() -> None:

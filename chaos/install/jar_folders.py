@@ -1,0 +1,82 @@
+"""Folders of jars in the cache: those that `parts.lock` names by SHA-256, and those that are resolved when first needed.
+
+What was resolved is noted beside it, as `sha256sum` prints it; a folder that differs from its note later is not used.
+"""
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from chaos.common.errors import RuntimeUnavailableError
+from chaos.install import cache, jars
+
+_NOTE = "jars.sha256"
+
+Echo = Callable[[str], None]
+
+
+# locked --------------------------------------------------------------------------------------------------------------------
+
+
+def locked(place: Path, section: str, ivy: jars.Ivy, echo: Echo, *, verify: bool = False) -> Path:
+    """The folder with the jars of a section; they are fetched if it does not exist. Needs the lock of the cache.
+
+    Args:
+        place: the folder of parts.
+        verify: check the hashes of jars that are there already as well.
+    """
+    wanted, folder = jars.read_lock()[section], place_of(place, section)
+    if verify and folder.is_dir():
+        _remove_damaged(wanted, folder, echo)
+    if not folder.is_dir():
+        echo(f"fetching {len(wanted)} jars for {_name(section)} …")
+        cache.make(folder, lambda half: jars.fetch(wanted, half, ivy, echo))
+    return folder
+
+
+def place_of(place: Path, section: str) -> Path:
+    """Where the jars of a section are, or will be."""
+    wanted = jars.read_lock()[section]
+    return place / f"{_name(section)}-{cache.digest(*(f'{jar} {jar.sha256}' for jar in wanted))}"
+
+
+def _name(section: str) -> str:
+    """Without the version that a section may be for."""
+    return section.partition(" ")[0]
+
+
+def _remove_damaged(wanted: tuple[jars.Jar, ...], folder: Path, echo: Echo) -> None:
+    try:
+        jars.check(wanted, folder)
+    except RuntimeUnavailableError as error:
+        echo(f"removed from the cache: {error}")
+        shutil.rmtree(folder)
+
+
+# noted ---------------------------------------------------------------------------------------------------------------------
+
+
+def note(folder: Path) -> str:
+    """Write down the hashes of all jars in a folder and below it; what was written."""
+    found = _hashes(folder)
+    (folder / _NOTE).write_text(found, encoding="utf-8")
+    return found
+
+
+def check(folder: Path) -> None:
+    """Remove a folder that is not what was noted.
+
+    Raises:
+        RuntimeUnavailableError: it is not.
+    """
+    if (folder / _NOTE).read_text(encoding="utf-8") != _hashes(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        raise RuntimeUnavailableError(
+            f"{folder} is not what was fetched: its jars differ from {_NOTE}; it was removed, so start again to fetch it anew"
+        )
+
+
+def _hashes(folder: Path) -> str:
+    found = sorted(folder.rglob("*.jar"))
+    return "".join(f"{hashlib.sha256(jar.read_bytes()).hexdigest()}  {jar.relative_to(folder)}\n" for jar in found)
