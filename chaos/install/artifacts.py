@@ -2,6 +2,7 @@
 
 $CHAOS_CACHE (default: the user's cache folder)/
     kafka-<digest>/ connector-<digest>/     jars, checked by SHA-256 against parts.lock
+    kafka-3.9.1-<digest>/ spark-3.5.7-<digest>/   other versions, where a scenario asks for them
     tools-<digest>/                         Kafka's own programs and Kafka Streams, likewise
     toxiproxy-<digest>/server               built from toxiproxy/, unless the wheel that is installed has it
     go-<digest>/                            a Go toolchain, if one is needed and the path has none
