@@ -1,5 +1,6 @@
 """One run of one scenario, from nothing to a verdict.
 
+0. rows     rows of one's own are made, where a workload has some (`chaos.engine.rows`)
 1. set_up   the system is healthy; topics made; the plan written down
 2. steady   workload and pipeline run; output flows
 3. inject   the nemesis: trigger, inject, prove, hold, heal; without faults, the workload passes through
@@ -87,7 +88,7 @@ def under_way(
     processes = RunProcesses(system.runtime, history, plan.folder)
     positions = phases.positions_of(plan, system)
     nemesis = Nemesis(plan.schedule, _fault_context(plan, system, processes, positions), history, stop)
-    phase, tolerated, flowing_since_s = partial(_phase, history), partial(_tolerated, history), 0.0
+    phase, tolerated, flowing_since_s = partial(in_phase, history), partial(_tolerated, history), 0.0
     with _cleaned_up(plan, system.kafka, processes):
         with phase("set_up"):
             phases.set_up(plan, system)
@@ -166,7 +167,8 @@ def _auditing(
 
 
 @contextmanager
-def _phase(history: History, name: str) -> Iterator[None]:
+def in_phase(history: History, name: str) -> Iterator[None]:
+    """The block is a phase; the history has its begin, and its end or what it failed with."""
     try:
         history.record(PhaseBegan(phase=name))  # an interrupt may come as soon as it is on disk
         yield
@@ -180,7 +182,7 @@ def _phase(history: History, name: str) -> Iterator[None]:
 def _tolerated(history: History, name: str) -> Iterator[None]:
     """A phase after whose failure there is still something to observe."""
     try:
-        with _phase(history, name):
+        with in_phase(history, name):
             yield
     except (DeadlineError, InconclusiveError):
         return

@@ -21,7 +21,7 @@ from chaos.engine import triggers
 from chaos.engine.environment import Environment, session_files
 from chaos.engine.phases import RunPlan, plan_run, write_down
 from chaos.engine.rows import with_rows
-from chaos.engine.run import Stage, execute, under_way
+from chaos.engine.run import Stage, execute, in_phase, under_way
 from chaos.install.artifacts import Parts
 from chaos.judging import spark_session
 from chaos.judging.judge import load_findings
@@ -137,7 +137,7 @@ class Session:
         error: BaseException | None = None
         with History(run_plan.folder / "history.jsonl", listener) as history:
             try:
-                run_plan = with_rows(run_plan, self.spark)
+                run_plan = self.with_rows(run_plan, history)
                 execute(run_plan, system, history, self.spark, early_audit=self.early_audit)
             except self.ends_early as ended_by:
                 error = ended_by
@@ -164,6 +164,13 @@ class Session:
         scenario = self.asked(scenario)
         schedule, system = plan(scenario, self.seed), self.system(spec)
         return plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name)), system
+
+    def with_rows(self, run_plan: RunPlan, history: History) -> RunPlan:
+        """The plan with its rows, where the workload has rows of its own: that is a phase then."""
+        if run_plan.scenario.workload.rows is None:
+            return run_plan
+        with in_phase(history, "rows"):
+            return with_rows(run_plan, self.spark)
 
     def system(self, spec: SystemSpec) -> System:
         """A healthy system (`Environment.system`); the judge's Spark begins to start beside the first one."""
@@ -220,7 +227,7 @@ class OpenRun:
             ChaosError, KafkaException: the system is not available, or the rows. The run must be ended then too.
         """
         session = self._session
-        self.plan = with_rows(self.plan, session.spark)
+        self.plan = session.with_rows(self.plan, self.history)
         self._under_way = under_way(self.plan, self.system, self.history, session.spark, early_audit=session.early_audit)
         self._stage = self._under_way.__enter__()
         return self._stage.flows

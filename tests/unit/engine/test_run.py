@@ -19,7 +19,7 @@ def recorded(history):
 
 
 def test_a_phase_is_recorded_when_it_begins_and_when_it_ends(history):
-    with run._phase(history, "observe"):
+    with run.in_phase(history, "observe"):
         assert recorded(history) == [("invoke", "")]
 
     assert recorded(history) == [("invoke", ""), ("ok", "")]
@@ -51,7 +51,7 @@ def test_an_interrupt_at_the_very_beginning_of_a_phase_is_recorded(tmp_path):
             raise KeyboardInterrupt("SIGTERM")
 
     path = tmp_path / "history.jsonl"
-    with History(path, interrupt) as history, pytest.raises(KeyboardInterrupt), run._phase(history, "observe"):
+    with History(path, interrupt) as history, pytest.raises(KeyboardInterrupt), run.in_phase(history, "observe"):
         pytest.fail("the phase began")
 
     began, ended = load(path)

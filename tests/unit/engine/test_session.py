@@ -14,9 +14,11 @@ from chaos.engine import session
 from chaos.engine.environment import Environment
 from chaos.engine.phases import RunPlan
 from chaos.engine.session import OpenRun, Outcome, Session
+from chaos.loader.declaration import FillSource
 from chaos.scenario.draft import Draft, Ground
-from chaos.scenario.model import SystemSpec, Workload
+from chaos.scenario.model import Scenario, SystemSpec, Workload
 from chaos.scenario.plan import plan
+from chaos.subject.base import Topics
 from verifiers.base import Verdict
 
 
@@ -150,3 +152,20 @@ def test_a_set_up_that_fails_is_reported(tmp_path, monkeypatch):
         run.begin()
     assert run.end(raised.value).error is error
     assert failures(run) == ["InconclusiveError: not healthy"]
+
+
+def test_rows_that_cannot_be_had_are_reported(tmp_path, monkeypatch):
+    """The run is UNKNOWN, and says why in a line; nothing was started."""
+    workload = {"rows": {"python": "no_such:orders"}}
+    scenario = Scenario.model_validate({"name": "a", "title": "A", "pipeline": {"kind": "none"}, "workload": workload})
+    topics, loader = Topics("source", "sink", 3), FillSource(1, 1.0)
+    run_plan = RunPlan(scenario.below(tmp_path), plan(scenario, 1), tmp_path, topics, loader, None, "loader")
+    monkeypatch.setattr(Session, "_planned", lambda *_: (run_plan, None))
+
+    outcome = Session(Environment(tmp_path, print), 1).run(scenario, SystemSpec(), "replay", lambda _event: None)
+
+    assert outcome.report.verdict is Verdict.UNKNOWN
+    said = "workload, rows, python: no_such:orders cannot be imported: No module named 'no_such'"
+    assert any(said in problem for problem in outcome.report.problems), outcome.report.problems
+    with pytest.raises(InconclusiveError):
+        outcome.settle()
