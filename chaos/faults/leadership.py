@@ -41,7 +41,7 @@ from chaos.runtime.capabilities import Capability
 
 _MIN_ISR = "min.insync.replicas"
 _WITHIN_S = 30.0
-_BACK_WITHIN_S = 60.0
+_BACK_WITHIN_S = 180.0
 _NOT_YET = (KafkaException, LookupError)
 Partition = tuple[str, int]
 

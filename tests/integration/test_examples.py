@@ -78,7 +78,7 @@ def test_aiokafka_commits_a_batch_twice_whose_consumer_was_excluded(chaos_sessio
     written = defaultdict(set)
     for row in statements.told(statements.logs(folder, "pipeline")):
         written[row.transaction, row.told].add(row.id)
-    assert [told for (_, told), ids in written.items() if ids == twice] == ["committed"]
+    assert {told for (_, told), ids in written.items() if ids == twice} == {"committed"}  # the second may hold them all, too
     proofs = [event.proof for _, event in of_type(load_history(folder / "history.jsonl"), FaultProved)]
     assert [proof["version"] for proof in proofs if proof.get("api") == "TxnOffsetCommit"] == [0]  # no generation in it
 
