@@ -7,7 +7,7 @@ RESULTS ?= allure-results
 TEST_PARTS := install lint types imports unit planted parts go integration
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit planted integration integration-nightly go mutants report lock clean
+.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit planted integration integration-nightly go mutants reference report lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 22
@@ -71,6 +71,10 @@ integration-nightly: install parts  ## the integration tests that the gate leave
 
 go: install  ## the Go tests of the Toxiproxy server
 	$(BIN)/chaos parts --go-test
+
+reference: install  ## make docs/reference.md from the classes of the grammar, of faults and of verifiers
+	$(BIN)/chaos reference > docs/reference.md.new
+	@mv docs/reference.md.new docs/reference.md
 
 BUDGET ?= 0
 mutants: install  ## change the verifiers in every small way and see a planted test fail each time (hours; BUDGET=25 seconds each)

@@ -146,7 +146,7 @@ def faults() -> None:
         table.add_row(f"[bold]{fault.kind}[/]", "", fault.does)
         keys = ", ".join(fault.keys)
         rows = {"target": fault.targets, "keys": keys, "provokes": fault.provokes, "proof": fault.proved_by}
-        for name, text in {**rows, "runs in": ", ".join(fault.runs_in)}.items():
+        for name, text in {**rows, "needs": ", ".join(fault.needs), "runs in": ", ".join(fault.runs_in)}.items():
             if text:
                 table.add_row("", f"[dim]{name}[/]", text)
     Console().print(table)
@@ -163,6 +163,14 @@ def schema() -> None:
     from chaos.scenario.describe import json_schema  # noqa: PLC0415
 
     typer.echo(json.dumps(json_schema(), indent=1))
+
+
+@app.command()
+def reference() -> None:
+    """Print docs/reference.md: every key, trigger, fault and verifier that there is, also those of installed plugins."""
+    from chaos.scenario.reference import page  # noqa: PLC0415
+
+    typer.echo(page(), nl=False)
 
 
 @app.command()

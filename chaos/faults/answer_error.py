@@ -28,7 +28,8 @@ def _error(text: Any) -> str:
     raise ValueError(f"{shown(text)} is not one of Kafka's errors{hint}; write its name, e.g. CONCURRENT_TRANSACTIONS")
 
 
-ErrorName = Annotated[str, BeforeValidator(_error), WithJsonSchema({"type": "string", "enum": sorted(ERROR_CODES)})]
+_CODE = {"title": "error code", "type": "string", "examples": ["NOT_COORDINATOR"]}
+ErrorName = Annotated[str, BeforeValidator(_error), WithJsonSchema({**_CODE, "enum": sorted(ERROR_CODES)})]
 AnsweredApi = Literal[
     "Produce",
     "EndTxn",
@@ -46,6 +47,11 @@ class AnswerError(RequestsFault):
     """The next requests of one kind are answered with an error code in the place of the broker, which never sees them.
 
     ``times`` says how many; ``for`` is how long the fault waits for them to come.
+
+    Attributes:
+        for_s: how long it waits for them to come.
+        error: its name, as in https://kafka.apache.org/protocol.html#protocol_error_codes.
+        times: how many requests are answered so.
     """
 
     provokes = "the client's own handling of a retriable, abortable or fatal error (KIP-98, KIP-360, KIP-1050)"

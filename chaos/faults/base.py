@@ -215,6 +215,9 @@ class FaultBase(Declared):
     the class, no `when` means at once, and ``for``, which Python keeps for itself, is written ``for_``.
 
     Attributes:
+        kind: which fault it is.
+        name: by which reports and other faults know it; the default is its kind with a number, e.g. ``kill_broker-1``.
+        when: the moment of its injection.
         needs: what the system and the pipeline must have; where one of these is lacking, the declaration is refused.
         without: what to use instead where a system lacks it; the refusal says so.
         provokes: what the fault is for: the behaviour of Kafka or Spark that it provokes, with its source.
@@ -286,7 +289,11 @@ class FaultBase(Declared):
 
 
 class TimedFault(FaultBase):
-    """A fault for a declared time."""
+    """A fault for a declared time.
+
+    Attributes:
+        for_s: how long it is in force.
+    """
 
     for_s: SomeSeconds = Field(alias="for")
 
@@ -301,7 +308,11 @@ class TimedFault(FaultBase):
 
 
 class LastingFault(TimedFault):
-    """A fault for a declared time, or until another fault of the scenario was proved, if that comes first."""
+    """A fault for a declared time, or until another fault of the scenario was proved, if that comes first.
+
+    Attributes:
+        until: it ends early, when this fault of the scenario is proved.
+    """
 
     until: FaultName | None = None
 
@@ -311,7 +322,11 @@ class LastingFault(TimedFault):
 
 
 class RestartedFault(FaultBase):
-    """A fault whose processes end, and are started again at the heal."""
+    """A fault whose processes end, and are started again at the heal.
+
+    Attributes:
+        restart_after_s: how long its processes are gone before they are started again.
+    """
 
     restart_after_s: Seconds = Field(alias="restart_after", default=1.0)
 
@@ -329,6 +344,7 @@ class BrokerFault(FaultBase):
     """A fault of brokers.
 
     Attributes:
+        target: which brokers.
         roles: the targets that it can have; empty for all.
     """
 
@@ -354,7 +370,11 @@ class RestartedBrokerFault(RestartedFault, BrokerFault):
 
 
 class LinkFault(LastingFault):
-    """A fault of links."""
+    """A fault of links.
+
+    Attributes:
+        link: which links.
+    """
 
     needs: ClassVar[frozenset[Capability]] = frozenset({Capability.LINKS})
     link: Links
@@ -366,7 +386,11 @@ class LinkFault(LastingFault):
 
 
 class RequestsFault(LinkFault):
-    """A fault of all requests of one kind on some links, from its injection on."""
+    """A fault of all requests of one kind on some links, from its injection on.
+
+    Attributes:
+        request: which kind of requests.
+    """
 
     request: Api
 

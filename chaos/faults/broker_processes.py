@@ -202,7 +202,12 @@ class PausedBrokers(BrokerInjection):
 
 
 class RollingRestart(FaultBase):
-    """The brokers are ended and started again one after the other; each is back in sync before the next one is ended."""
+    """The brokers are ended and started again one after the other; each is back in sync before the next one is ended.
+
+    Attributes:
+        how: ``terminate`` lets each shut down in order (SIGTERM), ``kill`` does not (SIGKILL).
+        restart_after_s: how long each broker is gone before it is started again.
+    """
 
     needs = frozenset({Capability.BROKER_PROCESSES})
     provokes = "every leader and coordinator moves at least once, as in an upgrade"
@@ -273,6 +278,10 @@ class ChaseLeader(RestartedFault, BrokerFault):
     """The leader is killed, then the broker that took over from it, and so on.
 
     Each is started again after ``restart_after``, and is in sync before the next one is killed: one broker is down at a time.
+
+    Attributes:
+        target: the role that the brokers have when they are killed.
+        times: how many brokers are killed, one after the other.
     """
 
     roles = ("leader", "transaction_coordinator", "group_coordinator", "controller")

@@ -41,6 +41,11 @@ class DamageCheckpoint(CheckpointFault):
     lost            all of it is deleted: Spark begins at the start of the source
     older_copy      copied at the trigger, put back ``restore_after`` later: Spark plans old batches again
     ==============  ==================================================================================================
+
+    Attributes:
+        damage: which damage, see above.
+        repair: ``batch_removed`` removes the torn batch before the pipeline starts; for ``offsets_torn`` only.
+        restore_after_s: how old the copy is when it is put back; for ``older_copy``, and needed there.
     """
 
     provokes = "batches that are planned again, or a query that does not start (Structured Streaming, fault tolerance)"

@@ -134,7 +134,11 @@ class FrozenBrokers(ContainedBrokers):
 
 
 class LimitCpu(BrokerFault, LastingFault):
-    """Brokers get only a share of a processor, e.g. a tenth: they answer late, as on a busy machine."""
+    """Brokers get only a share of a processor, e.g. a tenth: they answer late, as on a busy machine.
+
+    Attributes:
+        cpus: how many processors each broker may use; 0.1 is a tenth of one.
+    """
 
     needs = frozenset({Capability.BROKER_CONTAINERS})
     without = "delay_link makes its answers late"
@@ -233,6 +237,9 @@ class LimitDisk(RestartedBrokerFault):
     """A broker is restarted on a disk with little room, fills it, and shuts down; at the heal it gets its own disk back.
 
     Unlike `log_dir_full` this is a real ``No space left on device``: the log directory is on a file system of that size.
+
+    Attributes:
+        room_bytes: how much can be written before the disk is full.
     """
 
     needs = frozenset({Capability.BROKER_CONTAINERS})

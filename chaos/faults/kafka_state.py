@@ -42,6 +42,9 @@ class DeleteGroupOffsets(RestartedFault):
 
     With ``repair: seeded`` the positions are put back from outside before it starts, as from a backup; with
     ``repair: beginning`` they are set to 0, as an operator does who wants all of it read again.
+
+    Attributes:
+        repair: what becomes of the positions before the pipeline is started again.
     """
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP})
@@ -110,7 +113,11 @@ class DeletedOffsets(Injection):
 
 
 class RebalanceStorm(LastingFault):
-    """A member of ours joins the pipeline's consumer group and leaves it, over and over: each time the group rebalances."""
+    """A member of ours joins the pipeline's consumer group and leaves it, over and over: each time the group rebalances.
+
+    Attributes:
+        every_s: the time from one rebalance to the next.
+    """
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
     provokes = "generations that change in the middle of a transaction (KIP-447)"
@@ -208,6 +215,11 @@ class HangingTransaction(LastingFault):
     """A transaction of another producer stays open in the sink: no committed row behind it can be read until it ends.
 
     It is aborted after ``for``, or with ``end: open`` left to the broker, which aborts it after ``transaction_timeout``.
+
+    Attributes:
+        partition: of the sink.
+        transaction_timeout_s: after which the broker aborts it; 900s at most.
+        end: who ends it.
     """
 
     needs = frozenset({Capability.CLUSTER_STATE, Capability.PIPELINE})

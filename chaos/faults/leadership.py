@@ -65,7 +65,11 @@ class PartitionInjection(Injection):
 
 
 class PreferLeader(BrokerFault):
-    """Leadership of a partition moves to another replica by a preferred leader election; no broker dies."""
+    """Leadership of a partition moves to another replica by a preferred leader election; no broker dies.
+
+    Attributes:
+        target: whose leadership moves.
+    """
 
     roles = ("leader", "transaction_coordinator", "group_coordinator")
     needs = frozenset({Capability.CLUSTER_STATE})
@@ -122,7 +126,12 @@ class PreferredLeader(PartitionInjection):
 
 
 class ReassignPartition(BrokerFault, TimedFault):
-    """A replica moves to another broker under load; where no other broker is left it is deleted, and built anew at the heal."""
+    """A replica moves to another broker under load; where no other broker is left it is deleted, and built anew at the heal.
+
+    Attributes:
+        for_s: how long the replica is elsewhere.
+        target: whose replica moves.
+    """
 
     roles = ("leader", "follower", "transaction_coordinator", "group_coordinator")
     needs = frozenset({Capability.CLUSTER_STATE, Capability.BROKER_DISKS})
@@ -187,6 +196,9 @@ class UncleanElection(RestartedBrokerFault):
     The partition's guard is taken away for that: its topic gets ``min.insync.replicas=1`` until the heal, or the leader would
     refuse what only it has, and the followers would stay eligible (KIP-966). What only the leader had is lost, acknowledged or
     not.
+
+    Attributes:
+        target: the leader that dies.
     """
 
     roles = ("leader",)

@@ -72,7 +72,12 @@ class ResetLink(ConnectionFault):
 
 
 class ThrottleLink(ConnectionFault):
-    """A link is slow: each of its connections passes at most so many KB/s, in one direction or in each."""
+    """A link is slow: each of its connections passes at most so many KB/s, in one direction or in each.
+
+    Attributes:
+        rate_kb_per_s: how fast at most.
+        stream: the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives.
+    """
 
     provokes = "requests that take longer than request.timeout.ms to send"
     proved_by = (
@@ -96,7 +101,13 @@ class ThrottleLink(ConnectionFault):
 
 
 class SliceLink(ConnectionFault):
-    """What passes a link arrives in small pieces with time between them, so that a read ends in the middle of a message."""
+    """What passes a link arrives in small pieces with time between them, so that a read ends in the middle of a message.
+
+    Attributes:
+        size_bytes: of a piece; 1KB at most.
+        every_s: the time between two pieces; 100ms at most.
+        stream: the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives.
+    """
 
     provokes = "readers that get a message in many pieces"
     proved_by = "clients sent or received more at once than one piece, and a transfer of our own arrived in pieces"
@@ -120,7 +131,12 @@ class SliceLink(ConnectionFault):
 
 
 class CutAfterBytes(ConnectionFault):
-    """Each connection of a link is closed once so many bytes have passed it: most likely in the middle of a message."""
+    """Each connection of a link is closed once so many bytes have passed it: most likely in the middle of a message.
+
+    Attributes:
+        size_bytes: how many bytes may pass.
+        stream: the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives.
+    """
 
     provokes = "connections that end in the middle of a message"
     proved_by = "the toxic closed a client's connection, and cut off a transfer of our own of twice that size"

@@ -82,7 +82,11 @@ class CutLinks(Injection):
 
 
 class FlappingLink(LinkFault):
-    """A link is down for the first half of every period, and up for the second."""
+    """A link is down for the first half of every period, and up for the second.
+
+    Attributes:
+        period_s: from one loss of the link to the next; 200ms or more.
+    """
 
     provokes = "clients that reconnect over and over, and back off"
     proved_by = "connections were closed; the links refused new ones at least twice, and accepted them in between"
@@ -156,7 +160,11 @@ class FlappingLinks(CutLinks):
 
 
 class BlackholeLink(LinkFault):
-    """A link swallows bytes: its clients learn by their own timeouts."""
+    """A link swallows bytes: its clients learn by their own timeouts.
+
+    Attributes:
+        stream: the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives.
+    """
 
     provokes = "requests whose fate is unknown until a timeout, and are retried then"
     proved_by = "bytes were swallowed, and a ping over each link stays unanswered"
@@ -205,7 +213,13 @@ class BlackholedLinks(Injection):
 
 
 class DelayLink(LinkFault):
-    """Everything on a link arrives later."""
+    """Everything on a link arrives later.
+
+    Attributes:
+        latency_s: how much later.
+        jitter_s: by how much that may differ from one message to the next; less than the latency.
+        stream: the direction: ``up`` is what the opener of a connection sends, ``down`` what it receives.
+    """
 
     provokes = "answers that come later than a client waits, or in another order than on another link"
     proved_by = "traffic passed, and a ping over each link took at least as long as declared, and past it much less"

@@ -55,6 +55,14 @@ class PartitionNetwork(LastingFault):
     bridge    two halves do not reach each other, ``target`` reaches both
     one_way   ``target`` loses what is incoming or outgoing (``loses``), ``from`` peers, clients or all
     ========  ======================================================================================
+
+    Attributes:
+        shape: which links are broken, see above.
+        target: one broker; needed by ``isolate``, ``bridge`` and ``one_way``.
+        groups: for ``split``: brokers by their numbers or roles, e.g. ``[[1], [2, 3]]``.
+        apart_from: whom ``target`` cannot reach; for ``isolate`` and ``one_way``.
+        loses: what ``target`` does not get or does not get rid of; for ``one_way``.
+        how: whether connections are cut, or swallow what is sent; ``one_way`` needs ``blackhole``.
     """
 
     needs = frozenset({Capability.LINKS, Capability.ALL_LINKS})

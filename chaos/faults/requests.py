@@ -53,7 +53,11 @@ RequestTrigger = Annotated[OnRequest, BeforeValidator(_on_request)]
 
 
 class HeldRequestFault(FaultBase):
-    """A fault of one request or response, the one that the trigger holds."""
+    """A fault of one request or response, the one that the trigger holds.
+
+    Attributes:
+        when: the request: a trigger ``{request: …}`` without ``then``.
+    """
 
     needs = frozenset({Capability.LINKS})
     settles_request = True
@@ -66,7 +70,11 @@ class HeldRequestFault(FaultBase):
 
 
 class LossFault(HeldRequestFault):
-    """A request or response that is lost, with its connection or without."""
+    """A request or response that is lost, with its connection or without.
+
+    Attributes:
+        connection: whether its connection ends too.
+    """
 
     connection: Literal["closed", "kept"] = "closed"
 
@@ -146,6 +154,11 @@ class LateRequest(DelayFault):
 
     ``for`` is how long the client may take to give up on it. It is delivered then, or when the fault in ``until`` is proved.
     ``answered`` says what its broker must answer; another answer is another fault than was declared.
+
+    Attributes:
+        for_s: how long its client may take to give up on it.
+        until: it is delivered when this fault is proved, or after ``for``; without it, as soon as its client is gone.
+        answered: what its broker must answer; another answer makes the fault ineffective.
     """
 
     provokes = "a late EndTxn or Produce of an old transaction that arrives in a new one (KIP-890)"
@@ -254,6 +267,11 @@ class HoldRequests(RequestsFault):
     """All requests of one kind on some links, or all answers to them, are held; in the end they are delivered, or lost.
 
     With ``transactional_id``, a glob, those of others pass.
+
+    Attributes:
+        at: hold the requests, or the answers to them.
+        transactional_id: a glob: only requests of these transactional ids are held.
+        then: what becomes of them in the end.
     """
 
     provokes = "all requests of a kind stand still: coordinators or leaders that seem dead to one client"

@@ -36,6 +36,9 @@ class CrashMaster(DaemonFault):
 
     Without, it knows no application: the workers are told to end its executors, and none is started for it again. That is the
     default of a standalone master (``spark.deploy.recoveryMode=NONE``); the driver is started again then.
+
+    Attributes:
+        state: whether the master finds what it had written to its recovery directory.
     """
 
     provokes = "an application that its master has forgotten (spark.deploy.recoveryMode)"
@@ -110,7 +113,11 @@ class CrashedMaster(Injection):
 
 
 class CrashWorker(DaemonFault):
-    """Spark workers are killed with SIGKILL, their executors end with them, and the workers are started again."""
+    """Spark workers are killed with SIGKILL, their executors end with them, and the workers are started again.
+
+    Attributes:
+        target: which workers.
+    """
 
     provokes = "executors that lose their worker, and are started on another one"
     proved_by = "the exit code of SIGKILL, and the master counts fewer workers"

@@ -24,7 +24,11 @@ _BACK_WITHIN_S = 180.0  # seconds on a quiet machine
 
 
 class ExecutorFault(FaultBase):
-    """A fault of executors of the pipeline."""
+    """A fault of executors of the pipeline.
+
+    Attributes:
+        target: which executors; ``busiest`` is the one that runs the most tasks.
+    """
 
     needs = frozenset({Capability.EXECUTOR_PROCESSES, Capability.SPARK})
     target: Executors = ExecutorTarget("busiest")

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
-FaultName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+(-[a-z0-9_]+)*$")]
-Tag = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$"), Field(title="lower-case words with hyphens")]
+FaultName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+(-[a-z0-9_]+)*$"), Field(title="name of a fault")]
+Tag = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$"), Field(title="lower-case word")]
 Stream = Literal["up", "down", "both"]
 Location = tuple[str | int, ...]
 Problem = tuple[Location, str]

@@ -1,14 +1,16 @@
 """What a fault is aimed at, as it is declared: roles and links, which are resolved when the fault is injected.
 
-==========  ==========================================================================================
-brokers     leader(orders, 0) · follower(orders, 2), of any topic of the file · transaction_coordinator ·
-            transaction_coordinator(1) · group_coordinator · controller · any · all · broker-2 ·
-            receiver · sender (of the request that the trigger holds, or that the followed fault's trigger holds)
-executors   executor(busiest) · executor(any) · executor(all) · executor(2), which is the one on worker-2
-workers     worker(any) · worker(all) · worker-2
-links       spark->leader(orders, 0) · ``*->broker-2`` · ``broker-*<->controller`` ·
-            ``pipeline->*``, which are the links of the client under test (``spark``, or ``app`` for other clients)
-==========  ==========================================================================================
+=========  ==========================================================================================================
+brokers    ``leader(orders, 0)``, ``follower(orders, 2)``, of any topic of the file; ``transaction_coordinator`` of the
+           pipeline's first transactional id, ``transaction_coordinator(1)`` of that of source partition 1;
+           ``group_coordinator`` of its group; ``controller``; ``any``; ``all``; ``broker-2``; ``receiver`` and ``sender``
+           of the request that the trigger holds, or the trigger of the fault that is followed
+executors  ``executor(busiest)``, ``executor(any)``, ``executor(all)``, ``executor(2)``, which is the one on worker-2
+workers    ``worker(any)``, ``worker(all)``, ``worker-2``
+links      ``FROM->TO`` or, between brokers, ``FROM<->TO``: ``spark->leader(orders, 0)``, ``*->broker-2``,
+           ``broker-*<->controller``. An end is a broker, ``broker-*``, ``*``, or, on the left, a client: ``spark``,
+           ``app`` (a pipeline without Spark), ``loader``, or ``pipeline``, which is the client under test
+=========  ==========================================================================================================
 """
 
 import re
@@ -236,12 +238,16 @@ def _stripped(value: Any, wanted: str, advice: str) -> str:
     return value.strip()
 
 
-def _as_text(*examples: str) -> tuple[PlainSerializer, WithJsonSchema]:
+def _as_text(title: str, *examples: str) -> tuple[PlainSerializer, WithJsonSchema]:
     """How a target is written down, in files and in the schema."""
-    return PlainSerializer(str), WithJsonSchema({"type": "string", "examples": list(examples)})
+    return PlainSerializer(str), WithJsonSchema({"title": title, "type": "string", "examples": list(examples)})
 
 
-Broker = Annotated[BrokerTarget, BeforeValidator(broker_target), *_as_text("leader(orders, 0)", "transaction_coordinator")]
-Executors = Annotated[ExecutorTarget, BeforeValidator(executor_target), *_as_text(*list(_EXECUTORS)[:3])]
-Workers = Annotated[WorkerTarget, BeforeValidator(worker_target), *_as_text(*list(_WORKERS)[:3])]
-Links = Annotated[LinkPattern, BeforeValidator(link_pattern), *_as_text("spark->leader(orders, 0)", "broker-*<->controller")]
+Broker = Annotated[
+    BrokerTarget, BeforeValidator(broker_target), *_as_text("broker", "leader(orders, 0)", "transaction_coordinator")
+]
+Executors = Annotated[ExecutorTarget, BeforeValidator(executor_target), *_as_text("executor", *list(_EXECUTORS)[:3])]
+Workers = Annotated[WorkerTarget, BeforeValidator(worker_target), *_as_text("worker", *list(_WORKERS)[:3])]
+Links = Annotated[
+    LinkPattern, BeforeValidator(link_pattern), *_as_text("link", "spark->leader(orders, 0)", "broker-*<->controller")
+]

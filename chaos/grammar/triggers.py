@@ -51,11 +51,15 @@ def api(text: Any) -> str:
     )
 
 
-Api = Annotated[str, BeforeValidator(api), WithJsonSchema({"type": "string", "enum": sorted(NAMES)})]
+Api = Annotated[str, BeforeValidator(api), WithJsonSchema({"title": "request", "type": "string", "enum": sorted(NAMES)})]
 
 
 class After(Declared):
-    """`after: 5s`, counted from when output began to flow."""
+    """`after: 5s`, counted from when output began to flow.
+
+    Attributes:
+        after_s: how long after output began to flow.
+    """
 
     after_s: Seconds = Field(alias="after")
 
@@ -64,7 +68,11 @@ class After(Declared):
 
 
 class Progress(Declared):
-    """`progress: 40%` of the workload committed at the pipeline's output."""
+    """`progress: 40%` of the workload committed at the pipeline's output.
+
+    Attributes:
+        percent: how much of the workload.
+    """
 
     percent: Percent = Field(alias="progress")
 
@@ -78,6 +86,17 @@ class OnRequest(Declared):
     ``nth`` counts over all matching links, from when output began to flow, or, with ``since``, from when another fault was
     proved. Without ``link``, the links of the pipeline match, or those between brokers for requests that only brokers send.
     The two ids are globs; without them any id matches. ``then: lose`` closes the connection instead of delivering the frame.
+
+    Attributes:
+        request: its name.
+        nth: which of them, counted over all matching links.
+        at: hold the request, or the answer to it.
+        link: where it passes; the default are the links of the pipeline, or those between brokers for requests that only
+            brokers send.
+        transactional_id: a glob, for requests of these transactional ids only.
+        client_id: a glob, for requests of these clients only.
+        since: count from the proof of this fault, and not from when output began to flow.
+        then: deliver the frame once the fault is in force, or lose it and end its connection.
     """
 
     request: Api
@@ -97,7 +116,13 @@ class OnRequest(Declared):
 
 
 class AfterFault(Declared):
-    """`fault: cut-1`: once another fault of the scenario is proved (or only injected), or some time after that."""
+    """`fault: cut-1`: once another fault of the scenario is proved (or only injected), or some time after that.
+
+    Attributes:
+        fault: its name, or its kind with a number, e.g. ``cut_link-1``.
+        once: which moment of it.
+        after_s: how long after that.
+    """
 
     fault: FaultName
     once: Literal["injected", "proved"] = "proved"
@@ -134,6 +159,10 @@ class AtBatch(Declared):
     =======  ===================================================================================
 
     ``last`` is the batch in which all of the workload is planned; which one that is, is known once the loader has ended.
+
+    Attributes:
+        batch: its number in the checkpoint, from 0 on.
+        seen: how far it is, see above.
     """
 
     batch: Batch

@@ -135,20 +135,20 @@ def _not_zero(value: float) -> float:
     return value
 
 
-def _schema(pattern: re.Pattern[str], example: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "pattern": f"^{pattern.pattern}$", "examples": [example]})
+def _schema(title: str, pattern: re.Pattern[str], example: str) -> WithJsonSchema:
+    return WithJsonSchema({"title": title, "type": "string", "pattern": f"^{pattern.pattern}$", "examples": [example]})
 
 
-Seconds = Annotated[float, BeforeValidator(seconds), PlainSerializer(text_of_seconds), _schema(_DURATION, "5s")]
+Seconds = Annotated[float, BeforeValidator(seconds), PlainSerializer(text_of_seconds), _schema("duration", _DURATION, "5s")]
 SomeSeconds = Annotated[Seconds, AfterValidator(_not_zero)]
 PerSecond = Annotated[
-    float, BeforeValidator(per_second), PlainSerializer(lambda value: f"{_digits(value)}/s"), _schema(_RATE, "3000/s")
+    float, BeforeValidator(per_second), PlainSerializer(lambda value: f"{_digits(value)}/s"), _schema("rate", _RATE, "3000/s")
 ]
 Percent = Annotated[
-    float, BeforeValidator(percent), PlainSerializer(lambda value: f"{_digits(value)}%"), _schema(_PERCENT, "40%")
+    float, BeforeValidator(percent), PlainSerializer(lambda value: f"{_digits(value)}%"), _schema("share", _PERCENT, "40%")
 ]
-Size = Annotated[int, BeforeValidator(size), PlainSerializer(text_of_size), _schema(_SIZE, "4KB")]
-Speed = Annotated[int, BeforeValidator(speed), PlainSerializer(text_of_speed), _schema(_SPEED, "64KB/s")]
+Size = Annotated[int, BeforeValidator(size), PlainSerializer(text_of_size), _schema("size", _SIZE, "4KB")]
+Speed = Annotated[int, BeforeValidator(speed), PlainSerializer(text_of_speed), _schema("speed", _SPEED, "64KB/s")]
 
 
 def text_of_setting(value: Any) -> Any:

@@ -18,7 +18,7 @@ from chaos.report.formatting import (
     wall_s,
 )
 from chaos.report.model import FaultRecord, Report
-from chaos.scenario.verifiers import OF_LOGS, PROGRESS
+from chaos.scenario.verifiers import GUARANTEE_OF_PROGRESS, OF_LOGS, PROGRESS
 from verifiers.base import Example, Finding, Verdict
 
 _FINDINGS = 3
@@ -27,7 +27,6 @@ _FAULTS = 6
 _PROBLEMS = 5
 _BETWEEN = 3
 
-_GUARANTEE_OF_PROGRESS = "the pipeline goes on after a fault"
 _UNITS = {"outcomes": "transactions", "commits": "positions"}
 
 
@@ -170,7 +169,7 @@ def _extent(finding: Finding) -> str:
 
 def _guarantee(finding: Finding) -> str:
     if finding.verifier == PROGRESS:
-        return _GUARANTEE_OF_PROGRESS
+        return GUARANTEE_OF_PROGRESS
     verifier = OF_LOGS.get(finding.verifier)
     return verifier.guarantee if verifier else "as declared in the scenario"
 

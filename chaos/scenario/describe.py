@@ -8,13 +8,17 @@ from dataclasses import dataclass
 from inspect import getdoc
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core.core_schema import ModelSchema
 
 from chaos.faults.base import FaultBase
 from chaos.faults.registry import FAULTS, PLUGINS
 from chaos.grammar.targets import ExecutorTarget, WorkerTarget
 from chaos.grammar.units import spoken_seconds, text_of_size
 from chaos.runtime.capabilities import OF_PIPELINES, Capability
+from chaos.scenario.docstrings import of_fields, prose
 from chaos.scenario.model import ScenarioFileModel
 from chaos.scenario.support import ALLOWED, POSSIBLE_OUTSIDE
 
@@ -36,6 +40,7 @@ class Listed:
         does: the first paragraph of its docstring.
         provokes: what it is meant to provoke, with the source.
         proved_by: what its proof shows.
+        needs: what it needs of the pipeline.
         runs_in: the runtimes where it is possible, with what it needs there.
     """
 
@@ -46,6 +51,7 @@ class Listed:
     does: str
     provokes: str
     proved_by: str
+    needs: tuple[str, ...]
     runs_in: tuple[str, ...]
 
 
@@ -58,14 +64,17 @@ def _listed(kind: str, fault: type[FaultBase]) -> Listed:
     keys = tuple(_key(name, field) for name, field in fault.model_fields.items() if name not in (*_OF_ALL, "target", "link"))
     paragraph = (getdoc(fault) or "").split("\n\n")[0].replace("\n", " ")
     family = PLUGINS.origins.get(kind) or fault.__module__.rpartition(".")[2]
-    return Listed(family, kind, _targets(fault), keys, paragraph, fault.provokes, fault.proved_by, tuple(_runs_in(fault)))
+    needs = tuple(capability.value for capability in Capability if capability in fault.needs & OF_PIPELINES)
+    return Listed(
+        family, kind, _targets(fault), keys, paragraph, fault.provokes, fault.proved_by, needs, tuple(_runs_in(fault))
+    )
 
 
 def _targets(fault: type[FaultBase]) -> str:
     if "link" in fault.model_fields:
         return "links FROM->TO: a client, pipeline, * or a broker target at either end"
     if "target" not in fault.model_fields:
-        return "the request of its trigger" if fault.settles_request else "–"  # noqa: RUF001 - an empty cell
+        return "the request of its trigger" if fault.settles_request else ""
     default = fault.model_fields["target"].default
     return _TARGETS.get(type(default)) or ", ".join(getattr(fault, "roles", ())) or _BROKERS
 
@@ -114,11 +123,35 @@ _OVERRIDE = {
 }
 
 
+class _Described(GenerateJsonSchema):
+    """With what docstrings say of each key as its description; titles are only those that types have."""
+
+    def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
+        declared: type[BaseModel] = schema["cls"]
+        described, texts = super().model_schema(schema), of_fields(declared)
+        for name, field in declared.model_fields.items():
+            key = described.get("properties", {}).get(field.alias or name)
+            if key is not None and name in texts:
+                key["description"] = texts[name]
+        described.pop("description", None)
+        return {**described, **({"description": prose(declared)} if prose(declared) else {})}
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the signature is pydantic's
+        return False
+
+
+def schema_of(declared: type[BaseModel]) -> dict[str, Any]:
+    """JSON Schema of one declaration, as it is written in YAML."""
+    # in the other mode, defaults have no units
+    return declared.model_json_schema(mode="serialization", schema_generator=_Described)
+
+
 def json_schema() -> dict[str, Any]:
     """JSON Schema 2020-12 of a scenarios file."""
-    schema = ScenarioFileModel.model_json_schema(mode="serialization")  # in the other mode, defaults have no units
+    schema = schema_of(ScenarioFileModel)
     pipeline = schema["$defs"]["Scenario"]["properties"]["pipeline"]
-    schema["$defs"]["Scenario"]["properties"]["pipeline"] = {"anyOf": [{"type": "string"}, _USE, pipeline]}
+    named = {"anyOf": [{"type": "string"}, _USE, {key: pipeline[key] for key in pipeline if key != "description"}]}
+    schema["$defs"]["Scenario"]["properties"]["pipeline"] = {**named, "description": pipeline.get("description", "")}
     schema["properties"]["pipelines"] = {"type": "object", "additionalProperties": _NAMED_PIPELINE}
     schema["$defs"]["CrossedScenario"] = _crossed(schema["$defs"]["Scenario"])
     schema["properties"]["scenarios"]["items"] = {

@@ -12,8 +12,9 @@
         - {at: {request: InitProducerId}, set: {tags: [quick]}}
 
 ``${axis}`` alone is replaced by the value that the word stands for (a list inside a list is inserted element by element),
-``${axis.key}`` by a part of that value, ``${axis.word}``, and ``${axis}`` within a longer text, by the word itself. Every case
-keeps its coordinates in `matrix`. Values keep their places in the file, so that errors lead to where they were written.
+``${axis.key}`` by a part of that value, ``${axis.word}``, and ``${axis}`` within a longer text, by the word itself. Each of
+``overrides`` has ``at``, the axes and words of the cases that it changes, and ``set``, their keys. Values keep their places in
+the file, so that errors lead to where they were written.
 """
 
 import re

@@ -60,14 +60,19 @@ def _as_declared(fault: Fault) -> dict[str, Any]:
 
 
 class Pick(Declared):
-    """A fault that may happen, and its weight in the draw."""
+    """A fault that may happen, and its weight in the draw.
+
+    Attributes:
+        weight: how often it is drawn, compared with the others.
+        fault: as in ``faults``, but without ``when``, ``until`` and ``name``.
+    """
 
     weight: Annotated[int, Field(strict=True, ge=1, le=100)] = 1
     fault: Annotated[
         Fault,
         BeforeValidator(_without_trigger),
         PlainSerializer(_as_declared),
-        WithJsonSchema({"type": "object", "required": ["kind"]}),
+        WithJsonSchema({"title": "fault without `when`", "type": "object", "required": ["kind"]}),
     ]
 
 
@@ -84,6 +89,11 @@ class RandomFaults(Declared):
     Everything is drawn before the run, with the scenario's seed, and the schedule lists what was drawn. Only one fault is in
     force at a time: a round waits until the fault before it is healed and the output has grown again. Rounds that are still
     waiting when the whole workload has passed are skipped.
+
+    Attributes:
+        every_s: how long a round is.
+        quiet: the share of rounds without a fault.
+        pick: the faults that are drawn from.
     """
 
     every_s: SomeSeconds = Field(alias="every")
@@ -123,8 +133,14 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 class Producer(Declared):
     """How the loader writes.
 
-    ``batch_records: 1`` puts one record into each request, and ``in_flight: 1`` waits for its answer, so that the counts of
-    anomalies are exact. ``transaction_records`` puts so many records each into a transaction.
+    With ``batch_records: 1`` and ``in_flight: 1`` the counts of anomalies are exact.
+
+    Attributes:
+        idempotence: whether brokers leave out what a retry sends again; it needs ``acks: all``.
+        acks: whether a record is acknowledged when all replicas in sync have it, or the leader alone.
+        batch_records: how many records go into one request; the default is as many as come within 10 ms.
+        in_flight: how many requests may wait for their answers on one connection.
+        transaction_records: how many records make a transaction; the default is none, without transactions.
     """
 
     idempotence: Annotated[bool, Field(strict=True)] = True
@@ -146,8 +162,13 @@ class Workload(Declared):
     """The records that the loader writes to the source topic.
 
     Attributes:
-        into: that topic; "" for the only one that the pipeline reads or, without a pipeline, for the only one there is.
-        rows: what they are; None for the integers 0, 1, 2, …
+        into: the topic; it may be left out where the pipeline reads one topic or, with ``pipeline: none``, where the file
+            declares one.
+        records: how many. Without it, ``rows`` from a file or a function are sent as they are.
+        rate_per_s: how many in a second.
+        producer: how they are sent.
+        rows: what they are; the default are the integers 0, 1, 2, …, as keys and values, id i to partition i mod the number
+            of partitions.
     """
 
     into: TopicName | Literal[""] = ""
@@ -242,7 +263,10 @@ class KafkaSpec(Declared):
     """The brokers.
 
     Attributes:
-        config: settings of each, beside ours, and over them.
+        brokers: how many.
+        version: all three numbers, e.g. ``3.9.1``, from 3.3.1 on; the default is the version of the jars that come with
+            chaos. It may be an axis of a matrix.
+        config: settings of each broker, beside ours, and over them.
     """
 
     brokers: Annotated[int, Field(strict=True, ge=3, le=MOST_BROKERS)] = 3
@@ -254,7 +278,10 @@ class SparkSpec(Declared):
     """Spark's master and workers.
 
     Attributes:
-        version: of the drivers and of Python workers, too; by default the PySpark of this environment, which is the judge's.
+        workers: how many.
+        version: all three numbers, e.g. ``3.5.7``, from 3.5.0 on; of master, workers, drivers and Python workers. The
+            default is the PySpark of this environment, which is that of the judge in any case. It may be an axis of a
+            matrix, but not in containers.
     """
 
     workers: Annotated[int, Field(strict=True, ge=1, le=MOST_WORKERS)] = 2
@@ -262,6 +289,13 @@ class SparkSpec(Declared):
 
 
 class SystemSpec(Declared):
+    """What the pipeline runs on.
+
+    Attributes:
+        kafka: its brokers.
+        spark: its cluster of Spark.
+    """
+
     kafka: KafkaSpec = KafkaSpec()
     spark: SparkSpec = SparkSpec()
 
@@ -275,12 +309,26 @@ class Scenario(Declared):
     """One declared experiment.
 
     Attributes:
-        matrix: the coordinates, axis -> word, of a case of `chaos.scenario.matrix`.
+        name: stable, because Allure's history is kept by name.
+        title: a sentence that says what happens, and what must hold.
+        tags: become marks of pytest: ``pytest -m "chaos and broker"``.
+        matrix: axes, which make many scenarios of this one, as below; with ``overrides`` for single cases. Of a case, its
+            coordinates.
+        pipeline: what is under test: the name of one of ``pipelines``, ``{use: NAME, with: {parameter: value}}``, a
+            declaration, or ``none``: the loader alone, whose topic is judged by its ledger.
         system: in place of that of the file.
         topics: in place of those of the file.
-        leave_out: verifier -> why it is not asked.
+        workload: what the loader sends.
+        faults: what is broken; nothing, where there are none.
+        random: what is broken by chance beside that.
+        leave_out: verifiers that are not asked, each with the reason.
+        isolation: as which reader the sink is read for judging.
+        recovery_slo_s: how long the output may stand still after a fault, for the verifier ``progress``.
+        expect: ``valid``; ``not_sent``, if the client never sends the request of the trigger; or, for single verifiers,
+            ``valid``, ``invalid`` (a control: an anomaly must be found), or how often each anomaly must be found, e.g.
+            ``{duplicates: {duplicate: 1}}``; ``some`` is once or more.
         ends: the pipeline must end by itself, and the last line of its log must have this text.
-        unsafe: faults may together take down more brokers than min ISR tolerates.
+        unsafe: allows faults that together may take down more brokers than min ISR tolerates.
     """
 
     name: Name
@@ -441,6 +489,16 @@ def _version(value: Any) -> Any:
 
 
 class ScenarioFileModel(Declared):
+    """A scenarios file: what is under test, and the experiments with it.
+
+    Attributes:
+        version: of the grammar.
+        system: what every scenario runs on that has none of its own.
+        topics: their names, as the file calls them, and what they are; those of every scenario that has none of its own.
+        pipelines: their names and declarations. One may have ``parameters`` with their defaults, which are placeholders in it.
+        scenarios: at least one.
+    """
+
     version: Annotated[Literal[2], BeforeValidator(_version)]
     system: SystemSpec = SystemSpec()
     topics: TopicSpecs = Field(default_factory=dict)

@@ -75,14 +75,24 @@ Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
 
 
 class CommandPipeline(Declared):
-    """Any command that copies one topic to the other; `chaos.subject.command` explains the fields and placeholders.
+    """Any command that copies records from one topic to the other, unchanged or squared, in any language.
 
     Attributes:
+        kind: which kind of pipeline it is.
         reads: topics; of several, the workload fills one, and the others stay empty.
-        transactions: false if it uses none, so that no fault may wait for their requests.
+        sink: where it writes.
+        run: the command, word by word; with ``{partition}`` in it, one copy for each source partition.
+        group: the consumer group that holds its positions.
+        model: what it makes of a value: the same, or its square.
+        transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``.
+        restarts: how often a copy that ended with an error is started again.
+        repeat: start a copy that ended without an error again, too: some commands stop at the end that the source had at
+            their start.
+        environment: variables of the command.
+        transactions: false if it uses none; then no fault may wait for their requests.
         speaks: what it reports on its standard output (docs/adapters.md).
-        session_timeout_s: after which its group excludes a member that is silent; for faults that must outlast it.
-        transaction_timeout_s: after which a coordinator aborts its transaction.
+        session_timeout_s: after which its group excludes a member that is silent; a pause must outlast it.
+        transaction_timeout_s: after which the coordinator aborts its transaction; a pause must outlast it.
     """
 
     kind: Literal["command"]
@@ -134,7 +144,11 @@ class CommandPipeline(Declared):
 
 
 class InGroup(Declared):
-    """Positions that the job commits itself, in a consumer group."""
+    """Positions that the job commits itself, in a consumer group.
+
+    Attributes:
+        group: the name of the group.
+    """
 
     group: OwnName
 
@@ -147,15 +161,24 @@ def _positions(value: Any) -> Any:
 
 
 class SparkSubmitPipeline(Declared):
-    """Any Spark job that copies one topic to the other; `chaos.subject.spark_submit` explains the fields and placeholders.
-
-    The path of the application is relative to the folder of the scenarios file.
+    """Any Spark job that copies records from one topic to the other, unchanged or squared, in Python or in a jar.
 
     Attributes:
+        kind: which kind of pipeline it is.
         reads: topics; of several, the workload fills one, and the others stay empty.
-        positions: where they are kept that say how far it is.
-        python_workers: whether the tasks of its sink run in Python workers, and commit there.
-        transactions: false if it uses none, so that no fault may wait for their requests.
+        sink: where it writes.
+        application: a Python script or a jar; the path begins at the folder of the scenarios file.
+        arguments: of the application; ``{checkpoint}`` must be among them.
+        main_class: of a jar, which needs it.
+        configuration: settings of Spark.
+        environment: variables of the driver.
+        model: what it makes of a value: the same, or its square.
+        positions: where it says how far it is: in its checkpoint, or in a consumer group, if it commits positions there
+            itself.
+        transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``.
+        python_workers: true if the tasks of its sink run in Python workers, and commit there.
+        transactions: false if it uses none; then no fault may wait for their requests.
+        restarts: how often a driver that ended with an error is started again.
     """
 
     kind: Literal["spark_submit"]

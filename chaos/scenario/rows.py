@@ -13,7 +13,7 @@ _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 class Rows(Declared):
-    """Where the rows come from, that the loader writes; one of three.
+    """Where the rows come from that the loader writes: one of ``sql``, ``file`` and ``python``.
 
     Attributes:
         sql: a query over ``ids``, whose column ``id`` counts from 0 to ``records`` - 1; the judge's Spark computes it.

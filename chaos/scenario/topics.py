@@ -67,14 +67,16 @@ def _settings(config: dict[str, str]) -> dict[str, str]:
     return config
 
 
-TopicName = Annotated[str, BeforeValidator(_topic_name)]
+TopicName = Annotated[str, BeforeValidator(_topic_name), Field(title="name of a topic")]
 
 
 class TopicSpec(Declared):
     """One topic, of which every run has its own.
 
     Attributes:
-        config: Kafka's settings of a topic.
+        partitions: how many.
+        config: settings of Kafka, e.g. ``{compression.type: zstd}``. Those that remove records, and
+            ``min.insync.replicas``, which is 2, are refused.
     """
 
     partitions: Annotated[int, Field(strict=True, ge=1, le=100)] = 3
@@ -108,6 +110,7 @@ class TopicSink(Declared):
     """The topic that a pipeline writes.
 
     Attributes:
+        topic: one of ``topics``.
         routing: ``same`` if a record must be in the partition that it had in the source, ``any`` if the pipeline chooses one.
             Where it is left out: ``same``, if both topics have as many partitions, else ``any``.
     """

@@ -9,6 +9,7 @@ from verifiers.base import Verifier
 from verifiers.evidence import VIEWS
 
 PROGRESS = "progress"
+GUARANTEE_OF_PROGRESS = "the pipeline goes on after a fault"
 ANOMALIES_OF_PROGRESS = ("slow recovery", "no recovery", "blocked")  # the other verifiers name their own
 
 

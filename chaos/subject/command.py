@@ -1,17 +1,10 @@
 """Bring your own: any command that copies topic to topic is a pipeline, unchanged.
 
-The words of the command, its environment, the group and the transactional ids may contain placeholders:
+The words of the command, its environment, the group and the transactional ids may contain placeholders, the names of topics
+among them (`chaos.subject.placeholders`). All other braces are left as they are, and ``{{sink}}`` becomes ``{sink}``.
 
-    {orders}       the topic that the file calls orders; so is every other topic of the file by its name
-    {bootstrap}    bootstrap servers, of the pipeline's own listener   {folder}       for the files of this run
-    {source}       the first topic that it reads                       {suffix}       what the topics of this run end with
-    {sink}         the topic to write                                  {java}         the Java that runs the system
-    {partition}    of the source: one copy of the command for each     {kafka_tools}  class path of Kafka's programs, Streams
-    {prefix}       what every name begins with on a cluster that others use; empty on a local one
-    {python}       the Python that runs this framework                 {project}      the folder of the scenarios file
-
-All other braces are left as they are, and ``{{sink}}`` becomes ``{sink}``. The command runs under
-`chaos.subject.supervisor`, which reports ``started`` for it, unless it does so itself, and goes on when it has ended.
+The command runs under `chaos.subject.supervisor`, which reports ``started`` for it, unless it does so itself, and goes on when
+it has ended.
 """
 
 import sys

@@ -9,6 +9,22 @@ from collections.abc import Collection, Mapping
 
 from chaos.subject.base import Topics
 
+MEANINGS: Mapping[str, str] = {
+    "bootstrap": "the bootstrap servers, at a listener that is the pipeline's own",
+    "source": "the first topic that it reads",
+    "sink": "the topic that it writes",
+    "partition": "a partition of the source: one copy of the command, or one transactional id, for each",
+    "checkpoint": "where the query must keep its checkpoint",
+    "folder": "the folder for the files of this run",
+    "project": "the folder of the scenarios file",
+    "prefix": "what every name begins with on a cluster that others use; empty on one of our own",
+    "suffix": "what the topics of this run end with",
+    "python": "the Python that runs this framework",
+    "java": "the Java that runs the system",
+    "kafka_tools": "the class path of Kafka's own programs and of Kafka Streams",
+}
+"""What the placeholders stand for; which kind of pipeline has which is said beside it."""
+
 _WORD = re.compile(r"\{\{(?P<literal>[A-Za-z0-9._-]+)\}\}|\{(?P<name>[A-Za-z0-9._-]+)\}")
 _CERTAIN = re.compile(r"[a-z_]+")  # what looks so is a placeholder, or a mistake
 

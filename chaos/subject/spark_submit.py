@@ -2,14 +2,7 @@
 
     spark-submit  settings that lead it to the system  configuration  APPLICATION  arguments
 
-The arguments, and the values of settings and variables, may contain placeholders:
-
-    {orders}       the topic that the file calls orders; so is every other topic of the file by its name
-    {bootstrap}    bootstrap servers, of the pipeline's own listener   {folder}  for the files of this run
-    {source}       the first topic that it reads                       {suffix}  what the topics of this run end with
-    {sink}         the topic to write                                  {prefix}  what every name begins with on a shared cluster
-    {checkpoint}   where the query keeps its checkpoint                {project}  the folder of the scenarios file
-
+The arguments, and the values of settings and variables, may contain placeholders (`chaos.subject.placeholders`).
 Group and transactional ids may contain topics, {suffix} and {prefix}, and the ids {partition}. How far the job is, is
 read from its checkpoint, or asked of its group; its application is found at the page of its driver.
 

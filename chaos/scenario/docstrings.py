@@ -1,0 +1,76 @@
+"""Docstrings of declarations as pages show them: what they say of each key, and all else as Markdown.
+
+A key is described under ``Attributes:`` of its class or of a class above it, by the name of its field.
+"""
+
+import re
+from inspect import cleandoc
+from textwrap import dedent
+
+_ATTRIBUTES = "Attributes:\n"
+_ENTRY = re.compile(r" {4}(?P<names>\w+(?:, \w+)*): (?P<text>.*)")
+_RULE = re.compile(r"=+")
+_PAGE = re.compile(r"\bdocs/([\w-]+\.md)")
+_LITERAL = re.compile(r"``(.+?)``", re.DOTALL)
+
+
+def prose(declared: type) -> str:
+    """Its own docstring without what that says of keys; "" where it has none."""
+    return cleandoc(declared.__doc__ or "").partition(_ATTRIBUTES)[0].strip()
+
+
+def of_fields(declared: type) -> dict[str, str]:
+    """Field -> what the docstrings say of it; the class itself has the last word, then those above it."""
+    found: dict[str, str] = {}
+    for parent in reversed(declared.__mro__):
+        for names, words in _entries(cleandoc(parent.__doc__ or "").partition(_ATTRIBUTES)[2]):
+            found.update(dict.fromkeys(names, " ".join(words)))
+    return found
+
+
+def _entries(section: str) -> list[tuple[list[str], list[str]]]:
+    """Names, which share a text, and its lines."""
+    found: list[tuple[list[str], list[str]]] = []
+    for line in section.splitlines():
+        if entry := _ENTRY.fullmatch(line):
+            found.append((entry["names"].split(", "), [entry["text"]]))
+        elif found:
+            found[-1][1].append(line.strip())
+    return found
+
+
+def markdown(text: str) -> str:
+    """Text of a docstring as Markdown: its tables, examples of YAML, which are indented, and literals."""
+    return "\n\n".join(_block(block) for block in text.split("\n\n"))
+
+
+def _block(block: str) -> str:
+    if block.startswith("=="):
+        return _table(block.splitlines())
+    if all(line.startswith("    ") for line in block.splitlines()):
+        return f"```yaml\n{dedent(block)}\n```"
+    return literals(block)
+
+
+def literals(text: str) -> str:
+    """``word`` of a docstring as `word` of Markdown, and pages of `docs` as links for a page beside them."""
+    return _PAGE.sub(r"[\1](\1)", _LITERAL.sub(r"`\1`", text))
+
+
+def _table(lines: list[str]) -> str:
+    """A simple table of docstrings; a line without a first cell continues the one above it."""
+    starts = [rule.start() for rule in _RULE.finditer(lines[0])]
+    rows: list[list[str]] = []
+    for line in lines[1:-1]:
+        cells = [line[start:end].strip() for start, end in zip(starts, (*starts[1:], None), strict=True)]
+        if cells[0]:
+            rows.append(cells)
+        else:
+            rows[-1] = [f"{above} {cell}".strip() for above, cell in zip(rows[-1], cells, strict=True)]
+    return table(("",) * len(starts), rows)
+
+
+def table(heading: tuple[str, ...], rows: list[list[str]]) -> str:
+    """A table of Markdown."""
+    lines = [heading, ("---",) * len(heading), *rows]
+    return "\n".join(f"| {' | '.join(literals(cell).replace('|', chr(92) + '|') for cell in cells)} |" for cells in lines)

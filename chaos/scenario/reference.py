@@ -1,0 +1,322 @@
+"""`docs/reference.md`: every key, trigger, fault and verifier, from their classes and what their docstrings say."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from chaos.faults.registry import FAULTS
+from chaos.grammar import targets, triggers
+from chaos.grammar.base import Declared
+from chaos.scenario import matrix
+from chaos.scenario.describe import Listed, listing, schema_of
+from chaos.scenario.docstrings import literals, markdown, prose, table
+from chaos.scenario.model import (
+    KafkaSpec,
+    Pick,
+    Producer,
+    RandomFaults,
+    Scenario,
+    ScenarioFileModel,
+    SparkSpec,
+    SystemSpec,
+    Workload,
+)
+from chaos.scenario.pipelines import CommandPipeline, InGroup, NoPipeline, SparkSubmitPipeline
+from chaos.scenario.rows import Rows
+from chaos.scenario.topics import TopicSink, TopicSpec
+from chaos.scenario.verifiers import ANOMALIES_OF_PROGRESS, GUARANTEE_OF_PROGRESS, NAMES, OF_LOGS, PROGRESS
+from chaos.subject import command, spark_submit
+from chaos.subject.placeholders import MEANINGS
+
+_INTRODUCTION = """\
+# Reference of scenarios files
+
+This page is made by `chaos reference` from the classes that read a scenarios file; where packages of others are installed, the
+command prints their faults and verifiers too. What the words mean, with examples, is in [scenarios.md](scenarios.md).
+
+A key without a default may be left out; what holds then is said beside it, or nothing takes its place. A duration has the unit
+`ms`, `s` or `m`, and is an hour at most. A size has the unit `B`, `KB` (1000 bytes) or `MB`, and is 1 MB at most."""
+_SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
+    "The file": {
+        "": ScenarioFileModel,
+        "`system`": SystemSpec,
+        "`system: kafka`": KafkaSpec,
+        "`system: spark`": SparkSpec,
+        "`topics`": TopicSpec,
+    },
+    "Pipelines": {
+        "`kind: command`": CommandPipeline,
+        "`kind: spark_submit`": SparkSubmitPipeline,
+        "`sink`": TopicSink,
+        "`positions`": InGroup,
+    },
+    "Scenarios": {
+        "": Scenario,
+        "`workload`": Workload,
+        "`workload: producer`": Producer,
+        "`workload: rows`": Rows,
+        "`random`": RandomFaults,
+        "`random: pick`": Pick,
+    },
+}
+_TRIGGERS: Mapping[str, type[Declared]] = {
+    next(iter(schema_of(kind)["properties"])): kind for kind in get_args(triggers.Trigger)
+}
+_COLUMNS = ("key", "value", "default", "meaning")
+_PLURALS = {"text": "texts", "name of a topic": "names of topics", "lower-case word": "lower-case words"}
+_OF_EVERY_FAULT = ("kind", "name", "when")
+_PLACES = {  # what has a section of this page -> that section
+    "scenario": "Scenarios",
+    "pipeline": "Pipelines",
+    "fault": "Faults",
+    "fault without `when`": "Faults",
+    "trigger": "Triggers",
+    "request": "Names of requests",
+    **dict.fromkeys(("broker", "executor", "worker", "link"), "Targets"),
+    **{heading: heading for parts in _SECTIONS.values() for heading in parts},
+}
+_TITLES = {
+    **{kind.__name__: heading or "scenario" for parts in _SECTIONS.values() for heading, kind in parts.items()},
+    **{kind.__name__: "pipeline" for kind in (NoPipeline, CommandPipeline, SparkSubmitPipeline)},
+    **{kind.__name__: "trigger" for kind in _TRIGGERS.values()},
+    **{kind.__name__: "fault" for kind in FAULTS.values()},
+}
+_VIEWS = {
+    "uncommitted": "the log as read_uncommitted reads it",
+    "again": "a second reading of the log",
+    "batches": "all record batches, with producer, epoch and transaction markers",
+    "ledger": "what the loader was told of every record",
+    "open_transactions": "open transactions, as partitions and coordinators know them",
+    "told": "what the program says of its transactions (`speaks: [transactions]`), or the loader of its own",
+    "deliveries": "what the program says of its consumer (`speaks: [deliveries]`)",
+    "commits": "what the consumer group committed (`group`, or `positions: {group: …}`)",
+    "answers": "which record each row answers",
+    "keys": "the keys of records",
+}
+
+
+def page() -> str:
+    """All of it, as Markdown."""
+    sections = {
+        **{title: "\n\n".join(_parts(parts)) for title, parts in _SECTIONS.items()},
+        "Many scenarios from one": _matrix(),
+        "Placeholders": _placeholders(),
+        "Triggers": "\n\n".join(_triggers()),
+        "Targets": _of_module(targets.__doc__),
+        "Faults": "\n\n".join(_faults()),
+        "Verifiers": _verifiers(),
+    }
+    contents = "\n".join(f"* {_linked(title, title)}" for title in sections)
+    return "\n\n".join([_INTRODUCTION, contents, *(f"## {title}\n\n{text}" for title, text in sections.items())]) + "\n"
+
+
+# keys ------------------------------------------------------------------------------------------------------------------
+
+
+def _parts(parts: Mapping[str, type[Declared]]) -> Iterator[str]:
+    for heading, declared in parts.items():
+        if heading:
+            yield f"### {heading}"
+        yield from _declaration(declared)
+
+
+def _declaration(declared: type[BaseModel], without: tuple[str, ...] = ()) -> Iterator[str]:
+    """What it is, and a table of its keys."""
+    if text := prose(declared):
+        yield markdown(text)
+    schema = schema_of(declared)
+    required = schema.get("required", ())
+    rows = [_row(key, value, key in required) for key, value in schema["properties"].items() if key not in without]
+    if rows:
+        yield table(_COLUMNS, rows)
+
+
+def _row(key: str, schema: Mapping[str, Any], required: bool) -> list[str]:  # noqa: FBT001 - one of four cells
+    return [f"`{key}`", in_words(schema), "required" if required else _default(schema), schema.get("description", "")]
+
+
+def in_words(schema: Mapping[str, Any]) -> str:
+    """What may be written there: ``list of texts``, ``duration such as `5s```."""
+    if "title" in schema:
+        return _titled(schema)
+    if "$ref" in schema:
+        return _declared(schema["$ref"].rpartition("/")[2])
+    if choices := schema.get("anyOf", schema.get("oneOf")):
+        written = [choice for choice in choices if choice.get("type") != "null" and choice.get("const") != ""]
+        return " or ".join(dict.fromkeys(map(in_words, written)))
+    if values := schema.get("enum", [schema["const"]] if "const" in schema else []):
+        return f"{'one of ' if len(values) > 1 else ''}{', '.join(f'`{_spelled(value)}`' for value in values)}"
+    return _OF_TYPES[schema["type"]](schema)
+
+
+def _titled(schema: Mapping[str, Any]) -> str:
+    title = schema["title"]
+    example = f" such as `{schema['examples'][0]}`" if "examples" in schema else ""
+    return (_linked(title, _PLACES[title]) if title in _PLACES else title) + example
+
+
+def _declared(name: str) -> str:
+    """A class that has a section: ``mapping: [`sink`](#sink)``, or just ``[fault](#faults)``."""
+    title = _TITLES.get(name)
+    if title is None:
+        return "mapping"
+    link = _linked(title, _PLACES[title])
+    return f"mapping: {link}" if title.startswith("`") else link
+
+
+def _several(words: str) -> str:
+    """The same for more than one, after ``list of``."""
+    kind, *rest = words.split(" or ", 1)
+    first = _PLURALS.get(kind) or re.sub(r"^\[(\w+)\]", r"[\1s]", kind).replace("mapping: ", "mappings: ")
+    first = re.sub(r"^list of ", "lists of ", first).removeprefix("one of ")
+    return " or ".join([first, *rest])
+
+
+def _list(schema: Mapping[str, Any]) -> str:
+    return f"list of {_several(in_words(schema['items']))}"
+
+
+def _mapping(schema: Mapping[str, Any]) -> str:
+    of_verifiers = schema.get("propertyNames", {}).get("enum") == list(NAMES)
+    inner = [schema.get("additionalProperties"), *schema.get("patternProperties", {}).values()]
+    values = [_several(in_words(one)) for one in inner if isinstance(one, dict)]
+    return (
+        f"mapping from {_linked('verifiers', 'Verifiers') if of_verifiers else 'names'} to {values[0]}" if values else "mapping"
+    )
+
+
+def _number(schema: Mapping[str, Any]) -> str:
+    kind, least, most = (
+        "whole number" if schema["type"] == "integer" else "number",
+        schema.get("minimum"),
+        schema.get("maximum"),
+    )
+    if least is None:
+        return kind
+    return f"{kind} from {least} on" if most is None else f"{kind} from {least} to {most}"
+
+
+_OF_TYPES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "string": lambda _: "text",
+    "boolean": lambda _: "`true` or `false`",
+    "integer": _number,
+    "number": _number,
+    "array": _list,
+    "object": _mapping,
+}
+
+
+def _default(schema: Mapping[str, Any]) -> str:
+    default = schema.get("default")
+    return "" if default in (None, "", [], {}) or isinstance(default, dict) else f"`{_spelled(default)}`"
+
+
+def _spelled(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _linked(text: str, heading: str) -> str:
+    """To a section of this page; the anchor is that of GitHub."""
+    anchor = re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+    return f"[{text}](#{anchor})"
+
+
+# sections --------------------------------------------------------------------------------------------------------------
+
+
+def _of_module(docstring: str | None) -> str:
+    """What a module says below its first paragraph."""
+    return markdown((docstring or "").partition("\n\n")[2].strip("\n"))
+
+
+def _matrix() -> str:
+    """The docstring of the module is about a whole scenario; the keys have no class of their own."""
+    introduction = "`matrix` crosses one declaration into many scenarios, one for each combination of the words of its axes."
+    return f"{introduction}\n\n{_of_module(matrix.__doc__)}"
+
+
+def _placeholders() -> str:
+    kinds = {"`command`": command.PLACEHOLDERS, "`spark_submit`": spark_submit.PLACEHOLDERS}
+    rows = [
+        [f"`{{{name}}}`", meaning, *("yes" if name in known else "" for known in kinds.values())]
+        for name, meaning in MEANINGS.items()
+    ]
+    introduction = """\
+They stand in texts of a pipeline: in `run`, `arguments`, `configuration`, `environment`, and in names of groups and of
+transactional ids. The name of every topic of the file is one, too: `{orders}` is what the topic is called in this run. So are
+the pipeline's `parameters`. Where `{sink}` is wanted as it is, write `{{sink}}`; all other braces stay."""
+    return f"{introduction}\n\n{table(('placeholder', 'stands for', *kinds), rows)}"
+
+
+def _triggers() -> Iterator[str]:
+    yield "A fault has one, as its `when`."
+    for key, trigger in _TRIGGERS.items():
+        yield f"### `when: {{{key}: …}}`"
+        yield from _declaration(trigger)
+    yield "### Names of requests"
+    yield "Names of requests, as in [Kafka's protocol](https://kafka.apache.org/protocol.html#protocol_api_keys):"
+    names = {"of clients": triggers.OF_CLIENTS, "of brokers only": triggers.OF_BROKERS}
+    both = [name for name in triggers.NAMES if not any(name in some for some in names.values())]
+    rows = [[who, ", ".join(f"`{name}`" for name in sorted(some))] for who, some in {**names, "of both": both}.items()]
+    yield table(("", ""), rows)
+
+
+def _faults() -> Iterator[str]:
+    yield "Every fault has these keys, and those that are listed with it."
+    yield table(_COLUMNS, _rows_of_every_fault())
+    for family, listed in groupby(listing(), lambda fault: fault.family):
+        faults = list(listed)
+        yield f"### {family.replace('_', ' ').capitalize().replace('python', 'Python')}"
+        if family in {FAULTS[fault.kind].__module__.rpartition(".")[2] for fault in faults}:
+            yield _first_sentence(sys.modules[FAULTS[faults[0].kind].__module__].__doc__ or "")
+        for fault in faults:
+            yield from _fault(fault)
+
+
+def _first_sentence(docstring: str) -> str:
+    return docstring.partition("\n")[0].partition(". ")[0].rstrip(".") + "."
+
+
+def _rows_of_every_fault() -> list[list[str]]:
+    first = schema_of(next(iter(FAULTS.values())))["properties"]
+    kind = ["`kind`", "one of the names below", "required", "which fault it is"]
+    return [kind, *(_row(key, first[key], key == "when") for key in _OF_EVERY_FAULT if key != "kind")]
+
+
+def _fault(listed: Listed) -> Iterator[str]:
+    fault = FAULTS[listed.kind]
+    yield f"#### `{listed.kind}`"
+    described, *keys = _declaration(fault, _OF_EVERY_FAULT)
+    yield described
+    facts = {
+        "aimed at": listed.targets,
+        "provokes": listed.provokes,
+        "proved by": listed.proved_by,
+        "needs": "; ".join(listed.needs),
+        "possible in": ", ".join(listed.runs_in),
+    }
+    yield "\n".join(f"* **{name}**: {literals(text)}" for name, text in facts.items() if text)
+    yield from keys
+
+
+def _verifiers() -> str:
+    rows = [
+        [
+            f"`{name}`",
+            one.guarantee,
+            ", ".join(one.anomalies),
+            " and ".join(subject for subject in ("source", "sink") if subject in one.subjects),
+            "; ".join(_VIEWS.get(view, view) for view in sorted(one.views)),
+        ]
+        for name, one in OF_LOGS.items()
+    ]
+    rows.append([f"`{PROGRESS}`", GUARANTEE_OF_PROGRESS, ", ".join(ANOMALIES_OF_PROGRESS), "history of the run", ""])
+    introduction = (
+        "Every verifier that has something to judge is asked, unless `leave_out` names it. All need the log, as read_committed "
+        "reads it, and what must be in it; the last column has what some need beside that."
+    )
+    return f"{introduction}\n\n{table(('verifier', 'demands', 'anomalies', 'judges', 'needs too'), rows)}"
