@@ -52,12 +52,16 @@ def doctor(
     """Check what this machine lacks, and say how to mend it."""
     from chaos.cluster import addresses  # noqa: PLC0415
     from chaos.cluster.system import listeners  # noqa: PLC0415
+    from chaos.common import plugins  # noqa: PLC0415
+    from chaos.faults.registry import PLUGINS as FAULTS  # noqa: PLC0415
     from chaos.install import artifacts, preflight  # noqa: PLC0415
     from chaos.runtime.docker import doctor as docker_checks  # noqa: PLC0415
+    from chaos.scenario.verifiers import PLUGINS as VERIFIERS  # noqa: PLC0415
 
     checks: dict[str, Callable[[], object]] = {
         "java": lambda: str(preflight.find_java()),
         "machine": lambda: preflight.check_machine(artifacts.cache_folder(), Path("runs")),
+        "plugins": lambda: plugins.listed(FAULTS, VERIFIERS),
     }
     if not containers:  # their network has addresses of its own
         checks["addresses"] = lambda: preflight.check_addresses(listeners(addresses.from_environment(), _BROKERS))
@@ -207,7 +211,7 @@ def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
     for name, check in checks.items():
         try:
             typer.echo(f"ok      {name:22}{check() or ''}")
-        except RuntimeUnavailableError as error:
+        except (RuntimeUnavailableError, PluginError) as error:
             failed = True
             typer.echo(f"{word:8}{name:22}{error}")
     return failed

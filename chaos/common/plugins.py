@@ -88,6 +88,20 @@ def require(*groups: Installed[Any]) -> None:
         raise PluginError("\n".join(problems))
 
 
+def listed(*groups: Installed[Any]) -> str:
+    """Each package with what it adds, in one line: ``retention-chaos 1.0: faults trim_log, verifiers retention``.
+
+    Raises:
+        PluginError: as `require`.
+    """
+    require(*groups)
+    added: dict[str, list[str]] = defaultdict(list)
+    for group in groups:
+        for name, origin in group.origins.items():
+            added[origin].append(f"{group.group.rpartition('.')[2]} {name}")
+    return "; ".join(f"{origin}: {', '.join(things)}" for origin, things in sorted(added.items())) or "none"
+
+
 def _the_only(points: list[EntryPoint], taken: Collection[str]) -> EntryPoint:
     name = points[0].name
     if not _NAME.fullmatch(name):

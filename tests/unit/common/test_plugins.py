@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from chaos.common.errors import PluginError
-from chaos.common.plugins import UnfitError, installed, require
+from chaos.common.plugins import UnfitError, installed, listed, require
 from chaos.faults.registry import _fault
 from chaos.scenario.verifiers import _made
 from tests.unit.plugins import FAULT, VERIFIER, install
@@ -38,6 +38,17 @@ def test_what_a_package_adds_has_its_name_and_its_origin(site):
     assert found().used({"stall", "cut_link"}) == {"stall": "shop-chaos 1.0"}
     assert found().used({"cut_link"}) == {}
     require(found())
+
+
+def test_the_packages_are_listed_with_what_they_add(site):
+    """`chaos doctor` shows that a package was found, or that there is none."""
+    verifiers = "chaos.verifiers"
+    assert listed(found()) == "none"
+    install(site, "shop-chaos", {f"{GROUP}: stall": "shop:ONE", f"{verifiers}: tidy": "shop:TWO"}, shop="ONE, TWO = 1, 2")
+    install(site, "bank-chaos", {f"{GROUP}: rob": "bank:ONE"}, bank="ONE = 1")
+
+    groups = found(), installed(verifiers, (), lambda _name, thing: thing)
+    assert listed(*groups) == "bank-chaos 1.0: faults rob; shop-chaos 1.0: faults stall, verifiers tidy"
 
 
 @pytest.mark.parametrize(
@@ -92,6 +103,8 @@ def test_all_problems_of_all_groups_are_told_at_once(site):
 
     with pytest.raises(PluginError) as caught:
         require(*groups)
+    with pytest.raises(PluginError):
+        listed(*groups)
 
     assert len(str(caught.value).splitlines()) == 2
 
