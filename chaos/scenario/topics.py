@@ -18,7 +18,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
 from chaos.grammar.base import Declared, Problem, did_you_mean, shown
 from chaos.grammar.units import text_of_setting
@@ -90,6 +91,14 @@ def _spec(value: Any) -> Any:
     return {} if value is None else value
 
 
+class _OrNothing:
+    """What `_spec` allows, in the schema."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), {"type": "null"}]}
+
+
 def _distinct(topics: dict[str, TopicSpec]) -> dict[str, TopicSpec]:
     """Kafka names its metrics with ``_`` in place of ``.``, and refuses a topic that would share them."""
     seen: dict[str, str] = {}
@@ -101,7 +110,7 @@ def _distinct(topics: dict[str, TopicSpec]) -> dict[str, TopicSpec]:
 
 
 TopicSpecs = Annotated[
-    dict[Annotated[TopicName, AfterValidator(_own_name)], Annotated[TopicSpec, BeforeValidator(_spec)]],
+    dict[Annotated[TopicName, AfterValidator(_own_name)], Annotated[TopicSpec, BeforeValidator(_spec), _OrNothing]],
     AfterValidator(_distinct),
 ]
 

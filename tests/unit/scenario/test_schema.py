@@ -117,3 +117,10 @@ def test_an_editor_knows_how_a_pipeline_is_named_and_used(right: str, wrong: str
 def test_overrides_belong_to_a_matrix() -> None:
     """Without one they would do nothing."""
     assert underlined(HEAD + "    overrides: []\n") == ["$.scenarios[0].overrides: unknown"]
+
+
+def test_a_topic_may_have_nothing_behind_it() -> None:
+    """`orders:` is a topic with defaults; what stands there otherwise is checked."""
+    text = NAMED.replace("datasink: {partitions: 3}}", "datasink: }")
+    assert underlined(text) == []
+    assert underlined(text.replace("datasource: {partitions: 3}", "datasource: 3")) == ["$.topics.datasource: none of 2"]
