@@ -46,8 +46,6 @@ AnsweredApi = Literal[
 class AnswerError(RequestsFault):
     """The next requests of one kind are answered with an error code in the place of the broker, which never sees them.
 
-    ``times`` says how many; ``for`` is how long the fault waits for them to come.
-
     Attributes:
         for_s: how long it waits for them to come.
         error: its name, as in https://kafka.apache.org/protocol.html#protocol_error_codes.

@@ -61,7 +61,7 @@ class PartitionNetwork(LastingFault):
         target: one broker; needed by ``isolate``, ``bridge`` and ``one_way``.
         groups: for ``split``: brokers by their numbers or roles, e.g. ``[[1], [2, 3]]``.
         apart_from: whom ``target`` cannot reach; for ``isolate`` and ``one_way``.
-        loses: what ``target`` does not get or does not get rid of; for ``one_way``.
+        loses: whether ``target`` does not get what is sent to it, or is not heard; for ``one_way``.
         how: whether connections are cut, or swallow what is sent; ``one_way`` needs ``blackhole``.
     """
 

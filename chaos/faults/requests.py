@@ -56,7 +56,7 @@ class HeldRequestFault(FaultBase):
     """A fault of one request or response, the one that the trigger holds.
 
     Attributes:
-        when: the request: a trigger ``{request: …}`` without ``then``.
+        when: which request: a trigger ``{request: …}`` without ``then``.
     """
 
     needs = frozenset({Capability.LINKS})
@@ -151,9 +151,6 @@ class DelayRequest(DelayFault):
 
 class LateRequest(DelayFault):
     """A request is held until its client has given up on it and gone, and is delivered all the same.
-
-    ``for`` is how long the client may take to give up on it. It is delivered then, or when the fault in ``until`` is proved.
-    ``answered`` says what its broker must answer; another answer is another fault than was declared.
 
     Attributes:
         for_s: how long its client may take to give up on it.
@@ -265,8 +262,6 @@ class RuleInjection(Injection):
 
 class HoldRequests(RequestsFault):
     """All requests of one kind on some links, or all answers to them, are held; in the end they are delivered, or lost.
-
-    With ``transactional_id``, a glob, those of others pass.
 
     Attributes:
         at: hold the requests, or the answers to them.

@@ -83,19 +83,15 @@ class Progress(Declared):
 class OnRequest(Declared):
     """`request: EndTxn, nth: 20, at: request`: that frame is on the wire, and is held there while the fault is injected.
 
-    ``nth`` counts over all matching links, from when output began to flow, or, with ``since``, from when another fault was
-    proved. Without ``link``, the links of the pipeline match, or those between brokers for requests that only brokers send.
-    The two ids are globs; without them any id matches. ``then: lose`` closes the connection instead of delivering the frame.
-
     Attributes:
         request: its name.
-        nth: which of them, counted over all matching links.
+        nth: which of them, counted over all links that match, from when output began to flow.
         at: hold the request, or the answer to it.
         link: where it passes; the default are the links of the pipeline, or those between brokers for requests that only
             brokers send.
         transactional_id: a glob, for requests of these transactional ids only.
         client_id: a glob, for requests of these clients only.
-        since: count from the proof of this fault, and not from when output began to flow.
+        since: count from the proof of this fault.
         then: deliver the frame once the fault is in force, or lose it and end its connection.
     """
 

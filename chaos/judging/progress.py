@@ -1,13 +1,8 @@
 """Progress: the pipeline goes on after a fault, soon enough, and the faults hit a run that was under way.
 
 Judged from the samples of the history alone: what a read_committed reader could see, several times a second. A sample is
-recorded when something changed (`chaos.engine.observers`): between two of them nothing did.
-
-    slow recovery   from a fault's injection to the end of the longest standstill after it took longer than ``recovery_slo``
-    no recovery     the output never grew after a fault, or stopped again for longer than ``recovery_slo`` and until the end of
-                    the run, although not all of the workload had been through
-    blocked         the last stable offset stood still for longer than ``recovery_slo``, with records above it: a transaction
-                    was open (KAFKA-10167), and read_committed readers waited for its end
+recorded when something changed (`chaos.engine.observers`): between two of them nothing did. The anomalies are defined by
+`chaos.scenario.verifiers.ANOMALIES_OF_PROGRESS`.
 
 UNKNOWN when there was nothing to watch: no output before the first fault, or none at all.
 """

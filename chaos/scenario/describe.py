@@ -1,4 +1,4 @@
-"""Describes the grammar: a list of all faults for `chaos faults`, and a JSON Schema for `chaos schema`.
+"""Describes the grammar: a list of all faults for `chaos faults`, and a JSON Schema for `chaos schema` and the reference.
 
 A scenario with a `matrix` may have `${axis}` in place of any value, so the schema checks only its keys, and `load` the rest.
 """

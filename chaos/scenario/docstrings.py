@@ -9,6 +9,7 @@ from textwrap import dedent
 
 _ATTRIBUTES = "Attributes:\n"
 _ENTRY = re.compile(r" {4}(?P<names>\w+(?:, \w+)*): (?P<text>.*)")
+_DEFINED = re.compile(r" {4}(?P<name>\S+(?: \S+)*) {2,}(?P<meaning>\S.*)")
 _RULE = re.compile(r"=+")
 _PAGE = re.compile(r"\bdocs/([\w-]+\.md)")
 _LITERAL = re.compile(r"``(.+?)``", re.DOTALL)
@@ -50,6 +51,17 @@ def _block(block: str) -> str:
     if all(line.startswith("    ") for line in block.splitlines()):
         return f"```yaml\n{dedent(block)}\n```"
     return literals(block)
+
+
+def definitions(text: str) -> dict[str, str]:
+    """What an indented list of a docstring defines, each as ``name  meaning``, whose further lines are indented more."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        if defined := _DEFINED.fullmatch(line):
+            found[defined["name"]] = defined["meaning"]
+        elif found and line.startswith(" " * 6):
+            found[next(reversed(found))] += f" {line.strip()}"
+    return found
 
 
 def literals(text: str) -> str:

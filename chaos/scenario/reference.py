@@ -3,17 +3,19 @@
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from inspect import cleandoc
 from itertools import groupby
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from chaos.faults.base import FaultBase
 from chaos.faults.registry import FAULTS
 from chaos.grammar import targets, triggers
 from chaos.grammar.base import Declared
 from chaos.scenario import matrix
 from chaos.scenario.describe import Listed, listing, schema_of
-from chaos.scenario.docstrings import literals, markdown, prose, table
+from chaos.scenario.docstrings import definitions, literals, markdown, of_fields, prose, table
 from chaos.scenario.model import (
     KafkaSpec,
     Pick,
@@ -31,6 +33,7 @@ from chaos.scenario.topics import TopicSink, TopicSpec
 from chaos.scenario.verifiers import ANOMALIES_OF_PROGRESS, GUARANTEE_OF_PROGRESS, NAMES, OF_LOGS, PROGRESS
 from chaos.subject import command, spark_submit
 from chaos.subject.placeholders import MEANINGS
+from verifiers.base import Verifier
 
 _INTRODUCTION = """\
 # Reference of scenarios files
@@ -108,7 +111,7 @@ def page() -> str:
         "Triggers": "\n\n".join(_triggers()),
         "Targets": _of_module(targets.__doc__),
         "Faults": "\n\n".join(_faults()),
-        "Verifiers": _verifiers(),
+        "Verifiers": "\n\n".join(_verifiers()),
     }
     contents = "\n".join(f"* {_linked(title, title)}" for title in sections)
     return "\n\n".join([_INTRODUCTION, contents, *(f"## {title}\n\n{text}" for title, text in sections.items())]) + "\n"
@@ -290,7 +293,8 @@ def _rows_of_every_fault() -> list[list[str]]:
 def _fault(listed: Listed) -> Iterator[str]:
     fault = FAULTS[listed.kind]
     yield f"#### `{listed.kind}`"
-    described, *keys = _declaration(fault, _OF_EVERY_FAULT)
+    own_trigger = of_fields(fault)["when"] != of_fields(FaultBase)["when"]
+    described, *keys = _declaration(fault, _OF_EVERY_FAULT[:-1] if own_trigger else _OF_EVERY_FAULT)
     yield described
     facts = {
         "aimed at": listed.targets,
@@ -303,20 +307,31 @@ def _fault(listed: Listed) -> Iterator[str]:
     yield from keys
 
 
-def _verifiers() -> str:
-    rows = [
-        [
-            f"`{name}`",
-            one.guarantee,
-            ", ".join(one.anomalies),
-            " and ".join(subject for subject in ("source", "sink") if subject in one.subjects),
-            "; ".join(_VIEWS.get(view, view) for view in sorted(one.views)),
-        ]
-        for name, one in OF_LOGS.items()
-    ]
-    rows.append([f"`{PROGRESS}`", GUARANTEE_OF_PROGRESS, ", ".join(ANOMALIES_OF_PROGRESS), "history of the run", ""])
-    introduction = (
-        "Every verifier that has something to judge is asked, unless `leave_out` names it. All need the log, as read_committed "
-        "reads it, and what must be in it; the last column has what some need beside that."
-    )
-    return f"{introduction}\n\n{table(('verifier', 'demands', 'anomalies', 'judges', 'needs too'), rows)}"
+def _verifiers() -> Iterator[str]:
+    yield """\
+Every verifier that has something to judge is asked, unless `leave_out` names it. All need the log, as read_committed reads it,
+and what must be in it; the last column has what some need beside that."""
+    rows = [[f"`{name}`", one.guarantee, _judged(one), _needed(one)] for name, one in OF_LOGS.items()]
+    progress = [f"`{PROGRESS}`", GUARANTEE_OF_PROGRESS, "the history of the run", ""]
+    yield table(("verifier", "demands", "judges", "needs too"), [*rows, progress])
+    yield "### Anomalies"
+    yield "These are the names that `expect` counts, and what each of them is."
+    defined = {**{name: _anomalies(one) for name, one in OF_LOGS.items()}, PROGRESS: ANOMALIES_OF_PROGRESS}
+    rows = [[f"`{name}`", anomaly, text] for name, anomalies in defined.items() for anomaly, text in anomalies.items()]
+    yield table(("verifier", "anomaly", "meaning"), rows)
+
+
+def _judged(verifier: Verifier) -> str:
+    return " and ".join(subject for subject in ("source", "sink") if subject in verifier.subjects)
+
+
+def _needed(verifier: Verifier) -> str:
+    return "; ".join(_VIEWS.get(view, view) for view in sorted(verifier.views))
+
+
+def _anomalies(verifier: Verifier) -> dict[str, str]:
+    """As its module defines them, or, where it has no list, as its first sentence does."""
+    text = cleandoc(sys.modules[type(verifier).__module__].__doc__ or "")
+    known = definitions(text)
+    only = _first_sentence(text).partition(": ")[2].rstrip(".") if len(verifier.anomalies) == 1 else ""
+    return {anomaly: known.get(anomaly, only) for anomaly in verifier.anomalies}

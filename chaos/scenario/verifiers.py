@@ -10,7 +10,14 @@ from verifiers.evidence import VIEWS
 
 PROGRESS = "progress"
 GUARANTEE_OF_PROGRESS = "the pipeline goes on after a fault"
-ANOMALIES_OF_PROGRESS = ("slow recovery", "no recovery", "blocked")  # the other verifiers name their own
+ANOMALIES_OF_PROGRESS: Mapping[str, str] = {
+    "slow recovery": "from a fault's injection to the end of the longest standstill after it took longer than ``recovery_slo``",
+    "no recovery": "the output never grew after a fault, or stopped again for longer than ``recovery_slo`` and until the end "
+    "of the run, although not all of the workload had been through",
+    "blocked": "the last stable offset stood still for longer than ``recovery_slo``, with records above it: a transaction was "
+    "open (KAFKA-10167), and read_committed readers waited for its end",
+}
+"""Name -> definition; the other verifiers name their own."""
 
 
 def _made(name: str, thing: Any) -> Verifier:
@@ -62,4 +69,4 @@ else:
 
 def anomalies_of(name: str) -> tuple[str, ...]:
     """What this verifier calls wrong."""
-    return ANOMALIES_OF_PROGRESS if name == PROGRESS else OF_LOGS[name].anomalies
+    return tuple(ANOMALIES_OF_PROGRESS) if name == PROGRESS else OF_LOGS[name].anomalies

@@ -20,7 +20,8 @@ _WITHIN_S = 60.0
 class TrimLog(BrokerFault):
     """The oldest records of a partition are deleted: a reader that had not come so far will never see them.
 
-    ``keep`` says how many stay.
+    Attributes:
+        keep: how many stay.
     """
 
     needs = frozenset({Capability.CLUSTER_STATE})

@@ -33,6 +33,7 @@ from chaos.common.errors import ScenarioError
 from chaos.scenario.describe import json_schema, listing
 from chaos.scenario.load import load_text
 from chaos.scenario.plan import describe, plan
+from chaos.scenario.reference import page
 
 def loaded(text):
     try:
@@ -49,6 +50,7 @@ print(json.dumps({
     "brought": json.loads(scenario.to_run())["plugins"],
     "wrong": [loaded(text) for text in wrong],
     "listed": [fault.kind for fault in listing() if fault.family == "retention-chaos 1.0"],
+    "reference": [word for word in ("#### `trim_log`", "| `retention` |", "| `0` | how many stay. |") if word in page()],
     "schema": [name for name in ("TrimLog", "CutLink") if name in json_schema()["$defs"]],
 }))
 """
@@ -112,6 +114,7 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
     ):
         assert line.startswith(starts)
     assert told["listed"] == ["trim_log"]
+    assert told["reference"] == ["#### `trim_log`", "| `retention` |", "| `0` | how many stay. |"]
     assert told["schema"] == ["TrimLog", "CutLink"]
 
 

@@ -4,16 +4,23 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from chaos.cli.main import app
 from chaos.faults.registry import FAULTS
 from chaos.scenario.describe import json_schema
 from chaos.scenario.docstrings import markdown, of_fields, prose
 from chaos.scenario.reference import in_words, page
-from chaos.scenario.verifiers import NAMES
+from chaos.scenario.verifiers import NAMES, anomalies_of
 
 FILE = Path(__file__).parents[3] / "docs" / "reference.md"
 PAGE = page()
-ROWS = [line.removesuffix(" |").split(" | ") for line in PAGE.splitlines() if re.match(r"\| `\w+` \|", line)]
+
+
+def rows_below(heading: str) -> list[list[str]]:
+    """The cells of all tables with this heading; a bar within a cell has a backslash before it."""
+    tables = (part.partition("\n\n")[0].splitlines()[2:] for part in PAGE.split(heading)[1:])
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for lines in tables for line in lines]
 
 
 def test_the_file_is_what_the_command_prints() -> None:
@@ -21,19 +28,32 @@ def test_the_file_is_what_the_command_prints() -> None:
     assert FILE.read_text() == PAGE, "docs/reference.md is not up to date; run: make reference"
 
 
+def test_the_command_prints_the_page() -> None:
+    """To a file or a pager: nothing else is printed."""
+    assert CliRunner().invoke(app, ["reference"]).output == PAGE
+
+
 def test_every_key_is_there_and_says_what_it_means() -> None:
     """Those of the file, its parts, triggers and faults; a key without a meaning is no use to somebody who looks it up."""
     keys = {key for one in json_schema()["$defs"].values() for key in one.get("properties", {})}
-    tables = [line.split(" | ") for line in PAGE.splitlines() if re.match(r"\| `\w+` \| .* \| .* \| .*\|$", line)]
+    rows = rows_below("| key | value | default | meaning |")
 
-    assert keys - {row[0].strip("| `") for row in ROWS} == {"overrides"}  # it has a paragraph
-    assert [row for row in tables if len(row) == 4 and not row[-1].strip("| ")] == []
+    assert keys - {row[0].strip("`") for row in rows} == {"overrides"}  # it has a paragraph
+    assert [row for row in rows if not all((row[0], row[1], row[3]))] == []
 
 
 def test_every_fault_and_verifier_has_its_place() -> None:
     """The headings are complete, and so is the table."""
     assert [kind for kind in FAULTS if f"\n#### `{kind}`\n" not in PAGE] == []
     assert [name for name in NAMES if f"\n| `{name}` | " not in PAGE] == []
+
+
+def test_every_anomaly_is_defined() -> None:
+    """A report names it, so it can be looked up."""
+    rows = rows_below("| verifier | anomaly | meaning |")
+
+    assert [row[1] for row in rows] == [anomaly for name in NAMES for anomaly in anomalies_of(name)]
+    assert [row for row in rows if not row[2]] == []
 
 
 def test_links_lead_to_headings() -> None:
