@@ -5,7 +5,6 @@ A scenario with a `matrix` may have `${axis}` in place of any value, so the sche
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from inspect import getdoc
 from typing import Any
 
 from pydantic import BaseModel
@@ -62,7 +61,7 @@ def listing() -> list[Listed]:
 
 def _listed(kind: str, fault: type[FaultBase]) -> Listed:
     keys = tuple(_key(name, field) for name, field in fault.model_fields.items() if name not in (*_OF_ALL, "target", "link"))
-    paragraph = (getdoc(fault) or "").split("\n\n")[0].replace("\n", " ")
+    paragraph = prose(fault).split("\n\n")[0].replace("\n", " ")
     family = PLUGINS.origins.get(kind) or fault.__module__.rpartition(".")[2]
     needs = tuple(capability.value for capability in Capability if capability in fault.needs & OF_PIPELINES)
     return Listed(

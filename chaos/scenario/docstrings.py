@@ -75,7 +75,7 @@ def _table(lines: list[str]) -> str:
     rows: list[list[str]] = []
     for line in lines[1:-1]:
         cells = [line[start:end].strip() for start, end in zip(starts, (*starts[1:], None), strict=True)]
-        if cells[0]:
+        if cells[0] or not rows:
             rows.append(cells)
         else:
             rows[-1] = [f"{above} {cell}".strip() for above, cell in zip(rows[-1], cells, strict=True)]

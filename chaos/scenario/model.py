@@ -164,7 +164,7 @@ class Workload(Declared):
     Attributes:
         into: the topic; it may be left out where the pipeline reads one topic or, with ``pipeline: none``, where the file
             declares one.
-        records: how many. Without it, ``rows`` from a file or a function are sent as they are.
+        records: how many; without it, all that ``rows`` from a file or a function has.
         rate_per_s: how many in a second.
         producer: how they are sent.
         rows: what they are; the default are the integers 0, 1, 2, …, as keys and values, id i to partition i mod the number
@@ -264,8 +264,8 @@ class KafkaSpec(Declared):
 
     Attributes:
         brokers: how many.
-        version: all three numbers, e.g. ``3.9.1``, from 3.3.1 on; the default is the version of the jars that come with
-            chaos. It may be an axis of a matrix.
+        version: all three numbers, e.g. ``3.9.1``, from 3.3.1 on; the default is the one that ``chaos parts`` shows.
+            It may be an axis of a matrix.
         config: settings of each broker, beside ours, and over them.
     """
 

@@ -127,10 +127,14 @@ def _parts(parts: Mapping[str, type[Declared]]) -> Iterator[str]:
         yield from _declaration(declared)
 
 
-def _declaration(declared: type[BaseModel], without: tuple[str, ...] = ()) -> Iterator[str]:
-    """What it is, and a table of its keys."""
+def _declaration(declared: type[BaseModel]) -> Iterator[str]:
     if text := prose(declared):
         yield markdown(text)
+    yield from _keys(declared)
+
+
+def _keys(declared: type[BaseModel], without: tuple[str, ...] = ()) -> Iterator[str]:
+    """A table of them, if there are any."""
     schema = schema_of(declared)
     required = schema.get("required", ())
     rows = [_row(key, value, key in required) for key, value in schema["properties"].items() if key not in without]
@@ -153,7 +157,7 @@ def in_words(schema: Mapping[str, Any]) -> str:
         return " or ".join(dict.fromkeys(map(in_words, written)))
     if values := schema.get("enum", [schema["const"]] if "const" in schema else []):
         return f"{'one of ' if len(values) > 1 else ''}{', '.join(f'`{_spelled(value)}`' for value in values)}"
-    return _OF_TYPES[schema["type"]](schema)
+    return _OF_TYPES[schema.get("type", "")](schema)
 
 
 def _titled(schema: Mapping[str, Any]) -> str:
@@ -180,7 +184,7 @@ def _several(words: str) -> str:
 
 
 def _list(schema: Mapping[str, Any]) -> str:
-    return f"list of {_several(in_words(schema['items']))}"
+    return f"list of {_several(in_words(schema.get('items', {})))}"
 
 
 def _mapping(schema: Mapping[str, Any]) -> str:
@@ -204,6 +208,7 @@ def _number(schema: Mapping[str, Any]) -> str:
 
 
 _OF_TYPES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "": lambda _: "any value",
     "string": lambda _: "text",
     "boolean": lambda _: "`true` or `false`",
     "integer": _number,
@@ -294,8 +299,8 @@ def _fault(listed: Listed) -> Iterator[str]:
     fault = FAULTS[listed.kind]
     yield f"#### `{listed.kind}`"
     own_trigger = of_fields(fault)["when"] != of_fields(FaultBase)["when"]
-    described, *keys = _declaration(fault, _OF_EVERY_FAULT[:-1] if own_trigger else _OF_EVERY_FAULT)
-    yield described
+    if text := prose(fault):
+        yield markdown(text)
     facts = {
         "aimed at": listed.targets,
         "provokes": listed.provokes,
@@ -303,8 +308,8 @@ def _fault(listed: Listed) -> Iterator[str]:
         "needs": "; ".join(listed.needs),
         "possible in": ", ".join(listed.runs_in),
     }
-    yield "\n".join(f"* **{name}**: {literals(text)}" for name, text in facts.items() if text)
-    yield from keys
+    yield "\n".join(f"* **{name}**: {literals(fact)}" for name, fact in facts.items() if fact)
+    yield from _keys(fault, _OF_EVERY_FAULT[:-1] if own_trigger else _OF_EVERY_FAULT)
 
 
 def _verifiers() -> Iterator[str]:

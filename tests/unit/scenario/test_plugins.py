@@ -49,11 +49,12 @@ print(json.dumps({
     "of_run": type(scenario).of_run(scenario.to_run()).faults[0].kind,
     "brought": json.loads(scenario.to_run())["plugins"],
     "wrong": [loaded(text) for text in wrong],
-    "listed": [fault.kind for fault in listing() if fault.family == "retention-chaos 1.0"],
-    "reference": [word for word in ("#### `trim_log`", "| `retention` |", "| `0` | how many stay. |") if word in page()],
+    "listed": [[fault.kind, fault.does] for fault in listing() if fault.family == "retention-chaos 1.0"],
+    "reference": [word for word in json.loads(sys.argv[2]) if word in page()],
     "schema": [name for name in ("TrimLog", "CutLink") if name in json_schema()["$defs"]],
 }))
 """
+TRIMS = "The oldest records of a partition are deleted: a reader that had not come so far will never see them."
 COMMAND = ("-c", "from chaos.cli.main import main; main()")
 
 
@@ -79,8 +80,9 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
         "chaos.faults: trim_log": "retention_chaos.faults:TrimLog",
         "chaos.verifiers: retention": "retention_chaos.verifiers:Retention",
         "chaos.verifiers: tidy": "shop:Tidy",
+        "chaos.faults: stall": "bare:Stall",
     }
-    install(tmp_path / "site", "retention-chaos", points, shop=VERIFIER)
+    install(tmp_path / "site", "retention-chaos", points, shop=VERIFIER, bare=FAULT)
     wrong = [
         FILE.replace("trim_log", "trim_lgo"),
         FILE.replace("keep: 5", "keep: -5"),
@@ -89,7 +91,9 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
         FILE.replace("expect: {retention: {trimmed: some}}", "leave_out: {retentoin: why}"),
     ]
 
-    answer = run("-c", ASKS, json.dumps([FILE, *wrong]))
+    on_the_page = ["#### `stall`", "#### `trim_log`", "| `0` | how many stay. |", "| `retention` |"]
+
+    answer = run("-c", ASKS, json.dumps([FILE, *wrong]), json.dumps(on_the_page))
 
     assert answer.returncode == 0, answer.stderr
     told = json.loads(answer.stdout)
@@ -113,8 +117,8 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
         strict=True,
     ):
         assert line.startswith(starts)
-    assert told["listed"] == ["trim_log"]
-    assert told["reference"] == ["#### `trim_log`", "| `retention` |", "| `0` | how many stay. |"]
+    assert told["listed"] == [["stall", ""], ["trim_log", TRIMS]]  # one has no docstring
+    assert told["reference"] == on_the_page
     assert told["schema"] == ["TrimLog", "CutLink"]
 
 

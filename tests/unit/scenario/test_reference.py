@@ -92,6 +92,8 @@ def test_the_page_is_in_words() -> None:
         ({"type": "array", "items": {"type": "array", "items": {"type": "string"}}}, "list of lists of texts"),
         ({"type": "object", "additionalProperties": {"type": "string"}}, "mapping from names to texts"),
         ({"type": "object", "additionalProperties": False}, "mapping"),
+        ({}, "any value"),
+        ({"type": "array", "prefixItems": [{"type": "string"}]}, "list of any value"),
         ({"$ref": "#/$defs/TopicSink"}, "mapping: [`sink`](#sink)"),
         ({"$ref": "#/$defs/OfAnotherPackage"}, "mapping"),
     ],
