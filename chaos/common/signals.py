@@ -1,5 +1,6 @@
 """Ctrl-C and SIGTERM end a run in the same way; neither is lost, and neither interrupts a heal."""
 
+import ctypes
 import signal
 import sys
 import threading
@@ -9,7 +10,13 @@ from functools import partial
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_PR_SET_PDEATHSIG = 1
 _AGAIN_S = 0.05
+
+
+def die_with_parent() -> None:
+    """From now on the kernel kills this process when the one that started it dies."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def obey() -> None:

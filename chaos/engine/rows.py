@@ -4,7 +4,6 @@ SQL is computed by the judge's Spark, files are read here, and a function is run
 of them is told in a line, and the run is UNKNOWN.
 """
 
-import os
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -123,7 +122,7 @@ def _run(command: tuple[str, ...], folder: Path) -> None:
     try:
         with log.open("wb") as said:
             ended = subprocess.run(
-                command, stdout=said, stderr=said, cwd=folder, timeout=_MADE_WITHIN_S, check=False, env=os.environ
+                command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd=folder, timeout=_MADE_WITHIN_S, check=False
             )
     except subprocess.TimeoutExpired:
         raise RowsError(f"it has not yielded them within {_MADE_WITHIN_S:g} s; see {log}, or declare records") from None

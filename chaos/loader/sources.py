@@ -9,10 +9,8 @@ end, if it is declared how many rows are sent. It is given a number, the seed, b
 """
 
 import argparse
-import ctypes
 import importlib
 import json
-import signal
 import sys
 import traceback
 from collections.abc import Iterable, Iterator
@@ -24,13 +22,13 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
+from chaos.common.signals import die_with_parent
 from chaos.loader import rows
 from chaos.loader.rows import COLUMNS, RowsError
 
 LINES = (".jsonl", ".ndjson", ".json")
 PARQUET = ".parquet"
 _AT_ONCE = 5_000
-_PR_SET_PDEATHSIG = 1
 _KEPT = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.null())
 
 
@@ -118,7 +116,7 @@ def command(function: str, folder: str, seed: int, records: int | None, partitio
 
 def main() -> None:
     """Write the rows; the process dies with the one that started it."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     parser = argparse.ArgumentParser(description="write the rows that a function yields")
     for name, kind in (("function", str), ("folder", str), ("seed", int), ("partitions", int), ("path", Path)):
         parser.add_argument(f"--{name}", type=kind, required=True)

@@ -17,7 +17,6 @@ The kernel kills the copies when this process dies (``PR_SET_PDEATHSIG``): one t
 """
 
 import argparse
-import ctypes
 import json
 import os
 import selectors
@@ -31,9 +30,9 @@ from dataclasses import dataclass
 
 from chaos.common.clock import monotonic_s
 from chaos.common.messages import state
+from chaos.common.signals import die_with_parent
 
 IN_MEMORY = "{in_memory}"
-_PR_SET_PDEATHSIG = 1
 _AGAIN_S = 1.0
 _TURN_S = 0.5
 _STOP_WITHIN_S = 5.0
@@ -152,7 +151,7 @@ def _tended(copy: Copy, rules: Rules) -> bool:
 
 
 def _started(number: int, argv: Sequence[str], files: Sequence[int]) -> Copy:
-    process = subprocess.Popen(argv, preexec_fn=_die_with_parent, pass_fds=files)  # noqa: PLW1509 - this process has one thread
+    process = subprocess.Popen(argv, preexec_fn=die_with_parent, pass_fds=files)  # noqa: PLW1509 - this process has one thread
     return Copy(number, argv, process, monotonic_s(), files)
 
 
@@ -162,10 +161,6 @@ def _in_memory(text: str) -> int:
     os.fchmod(file, 0o600)
     os.write(file, text.encode())
     return file
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end(copies: Sequence[Copy]) -> None:

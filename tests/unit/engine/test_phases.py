@@ -152,6 +152,24 @@ def test_a_broker_that_does_not_answer_is_asked_again_in_the_drain(history, tmp_
     assert loader.done == ["listen", "stop"]
 
 
+@pytest.mark.parametrize(
+    ("sent", "told"), [(100, "the pipeline ended"), (40, "the loader ended with 1 after 40 of 100 records")]
+)
+def test_a_loader_that_failed_is_told_though_the_pipeline_has_ended(history, tmp_path, sent, told):
+    """A scenario may expect that its pipeline ends, but not that less was loaded than it declares."""
+    pipeline, loader = FakeManagedProcess(), FakeManagedProcess()
+
+    def has_ended():
+        raise InconclusiveError("the pipeline ended")
+
+    pipeline.must_live = has_ended
+    history.record(ProcessSaid(who="loader", event="loaded", content={"records": sent}))
+    processes = run_processes(history, tmp_path, loader=loader, pipeline=pipeline)
+
+    with pytest.raises(InconclusiveError, match=told):
+        phases.drain(run_plan(tmp_path), FakeEnds({}), history, processes, None)
+
+
 def test_a_drain_without_a_loader_is_over_at_once_and_proves_nothing(history, tmp_path):
     """The loader is never started when the pipeline does not come up in time."""
     ends = FakeEnds({"source": {0: Bounds(0, 0, 0)}})

@@ -8,9 +8,14 @@ from chaos.common.errors import InconclusiveError
 from chaos.common.events import ProcessSaid
 from chaos.common.history import History
 from chaos.engine.processes import ManagedProcess, RunProcesses
+from chaos.engine.run import in_phase
 from chaos.judging.statements import STARTED_AGAIN
+from chaos.judging.verdict import decide
 from chaos.runtime.base import ProcessSpec
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan
 from chaos.subject.base import Command
+from verifiers.base import Finding, Verdict
 
 
 @dataclass
@@ -144,6 +149,23 @@ def test_what_a_program_said_at_its_end_is_told_and_not_that_its_supervisor_ende
     managed.process.lives = False
 
     assert managed.how_it_ended("early").endswith("the last line of logs/pipeline.log: no worker is left: why")
+
+
+def test_the_end_that_a_scenario_expects_is_found_in_these_words(history, tmp_path):
+    """The verdict knows of it what the phase says that failed."""
+    managed = ManagedProcess(
+        FakeRuntime(says=b'{"supervisor": "started"}\n'), history, "pipeline", Command(("true",)), tmp_path
+    )
+    managed.process.write(b"RefusedError: made anew\n")
+    managed.process.lives = False
+    pipeline = {"kind": "command", "run": ["app"], "group": "g", "reads": ["numbers"], "sink": {"topic": "squares"}}
+    scenario = Scenario(name="ends", title="Ends", pipeline=pipeline, ends="made anew")
+
+    with pytest.raises(InconclusiveError), in_phase(history, "drain"):
+        managed.must_live()
+
+    found = [Finding("gaps", subject, Verdict.VALID, 0, 100) for subject in ("source", "sink")]
+    assert decide(scenario, plan(scenario, 1), history.events(), found).problems == ()
 
 
 def test_it_has_started_when_what_it_runs_works(history, tmp_path):
