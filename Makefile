@@ -4,10 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 RESULTS ?= allure-results
-TEST_PARTS := install lint types imports unit planted parts go integration
+TEST_PARTS := install lint types imports unit parts planted go integration
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit planted integration integration-nightly go mutants reference report lock clean
+.PHONY: help chaos chaos-all chaos-containers image test beside list-gate install parts lint types imports unit planted integration integration-nightly go mutants reference report lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 22
@@ -28,8 +28,12 @@ image:  ## build the image of all containers: on a public image, or with deboots
 
 test: $(TEST_PARTS)  ## everything that checks this project itself
 
-list-test:
-	@echo $(TEST_PARTS)
+BESIDE := planted go integration
+list-gate:  # the parts of `make test`, those of `beside` as one
+	@echo $(filter-out $(BESIDE),$(TEST_PARTS)) beside
+
+beside: install parts  ## the tests that start Kafka or Spark, as many at a time as two cores carry: what integration tests do most is wait
+	@$(MAKE) --no-print-directory -j2 --output-sync=target SYSTEMS=2 integration planted go
 
 install: $(STAMP)  ## set up the Python environment, pinned by hash
 
@@ -62,9 +66,9 @@ planted: install  ## every verifier must find the anomalies that are planted (Sp
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal tests/planted
 
 SYSTEMS ?= 1
-BESIDE := $(if $(filter-out 1,$(SYSTEMS)),-n $(SYSTEMS) --dist loadfile)
+WORKERS := $(if $(filter-out 1,$(SYSTEMS)),-n $(SYSTEMS) --dist loadfile)
 integration: install parts  ## every fault on the real system, and the mutants of the sink (SYSTEMS=2: two systems at a time)
-	$(BIN)/pytest $(BESIDE) -m "integration and not containers and not nightly" --durations 20 --durations-min 10 tests/integration
+	$(BIN)/pytest $(WORKERS) -m "integration and not containers and not nightly" --durations 20 --durations-min 10 tests/integration
 
 integration-nightly: install parts  ## the integration tests that the gate leaves to the night, because it has their like
 	$(BIN)/pytest -m "integration and nightly" tests/integration
