@@ -25,7 +25,9 @@ def up(tmp_path_factory):
         started.process.kill()
 
 
-@pytest.mark.parametrize("scenario", ["spark-loses-the-source", "driver-crashed", "broker-killed-by-hook"])
+@pytest.mark.parametrize(
+    "scenario", ["spark-loses-the-source", pytest.param("driver-crashed", marks=pytest.mark.nightly), "broker-killed-by-hook"]
+)
 def test_scenarios_on_a_system_that_is_already_there(up, tmp_path, scenario):
     """A cut of Spark's links, a crash of the driver, a broker killed by a hook: all bite, and nothing of ours is left."""
     before = inventory(up.bootstrap)

@@ -55,11 +55,11 @@ def play(tmp_path, net):
     ("phase", "number"),
     [
         ("set_up", signal.SIGINT),
-        ("steady", signal.SIGTERM),
+        pytest.param("steady", signal.SIGTERM, marks=pytest.mark.nightly),
         ("inject", signal.SIGINT),
         ("heal", signal.SIGTERM),
-        ("drain", signal.SIGINT),
-        ("observe", signal.SIGTERM),
+        pytest.param("drain", signal.SIGINT, marks=pytest.mark.nightly),
+        pytest.param("observe", signal.SIGTERM, marks=pytest.mark.nightly),
         ("judge", signal.SIGINT),
     ],
 )
