@@ -86,7 +86,8 @@ def phrases(report: Report) -> Iterable[str]:
     """Every finding that the scenario's expectations are about, and those about other logs that are not as they must be.
 
     What is said of the output comes first. Of verifiers that found nothing, as they should, the first few are named and the
-    rest are counted. And in a VALID report the faults by chance that had no effect: it allows a few of them (docs/adr/0006).
+    rest are counted. In a VALID report, also the faults by chance that had no effect, as it allows a few of them (docs/adr/0006),
+    and those that were skipped: fewer were tried than were drawn.
     """
     expectations = report.expectations
     findings = sorted(report.findings, key=lambda finding: finding.subject != expectations.output)
@@ -104,6 +105,8 @@ def phrases(report: Report) -> Iterable[str]:
     idle = sum(not fault.effective for fault in report.faults)
     if idle and report.verdict is Verdict.VALID and not report.not_sent:
         yield f"{idle} of {len(report.faults)} faults without effect"
+    if report.spared and report.verdict is Verdict.VALID:
+        yield f"{report.spared}{_SPACE}random faults skipped at the end"
 
 
 def _is_clean(report: Report, finding: Finding) -> bool:

@@ -17,6 +17,7 @@ from chaos.common.events import (
     FaultHealed,
     FaultInjected,
     FaultProved,
+    FaultSpared,
     FaultTriggered,
     PhaseBegan,
     PhaseEnded,
@@ -86,6 +87,7 @@ class Report(Record):
         matrix: axis -> word, of a case of a matrix.
         not_sent: the request of its fault was never sent, as the scenario predicts.
         alarmed_s: when the early audit saw a first anomaly, in seconds since the run began; None when it saw none, or was off.
+        spared: random faults that were skipped, because the whole workload had passed before their turn came.
     """
 
     version: Literal[2] = FORMAT
@@ -109,6 +111,7 @@ class Report(Record):
     matrix: Mapping[str, str] = {}
     not_sent: bool = False
     alarmed_s: float | None = None
+    spared: int = 0
 
     @property
     def expectations(self) -> Expectations:
@@ -176,6 +179,7 @@ def build(
         matrix=scenario.matrix,
         not_sent=judgement.not_sent,
         alarmed_s=next((event.elapsed_s for event, _ in of_type(events, EarlyAlarm)), None),
+        spared=len(of_type(events, FaultSpared)),
     )
 
 

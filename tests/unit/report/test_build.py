@@ -129,3 +129,10 @@ def test_the_first_alarm_of_the_early_audit_is_the_one_that_counts():
 
     assert report().alarmed_s is None
     assert report((*GOOD, alarm, alarm)).alarmed_s == 10.0
+
+
+def test_random_faults_that_were_skipped_are_counted():
+    """They are not part of the run, and whoever reads its verdict must know how many there were."""
+    skipped = [("nemesis", "info", "spared", {"fault": name}) for name in ("round-8-kill_broker", "round-9-kill_broker")]
+
+    assert (report().spared, report((*GOOD, *skipped)).spared) == (0, 2)

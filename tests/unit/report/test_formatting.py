@@ -46,6 +46,13 @@ def test_a_valid_run_says_how_many_faults_had_no_effect(run: Fabricated) -> None
     assert [plain(text) for text in formatting.phrases(valid.model_copy(update={"faults": faults[:1]}))] == ["gaps 0"]
 
 
+def test_a_valid_run_says_how_many_faults_were_skipped(run: Fabricated) -> None:
+    """The pipeline was quicker than the schedule, so fewer faults were tried than a soak of this length promises."""
+    valid = run.report(verdict=Verdict.VALID, findings=(run.finding("gaps"),), spared=3)
+
+    assert [plain(text) for text in formatting.phrases(valid)] == ["gaps 0", "3 random faults skipped at the end"]
+
+
 @pytest.mark.parametrize(
     ("counts", "text", "verdict"),
     [
