@@ -11,7 +11,7 @@ keep the next fault from being healed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
@@ -47,6 +47,7 @@ _JOIN_S = 0.2
 _NS_PER_MS = 1_000_000
 _END_S = 30.0
 _RESUMES_WITHIN_S = 60.0
+_POSITION_WITHIN_S = 10.0  # it is sampled once a second, on a machine that may be busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class Nemesis:
         self._request_holds: dict[str, RequestHold] = {}
         self._released = {step.name: Flag() for step in schedule.steps}
         self._slots = Semaphore(schedule.at_once) if schedule.at_once else None
-        self._committed = 0
+        self._end_at_heal = 0
         self._approaching: list[Thread] = []
         self._threads: list[Thread] = []
 
@@ -195,19 +196,28 @@ class Nemesis:
             return True
         if not self._do("resume", step.name, lambda: self._await_growth(step.name, watch)):
             return False
-        spared = step.by_chance and triggers.committed(self._history) >= watch.total
+        spared = step.by_chance and self._is_too_late(watch)
         if spared:
             self._history.record(FaultSpared(fault=step.name))
         return not spared
 
     def _await_growth(self, name: str, watch: Watch) -> OutputResumed:
-        now = partial(triggers.committed, self._history)
         clock.wait_until(
-            lambda: now() > self._committed or now() >= watch.total or self._stop.is_set(),
+            lambda: triggers.end(self._history) > self._end_at_heal or triggers.through(watch) or self._stop.is_set(),
             within_s=_RESUMES_WITHIN_S,
             reason="the output to grow again after the fault before this one",
         )
-        return OutputResumed(fault=name, committed=now())
+        return OutputResumed(fault=name, committed=triggers.committed(self._history))
+
+    def _is_too_late(self, watch: Watch) -> bool:
+        """Whether all of the workload has passed; where the output says so, the pipeline's position is waited for."""
+        with suppress(DeadlineError):
+            clock.wait_until(
+                lambda: triggers.committed(self._history) < watch.total or triggers.through(watch) or self._stop.is_set(),
+                within_s=_POSITION_WITHIN_S,
+                reason="the pipeline's position at the end of the source",
+            )
+        return triggers.through(watch)
 
     def _approach(self) -> None:
         for step in self._schedule.steps:
@@ -277,7 +287,7 @@ class Nemesis:
             in_force = self._in_force.pop(name, None)
         if in_force is not None:
             self._do("heal", name, lambda: _healed(name, in_force.injection))
-            self._committed = triggers.committed(self._history)
+            self._end_at_heal = triggers.end(self._history)
 
     def _let_go(self, name: str) -> None:
         """Remove the rule of a step's trigger, if it has one."""

@@ -12,7 +12,7 @@ from typing import Any
 from chaos.cluster.rules import Interception, RequestRules, Rule
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
-from chaos.common.events import FaultEvent, FaultFailed, FaultInjected, FaultProved, ProgressSampled
+from chaos.common.events import FaultEvent, FaultFailed, FaultInjected, FaultProved, PipelineSampled, ProgressSampled
 from chaos.common.history import History
 from chaos.engine.batches import BatchSight, Job
 from chaos.faults.base import FaultContext
@@ -102,11 +102,28 @@ def committed(history: History) -> int:
     return sample.committed if sample else 0
 
 
+def end(history: History) -> int:
+    """Where the output ends for a read_committed reader, by the last sample: its records, markers and duplicates."""
+    sample = history.latest(ProgressSampled)
+    return sample.end if sample else 0
+
+
+def through(watch: Watch) -> bool:
+    """Whether all of the workload has passed.
+
+    The output alone does not tell: markers, aborted rows and duplicates take offsets too, so all must be in the source, and the
+    pipeline must be at its end. Its position is sampled once a second, so this may be known a moment late, and never too early.
+    """
+    sample, pipeline = watch.history.latest(ProgressSampled), watch.history.latest(PipelineSampled)
+    if sample is None or min(sample.committed, sample.written) < watch.total:
+        return False
+    return pipeline is None or pipeline.lag == 0
+
+
 def all_through(watch: Watch) -> str:
-    """Non-empty once all of the workload is committed and nothing has grown for a while: no request will come any more."""
-    sample = watch.history.latest(ProgressSampled)
-    through = sample is not None and sample.committed >= watch.total and watch.history.age_s(ProgressSampled) >= _QUIET_S
-    return "all of the workload had passed" if through else ""
+    """Non-empty once all of the workload has passed and nothing has grown for a while: no request will come any more."""
+    is_over = through(watch) and watch.history.age_s(ProgressSampled) >= _QUIET_S
+    return "all of the workload had passed" if is_over else ""
 
 
 def until(

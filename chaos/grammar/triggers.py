@@ -70,6 +70,9 @@ class After(Declared):
 class Progress(Declared):
     """`progress: 40%` of the workload committed at the pipeline's output.
 
+    Offsets are counted, and transaction markers, aborted rows and duplicates take some too: with many small transactions it
+    comes a little early.
+
     Attributes:
         percent: how much of the workload.
     """

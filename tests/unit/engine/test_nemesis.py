@@ -11,7 +11,7 @@ import pytest
 
 from chaos.common import clock
 from chaos.common.errors import InjectionError
-from chaos.common.events import FaultFailed, FaultProved, FaultSpared, ProgressSampled
+from chaos.common.events import FaultFailed, FaultProved, FaultSpared, PipelineSampled, ProgressSampled
 from chaos.common.history import History, of_type
 from chaos.engine import nemesis
 from chaos.engine.nemesis import Nemesis
@@ -127,6 +127,34 @@ def test_a_fault_whose_turn_comes_too_late_is_spared(played):
     history.record(ProgressSampled(written=100, committed=watch.total, total=100))
 
     runner.run(watch, lambda: None)
+
+    assert done == []
+    assert history.latest(FaultSpared) == FaultSpared(fault="kill_broker-1")
+
+
+def test_a_fault_is_not_spared_because_of_markers_in_the_output(played, monkeypatch):
+    """They take offsets, and the pipeline still has records to read."""
+    monkeypatch.setattr(nemesis, "_POSITION_WITHIN_S", 0.2)
+    done = []
+    runner, history, watch = played(FakeInjection("broker-1", done), at_once=1, by_chance=True)
+    history.record(ProgressSampled(written=100, committed=watch.total, total=100))
+    history.record(PipelineSampled(positions={0: 97}, lag=3))
+
+    runner.run(watch, lambda: None)
+
+    assert [what for _, what in done] == ["inject", "proof", "heal"]
+    assert history.latest(FaultSpared) is None
+
+
+def test_a_position_that_is_known_a_moment_later_is_waited_for(played, monkeypatch):
+    """It is sampled once a second: a fault that came in between would break nothing, and the run would be at fault."""
+    monkeypatch.setattr(nemesis, "_POSITION_WITHIN_S", 60.0)
+    done = []
+    runner, history, watch = played(FakeInjection("broker-1", done), at_once=1, by_chance=True)
+    history.record(ProgressSampled(written=100, committed=watch.total, total=100))
+    history.record(PipelineSampled(positions={0: 97}, lag=3))
+
+    runner.run(watch, lambda: history.record(PipelineSampled(positions={0: 100}, lag=0)))
 
     assert done == []
     assert history.latest(FaultSpared) == FaultSpared(fault="kill_broker-1")

@@ -6,7 +6,7 @@ import pytest
 
 from chaos.common import clock, events
 from chaos.common.errors import DeadlineError, InconclusiveError
-from chaos.common.events import ProgressSampled
+from chaos.common.events import PipelineSampled, ProgressSampled
 from chaos.common.history import History
 from chaos.engine import triggers
 from chaos.engine.triggers import Watch
@@ -99,6 +99,18 @@ def test_all_is_through_when_everything_is_committed_and_nothing_has_moved_for_a
     watch.history.record(ProgressSampled(written=1000, committed=committed, total=1000))
 
     assert triggers.all_through(watch) == ("all of the workload had passed" if over else "")
+
+
+@pytest.mark.parametrize(
+    ("written", "lag", "is_through"), [(1000, None, True), (1000, 0, True), (1000, 1, False), (999, 0, False)]
+)
+def test_the_output_alone_does_not_tell_that_all_is_through(watch, written, lag, is_through):
+    """Markers, aborted rows and duplicates are in it too."""
+    watch.history.record(ProgressSampled(written=written, committed=1000, total=1000))
+    if lag is not None:
+        watch.history.record(PipelineSampled(positions={}, lag=lag))
+
+    assert triggers.through(watch) is is_through
 
 
 def test_nothing_is_through_before_the_first_sample(watch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaos.common.events import FaultInjected, PhaseBegan, PhaseEnded, PhaseFailed, ProgressSampled
+from chaos.common.events import FaultInjected, PhaseBegan, PhaseEnded, PhaseFailed, PipelineSampled, ProgressSampled
 from chaos.common.history import Event
 from chaos.judging import progress
 from chaos.judging.progress import longest_blocked_s, longest_standstill_s, recoveries
@@ -12,7 +12,10 @@ TOTAL = 100
 
 
 def history(*lines):
-    """Events from (second, what, value): ``sample`` with the committed output, ``inject`` with a fault, or with a phase."""
+    """Events from (second, what, value): ``sample`` with the committed output, ``inject`` with a fault, or with a phase.
+
+    ``loaded`` is a sample too, with what is in the source; ``lag`` says how far the pipeline is behind.
+    """
     return tuple(_event(index, *line) for index, line in enumerate(lines))
 
 
@@ -20,6 +23,10 @@ def _event(index, second, what, value, high=None):
     if what == "sample":
         end = {"committed": value, "total": TOTAL, "written": TOTAL, "end": value, "high": value if high is None else high}
         return Event(index, 1000 * second, float(second), ProgressSampled(**end))
+    if what == "loaded":
+        return Event(index, 1000 * second, float(second), ProgressSampled(written=value, committed=value, total=TOTAL))
+    if what == "lag":
+        return Event(index, 1000 * second, float(second), PipelineSampled(positions={}, lag=value))
     if what in PHASES:
         return Event(index, 1000 * second, float(second), PHASES[what](phase=value))
     return Event(index, 1000 * second, float(second), FaultInjected(fault=value))
@@ -115,6 +122,35 @@ def test_an_output_that_stops_again_for_ever_has_not_recovered():
 def test_an_output_that_only_ends_has_recovered(lines):
     """A run that ends is no standstill."""
     assert progress.check(history(*STEADY, (3, "inject", "kill"), *lines), 45, TOTAL, "sink").verdict is Verdict.VALID
+
+
+UNDRAINED = ((300, "fail", "drain"), (301, "begin", "observe"))
+
+
+@pytest.mark.parametrize("after", [(), ((4, "sample", TOTAL),)], ids=["at once", "after some growth"])
+def test_markers_do_not_make_up_for_records(after):
+    """The output has as many offsets as the workload has records, and the pipeline stopped before the end of its source."""
+    before = (3, "sample", TOTAL - 1 if after else TOTAL)
+
+    finding = progress.check(
+        history(*STEADY, before, (3, "inject", "kill"), *after, (5, "lag", 7), *UNDRAINED), 45, TOTAL, "sink"
+    )
+
+    assert (finding.verdict, finding.counts["no recovery"]) == (Verdict.INVALID, 1)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        pytest.param(((4, "loaded", 30), (5, "lag", 0), *UNDRAINED), id="its loader died"),
+        pytest.param(((5, "lag", 7), (6, "end", "drain"), (7, "begin", "observe")), id="its position was sampled too early"),
+    ],
+)
+def test_a_pipeline_that_has_read_all_there_is_has_not_stopped(lines):
+    """Whatever is missing from the workload, it had nothing left to do."""
+    begun = ((0, "loaded", 0), (1, "loaded", 10), (2, "loaded", 20))
+
+    assert progress.check(history(*begun, (3, "inject", "kill"), *lines), 45, TOTAL, "sink").verdict is Verdict.VALID
 
 
 @pytest.mark.parametrize(
