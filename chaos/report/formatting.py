@@ -86,7 +86,7 @@ def phrases(report: Report) -> Iterable[str]:
     """Every finding that the scenario's expectations are about, and those about other logs that are not as they must be.
 
     What is said of the output comes first. Of verifiers that found nothing, as they should, the first few are named and the
-    rest are counted. In a VALID report, also the faults by chance that had no effect, as it allows a few of them (docs/adr/0006),
+    rest are counted. In a VALID report, also the random faults that had no effect, as it allows a few of them (docs/adr/0006),
     and those that were skipped: fewer were tried than were drawn.
     """
     expectations = report.expectations
