@@ -16,6 +16,7 @@ from pipelines.transactional.options import Options, speaker, transactional_id
 from pipelines.transactional.transactions import Transactions
 
 _ASK_S = 2.0
+_READ_S = 0.5  # it looks so often whether it shall stop
 _RESET = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}
 _NOT_YET = frozenset({KafkaError._STATE, KafkaError._UNKNOWN_PARTITION})  # noqa: SLF001 - they have no public names
 
@@ -65,16 +66,26 @@ class Worker:
 
     def _turn(self) -> None:
         self._changed = False
-        messages = self._consumer.consume(self._options.batch_records, self._options.interval_ms / 1000)
-        for message in messages:
-            _refuse(message)
-        records = [message for message in messages if not message.error()]
+        records = self._read()
         if self._changed:  # what was read before and after that is not told apart, so nothing of it is stated
             self._state("start", [(partition, None) for partition in sorted(self._mine)])
             self._rewind(records)
         elif records:
             self._state("got", [(_partition(record), record.offset()) for record in records])
             self._deliver(records)
+
+    def _read(self) -> list[Message]:
+        """A whole batch; a part of it once the interval is over, partitions were reassigned, or the worker shall stop."""
+        wanted, until_s = self._options.batch_records, monotonic_s() + self._options.interval_ms / 1000
+        records: list[Message] = []
+        while True:
+            left_s = until_s - monotonic_s()
+            messages = self._consumer.consume(wanted - len(records), max(0.0, min(_READ_S, left_s)))
+            for message in messages:
+                _refuse(message)
+            records += [message for message in messages if not message.error()]
+            if len(records) >= wanted or left_s <= _READ_S or self._changed or self._stopped():
+                return records
 
     def _deliver(self, records: Sequence[Message]) -> None:
         batch, began_s = transformed(records), monotonic_s()

@@ -149,3 +149,39 @@ def test_a_position_that_the_group_cannot_tell_is_asked_for_again(monkeypatch, c
 
     assert (reader.answers, reader.sought) == (2, [(0, 5)])
     assert '{"start": [["datasource-7", 0, 5]], "by": "worker-2"}' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "turns", "batches"),
+    [
+        pytest.param(60_000, [[5], [], [6]], [[5, 6]], id="it waits for a whole batch"),
+        pytest.param(0, [[5], [], [6]], [[5], [6]], id="its interval is over"),
+    ],
+)
+def test_a_batch_is_whole_unless_its_interval_is_over(monkeypatch, interval_ms, turns, batches):
+    """What comes slowly does not make the batches smaller: how many transactions there are is known before."""
+    reader = Reader([([], [(0, offset) for offset in offsets]) for offsets in turns])
+    delivered = []
+    delivery = type("", (), {"prepare": lambda _: None, "deliver": lambda _, batch, __: delivered.append(batch.ends[0] - 1)})()
+    monkeypatch.setattr(ctp_worker, "Consumer", lambda _settings: reader)
+    monkeypatch.setattr(ctp_worker, "delivery", lambda *_: delivery)
+    options = Options(batch_records=2, interval_ms=interval_ms)
+
+    Worker(0, options, Place("link", "datasource-7", "sink", "g"), ThrottledEvents(), lambda: not reader.turns).run()
+
+    assert delivered == [batch[-1] for batch in batches]
+
+
+def test_partitions_that_change_hands_end_a_batch(monkeypatch, capsys):
+    """Its records may belong to another worker by now, so none of them is delivered."""
+    reader = Reader([([], [(0, 5)]), ([0], [(0, 6)]), ([], [])], position=5)
+    delivered = []
+    delivery = type("", (), {"prepare": lambda _: None, "deliver": lambda _, batch, __: delivered.append(batch)})()
+    monkeypatch.setattr(ctp_worker, "Consumer", lambda _settings: reader)
+    monkeypatch.setattr(ctp_worker, "delivery", lambda *_: delivery)
+    options = Options(batch_records=3, interval_ms=60_000)
+
+    Worker(0, options, Place("link", "datasource-7", "sink", "g"), ThrottledEvents(), lambda: not reader.turns).run()
+
+    assert (delivered, reader.sought) == ([], [(0, 5)])
+    assert '"got"' not in capsys.readouterr().out
