@@ -1,6 +1,6 @@
 """Faults of the pipeline itself: its process dies and comes back, freezes, or wakes up as a zombie beside its successor."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Literal
@@ -74,15 +74,20 @@ class CrashedPipeline(PipelineInjection):
 
 
 class PausePipeline(TimedFault):
-    """The pipeline's processes are frozen by SIGSTOP, perhaps for longer than its timeouts allow, and run on afterwards."""
+    """The pipeline's processes are frozen by SIGSTOP, perhaps for longer than its timeouts allow, and run on afterwards.
+
+    Attributes:
+        outlasts: timeouts that the pipeline declares, and that the pause must be longer than.
+    """
 
     needs = frozenset({Capability.PIPELINE})
     provokes = "a member that misses its session or transaction timeout and wakes up (KIP-447)"
-    proved_by = "all of its processes are stopped; it says which of the pipeline's timeouts the pause outlasts"
+    proved_by = "all of its processes are stopped, and when they run on, the pause was longer than the timeouts in `outlasts`"
     kind: Literal["pause_pipeline"]
+    outlasts: tuple[Literal["session_timeout", "transaction_timeout"], ...] = ()
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        return PausedPipeline("the pipeline", self.for_s, context.pipeline(), timeouts=context.timeouts)
+        return PausedPipeline("the pipeline", self.for_s, context.pipeline(), timeouts=context.timeouts, outlasts=self.outlasts)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,17 +96,19 @@ class PausedPipeline(PipelineInjection):
 
     Attributes:
         timeouts: of the pipeline, as `FaultContext` has them.
+        outlasts: those that it must be longer than.
         stopped_s: when it stood still, in monotonic seconds; None before, and again once it goes on.
     """
 
     timeouts: Mapping[str, float]
+    outlasts: Sequence[str] = ()
     stopped_s: float | None = None
 
     def inject(self) -> None:
         self.pids = self.pipeline.pause()
 
     def proof(self) -> Proof:
-        """A pause within all timeouts is a pause too; which of them it outlasts is for the reader of the report."""
+        """A pause within all timeouts is a pause too, unless it names some; the heal says how long it really was."""
         proof = self.wait_until_stopped()
         self.stopped_s = clock.monotonic_s()
         return Proof(proof.effective, {**proof.facts, **self._compared(self.hold_s)})
@@ -111,7 +118,14 @@ class PausedPipeline(PipelineInjection):
         if self.stopped_s is None:
             return {}
         paused_s, self.stopped_s = clock.monotonic_s() - self.stopped_s, None
-        return {"paused_s": round(paused_s, 1), **self._compared(paused_s)}
+        return {"paused_s": round(paused_s, 1), **self._compared(paused_s), **self._too_short(paused_s)}
+
+    def _too_short(self, paused_s: float) -> Mapping[str, Any]:
+        """Of a pause that was no longer than a timeout that it names; it may have been ended early."""
+        missed = [f"{name} ({self.timeouts[name]:g} s)" for name in self.outlasts if paused_s <= self.timeouts[name]]
+        if not missed:
+            return {}
+        return {"effective": False, "problem": f"the pause took {paused_s:.1f} s, and did not outlast {', '.join(missed)}"}
 
     def _compared(self, lasts_s: float) -> Mapping[str, Any]:
         """Timeouts that are shorter than this time, and those that are not, in seconds."""

@@ -12,6 +12,7 @@ from chaos.faults.broker_disks import PowerLoss
 from chaos.faults.kafka_state import HangingTransaction
 from chaos.faults.leadership import UncleanElection
 from chaos.faults.network_partitions import PartitionNetwork
+from chaos.faults.pipeline_process import PausePipeline
 from chaos.grammar.base import Problem, did_you_mean, within
 from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, WorkerTarget
 from chaos.grammar.triggers import (
@@ -279,6 +280,8 @@ def _unreachable(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> It
         yield from _at("request", _request(scenario, fault.request, fault.link))
     if isinstance(fault.when, OnRequest):
         yield from within(("when",), _trigger(scenario, fault.when, system))
+    if isinstance(fault, PausePipeline):
+        yield from _at("outlasts", _outlasted(scenario, fault))
     if isinstance(fault.when, AtBatch) and Capability.CHECKPOINT not in scenario.pipeline.capabilities:
         yield ("when", "batch"), _NO_BATCHES
 
@@ -357,6 +360,16 @@ def _workers(target: object, system: SystemSpec) -> Iterator[str]:
     workers = system.spark.workers
     if isinstance(target, ExecutorTarget | WorkerTarget) and target.number > workers:
         yield f"there is no worker-{target.number}; the workers are worker-1 to worker-{workers}"
+
+
+def _outlasted(scenario: Scenario, fault: PausePipeline) -> Iterator[str]:
+    """Timeouts that are not known, or that are longer than the pause."""
+    for name in fault.outlasts:
+        after_s: float | None = getattr(scenario.pipeline, f"{name}_s", None)
+        if after_s is None:
+            yield f"this pipeline declares no {name}; declare it there, or leave it out here"
+        elif fault.for_s <= after_s:
+            yield f"{name} is {spoken_seconds(after_s)}, and the pause is not longer; write a longer `for`"
 
 
 def _client(scenario: Scenario, link: LinkPattern) -> Iterator[str]:

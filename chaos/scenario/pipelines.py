@@ -91,8 +91,8 @@ class CommandPipeline(Declared):
         environment: variables of the command.
         transactions: false if it uses none; then no fault may wait for their requests.
         speaks: what it reports on its standard output (docs/adapters.md).
-        session_timeout_s: after which its group excludes a member that is silent; a pause must outlast it.
-        transaction_timeout_s: after which the coordinator aborts its transaction; a pause must outlast it.
+        session_timeout_s: after which its group excludes a member that is silent, for ``outlasts`` of a pause.
+        transaction_timeout_s: after which the coordinator aborts its transaction, for ``outlasts`` of a pause.
     """
 
     kind: Literal["command"]

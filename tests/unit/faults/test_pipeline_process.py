@@ -1,5 +1,6 @@
 """Faults of the pipeline's process, with a process of the test in its place."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -158,6 +159,29 @@ def test_a_pause_says_which_timeouts_it_outlasts(pipeline, lasts, outlasts, is_w
     assert healed["paused_s"] < 600
     assert (healed["outlasts"], healed["is_within"]) == ({}, {"session": 600.0, "transaction": 2000.0})
     assert paused.heal() == {}
+
+
+def paused_past(pipeline, after_s):
+    """A pause that must outlast a transaction timeout of so many seconds."""
+    scene = context(FakeRules(), pipeline=lambda: pipeline, timeouts={"session_timeout": 600.0, "transaction_timeout": after_s})
+    declared = {"kind": "pause_pipeline", "when": NOW, "for": "11m", "outlasts": ["transaction_timeout"]}
+    paused = PausePipeline.model_validate(declared).prepare(scene, Random(1))
+    paused.inject()
+    assert prove(paused).effective
+    return paused
+
+
+def test_a_pause_that_is_ended_before_a_timeout_it_names_had_no_effect(pipeline):
+    """The run was stopped, or another fault ended it; the timeout that it does not name is not asked."""
+    healed = paused_past(pipeline, 300.0).heal()
+
+    assert healed["effective"] is False
+    assert re.fullmatch(r"the pause took \d+\.\d s, and did not outlast transaction_timeout \(300 s\)", healed["problem"])
+
+
+def test_a_pause_that_was_longer_than_the_timeout_it_names_had_its_effect(pipeline):
+    """Nothing is taken back."""
+    assert "effective" not in paused_past(pipeline, 0.0).heal()
 
 
 @pytest.mark.parametrize("pipeline", [{"obeys": False}], indirect=True)

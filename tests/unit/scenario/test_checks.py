@@ -118,6 +118,16 @@ def test_a_broker_that_is_there_because_the_system_is_larger() -> None:
             "{kind: cut_link, link: 'spark->broker-1', for: 1s, when: {after: 1s}}",
             "6:37: this pipeline does not run on Spark, so nothing would pass this link; write pipeline->…",
         ),
+        (
+            "{kind: command, run: [app], group: g, session_timeout: 6s}",
+            "{kind: pause_pipeline, for: 6s, outlasts: [session_timeout], when: {after: 1s}}",
+            "6:56: session_timeout is 6 s, and the pause is not longer; write a longer `for`",
+        ),
+        (
+            "{kind: command, run: [app], group: g, session_timeout: 6s}",
+            "{kind: pause_pipeline, for: 9s, outlasts: [transaction_timeout], when: {after: 1s}}",
+            "6:56: this pipeline declares no transaction_timeout; declare it there, or leave it out here",
+        ),
     ],
 )
 def test_a_fault_that_could_not_bite_this_pipeline(pipeline: str, fault: str, error: str) -> None:
