@@ -227,12 +227,14 @@ def _too_much(fault: FaultBase) -> Iterator[Problem]:
 def _too_much_together(scenario: Scenario) -> Iterator[Problem]:
     """Two brokers that are down at the same time: certainly, if both and their times are named, else perhaps."""
     downs = [
-        (number, fault, begin_s, begin_s + fault.down_s)
+        (number, fault, *_begins(scenario, fault))
         for number, fault in enumerate(scenario.faults)
-        if fault.down_s > 0 and fault.broker_targets and (begin_s := _begins_s(scenario, fault)) is not None
+        if fault.down_s > 0 and fault.broker_targets
     ]
-    for (_, first, begin_s, end_s), (number, second, other_begin_s, other_end_s) in combinations(downs, 2):
-        overlap_s = min(end_s, other_end_s) - max(begin_s, other_begin_s)
+    for (_, first, since, begin_s), (number, second, other_since, other_begin_s) in combinations(downs, 2):
+        overlap_s = min(first.down_s, second.down_s)  # at most, where nobody knows when either of them begins
+        if since == other_since:
+            overlap_s = min(begin_s + first.down_s, other_begin_s + second.down_s) - max(begin_s, other_begin_s)
         named = all(target.role == "broker" for target in (*first.broker_targets, *second.broker_targets))
         certain = named and isinstance(first.when, After) and isinstance(second.when, After)
         same = named and first.broker_targets == second.broker_targets
@@ -242,18 +244,20 @@ def _too_much_together(scenario: Scenario) -> Iterator[Problem]:
             yield ("faults", number, "target"), told
 
 
-def _begins_s(scenario: Scenario, fault: FaultBase) -> float | None:
-    """About when it is injected, counted from the first output; None where a request decides."""
-    seen, later_s, when = {fault.name}, 0.0, fault.when
-    while isinstance(when, AfterFault):
+def _begins(scenario: Scenario, fault: FaultBase) -> tuple[str, float]:
+    """About when it is injected: seconds after the first output, "", or after the fault whose request or batch decides."""
+    seen, later_s, first = {fault.name}, 0.0, fault
+    while isinstance(when := first.when, AfterFault):
         followed = next((other for other in scenario.faults if other.name == when.fault and other.name not in seen), None)
         if followed is None:
-            return None
+            return first.name, later_s
         seen.add(followed.name)
-        later_s, when = later_s + when.after_s, followed.when
+        later_s, first = later_s + when.after_s, followed
     if isinstance(when, After):
-        return later_s + when.after_s
-    return later_s + when.percent / 100 * scenario.workload.loading_s if isinstance(when, Progress) else None
+        return "", later_s + when.after_s
+    if isinstance(when, Progress):
+        return "", later_s + when.percent / 100 * scenario.workload.loading_s
+    return first.name, later_s
 
 
 # ---- Faults that could never happen: their target does not exist, or nothing passes where they wait -------------------------

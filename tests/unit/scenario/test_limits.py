@@ -77,12 +77,25 @@ def test_two_named_brokers_that_are_down_together_for_too_long() -> None:
     [
         "{kind: pause_broker, target: broker-2, for: 58s, when: {after: 20s}}",
         "{kind: pause_broker, target: broker-1, for: 58s, when: {after: 5s}}",
-        "{kind: pause_broker, target: broker-2, for: 58s, when: {request: Produce, nth: 5}}",
+        "{kind: pause_broker, target: broker-2, for: 40s, when: {request: Produce, nth: 5}}",
     ],
 )
 def test_what_may_meet_and_may_not_is_let_pass(second: str) -> None:
-    """They overlap for less, hit the same broker, or whether they overlap is known only in the run."""
+    """They overlap for less, hit the same broker, or are not long enough to overlap for that time, whenever they come."""
     assert read(f"faults: [{FIRST}, {second}]")
+
+
+AT_REQUEST = FIRST.replace("{after: 1s}", "{request: Produce, nth: 5}")
+
+
+def test_what_follows_a_request_is_counted_from_it() -> None:
+    """When the request comes is not known, and need not be."""
+    assert read(f"faults: [{AT_REQUEST}, {{kind: pause_broker, target: broker-2, for: 58s, when: {{fault: one, after: 20s}}}}]")
+    (line,) = errors_in(
+        f"faults: [{AT_REQUEST}, {{kind: pause_broker, target: broker-2, for: 58s, when: {{fault: one, after: 5s}}}}]"
+    )
+
+    assert "may keep another broker down at the same time: then two are down for 53 s" in line
 
 
 @pytest.mark.parametrize(
@@ -91,10 +104,11 @@ def test_what_may_meet_and_may_not_is_let_pass(second: str) -> None:
         ("{kind: pause_broker, target: 'leader(datasink, 0)', for: 58s, when: {after: 5s}}", "6:132"),
         ("{kind: pause_broker, target: broker-2, for: 58s, when: {progress: 40%}}", "6:132"),
         ("{kind: pause_broker, target: broker-2, for: 58s, when: {fault: one, after: 5s}}", "6:132"),
+        ("{kind: pause_broker, target: broker-2, for: 58s, when: {request: Produce, nth: 5}}", "6:132"),
     ],
 )
 def test_two_brokers_that_may_be_down_together_for_too_long(second: str, place: str) -> None:
-    """A role may name another broker, and a progress may be reached in that time; who wants just that says so."""
+    """A role may name another broker, and a progress or a request may come in that time; who wants just that says so."""
     (line,) = errors_in(f"faults: [{FIRST}, {second}]")
 
     assert line.startswith(
