@@ -1,8 +1,8 @@
 """Brokers that are not ours: a hook does the fault, and whether it was done is asked of the brokers.
 
 The exit status of a hook proves nothing: a command that was accepted has not killed a broker yet. A broker is down when it
-answers no request any more, or has left the metadata. It is watched from before the hook begins, because an operator may start
-it again before the hook has ended.
+answers no request any more while another broker does, or has left the metadata: where none answers, the network may be slow. It
+is watched from before the hook begins, because an operator may start it again before the hook has ended.
 """
 
 from collections.abc import Mapping
@@ -91,8 +91,10 @@ class HookedBrokers(Injection):
             return ""
 
     def _down(self, broker: int) -> str:
-        if not self.system.kafka.cluster.answers(broker):
-            return "it does not answer"
+        cluster = self.system.kafka.cluster
+        if not cluster.answers(broker):
+            others = [number for number in cluster.brokers if number not in self.broker_ids]
+            return "it does not answer" if not others or any(map(cluster.answers, others)) else ""
         try:
             known = self.system.kafka.admin.list_topics(timeout=_ASK_S).brokers
         except KafkaException:

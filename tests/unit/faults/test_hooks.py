@@ -2,9 +2,11 @@
 
 import itertools
 import os
+import socket
 import socketserver
 import struct
 import threading
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -40,13 +42,13 @@ class Unanswered:
             self.file.touch()
 
 
-@pytest.fixture
-def broker(tmp_path):
+@contextmanager
+def serving(life, seen):
     """A broker that lives as long as a file is there."""
-    (tmp_path / "life").touch()
+    life.touch()
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answering) as server:
-        server.life = str(tmp_path / "life")
-        server.unanswered = Unanswered(tmp_path / "seen")
+        server.life = str(life)
+        server.unanswered = Unanswered(seen)
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server.server_address
@@ -54,13 +56,34 @@ def broker(tmp_path):
 
 
 @pytest.fixture
+def broker(tmp_path):
+    """The broker that a hook is to take down."""
+    with serving(tmp_path / "life", tmp_path / "seen") as address:
+        yield address
+
+
+@pytest.fixture
+def another(tmp_path):
+    """A broker beside it that goes on."""
+    with serving(tmp_path / "life-2", tmp_path / "seen-2") as address:
+        yield address
+
+
+@pytest.fixture
+def deaf():
+    """Where nobody answers: what connects waits in the queue of a socket that accepts nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        yield nobody.getsockname()
+
+
+@pytest.fixture
 def injected(broker, tmp_path, monkeypatch):
     """Makes an injection with a hook each way, and injects it."""
 
-    def inject(kill, start=None, *, within_s=60.0, gone_within_s=60.0, back_within_s=60.0):
+    def inject(kill, start=None, *, within_s=60.0, gone_within_s=60.0, back_within_s=60.0, others=None):
         monkeypatch.setattr(hooks, "_GONE_WITHIN_S", gone_within_s)
         monkeypatch.setattr(hooks, "_BACK_WITHIN_S", back_within_s)
-        cluster = Cluster({1: broker})
+        cluster = Cluster({1: broker, **(others or {})})
         known = SimpleNamespace(list_topics=lambda timeout: SimpleNamespace(brokers={1: timeout}))
         declared = Hooks(kill=kill.format(life=tmp_path / "life"), start=start and start.format(life=tmp_path / "life"))
         filled = BrokerHooks(declared.model_copy(update={"within_s": within_s}), {1: {"id": 1}})
@@ -100,6 +123,22 @@ def test_a_hook_that_succeeds_and_kills_no_broker_is_not_effective(injected):
     assert not proof.effective
     assert (proof.facts["down"], proof.facts["hooks"]["broker-1"]["exit_code"]) == ({}, 0)
     assert injection.heal() == {}
+
+
+def test_a_broker_that_is_silent_as_all_others_are_is_not_down(injected, deaf):
+    """The way to the cluster is slow or cut, and that is not what was declared."""
+    injection = injected("rm {life}", within_s=2.0, gone_within_s=0.5, others={2: deaf})
+
+    proof = injection.proof()
+
+    assert (proof.effective, proof.facts["down"]) == (False, {})
+
+
+def test_a_broker_that_is_silent_while_another_answers_is_down(injected, another):
+    """The way to the cluster is open."""
+    proof = injected("rm {life}", others={2: another}).proof()
+
+    assert (proof.effective, proof.facts["down"]) == (True, {"broker-1": "it does not answer"})
 
 
 def test_a_broker_that_is_up_again_before_the_hook_has_ended_was_seen_down(injected):
