@@ -7,7 +7,7 @@ RESULTS ?= allure-results
 TEST_PARTS := install lint types imports unit parts planted go integration
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image test beside list-gate install parts lint types imports unit planted integration integration-nightly go mutants reference report lock clean
+.PHONY: help chaos chaos-all chaos-containers image test beside list-gate install parts lint types imports unit planted integration integration-nightly go fuzz mutants reference report lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 22
@@ -75,6 +75,9 @@ integration-nightly: install parts  ## the integration tests that the gate leave
 
 go: install  ## the Go tests of the Toxiproxy server
 	$(BIN)/chaos parts --go-test
+
+fuzz: install  ## its fuzz tests, a minute each: any bytes may come to the toxic of Kafka's protocol
+	$(BIN)/chaos parts --go-fuzz 60
 
 reference: install  ## make docs/reference.md from the classes of the grammar, of faults and of verifiers
 	$(BIN)/chaos reference > docs/reference.md.new

@@ -32,12 +32,18 @@ def parts(
     *,
     verify: Annotated[bool, typer.Option("--verify", help="check the SHA-256 of the jars in the cache too")] = False,
     go_test: Annotated[bool, typer.Option("--go-test", help="run the Go tests of the Toxiproxy server instead")] = False,
+    go_fuzz: Annotated[
+        int, typer.Option("--go-fuzz", min=0, help="run each of its fuzz tests for so many seconds instead")
+    ] = 0,
 ) -> None:
     """Fetch and build what is not a Python package: jars, Toxiproxy, class archives."""
     from chaos.install import artifacts, go_build  # noqa: PLC0415 - each command imports what it needs, so that `--help` is quick
 
     if go_test:
         go_build.test(artifacts.cache_folder(), typer.echo)
+        return
+    if go_fuzz:
+        go_build.fuzz(artifacts.cache_folder(), go_fuzz, typer.echo)
         return
     found = artifacts.ensure(typer.echo, verify=verify)
     for name, version in artifacts.versions(found).items():

