@@ -103,8 +103,7 @@ class Mutants:
             state()._stats.clear()
             began_s = clock.monotonic_s()
             with active("stats"):
-                if self._fails(item, _WITHOUT_S) is not False:
-                    sys.exit(f"{item.nodeid} fails without a mutant")
+                self._require_to_pass(item)
             known[item.nodeid] = {"seconds": clock.monotonic_s() - began_s, "calls": sorted(state()._stats)}
             path.write_text(json.dumps(known))
         return known
@@ -126,9 +125,15 @@ class Mutants:
             with active(name):
                 failed = self._fails(item, _TIMES * self._seconds[item] + _GRACE_S)
             if failed is not False:
+                self._require_to_pass(item)
                 self._kills[function, item] += 1
                 return {**common, "result": "timeout" if failed is None else "killed", "by": item.nodeid, "tests": ran}
         return {**common, "result": "survived" if tests else "no tests", "tests": len(tests)}
+
+    def _require_to_pass(self, item: pytest.Item) -> None:
+        """A test kills only what it passes without: were Spark gone, every test would fail, whatever the mutant."""
+        if self._fails(item, _WITHOUT_S) is not False:
+            sys.exit(f"{item.nodeid} fails without a mutant: what it was to judge is not judged")
 
     def _fails(self, item: pytest.Item, limit_s: float) -> bool | None:
         """None where it took too long. To what comes next only the folder is common: fixtures of the session are kept."""
