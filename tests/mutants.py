@@ -132,16 +132,25 @@ class Mutants:
 
     def _require_to_pass(self, item: pytest.Item) -> None:
         """A test kills only what it passes without: were Spark gone, every test would fail, whatever the mutant."""
-        if self._fails(item, _WITHOUT_S) is not False:
-            sys.exit(f"{item.nodeid} fails without a mutant: what it was to judge is not judged")
+        why: list[str] = []
+        if self._fails(item, _WITHOUT_S, why) is not False:
+            reason = "\n".join(why) or f"it took more than {_WITHOUT_S:g} s"
+            sys.exit(f"{item.nodeid} fails without a mutant, so what it was to judge is not judged:\n{reason}")
 
-    def _fails(self, item: pytest.Item, limit_s: float) -> bool | None:
-        """None where it took too long. To what comes next only the folder is common: fixtures of the session are kept."""
+    def _fails(self, item: pytest.Item, limit_s: float, why: list[str] | None = None) -> bool | None:
+        """None where it took too long. To what comes next only the folder is common: fixtures of the session are kept.
+
+        Args:
+            why: takes the texts of what failed.
+        """
         folder = item.listchain()[1]
         signal.signal(signal.SIGALRM, _too_long)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
         try:
-            return any(report.failed for report in runtestprotocol(item, log=False, nextitem=folder))
+            failed = [report for report in runtestprotocol(item, log=False, nextitem=folder) if report.failed]
+            if why is not None:
+                why += [report.longreprtext for report in failed]
+            return bool(failed)
         except TooLongError:
             return None
         except PluggyTeardownRaisedWarning as warning:  # the timer ran out while pytest made its report
