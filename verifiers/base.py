@@ -13,6 +13,8 @@ from pyspark.sql import DataFrame
 
 ANY_LOG = frozenset({"source", "sink"})
 NO_VIEW: frozenset[str] = frozenset()
+NO_PLACE = -1
+"""The position of a row that no one record of the source demands, but all of it together, which was processed."""
 
 
 class Verdict(IntEnum):
@@ -46,7 +48,8 @@ class Evidence:
         subject: which log is judged, ``source`` (against the loader's ledger) or ``sink`` (against the model of the source).
         expected: columns id long, partition int, value string, required boolean, position long.
             ``required`` is false where the writer never learned the outcome: such a record may be there, once.
-            ``position`` is the offset of the input record in the source partition that demands this row, null for the ledger.
+            ``position`` is the offset of the input record in the source partition that demands this row, null for the ledger,
+            and `NO_PLACE` where no one record does.
         observed: columns partition int, offset long, timestamp_ms long, key string, value string; the log read
             read_committed up to ``bounds``.
         bounds: partition of the observed log -> how far it was read.
@@ -79,6 +82,8 @@ class Evidence:
         anywhere: whether a record may be in any partition of the log; what is demanded has the partition of its source record
             then.
         source_partitions: how many the source has, where that is not how many there are in ``bounds``; 0 where it is.
+        unordered: why the order of what is expected is not known; empty where it is.
+        unsaid: why it cannot be said what is expected; empty where it can.
 
     From ``uncommitted`` to ``commits`` they are views that only some verifiers need; from ``answers`` on, of some logs only.
     They are None when they were not landed.
@@ -101,6 +106,8 @@ class Evidence:
     keys: DataFrame | None = None
     anywhere: bool = False
     source_partitions: int = 0
+    unordered: str = ""
+    unsaid: str = ""
 
     @property
     def lines(self) -> int:
@@ -143,6 +150,7 @@ class Finding:
         counts: the same by anomaly, every anomaly of this verifier present, e.g. {"lost": 0, "pending": 3}.
         examples: the first ones, at most 32, ordered by (partition, offset).
         note: why it is UNKNOWN, or what else a reader should know; empty when there is nothing to say.
+        asked: whether the log was judged; False where it has nothing of what is asked, and the note says what it lacks.
     """
 
     verifier: str
@@ -153,6 +161,7 @@ class Finding:
     counts: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
     note: str = ""
+    asked: bool = True
 
 
 class Verifier(Protocol):

@@ -3,8 +3,8 @@
     <folder>/<subject>/expected/     id long, partition int, value string, required boolean, position long
     <folder>/<subject>/observed/     partition int, offset long, timestamp_ms long, key string, value string
     <folder>/<subject>/bounds.json   {"bounds": {"0": {"low": 0, "lso": 9, "hw": 9}, …}, "positions": {"0": 9, …},
-                                      "anywhere": false, "source_partitions": 3, "views": ["batches", "uncommitted"],
-                                      "files": {"observed/part-….parquet": 4711, …}}
+                                      "anywhere": false, "source_partitions": 3, "unordered": "", "unsaid": "",
+                                      "views": ["batches", "uncommitted"], "files": {"observed/part-….parquet": 4711, …}}
 
     and, where ``views`` names it:
     <folder>/<subject>/uncommitted/  as observed
@@ -136,6 +136,8 @@ def load(spark: SparkSession, folder: Path, subject: str) -> Evidence:
         positions,
         anywhere=routing.anywhere,
         source_partitions=routing.source_partitions,
+        unordered=routing.unordered,
+        unsaid=routing.unsaid,
         **{view: _read(spark, place / view, VIEWS[view]) for view in views},
     )
 
@@ -170,7 +172,7 @@ def _unchanged(place: Path, names: AbstractSet[str], files: Mapping[str, int] | 
 def _write_bounds(path: Path, evidence: Evidence, views: Sequence[str], files: Mapping[str, int]) -> None:
     """In one step, so that a reader never sees half of it."""
     bounds = {partition: asdict(ends) for partition, ends in evidence.bounds.items()}
-    routing = asdict(_Routing(evidence.anywhere, evidence.source_partitions))
+    routing = asdict(_Routing(evidence.anywhere, evidence.source_partitions, evidence.unordered, evidence.unsaid))
     found = {"bounds": bounds, "positions": dict(evidence.positions), **routing, "views": list(views), "files": files}
     text = json.dumps(found, indent=1)
     draft = path.with_suffix(".draft")
@@ -184,6 +186,8 @@ class _Routing:
 
     anywhere: bool = False
     source_partitions: int = 0
+    unordered: str = ""
+    unsaid: str = ""
 
 
 def _read_bounds(
@@ -197,7 +201,8 @@ def _read_bounds(
         }
         positions = {int(partition): int(position) for partition, position in found["positions"].items()}
         files = None if found.get("files") is None else {str(file): int(size) for file, size in found["files"].items()}
-        routing = _Routing(bool(found.get("anywhere", False)), int(found.get("source_partitions", 0)))
+        reasons = (str(found.get(name, "")) for name in ("unordered", "unsaid"))
+        routing = _Routing(bool(found.get("anywhere", False)), int(found.get("source_partitions", 0)), *reasons)
         return bounds, positions, VIEWS.keys() & set(found.get("views", ())), files, routing
     except (FileNotFoundError, NotADirectoryError):
         raise EvidenceError(f"{path} is not there, so the evidence beside it is not complete: run the scenario again") from None

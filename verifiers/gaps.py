@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row
 
-from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Example, Finding
+from verifiers.base import ANY_LOG, NO_PLACE, NO_VIEW, Evidence, Example, Finding
 from verifiers.findings import by_partition, decoded, first, hidden, kinds, rule
 
 KINDS = ("lost", "pending", "recovered", "absent")
@@ -75,5 +75,6 @@ def _undecided(pending: int) -> str:
 
 def _example(row: Row) -> Example:
     place = f"its input is at source partition {row['partition']} offset {row['position']}"
-    detail = "its write was acknowledged" if row["position"] is None else place
+    without = {None: "its write was acknowledged", NO_PLACE: "no one record of the source demands it, but all together"}
+    detail = without.get(row["position"], place)
     return Example(row["kind"], row["partition"], None, row["id"], None, detail)

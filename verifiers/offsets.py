@@ -6,6 +6,9 @@
 Where position and output are committed in one transaction neither can be, at any moment. A pipeline that stores its position
 apart (a checkpoint) is ahead between its write and its commit: ask this of it only when it has come to rest.
 
+A row that no one record demands (`verifiers.base.NO_PLACE`) is demanded by all of the source, and only asked of where the
+positions are past all of it.
+
 A position is the next offset that will be read. A partition without one stands at its begin, as in `verifiers.gaps`; without
 any position at all nothing can be said. What is behind is also lost (`verifiers.gaps`): there it is missing, here it is one
 half of a commit. Where an open transaction hides the end of a partition it may be there. Nothing else sees what is ahead:
@@ -19,7 +22,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers.base import NO_VIEW, Evidence, Example, Finding
+from verifiers.base import NO_PLACE, NO_VIEW, Evidence, Example, Finding
 from verifiers.findings import absent, by_partition, decoded, first, hidden, kinds, rule
 
 _KINDS = ("behind", "ahead")
@@ -69,6 +72,8 @@ def _judged(evidence: Evidence) -> DataFrame:
 def _example(row: Row, evidence: Evidence) -> Example:
     position = evidence.positions.get(row["partition"], 0)
     detail = f"its input is at source partition {row['partition']} offset {row['position']}, the position is {position}"
+    if row["position"] == NO_PLACE:
+        detail = "the source as a whole demands it, and the positions are at its end"
     if row["place"] is None:
         return Example(row["kind"], row["partition"], None, row["id"], None, detail)
     place = row["place"]

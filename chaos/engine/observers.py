@@ -35,13 +35,19 @@ Executors = Callable[[], Sequence[object]]
 class Sampler(Poller):
     """Records `ProgressSampled` whenever something has changed, and `LeaderSilent` when a leader does not answer."""
 
-    def __init__(self, kafka: Kafka, history: History, source: Topic, output: Topic, *, total: int) -> None:
-        """Source and output are the same topic when the loader itself is under test."""
+    def __init__(self, kafka: Kafka, history: History, source: Topic, output: Topic, *, records: int, total: int) -> None:
+        """Source and output are the same topic when the loader itself is under test.
+
+        Args:
+            records: of the workload.
+            total: rows that the output will have.
+        """
         super().__init__("sampler", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._kafka = kafka
         self._history = history
         self._source = source
         self._output = output
+        self._records = records
         self._total = total
         self._samples = 0
         self._high = 0
@@ -64,8 +70,9 @@ class Sampler(Poller):
             self._silent(str(error))
             return {}
         self._error = ""
-        total = self._total - refused(self._history)
-        known = {"written": min(written, total), "committed": min(end, total), "total": total}
+        lacking = refused(self._history)
+        records, total = self._records - lacking, self._total - lacking
+        known = {"written": min(written, records), "committed": min(end, total), "total": total}
         return {**known, "end": end, "high": max(high, end)}
 
     def _silent(self, error: str) -> None:

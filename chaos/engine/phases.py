@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.system import System
@@ -21,7 +21,7 @@ from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, topics_of
 from chaos.engine.processes import LOADER, PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
-from chaos.judging import landing, own_rows, spark_session, statements
+from chaos.judging import landing, models, own_rows, spark_session, statements
 from chaos.loader.declaration import LEDGER, FillSource
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario
@@ -49,6 +49,7 @@ class RunPlan:
         folder: the run directory; it exists.
         pipeline: None when the loader itself is under test.
         client: the client group of what is under test.
+        outputs: how many rows its model demands of the sink; None where that is one for each record.
     """
 
     scenario: Scenario
@@ -58,6 +59,7 @@ class RunPlan:
     loader: FillSource
     pipeline: Pipeline | None
     client: str
+    outputs: int | None = None
 
     @property
     def judged(self) -> tuple[Topic, ...]:
@@ -72,6 +74,11 @@ class RunPlan:
     @property
     def records(self) -> int:
         return self.scenario.workload.records
+
+    @property
+    def demanded(self) -> int:
+        """How many rows the output will have, if no record is refused."""
+        return self.records if self.outputs is None else self.outputs
 
     @property
     def group(self) -> str:
@@ -246,12 +253,22 @@ def observe(
     land(source, ends, acknowledged, "source", folder, verify=of_input, ledger=ledger, of_programs=of_source)
     if plan.pipeline:
         landed, anywhere = landing.landed(session, folder, "source"), not plan.scenario.keeps_partitions
-        of_copy = own_rows.of_sink(landed, reached, lines, anywhere=anywhere) if rows else None
-        expected = of_copy or plan.pipeline.expected(landed)
+        expected = _by_model(plan, landed, reached, lines, anywhere=anywhere) or plan.pipeline.expected(landed)
         isolation = plan.scenario.isolation
         sink, ends = plan.topics.sink, offsets[plan.topics.sink]
         routing: Any = {"anywhere": anywhere, "source_partitions": plan.topics.partitions}
         land(sink, ends, expected, "sink", folder, reached, verify, isolation=isolation, of_programs=of_sink, **routing)
+
+
+def _by_model(
+    plan: RunPlan, landed: DataFrame, reached: Mapping[int, int], lines: int, *, anywhere: bool
+) -> own_rows.Numbering | None:
+    """What says which rows are expected; None where integers are judged by their keys."""
+    model, scenario, spark = models.of_scenario(plan.scenario), plan.scenario, landed.sparkSession
+    if model is None:
+        return None
+    sources = {topic: models.nothing(spark) for topic in scenario.pipeline.reads} | {scenario.source: models.view(landed)}
+    return models.numbering(spark, model, sources, scenario.source, reached, lines, anywhere=anywhere)
 
 
 def _make_topics(plan: RunPlan, kafka: Kafka) -> None:

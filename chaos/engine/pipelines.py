@@ -116,7 +116,7 @@ def _submitted(declared: SparkSubmitPipeline, parts: Parts) -> SparkSubmit:
         main_class=declared.main_class,
         configuration=declared.configuration,
         environment=declared.environment,
-        model=declared.model,
+        model=declared.model or "identity",
         group=declared.group,
         ids=declared.transactional_ids,
         restarts=declared.restarts,
@@ -130,7 +130,7 @@ def _command(declared: DeclaredCommand, parts: Parts) -> CommandPipeline:
     return CommandPipeline(
         run=declared.run,
         group=declared.group,
-        model=declared.model,
+        model=declared.model or "identity",
         ids=declared.transactional_ids,
         java=str(parts.java),
         kafka_tools=parts.tools_class_path,

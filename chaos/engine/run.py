@@ -39,6 +39,7 @@ from chaos.engine.pipelines import application_of, timeouts_of
 from chaos.engine.processes import RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.faults.base import FaultContext
+from chaos.judging import models
 from chaos.judging.judge import judge
 from chaos.runtime.capabilities import Capability
 from chaos.subject.base import CHECKPOINT
@@ -110,7 +111,7 @@ def under_way(
                 raise
             with tolerated("heal"):
                 phases.heal(system, nemesis)
-                phases.recover(history, processes, plan.records)
+                phases.recover(history, processes, plan.demanded)
             with tolerated("drain"):
                 phases.drain(plan, system.kafka, history, processes, positions)
         with phase("observe"):
@@ -141,11 +142,11 @@ def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, posit
 
 def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses, flowing_since_s: float, stop: Flag) -> Watch:
     job = phases.job_of(plan, kafka, processes)
-    return Watch(history, flowing_since_s, plan.records, plan.trigger_within_s, stop, job)
+    return Watch(history, flowing_since_s, plan.demanded, plan.trigger_within_s, stop, job)
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History) -> Sampler:
-    return Sampler(kafka, history, plan.topics.input, plan.output, total=plan.records)
+    return Sampler(kafka, history, plan.topics.input, plan.output, records=plan.records, total=plan.demanded)
 
 
 def _pipeline_sampler(
@@ -160,7 +161,7 @@ def _pipeline_sampler(
 def _auditing(
     plan: RunPlan, kafka: Kafka, history: History, spark: Callable[[], SparkSession] | None
 ) -> AbstractContextManager[object]:
-    if spark is None or plan.loader.rows:  # it knows numbers only
+    if spark is None or models.of_scenario(plan.scenario) is not None:  # it knows numbers only
         return nullcontext()
     of_source, isolation = plan.topics.partitions, plan.scenario.isolation
     return EarlyAudit(spark, kafka, history, plan.output, source_partitions=of_source, isolation=isolation)

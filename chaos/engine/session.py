@@ -19,6 +19,7 @@ from chaos.common.events import RunFailed
 from chaos.common.history import Event, History, load
 from chaos.engine import triggers
 from chaos.engine.environment import Environment, session_files
+from chaos.engine.expected import has_model, with_demand
 from chaos.engine.phases import RunPlan, plan_run, write_down
 from chaos.engine.rows import with_rows
 from chaos.engine.run import Stage, execute, in_phase, under_way
@@ -166,11 +167,14 @@ class Session:
         return plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name)), system
 
     def with_rows(self, run_plan: RunPlan, history: History) -> RunPlan:
-        """The plan with its rows, where the workload has rows of its own: that is a phase then."""
-        if run_plan.scenario.workload.rows is None:
-            return run_plan
-        with in_phase(history, "rows"):
-            return with_rows(run_plan, self.spark)
+        """The plan with the rows of the workload, and with how many its model demands: each is a phase, where there is one."""
+        if run_plan.scenario.workload.rows is not None:
+            with in_phase(history, "rows"):
+                run_plan = with_rows(run_plan, self.spark)
+        if has_model(run_plan):
+            with in_phase(history, "expected"):
+                run_plan = with_demand(run_plan, self.spark)
+        return run_plan
 
     def system(self, spec: SystemSpec) -> System:
         """A healthy system (`Environment.system`); the judge's Spark begins to start beside the first one."""

@@ -32,7 +32,7 @@ class Watch:
 
     Attributes:
         began_s: when output first flowed, in monotonic seconds; ``after`` counts from there.
-        records: of the workload.
+        records: those that the output will have, if none is refused.
         deadline_s: how many seconds a trigger is waited for.
         stop: set when the run ends early.
         job: of Spark, whose batches are looked at; None where no trigger is on a batch.

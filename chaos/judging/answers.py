@@ -59,6 +59,7 @@ def find(  # noqa: PLR0913 - both logs, and what is known of them
     compacted: Collection[str] = (),
     keep: Callable[[DataFrame], DataFrame] = DataFrame.persist,
     known: DataFrame | None = None,
+    as_they_are: bool = False,
 ) -> Answers:
     """The answers to what is demanded.
 
@@ -69,6 +70,7 @@ def find(  # noqa: PLR0913 - both logs, and what is known of them
         compacted: ``source``, ``sink``, or both.
         keep: what is done with rows that are asked for several times.
         known: partition and offset of rows, and the ``id`` of what each answers, where that is certain.
+        as_they_are: whether a row that is left has an id of the last line though its key is in the source.
     """
     processed = f"offset < {by_partition(positions)}"
     last = processed if compacted else ""
@@ -87,7 +89,7 @@ def find(  # noqa: PLR0913 - both logs, and what is known of them
     others = keep(_looked_up(others, wanted, _ALIKE, "anywhere").selectExpr("*", "coalesce(here, anywhere) AS first_id"))
     surplus = others.where("first_id IS NOT NULL").withColumnRenamed("first_id", "id").select(*same.columns)
     changed = matched(free.where(certain), others.where("first_id IS NULL").select(*rows.columns), ("key",), last)
-    changed = keep(_named(changed.withColumnRenamed("id", "own"), wanted, lines))
+    changed = keep(_named(changed.withColumnRenamed("id", "own"), wanted, lines, as_they_are=as_they_are))
     undecided = surplus.count() + changed.where("own IS NULL").count() if "source" in compacted else 0
     rest = [changed.where("own IS NOT NULL")] if "source" in compacted else [surplus, changed]
     parts = (same.where("id IS NOT NULL OR key IS NULL"), moved.where("id IS NOT NULL"), *rest)
@@ -126,10 +128,12 @@ def matched(wanted: DataFrame, rows: DataFrame, by: Sequence[str], last: str = "
     return numbered.join(offered, alike, "left").select(*rows.columns, "id")
 
 
-def _named(changed: DataFrame, wanted: DataFrame, lines: int) -> DataFrame:
+def _named(changed: DataFrame, wanted: DataFrame, lines: int, *, as_they_are: bool) -> DataFrame:
     """Rows whose value nothing demands, with an ``id``: ``own``, else the first of their key, else one of the last line."""
-    stray = f"min(offset * {lines - 1} + partition) OVER (PARTITION BY key) * {lines} + {lines - 1} AS stray"
-    found = _looked_up(changed, wanted, ("key",), "of_key").selectExpr("*", stray)
+    alike = "partition, offset" if as_they_are else "key"  # rows as they are have nothing in common
+    stray = f"min(offset * {lines - 1} + partition) OVER (PARTITION BY {alike}) * {lines} + {lines - 1} AS stray"
+    no_key = changed.selectExpr("*", "CAST(NULL AS BIGINT) AS of_key")
+    found = (no_key if as_they_are else _looked_up(changed, wanted, ("key",), "of_key")).selectExpr("*", stray)
     return found.selectExpr("*", "coalesce(own, of_key, stray) AS id")
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from chaos.common import files
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.history import load
-from chaos.judging import own_rows, spark_session
+from chaos.judging import models, own_rows, spark_session
 from chaos.judging import progress as liveness
 from chaos.scenario.model import Scenario
 from chaos.scenario.verifiers import OF_LOGS, PROGRESS
@@ -23,6 +23,7 @@ from verifiers.base import Evidence, Finding, Verdict
 FILE = "findings.json"
 FORMAT: Literal[2] = 2  # of findings.json and report.json; files without a version have format 1
 _AT_ONCE = 4
+_WITHOUT_EXPECTED = own_rows.AS_THEY_ARE | {"hanging", "commits", "deliveries"}  # these ask nothing of what is expected
 
 
 def _verdict(name: object) -> Verdict:
@@ -80,7 +81,8 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         findings = _certain(spark, tuple(pool.map(lambda pair: check(pair[0], pair[1], lines[pair[1].subject]), asked)))
     if PROGRESS in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
-        total = scenario.workload.records - liveness.refused(events)
+        demanded = liveness.demanded(events) if models.of_scenario(scenario) else None
+        total = scenario.workload.records - liveness.refused(events) if demanded is None else demanded
         progress = liveness.check(events, scenario.recovery_slo_s, total, subjects[-1])
         findings = (*findings, progress)
     files.write_atomically(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
@@ -113,6 +115,11 @@ def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
     Args:
         lines: by which rows of one's own are numbered (`own_rows.lines_of`).
     """
+    if evidence.unsaid and name not in _WITHOUT_EXPECTED:
+        note = f"it cannot be said what is expected: {evidence.unsaid}"
+        return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)
+    if evidence.unordered and name == "ordering":
+        return unordered(evidence)
     try:
         judged = evidence if name in own_rows.AS_THEY_ARE else own_rows.numbered(evidence, lines)
         found = own_rows.of_certain_order(_usable(name, evidence.subject, OF_LOGS[name].check(judged)), judged)
@@ -120,6 +127,14 @@ def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
     except Exception as error:  # noqa: BLE001 - see above
         note = f"the verifier itself failed: {type(error).__name__}: {error}"
         return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)
+
+
+def unordered(one: Evidence) -> Finding:
+    """What is said of the order of rows where the expected ones have no known order: nothing, and why."""
+    counts = dict.fromkeys(OF_LOGS["ordering"].anomalies, 0)
+    more = ", nor in which partitions they are" if one.anywhere else ""
+    note = f"it is not asked in which order rows are{more}: {one.unordered}"
+    return Finding("ordering", one.subject, Verdict.VALID, 0, 0, counts, note=note, asked=False)
 
 
 def _usable(name: str, subject: str, finding: Any) -> Finding:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.judging import answers
-from verifiers.base import Bounds, Evidence, Example, Finding
+from verifiers.base import NO_PLACE, Bounds, Evidence, Example, Finding
 from verifiers.ordering import Ordering
 
 AS_THEY_ARE = frozenset({"atomicity", "stability", "outcomes"})
@@ -51,12 +51,16 @@ class Numbered:
 
     Attributes:
         ledger: of the source only.
+        anywhere, unordered, unsaid: as in the evidence.
     """
 
     expected: DataFrame
     answers: DataFrame
     keys: DataFrame
     ledger: DataFrame | None = None
+    anywhere: bool = False
+    unordered: str = ""
+    unsaid: str = ""
 
     @property
     def views(self) -> Mapping[str, DataFrame]:
@@ -96,23 +100,61 @@ def of_source(spark: SparkSession, rows: Path, ledger: Path, lines: int) -> Numb
     return number
 
 
-def of_sink(source: DataFrame, positions: Mapping[int, int], lines: int, *, anywhere: bool = False) -> Numbering:
-    """Of the sink: a copy of the source, as it was landed.
+def of_sink(  # noqa: PLR0913 - what is demanded, and all that is known of it
+    demanded: DataFrame,
+    positions: Mapping[int, int],
+    lines: int,
+    *,
+    anywhere: bool = False,
+    unordered: str = "",
+    identity: str = "",
+    as_they_are: bool = False,
+) -> Numbering:
+    """Of the sink: the rows that a model demands, which may be the source itself.
 
     Args:
+        demanded: key, value, and partition and offset of the source record that demands the row, null where none does alone.
         anywhere: whether a record may be in any partition of the sink.
+        unordered: why the order of these rows is not known; "" where each has a place of its own.
+        identity: SQL over key and value, by which rows are told apart beside their keys; "" for the keys alone.
+        as_they_are: whether a row whose key is demanded, and is answered as often as that, is one that nothing demands. Else it
+            is one too many of that key.
     """
 
     def number(observed: DataFrame) -> Numbered:
+        order = "row_number() OVER (PARTITION BY partition ORDER BY offset, key, value)"
         wanted = (
-            _keyed(source)
-            .selectExpr("partition", "offset", "key", "value", f"offset * {lines} + partition AS id", "false AS removable")
+            _keyed(demanded, identity)
+            .selectExpr("key", "value", "CAST(coalesce(partition, 0) AS INT) AS partition", "offset AS place")
+            .selectExpr("*", "coalesce(place, -1) AS offset")
+            .selectExpr("*", f"{f'2L * {order}' if unordered else 'offset'} AS number")  # twice: no two of them are neighbours
+            .selectExpr("partition", "number AS offset", "key", "value", f"number * {lines} + partition AS id", "place")
+            .selectExpr("*", "false AS removable")
             .localCheckpoint()
         )
-        found = answers.find(wanted, _keyed(observed), lines, positions, anywhere=anywhere, keep=_held)
-        expected = wanted.selectExpr("id", "partition", "value", "true AS required", "offset AS position")
+        rows = _keyed(observed, identity)
+        found = answers.find(
+            wanted, rows, lines, positions, anywhere=anywhere, keep=_held, as_they_are=as_they_are and not identity
+        )
+        expected = wanted.selectExpr(
+            "id", "partition", "value", "true AS required", f"coalesce(place, {NO_PLACE}L) AS position"
+        )
         named = found.rows.localCheckpoint()
-        return Numbered(expected, _answers(named, found.unordered), _keys(wanted, named, lines))
+        doubtful = None if unordered else found.unordered
+        keys = _keys(wanted, named, lines)
+        return Numbered(expected, _answers(named, doubtful), keys, anywhere=anywhere, unordered=unordered)
+
+    return number
+
+
+def unsaid(reason: str) -> Numbering:
+    """Of a sink of which it cannot be said what it must hold."""
+
+    def number(observed: DataFrame) -> Numbered:
+        rows = observed.selectExpr("CAST(NULL AS BIGINT) AS id", "partition", "offset", "key", "value").limit(0)
+        expected = rows.selectExpr("id", "partition", "value", "true AS required", "offset AS position")
+        answers_ = rows.selectExpr("partition", "offset", "id", "true AS ordered")
+        return Numbered(expected, answers_, rows.select("id", "key"), unsaid=reason)
 
     return number
 
@@ -122,9 +164,16 @@ def _held(rows: DataFrame) -> DataFrame:
     return rows.localCheckpoint()
 
 
-def _keyed(rows: DataFrame) -> DataFrame:
-    """The same, where a record without a key has one that no bytes have."""
-    return rows.withColumn("key", F.expr(f"coalesce(key, '{_NO_KEY}')"))
+def _keyed(rows: DataFrame, identity: str = "") -> DataFrame:
+    """The same, where a record without a key has one that no bytes have, and its identity stands behind the key."""
+    key = f"coalesce(key, '{_NO_KEY}')"
+    behind = f" || ' [' || coalesce(CAST({identity} AS STRING), 'null') || ']'" if identity else ""
+    return rows.withColumn("key", F.expr(f"{key}{behind}"))
+
+
+def _shown(key: str) -> str:
+    """A key as people read it, perhaps with an identity behind it."""
+    return f"null{key.removeprefix(_NO_KEY)}" if key == _NO_KEY or key.startswith(f"{_NO_KEY} [") else key
 
 
 def _sent_ids(wanted: DataFrame, rows: DataFrame, lines: int) -> tuple[DataFrame, DataFrame | None]:
@@ -234,7 +283,7 @@ def named(finding: Finding, one: Evidence) -> Finding:
     if finding.verifier in AS_THEY_ARE:
         return replace(finding, examples=_with_keys_there(finding.examples, one.observed))
     wanted = F.col("id").isin(sorted(ids_in(finding.examples)))
-    keys = {row["id"]: "null" if row["key"] == _NO_KEY else row["key"] for row in one.keys.where(wanted).collect()}
+    keys = {row["id"]: _shown(row["key"]) for row in one.keys.where(wanted).collect()}
     return replace(finding, examples=tuple(with_key(example, keys) for example in finding.examples))
 
 

@@ -75,6 +75,12 @@ def refused(events: Sequence[Event]) -> int:
     return int(said[-1].content.get("refused", 0)) if said else 0
 
 
+def demanded(events: Sequence[Event]) -> int | None:
+    """How many rows the output must come to, as the samples say; None where there is no sample."""
+    samples = of_type(events, ProgressSampled)
+    return samples[-1][1].total if samples else None
+
+
 def _examples(events: Sequence[Event], recovered: Sequence[Recovery], slo_s: float, total: int) -> Iterator[Example]:
     for one in recovered:
         if one.seconds is None and _is_left(events, one.committed, total):

@@ -145,7 +145,7 @@ def _description(report: Report) -> str:
     said = " ".join(sentence for sentence in (recovery, early) if sentence)
     verdict = f"**{report.verdict.name}**: {' · '.join(phrases(report)) or 'nothing was judged'}. {said}"
     problems = "".join(f"\n* {problem}" for problem in report.problems)
-    not_asked = "".join(f"\n* {name}: {reason}" for name, reason in report.left_out.items())
+    not_asked = "".join(f"\n* {name}: {reason}" for name, reason in report.not_asked.items())
     left_out = f"\n\nNot asked:\n{not_asked}" if not_asked else ""
     return f"{verdict}\n{problems}{left_out}\n\nReplay:\n\n```\n{report.replay}\n```\n"
 
@@ -241,7 +241,7 @@ def _finding(report: Report, finding: Finding, at_ms: int) -> Step:
     """Verifiers are not timed one by one, so the step of a finding has no duration."""
     status = _STATUSES[report.expectations.outcome(finding)]
     parameters = {
-        "verdict": finding.verdict.name,
+        "verdict": finding.verdict.name if finding.asked else "not asked",
         "log": finding.subject,
         "count": number(finding.count),
         "checked": number(finding.checked),

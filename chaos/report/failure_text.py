@@ -120,8 +120,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _finding(report, finding)
     yield from _more(guilty, _FINDINGS, "verifiers")
     yield from _section("Faults:", [_fault(fault) for fault in report.faults] or ["none was declared"], _FAULTS)
-    if report.left_out:
-        not_asked = "; ".join(f"{name} ({reason})" for name, reason in report.left_out.items())
+    not_asked = "; ".join(f"{name} ({reason})" for name, reason in report.not_asked.items())
+    if not_asked:
         yield one_line(f"Not asked: {not_asked}", 300)
     yield from _section("Problems:", [one_line(problem, 300) for problem in report.problems], _PROBLEMS)
     yield f"Run directory: {report.run_dir}"

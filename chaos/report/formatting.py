@@ -72,6 +72,9 @@ def phrase(report: Report, finding: Finding) -> str:
     name = finding.verifier if finding.subject == expectations.output else f"{finding.verifier} in {finding.subject}"
     if finding.verdict is Verdict.UNKNOWN:
         return f"{name}{_SPACE}?"
+    if not finding.asked:
+        misses = expectations.expected(finding) is Verdict.INVALID
+        return f"{name}{_SPACE}not{_SPACE}asked" + (": INVALID expected" if misses else "")
     undecided = finding.counts.get(_UNDECIDED, 0)
     counted = f"{name}{_SPACE}{number(finding.count)}" + (f", {number(undecided)}{_SPACE}{_UNDECIDED}" if undecided else "")
     if expectations.expected(finding) is not Verdict.INVALID:
@@ -111,7 +114,8 @@ def phrases(report: Report) -> Iterable[str]:
 
 def _is_clean(report: Report, finding: Finding) -> bool:
     outcome = report.expectations.outcome(finding)
-    return not finding.count and not finding.counts.get(_UNDECIDED) and outcome is finding.verdict is Verdict.VALID
+    counted = finding.count or finding.counts.get(_UNDECIDED)
+    return finding.asked and not counted and outcome is finding.verdict is Verdict.VALID
 
 
 def _plain(value: Any) -> str:

@@ -119,6 +119,12 @@ class Report(Record):
         output = self.findings[-1].subject if self.findings else ""
         return Expectations(self.expect, self.exactly, output, has_problems=bool(self.problems))
 
+    @property
+    def not_asked(self) -> Mapping[str, str]:
+        """What was not asked, by the scenario or because a log has nothing of it -> why."""
+        there = {f"{one.verifier} of the {one.subject}": one.note for one in self.findings if not one.asked}
+        return {**self.left_out, **there}
+
     def write(self) -> None:
         """Put `report.json` into the run directory."""
         files.write_atomically(self.run_dir / FILE, self.model_dump_json(indent=1))

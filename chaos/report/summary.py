@@ -26,7 +26,7 @@ from verifiers.base import Verdict
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _WIDE = 120
 _ACROSS = "pipeline"
-_FIXED = frozenset({"rows", "set_up", "drain", "observe", "judge", "report"})
+_FIXED = frozenset({"rows", "expected", "set_up", "drain", "observe", "judge", "report"})
 
 
 def summary_table(reports: Sequence[Report], width: int) -> RenderableType:

@@ -133,7 +133,7 @@ def _records(axes: Axes, report: Report, events: Sequence[Event], clock: _Clock)
     for name, counts, colour, dashes in (("written", written, _SKY, "--"), ("committed", committed, _BLUE, "-")):
         axes.plot(times, counts, color=colour, linestyle=dashes, linewidth=1.8, label=name, drawstyle="steps-post")
     axes.axhline(report.records, color=_PALE, linewidth=0.7, linestyle=":")
-    axes.set_ylim(0, 1.07 * max(report.records, 1))
+    axes.set_ylim(0, 1.07 * max(report.records, 1, *committed))
     axes.set_ylabel("records")
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda count, _place: number(round(count))))

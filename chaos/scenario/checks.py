@@ -28,9 +28,9 @@ from chaos.grammar.triggers import (
 )
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.scenario import topics
+from chaos.scenario import expected, topics
 from chaos.scenario.model import Scenario, SystemSpec, Workload
-from chaos.scenario.pipelines import Pipeline
+from chaos.scenario.pipelines import NoPipeline, Pipeline
 from chaos.scenario.verifiers import anomalies_of
 from chaos.subject import placeholders
 
@@ -94,8 +94,10 @@ def too_long(workload: Workload) -> str:
 
 
 def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec]) -> Iterator[Problem]:
-    """What is wrong with the topics that a pipeline names, and with its placeholders, with places in its declaration."""
+    """What is wrong with the topics that a pipeline names, what it expects, and its placeholders, with places in it."""
     yield from topics.of_pipeline(there, pipeline.reads, pipeline.sink)
+    if not isinstance(pipeline, NoPipeline):
+        yield from expected.problems(pipeline.expected, pipeline.model, pipeline.identity, pipeline.reads)
     for place, (text, known) in pipeline.texts.items():
         try:
             placeholders.check(text, [*known, *there])
@@ -119,7 +121,7 @@ def _workload(workload: Workload) -> Iterator[Problem]:
 
 
 def _rows(scenario: Scenario) -> Iterator[Problem]:
-    if scenario.workload.rows is not None and getattr(scenario.pipeline, "model", "identity") != "identity":
+    if scenario.workload.rows is not None and getattr(scenario.pipeline, "model", None) == "square":
         message = "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
         yield ("workload", "rows"), message
 

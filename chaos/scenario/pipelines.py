@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, field_validator,
 from chaos.grammar.base import Declared, Location, shown
 from chaos.grammar.units import SomeSeconds, text_of_setting
 from chaos.runtime.capabilities import Capability
+from chaos.scenario.expected import Expected, ExpectedRows, Written
 from chaos.scenario.topics import Reads, TopicSink
 from chaos.subject import command, spark_submit
 from chaos.subject.placeholders import names_in, partly_substituted
@@ -75,7 +76,7 @@ Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
 
 
 class CommandPipeline(Declared):
-    """Any command that copies records from one topic to the other, unchanged or squared, in any language.
+    """Any command that reads topics and writes one, in any language.
 
     Attributes:
         kind: which kind of pipeline it is.
@@ -83,7 +84,10 @@ class CommandPipeline(Declared):
         sink: where it writes.
         run: the command, word by word; with ``{partition}`` in it, one copy for each source partition.
         group: the consumer group that holds its positions.
-        model: what it makes of a value: the same, or its square.
+        model: what it makes of a value, by name: the same, which is the default, or its square.
+        expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function.
+        identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
+            is a wrong value. The default is the key alone.
         transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``.
         restarts: how often a copy that ended with an error is started again.
         repeat: start a copy that ended without an error again, too: some commands stop at the end that the source had at
@@ -100,7 +104,9 @@ class CommandPipeline(Declared):
     sink: TopicSink
     run: Annotated[tuple[Word, ...], Field(min_length=1)]
     group: Word
-    model: Model = "identity"
+    model: Model | None = None
+    expected: Expected | None = None
+    identity: Written | None = None
     transactional_ids: tuple[Word, ...] = ()
     restarts: Restarts = 3
     repeat: Annotated[bool, Field(strict=True)] = False
@@ -136,10 +142,12 @@ class CommandPipeline(Declared):
     def below(self, folder: Path) -> Self:
         """The same with the folder of the scenarios file in place of ``{project}``."""
         project = {"project": str(folder.resolve())}
-        places = {
+        places: dict[str, Any] = {
             "run": tuple(partly_substituted(word, project) for word in self.run),
             "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
         }
+        if isinstance(self.expected, ExpectedRows):
+            places["expected"] = self.expected.below(folder)
         return self.model_copy(update=places)
 
 
@@ -161,7 +169,7 @@ def _positions(value: Any) -> Any:
 
 
 class SparkSubmitPipeline(Declared):
-    """Any Spark job that copies records from one topic to the other, unchanged or squared, in Python or in a jar.
+    """Any Spark job that reads topics and writes one, in Python or in a jar.
 
     Attributes:
         kind: which kind of pipeline it is.
@@ -172,7 +180,10 @@ class SparkSubmitPipeline(Declared):
         main_class: of a jar, which needs it.
         configuration: settings of Spark.
         environment: variables of the driver.
-        model: what it makes of a value: the same, or its square.
+        model: what it makes of a value, by name: the same, which is the default, or its square.
+        expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function.
+        identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
+            is a wrong value. The default is the key alone.
         positions: where it says how far it is: in its checkpoint, or in a consumer group, if it commits positions there
             itself.
         transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``.
@@ -189,7 +200,9 @@ class SparkSubmitPipeline(Declared):
     main_class: str = ""
     configuration: dict[str, Setting] = Field(default_factory=dict)
     environment: dict[str, Setting] = Field(default_factory=dict)
-    model: Model = "identity"
+    model: Model | None = None
+    expected: Expected | None = None
+    identity: Written | None = None
     positions: Annotated[Literal["checkpoint"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
     transactional_ids: tuple[OwnName, ...] = ()
     python_workers: Annotated[bool, Field(strict=True)] = False
@@ -237,12 +250,14 @@ class SparkSubmitPipeline(Declared):
     def below(self, folder: Path) -> Self:
         """The same with the whole path of its application, and the folder in place of ``{project}``."""
         project = {"project": str(folder.resolve())}
-        places = {
+        places: dict[str, Any] = {
             "application": str((folder / self.application).resolve()),
             "arguments": tuple(partly_substituted(word, project) for word in self.arguments),
             "configuration": {name: partly_substituted(value, project) for name, value in self.configuration.items()},
             "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
         }
+        if isinstance(self.expected, ExpectedRows):
+            places["expected"] = self.expected.below(folder)
         return self.model_copy(update=places)
 
 

@@ -16,6 +16,7 @@ from chaos.grammar.base import Declared
 from chaos.scenario import matrix
 from chaos.scenario.describe import Listed, listing, schema_of
 from chaos.scenario.docstrings import definitions, literals, markdown, of_fields, prose, table
+from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.model import (
     KafkaSpec,
     Pick,
@@ -56,6 +57,7 @@ _SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
         "`kind: spark_submit`": SparkSubmitPipeline,
         "`sink`": TopicSink,
         "`positions`": InGroup,
+        "`expected`": ExpectedRows,
     },
     "Scenarios": {
         "": Scenario,

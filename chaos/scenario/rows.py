@@ -12,6 +12,14 @@ _KINDS = ("sql", "file", "python")
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
+def names_a_function(name: str) -> str:
+    """The name, if it is ``module:function``; else a ValueError."""
+    module, _, function = name.partition(":")
+    if not function.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
+        raise ValueError(f"{shown(name)} does not name a function; write module:function, e.g. shop.testing:orders")
+    return name
+
+
 class Rows(Declared):
     """Where the rows come from that the loader writes: one of ``sql``, ``file`` and ``python``.
 
@@ -30,10 +38,7 @@ class Rows(Declared):
     @field_validator("python")
     @classmethod
     def _names_a_function(cls, name: str | None) -> str | None:
-        module, _, function = (name or "m:f").partition(":")
-        if not function.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
-            raise ValueError(f"{shown(name)} does not name a function; write module:function, e.g. shop.testing:orders")
-        return name
+        return name if name is None else names_a_function(name)
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

@@ -1,0 +1,65 @@
+"""What a model demands of a workload is computed before anything is sent: errors are told then, and how much will come.
+
+A filter lets fewer rows pass than are sent, an explode more. Triggers, the recovery after a fault and `progress` count the rows
+of the sink, so they need to know when all are there. What is judged is the source as it was landed (`chaos.judging.models`).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from chaos.common.errors import InconclusiveError
+from chaos.engine.phases import RunPlan, write_down
+from chaos.judging import models
+from chaos.judging.models import Model, ModelError
+from chaos.judging.own_rows import text
+
+
+def has_model(plan: RunPlan) -> bool:
+    """Whether what is expected is said in SQL or in Python, and must be read by Spark."""
+    return plan.pipeline is not None and _model(plan) is not None
+
+
+def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
+    """The plan of a run that knows how many rows its sink will have; the same plan where it has no model.
+
+    Raises:
+        InconclusiveError: Spark cannot read or compute the model, or its rows are none.
+    """
+    model = _model(plan)
+    if model is None:
+        return plan
+    write_down(plan)
+    session = spark()
+    sources = {topic: models.nothing(session) for topic in plan.scenario.pipeline.reads}
+    try:
+        models.require_known(session, model, tuple(sources))
+        if model.is_copy:
+            return plan
+        found = models.demanded(session, model, sources | {plan.scenario.source: _sent(session, plan)}, plan.scenario.source)
+    except ModelError as error:
+        raise InconclusiveError(model.told(error)) from error
+    if not found.count:
+        none = ModelError(f"it demands no row of the {plan.records} records that are sent; demand one at least")
+        raise InconclusiveError(model.told(none))
+    return replace(plan, outputs=found.count)
+
+
+def _model(plan: RunPlan) -> Model | None:
+    model = models.of_scenario(plan.scenario)
+    return None if model is None or (model.is_copy and not model.identity) else model
+
+
+def _sent(spark: SparkSession, plan: RunPlan) -> DataFrame:
+    """The workload as its topic will have it, if nothing else takes an offset."""
+    partitions = plan.topics.partitions
+    if plan.loader.rows is None:
+        columns = ("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
+        sent = spark.range(plan.records).selectExpr(
+            *columns, f"CAST(id % {partitions} AS INT) AS partition", f"id DIV {partitions} AS offset"
+        )
+    else:
+        rows = spark.read.parquet(str(plan.loader.rows))
+        sent = rows.selectExpr(*(f"{text(name)} AS {name}" for name in ("key", "value")), "partition", "number AS offset")
+    return sent.selectExpr("*", "current_timestamp() AS timestamp")

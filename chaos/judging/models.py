@@ -1,0 +1,400 @@
+"""What a sink must hold, said by its user: in SQL over what the source holds, or by a function of Python.
+
+A query sees each topic that the pipeline reads as a view of the same name::
+
+    key, value   string, as `chaos.judging.own_rows.text` writes bytes: UTF-8 as it is, anything else as 0x and hex
+    partition    int, of the topic
+    offset       long
+    timestamp    timestamp
+
+and gives the rows of the sink: ``key`` and ``value``, text or bytes, and perhaps ``partition`` and ``offset``: the place of the
+source record that demands the row. Where each row has such a place, and no two have the same, their order is known. A function
+is given the same views as DataFrames, by their names, and the session, and returns such rows.
+
+The rows are a multiset, and `chaos.judging.own_rows` says which row of the sink answers which of them.
+"""
+
+import importlib
+import importlib.machinery
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from traceback import extract_tb
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark import cloudpickle
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from chaos.common.errors import one_line
+from chaos.judging import own_rows
+from chaos.judging.own_rows import Numbered, Numbering, text
+from chaos.scenario.expected import ExpectedRows
+from chaos.scenario.model import Scenario
+from chaos.scenario.pipelines import NoPipeline
+from verifiers.findings import by_partition
+
+Views = Mapping[str, DataFrame]
+"""Name of a topic -> its records, with the columns of `COLUMNS`."""
+COLUMNS = {"key": "string", "value": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+_OF_ROWS = ("key", "value", "partition", "offset")
+_TEXTS = ("string", "binary", "void")
+_NUMBERS = ("tinyint", "smallint", "int", "bigint")
+_LONGEST = 300
+_OF_SPARK = re.compile(r"[/\\](pyspark|py4j)[/\\]")
+
+
+class ModelError(Exception):
+    """What is expected cannot be said; the message says what is wrong, and what to do.
+
+    Attributes:
+        of_identity: whether that is what is wrong, and not the model.
+    """
+
+    def __init__(self, message: str, *, of_identity: bool = False) -> None:
+        super().__init__(message)
+        self.of_identity = of_identity
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Who says what is expected: a query, or a function; a copy of the source where there is neither.
+
+    Attributes:
+        python: ``module:function``.
+        folder: where its module is looked for first.
+        identity: SQL over key and value, by which a row with a wrong value is told from one that nothing demands; "" for none.
+    """
+
+    sql: str = ""
+    python: str = ""
+    folder: str = ""
+    identity: str = ""
+
+    @property
+    def is_copy(self) -> bool:
+        return not self.sql and not self.python
+
+    def told(self, error: ModelError) -> str:
+        """An error with its place in the declaration of the pipeline."""
+        return f"pipeline, {'identity' if error.of_identity else self.key}: {error}"
+
+    @property
+    def key(self) -> str:
+        """Where it is declared."""
+        return f"expected, {'sql' if self.sql else 'python'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Demanded:
+    """The rows that a sink must hold.
+
+    Attributes:
+        rows: key string, value string, partition int, offset long; the last two are of the source, and may be null.
+        count: how many.
+        unordered: why their order is not known; "" where each has a place of its own in the source.
+        placed: whether each has a place.
+    """
+
+    rows: DataFrame
+    count: int
+    unordered: str
+    placed: bool
+
+
+def of_scenario(scenario: Scenario) -> Model | None:
+    """The model of a scenario's pipeline; None where integers are judged by their keys, and where there is no sink."""
+    pipeline = scenario.pipeline
+    if isinstance(pipeline, NoPipeline):
+        return None
+    identity = pipeline.identity or ""
+    if isinstance(pipeline.expected, ExpectedRows):
+        said = pipeline.expected
+        return Model(said.sql or "", said.python or "", said.folder or "", identity)
+    return Model(identity=identity) if identity or scenario.workload.rows is not None else None
+
+
+def numbering(  # noqa: PLR0913 - the model, both logs, and what is known of them
+    spark: SparkSession,
+    model: Model,
+    sources: Views,
+    first: str,
+    positions: Mapping[int, int],
+    lines: int,
+    *,
+    anywhere: bool,
+) -> Numbering:
+    """Which rows of the sink are expected, by the model; or, where that cannot be said, why.
+
+    Args:
+        first: the topic that is filled; places are of it.
+        positions: of the pipeline in it.
+        lines, anywhere: as in `chaos.judging.own_rows`.
+    """
+    if model.is_copy:
+        return _guarded(model, own_rows.of_sink(sources[first], positions, lines, anywhere=anywhere, identity=model.identity))
+    try:
+        found = demanded(spark, model, sources, first)
+        if left := unprocessed(sources[first], positions):
+            _require_by_record(spark, model, sources, first, positions, found, left)
+    except ModelError as error:
+        return own_rows.unsaid(model.told(error))
+    of_model = own_rows.of_sink(
+        found.rows,
+        positions,
+        lines,
+        anywhere=anywhere or not found.placed,
+        unordered=found.unordered,
+        identity=model.identity,
+        as_they_are=True,
+    )
+    return _guarded(model, of_model)
+
+
+def _guarded(model: Model, number: Numbering) -> Numbering:
+    """The same, where rows of the sink may be such that their identity cannot be computed."""
+
+    def guarded(observed: DataFrame) -> Numbered:
+        try:
+            with _told("identity"):
+                return number(observed)
+        except ModelError as error:
+            return own_rows.unsaid(model.told(error))(observed)
+
+    return guarded if model.identity else number
+
+
+def _require_by_record(  # noqa: PLR0913 - as above
+    spark: SparkSession,
+    model: Model,
+    sources: Views,
+    first: str,
+    positions: Mapping[int, int],
+    found: Demanded,
+    left: int,
+) -> None:
+    """Raise ModelError unless what was processed demands the same rows whatever else is in the source.
+
+    A total of all records is not the total of those that the pipeline has read so far.
+    """
+    processed = f"offset < {by_partition(positions)}"
+    reason = f"the pipeline is not at the end of its source ({left} records are left), and {_called_so(model)}"
+    if not found.placed:
+        raise ModelError(f"{reason} gives no partition and offset of the source, so it is not known which rows are due")
+    now = demanded(spark, model, {**sources, first: sources[first].where(processed)}, first).rows
+    then = found.rows.where(processed)
+    if now.exceptAll(then).take(1) or then.exceptAll(now).take(1):
+        raise ModelError(f"{reason} demands other rows of what it has read than of all, so it is not known which are due")
+
+
+def view(records: DataFrame) -> DataFrame:
+    """A topic as it was landed (`verifiers.evidence.OBSERVED`), as a query sees it."""
+    return records.selectExpr("key", "value", "partition", "offset", "timestamp_millis(timestamp_ms) AS timestamp")
+
+
+def nothing(spark: SparkSession) -> DataFrame:
+    """A topic without a record."""
+    return spark.createDataFrame([], _schema())
+
+
+def require_known(spark: SparkSession, model: Model, topics: Sequence[str]) -> None:
+    """Check what can be checked without records: the query and the identity are read by Spark, the function is imported.
+
+    Raises:
+        ModelError: there is an error.
+    """
+    if model.sql:
+        _contracted(_queried(spark, model, {topic: nothing(spark) for topic in topics}), model)
+    if model.python:
+        _function(model)
+    if model.identity:
+        with _told("identity"):
+            spark.createDataFrame([], "key string, value string").selectExpr(f"CAST({model.identity} AS STRING)")
+
+
+def demanded(spark: SparkSession, model: Model, sources: Views, first: str) -> Demanded:
+    """The rows, computed.
+
+    Args:
+        first: the topic that is filled; a copy is one of it.
+
+    Raises:
+        ModelError: they cannot be had.
+    """
+    if model.is_copy:
+        rows = sources[first].select(*_OF_ROWS)
+    else:
+        rows = _contracted(_queried(spark, model, sources) if model.sql else _called(spark, model, sources), model)
+    with _told():
+        held = rows.localCheckpoint()
+    count, placed, lowest, highest, before = (
+        held.selectExpr("partition", "offset", "partition IS NOT NULL AND offset IS NOT NULL AS placed")
+        .selectExpr(
+            "count(*)",
+            "count_if(placed)",
+            "coalesce(min(IF(placed, partition, NULL)), 0)",
+            "coalesce(max(IF(placed, partition, NULL)), 0)",
+            "coalesce(min(IF(placed, offset, NULL)), 0)",
+        )
+        .collect()[0]
+    )
+    partitions = 1 + (sources[first].selectExpr("coalesce(max(partition), 0)").collect()[0][0] if placed else 0)
+    if lowest < 0 or before < 0 or highest >= partitions:
+        place = f"offset {before}" if before < 0 else f"partition {lowest if lowest < 0 else highest}"
+        raise ModelError(f"{_called_so(model)} has a row with {place}, and {first} has none such; give the place of a record")
+    if placed < count:
+        return Demanded(held, count, f"{count - placed} of its rows have no partition and offset of the source", placed=False)
+    alike = held.groupBy("partition", "offset").count().where("count > 1")
+    shared = alike.selectExpr("coalesce(sum(count), 0)").collect()[0][0]
+    return Demanded(held, count, f"{shared} of its rows share a record of the source" if shared else "", placed=True)
+
+
+def unprocessed(records: DataFrame, positions: Mapping[int, int]) -> int:
+    """How many records of the source no position is past."""
+    return records.where(f"offset >= {by_partition(positions)}").count()
+
+
+# queries -------------------------------------------------------------------------------------------------------------------
+
+
+def _queried(spark: SparkSession, model: Model, sources: Views) -> DataFrame:
+    """What the query gives; nothing is computed yet."""
+    with _told("sql", sources), _views(spark, sources):
+        parser: Any = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - PySpark has no other way to it
+        sql = model.sql.strip().rstrip(";")
+        parser.parseQuery(sql)  # it refuses commands, which `sql` would carry out
+        return spark.sql(sql)
+
+
+@contextmanager
+def _views(spark: SparkSession, sources: Views) -> Iterator[None]:
+    """The topics as views of these names, as long as the query is read."""
+    names = {topic: "`" + topic.replace("`", "``") + "`" for topic in sources}
+    for topic, name in names.items():
+        sources[topic].createOrReplaceTempView(name)
+    try:
+        yield
+    finally:
+        for name in names.values():
+            spark.catalog.dropTempView(name)
+
+
+@contextmanager
+def _told(key: str = "", sources: Views | None = None) -> Iterator[None]:
+    """What Spark says is wrong, in a line, with what there is where a name is not known."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        said = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+        lines = said.strip().splitlines() or ["Spark failed"]
+        place = re.search(r"\(line \d+, pos \d+\)", said)
+        reason = one_line(lines[0] + (f" {place[0]}" if place and place[0] not in lines[0] else ""), _LONGEST)
+        names = ("key", "value") if key == "identity" else tuple(COLUMNS)
+        views = f" The views are {', '.join(sources)}," if sources else ""
+        there = f"{views}{' with the' if views else ' The'} columns {', '.join(names)}." if key else ""
+        raise ModelError(f"{reason}{there}", of_identity=key == "identity") from error
+
+
+# functions -----------------------------------------------------------------------------------------------------------------
+
+
+def _called(spark: SparkSession, model: Model, sources: Views) -> DataFrame:
+    function = _function(model)
+    spark.sparkContext.pythonExec = sys.executable  # of Spark's Python workers, should it need them
+    with _raised(model, "raised"):
+        found = function(dict(sources), spark)
+    if not isinstance(found, DataFrame):
+        raise ModelError(f"{model.python} returned a value of type {type(found).__name__}, and not a DataFrame of Spark")
+    return found
+
+
+def _function(model: Model) -> Callable[..., Any]:
+    module, _, name = model.python.partition(":")
+    with _raised(model, "cannot be imported:"), _importable(module, model.folder):
+        found = importlib.import_module(module)
+        cloudpickle.register_pickle_by_value(found)  # type: ignore[no-untyped-call] # Spark's Python workers may not find it
+    function: Callable[..., Any] | None = getattr(found, name, None)
+    if not callable(function):
+        raise ModelError(f"there is no function {name} in {module} ({getattr(found, '__file__', None) or 'built in'})")
+    return function
+
+
+@contextmanager
+def _importable(module: str, folder: str) -> Iterator[None]:
+    """The folder is looked in first; one of this name that was imported from elsewhere is put aside for good."""
+    top = module.partition(".")[0]
+    there = importlib.machinery.PathFinder.find_spec(top, [folder]) if folder else None
+    loaded = sys.modules.get(top)
+    if there is not None and loaded is not None and getattr(loaded, "__file__", None) != there.origin:
+        for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
+            del sys.modules[name]
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+@contextmanager
+def _raised(model: Model, what: str) -> Iterator[None]:
+    """Whatever the user's code raises, in a line. The third place with a broad ``except``: that code may be anything."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        trace = extract_tb(error.__traceback__)
+        last = next((frame for frame in reversed(trace) if not _OF_SPARK.search(frame.filename)), trace[-1])
+        said = f"{model.python} {what} {type(error).__name__}: {error}".splitlines()[0]
+        raise ModelError(f"{one_line(said, _LONGEST)} ({last.filename}:{last.lineno})") from error
+
+
+# what they give ------------------------------------------------------------------------------------------------------------
+
+
+def _contracted(found: DataFrame, model: Model) -> DataFrame:
+    """The columns of rows, as text and numbers.
+
+    Raises:
+        ModelError: one is missing, of another type, or no column of a record.
+    """
+    kinds = [(name.lower(), kind) for name, kind in found.dtypes]
+    if wrong := _wrong_columns([name for name, _ in kinds]) or next(filter(None, (_wrong_type(*one) for one in kinds)), ""):
+        raise ModelError(f"{_called_so(model)} {wrong}")
+    of_kind = dict(kinds)
+    texts = [f"{text(name) if of_kind[name] == 'binary' else f'CAST({name} AS STRING)'} AS {name}" for name in ("key", "value")]
+    place = [f"CAST({name if name in of_kind else 'NULL'} AS BIGINT) AS {name}" for name in ("partition", "offset")]
+    return found.selectExpr(*texts, *place)
+
+
+def _wrong_columns(names: Sequence[str]) -> str:
+    """Why columns of these names are no rows; "" if they are."""
+    for name in ("key", "value"):
+        if name not in names:
+            return f"has no column {name}; its columns are {', '.join(names)}. For records without one, write NULL AS {name}"
+    unknown = next((name for name in names if name not in _OF_ROWS), None)
+    if unknown is not None:
+        return f"has a column {unknown}, which no row of a sink has; the columns are {', '.join(_OF_ROWS)}"
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        return f"has two columns {twice}; keep one"
+    if ("partition" in names) != ("offset" in names):
+        one, other = ("partition", "offset") if "partition" in names else ("offset", "partition")
+        return f"has {one} and no {other}; both together are the place of a record of the source"
+    return ""
+
+
+def _wrong_type(name: str, kind: str) -> str:
+    """Why a column may not have this type; "" if it may."""
+    if name in {"key", "value"}:
+        return "" if kind in _TEXTS else f"has a {name} of type {kind}; CAST({name} AS STRING), or make it a binary"
+    return "" if kind in _NUMBERS else f"has a column {name} of type {kind}; give a whole number"
+
+
+def _called_so(model: Model) -> str:
+    return "the query" if model.sql else model.python
+
+
+def _schema() -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())

@@ -1,0 +1,96 @@
+"""`expected` and `identity` of a pipeline: what can be checked without Spark, and where it is told."""
+
+from pathlib import Path
+
+import pytest
+
+from chaos.common.errors import ScenarioError
+from chaos.scenario.model import Scenario
+from chaos.scenario.pipelines import CommandPipeline
+from tests.unit.scenario.declared import errors_of, loaded
+
+COMMAND = "kind: command, run: [a], group: g, reads: [orders], sink: {topic: kept}"
+TOPICS = "topics: {orders: {}, kept: {}, Orders: {}, shop.orders-v1: {}}\n"
+SQL = "SELECT key, value FROM orders WHERE value > '3'"
+
+
+def text(more: str, pipeline: str = COMMAND) -> str:
+    """A file with one scenario."""
+    return f"version: 2\nscenarios:\n  - name: a\n    title: A\n    pipeline: {{{pipeline}, {more}}}\n{TOPICS}"
+
+
+def pipeline(more: str, folder: Path = Path()) -> CommandPipeline:
+    found = loaded(text(more), folder / "scenarios.yaml").scenarios[0].pipeline
+    assert isinstance(found, CommandPipeline)
+    return found
+
+
+def test_a_query_a_function_and_a_copy(tmp_path: Path) -> None:
+    """The module of a function is looked for below the folder of the file."""
+    assert pipeline(f'expected: {{sql: "{SQL}"}}').expected.sql == SQL
+    assert pipeline("expected: source").expected == "source"
+    assert pipeline("expected: {python: 'shop.models:kept'}", tmp_path).expected.folder == str(tmp_path)
+    assert pipeline("expected: {python: 'shop:kept', folder: src}", tmp_path).expected.folder == str(tmp_path / "src")
+
+
+def test_a_run_reads_what_it_has_written() -> None:
+    """The model is in the scenario of a run's folder; so is that there is none."""
+    for more in (f'expected: {{sql: "{SQL}"}}, identity: value', "expected: source", "model: square", "restarts: 1"):
+        (scenario,) = loaded(text(more)).scenarios
+        assert Scenario.of_run(scenario.to_run()).pipeline == scenario.pipeline
+
+
+def test_names_that_sql_quotes() -> None:
+    """In backquotes, where they are no names of SQL."""
+    reads = COMMAND.replace("reads: [orders]", "reads: [shop.orders-v1]")
+    loaded(text("expected: {sql: 'SELECT key, value FROM `shop.orders-v1`'}", reads))
+
+    (error,) = errors_of(text("expected: {sql: 'SELECT key, value FROM `shop.orders-v2`'}", reads))
+    assert error.endswith("the query names none of the topics that this pipeline reads: `shop.orders-v1`")
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("expected: {}", "what is expected is said in sql or in python, and this has neither; write one of them"),
+        ("expected: {sql: SELECT 1, python: 'a:b'}", "what is expected is said in sql or in python, and this has both"),
+        (
+            "expected: {sql: SELECT 1 FROM orders, folder: src}",
+            "folder is where a module of python is looked for; leave it out",
+        ),
+        ("expected: {sql: ''}", "this text must not be empty"),
+        ("expected: {python: kept}", "'kept' does not name a function; write module:function, e.g. shop.testing:orders"),
+        ("expected: {sq: SELECT 1}", "'sq' is not known here (did you mean sql?)"),
+        ("expected: square", "'square' does not say what is expected; write source (a copy), {sql: SELECT …}, or {python: "),
+        ("expected: {sql: SELECT key FROM order}", "the query names none of the topics that this pipeline reads: orders"),
+        ("expected: source, model: identity", "model and expected both say what is right; leave model out"),
+        ("model: square, identity: value", "this pipeline has model: square, whose records are identified by their keys"),
+        ("identity: ''", "this text must not be empty"),
+    ],
+)
+def test_what_cannot_be_expected(more: str, said: str) -> None:
+    """Told with its place, before anything runs."""
+    with pytest.raises(ScenarioError) as caught:
+        loaded(text(more))
+    first = str(caught.value).splitlines()[0]
+    assert f": {said}" in first
+    assert first.startswith("scenarios.yaml:5:")
+
+
+def test_topics_that_differ_in_capitals_only() -> None:
+    """SQL takes them for one."""
+    reads = COMMAND.replace("reads: [orders]", "reads: [orders, Orders]")
+
+    errors = errors_of(text(f'expected: {{sql: "{SQL}"}}', reads))
+
+    assert any("Orders and another topic that is read differ in capitals only" in error for error in errors)
+
+
+def test_a_pipeline_that_no_scenario_has() -> None:
+    """What is wrong with a named one is told, too, and where."""
+    named = f"pipelines:\n  other:\n    {{{COMMAND}, expected: {{sql: SELECT 1}}}}\n"
+
+    (error,) = errors_of(text("expected: source") + named)
+
+    assert error.startswith("scenarios.yaml:9:")
+    assert "the query names none of the topics" in error
