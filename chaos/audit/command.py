@@ -14,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from chaos.audit import expected as audit_expected
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
@@ -23,6 +24,7 @@ from chaos.common.errors import InconclusiveError, RuntimeUnavailableError, one_
 from chaos.external import declaration, discovery
 from chaos.install import artifacts
 from chaos.judging import spark_session
+from chaos.judging.models import Model
 from chaos.judging.verdict import EXIT_CODES
 from chaos.report.formatting import number, seconds
 from verifiers.base import Finding, Verdict
@@ -50,6 +52,7 @@ class Request:
         landing: folder or URL where topics are landed and left; else they are landed in a temporary one.
         external: the file that declares the cluster (docs/external.md), in place of `bootstrap`.
         routing: ``same`` where a record must stay in its partition, ``any`` where the pipeline chooses one.
+        expected: a query that says what is right, or ``@`` and the file of it, in place of `model`.
     """
 
     landed: str
@@ -63,6 +66,7 @@ class Request:
     landing: str
     external: str = ""
     routing: str = "same"
+    expected: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,7 @@ def check(request: Request, report: Path) -> None:
     if report.is_dir():
         raise AuditUsageError(f"--json {report}: is a folder; a file is needed")
     _check_routing(request)
+    _check_model(request)
     if request.external and request.bootstrap:
         raise AuditUsageError(f"--external and --bootstrap: the addresses are in {request.external}")
     cluster = {"--external": request.external} if request.external else {"--bootstrap": request.bootstrap}
@@ -145,6 +150,15 @@ def _check_routing(request: Request) -> None:
         raise AuditUsageError(f"{given}: what is in the n-th source must be in the n-th sink, unless with --routing any")
 
 
+def _check_model(request: Request) -> None:
+    if request.model and request.expected:
+        raise AuditUsageError("--model and --expected-sql: both say what is right; leave one out")
+    if not request.model and not request.expected:
+        raise AuditUsageError("missing: --model, or --expected-sql: what is right")
+    if request.expected and request.identity.startswith("header:"):
+        raise AuditUsageError("--identity header:NAME and --expected-sql: rows of a query have no headers; name an expression")
+
+
 def topics_of(request: Request) -> Topics | None:
     """Where the topics are; None where they were landed. A declared cluster is asked for its brokers.
 
@@ -154,7 +168,9 @@ def topics_of(request: Request) -> Topics | None:
     """
     if request.landed:
         return None
-    topics = Topics(request.bootstrap, request.source, request.sink, request.group, audit_identity.sql(request.identity))
+    identity = "key" if request.expected else audit_identity.sql(request.identity)
+    exact = bool(request.expected)
+    topics = Topics(request.bootstrap, request.source, request.sink, request.group, identity, exact=exact)
     if not request.external:
         return topics
     external = declaration.load(Path(request.external))
@@ -193,7 +209,7 @@ def run(request: Request, echo: Echo) -> Audit:
     Raises:
         AuditUsageError: the audit that is asked for is not possible; Spark was not started, or something needed is not there.
     """
-    demanded = audit_identity.model(request.model)
+    demanded = _demanded(request)
     began_s = clock.monotonic_s()
     try:
         _require_master(request.master)
@@ -205,10 +221,14 @@ def run(request: Request, echo: Echo) -> Audit:
             _folder(request) as folder,
         ):
             began_s = clock.monotonic_s()
-            audit_identity.require_known(spark, request.identity, headers=topics is not None)
+            if isinstance(demanded, Model):
+                audit_expected.require_known(spark, demanded, request.source)
+            else:
+                audit_identity.require_known(spark, request.identity, headers=topics is not None)
             if topics and fixed:
                 fixed = audit_logs.land(spark, topics, fixed, folder)
-            logs = audit_logs.landed(spark, folder, fixed, "key" if topics else audit_identity.sql(request.identity))
+            as_it_is = topics is not None or bool(request.expected)
+            logs = audit_logs.landed(spark, folder, fixed, "key" if as_it_is else audit_identity.sql(request.identity))
             spark_session.suit(spark, logs.records)
             return Audit(judge(logs, _asked(request, logs, demanded)), logs.records, clock.monotonic_s() - began_s)
     except InconclusiveError as error:
@@ -224,8 +244,17 @@ def _parts(request: Request, records: int | None, echo: Echo) -> artifacts.Parts
     return artifacts.at_hand() if spark_session.is_small(records, request.master) else None
 
 
-def _asked(request: Request, logs: audit_logs.Logs, demanded: audit_identity.Model) -> audit_identity.Asked:
+def _demanded(request: Request) -> audit_identity.Model | Model:
+    """What is right: a function from value to value, or a query."""
+    if request.expected:
+        return audit_expected.model(request.expected, request.identity)
+    return audit_identity.model(request.model)
+
+
+def _asked(request: Request, logs: audit_logs.Logs, demanded: audit_identity.Model | Model) -> audit_identity.Asked:
     """Dense keys are told by their partitions, so by any routing they are keys like others."""
+    if isinstance(demanded, Model):
+        return audit_expected.by_model(logs, demanded, anywhere=request.routing == "any")
     if request.identity == audit_identity.DENSE and request.routing == "same":
         return audit_identity.dense(logs, demanded)
     return audit_identity.by_key(logs, demanded, anywhere=request.routing == "any")
@@ -272,7 +301,7 @@ def table(audit: Audit, width: int) -> RenderableType:
     for name in ("wrong", "checked"):
         rows.add_column(name, justify="right", no_wrap=True)
     for finding in audit.findings:
-        verdict = Text(finding.verdict.name, style=f"bold {_COLOURS[finding.verdict]}")
+        verdict = Text(finding.verdict.name, style=f"bold {_COLOURS[finding.verdict]}") if finding.asked else Text("not asked")
         rows.add_row(finding.verifier, verdict, number(finding.count), number(finding.checked))
     return Group(rows, *(Text(line) for finding in audit.findings for line in _lines(finding)), last)
 

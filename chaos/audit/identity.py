@@ -65,6 +65,7 @@ class Asked:
         beyond: rows beyond the evidence, which are known to be right, as runs of the records that they answer
             (`chaos.audit.copies`); None where there are none, or nothing but these.
         undecided: how many rows of the sink are not in the evidence, for what they answer may have been compacted away.
+        by_model: whether it is of rows that a query demands (`chaos.audit.expected`): the verifiers are asked directly.
         otherwise: the same question by any keys, for a source whose ids recur or do not rise; None where it is that already.
     """
 
@@ -77,6 +78,7 @@ class Asked:
     copied: int = 0
     beyond: Runs | None = None
     undecided: int = 0
+    by_model: bool = False
     otherwise: "Callable[[], Asked] | None" = None
 
     @property

@@ -34,13 +34,17 @@ from pyspark.sql import DataFrame, Row
 from chaos.audit.identity import Asked, recur_or_fall, require_identified
 from chaos.audit.logs import AuditUsageError, Fixed, Logs
 from chaos.judging import own_rows
+from chaos.judging.judge import unordered
 from verifiers.base import Evidence, Example, Finding, Verdict
+from verifiers.duplicates import Duplicates
 from verifiers.findings import EXAMPLES, first, kinds, open_transaction, rule
+from verifiers.gaps import Gaps
 from verifiers.offsets import Offsets
 from verifiers.ordering import Ordering
 from verifiers.single_scan import islands, runs
 from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits, decoded
 from verifiers.single_scan.runs import Runs
+from verifiers.values import Values
 
 _DEMANDING = frozenset({"gaps", "offsets", "values"})
 _NAMES_PARTITIONS = frozenset({"duplicate", "misrouted", "lost", "pending", "behind", "ahead"})
@@ -56,7 +60,7 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
         AuditUsageError: a log was landed more than once.
         InconclusiveError: the source's keys do not identify its records.
     """
-    asked, found = _verified(logs, asked, limits)
+    asked, found = (asked, _directly(asked.evidence)) if asked.by_model else _verified(logs, asked, limits)
     evidence = asked.evidence
     found = tuple(_with_hint(_of_certain_order(one, asked, logs), logs.fixed) for one in found)
     if logs.fixed.positions is not None:
@@ -84,6 +88,12 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
     if asked.otherwise is not None and not _certain(found, expected, observed) and _not_dense(logs, asked, expected, limits):
         return _verified(logs, asked.otherwise(), limits)
     return asked, found
+
+
+def _directly(evidence: Evidence) -> tuple[Finding, ...]:
+    """What the verifiers say of rows that a query demands; of their order nothing, where that is not known."""
+    order = unordered(evidence) if evidence.unordered else Ordering().check(evidence)
+    return Duplicates().check(evidence), Gaps().check(evidence), order, Values().check(evidence)
 
 
 def _order(evidence: Evidence, beyond: Runs | None, logs: Logs) -> Finding:

@@ -55,6 +55,7 @@ class Topics:
         identity: SQL over key, value and headers: what identifies a record.
         librdkafka, java: options of the clients of either kind, TLS and SASL for example.
         groups: how the names of the groups begin that Spark reads with; empty for Spark's own choice.
+        exact: whether keys and values may be any bytes (`chaos.judging.own_rows.text`).
     """
 
     bootstrap: str
@@ -65,6 +66,7 @@ class Topics:
     librdkafka: Mapping[str, str] = field(default_factory=dict)
     java: Mapping[str, str] = field(default_factory=dict)
     groups: str = ""
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,7 @@ def read(spark: SparkSession, topics: Topics, name: str, ends: Ends) -> DataFram
     """The committed rows of one of the topics."""
     own = {"groupIdPrefix": topics.groups} if topics.groups else {}
     options = {**for_spark(topics.java), **landing.LARGE_FETCHES, **own}
-    topic = landing.Topic(topics.bootstrap, name, options, identity=topics.identity)
+    topic = landing.Topic(topics.bootstrap, name, options, identity=topics.identity, exact=topics.exact)
     return landing.read(spark, topic, ends)
 
 

@@ -236,7 +236,14 @@ def _predictions(scenario: "Scenario") -> Iterator[str]:
 def audit(  # noqa: PLR0913 - one argument for each option
     *,
     report: Annotated[Path, typer.Option("--json", help="the file of the report")],
-    model: Annotated[str, typer.Option(help="identity, square, or module:function (a column in, a column out)")],
+    model: Annotated[str, typer.Option(help="identity, square, or module:function (a column in, a column out)")] = "",
+    expected_sql: Annotated[
+        str,
+        typer.Option(
+            "--expected-sql",
+            help="instead of --model: a query over the source that gives the rows of the sink, or @FILE with it",
+        ),
+    ] = "",
     landed: Annotated[str, typer.Option(help="folder or URL with Parquet in source/ and sink/, instead of topics")] = "",
     bootstrap: Annotated[str, typer.Option(help="HOST:PORT of the brokers")] = "",
     source: Annotated[list[str] | None, typer.Option(help="the topic that the pipeline reads; again for each more")] = None,
@@ -261,7 +268,8 @@ def audit(  # noqa: PLR0913 - one argument for each option
     from chaos.audit import command  # noqa: PLC0415
 
     topics = (tuple(source or ()), tuple(sink or ()))
-    asked = command.Request(landed, bootstrap, *topics, group, model, identity, spark_master, landing, external, routing)
+    said = (group, model, identity, spark_master, landing, external, routing, expected_sql)
+    asked = command.Request(landed, bootstrap, *topics, *said)
     raise typer.Exit(command.main(asked, report, typer.echo))
 
 

@@ -37,7 +37,7 @@ def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
         models.require_known(session, model, tuple(sources))
         if model.is_copy:
             return plan
-        found = models.demanded(session, model, sources | {plan.scenario.source: _sent(session, plan)}, plan.scenario.source)
+        found = models.demanded(session, model, sources | {plan.scenario.source: _sent(session, plan)})
     except ModelError as error:
         raise InconclusiveError(model.told(error)) from error
     if not found.count:

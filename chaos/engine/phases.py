@@ -268,7 +268,7 @@ def _by_model(
     if model is None:
         return None
     sources = {topic: models.nothing(spark) for topic in scenario.pipeline.reads} | {scenario.source: models.view(landed)}
-    return models.numbering(spark, model, sources, scenario.source, reached, lines, anywhere=anywhere)
+    return models.numbering(spark, model, sources, reached, lines, anywhere=anywhere)
 
 
 def _make_topics(plan: RunPlan, kafka: Kafka) -> None:

@@ -21,8 +21,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from traceback import extract_tb
-from typing import Any
+from typing import Any, Literal
 
 from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
@@ -67,25 +68,25 @@ class Model:
         python: ``module:function``.
         folder: where its module is looked for first.
         identity: SQL over key and value, by which a row with a wrong value is told from one that nothing demands; "" for none.
+        said_in: where all this is said: in the declaration of a ``pipeline``, or in the options of ``chaos audit``.
     """
 
     sql: str = ""
     python: str = ""
     folder: str = ""
     identity: str = ""
+    said_in: Literal["pipeline", "options"] = "pipeline"
 
     @property
     def is_copy(self) -> bool:
         return not self.sql and not self.python
 
     def told(self, error: ModelError) -> str:
-        """An error with its place in the declaration of the pipeline."""
-        return f"pipeline, {'identity' if error.of_identity else self.key}: {error}"
-
-    @property
-    def key(self) -> str:
-        """Where it is declared."""
-        return f"expected, {'sql' if self.sql else 'python'}"
+        """An error with the place of what is wrong."""
+        if self.said_in == "options":
+            return f"--identity {self.identity}: {error}" if error.of_identity else f"--expected-sql: {error}"
+        key = "identity" if error.of_identity else f"expected, {'sql' if self.sql else 'python'}"
+        return f"pipeline, {key}: {error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +118,10 @@ def of_scenario(scenario: Scenario) -> Model | None:
     return Model(identity=identity) if identity or scenario.workload.rows is not None else None
 
 
-def numbering(  # noqa: PLR0913 - the model, both logs, and what is known of them
+def numbering(
     spark: SparkSession,
     model: Model,
     sources: Views,
-    first: str,
     positions: Mapping[int, int],
     lines: int,
     *,
@@ -130,16 +130,17 @@ def numbering(  # noqa: PLR0913 - the model, both logs, and what is known of the
     """Which rows of the sink are expected, by the model; or, where that cannot be said, why.
 
     Args:
-        first: the topic that is filled; places are of it.
-        positions: of the pipeline in it.
+        sources: of several with records, no two have the same number of a partition.
+        positions: of the pipeline in them.
         lines, anywhere: as in `chaos.judging.own_rows`.
     """
     if model.is_copy:
-        return _guarded(model, own_rows.of_sink(sources[first], positions, lines, anywhere=anywhere, identity=model.identity))
+        return _guarded(model, own_rows.of_sink(_all(sources), positions, lines, anywhere=anywhere, identity=model.identity))
     try:
-        found = demanded(spark, model, sources, first)
-        if left := unprocessed(sources[first], positions):
-            _require_by_record(spark, model, sources, first, positions, found, left)
+        found = demanded(spark, model, sources)
+        left = _all(sources).where(f"offset >= {by_partition(positions)}").count()
+        if left:
+            _require_by_record(spark, model, sources, positions, found, left)
     except ModelError as error:
         return own_rows.unsaid(model.told(error))
     of_model = own_rows.of_sink(
@@ -167,11 +168,10 @@ def _guarded(model: Model, number: Numbering) -> Numbering:
     return guarded if model.identity else number
 
 
-def _require_by_record(  # noqa: PLR0913 - as above
+def _require_by_record(
     spark: SparkSession,
     model: Model,
     sources: Views,
-    first: str,
     positions: Mapping[int, int],
     found: Demanded,
     left: int,
@@ -184,7 +184,7 @@ def _require_by_record(  # noqa: PLR0913 - as above
     reason = f"the pipeline is not at the end of its source ({left} records are left), and {_called_so(model)}"
     if not found.placed:
         raise ModelError(f"{reason} gives no partition and offset of the source, so it is not known which rows are due")
-    now = demanded(spark, model, {**sources, first: sources[first].where(processed)}, first).rows
+    now = demanded(spark, model, {topic: records.where(processed) for topic, records in sources.items()}).rows
     then = found.rows.where(processed)
     if now.exceptAll(then).take(1) or then.exceptAll(now).take(1):
         raise ModelError(f"{reason} demands other rows of what it has read than of all, so it is not known which are due")
@@ -215,19 +215,13 @@ def require_known(spark: SparkSession, model: Model, topics: Sequence[str]) -> N
             spark.createDataFrame([], "key string, value string").selectExpr(f"CAST({model.identity} AS STRING)")
 
 
-def demanded(spark: SparkSession, model: Model, sources: Views, first: str) -> Demanded:
-    """The rows, computed.
-
-    Args:
-        first: the topic that is filled; a copy is one of it.
+def demanded(spark: SparkSession, model: Model, sources: Views) -> Demanded:
+    """The rows that a query or a function gives, computed.
 
     Raises:
         ModelError: they cannot be had.
     """
-    if model.is_copy:
-        rows = sources[first].select(*_OF_ROWS)
-    else:
-        rows = _contracted(_queried(spark, model, sources) if model.sql else _called(spark, model, sources), model)
+    rows = _contracted(_queried(spark, model, sources) if model.sql else _called(spark, model, sources), model)
     with _told():
         held = rows.localCheckpoint()
     count, placed, lowest, highest, before = (
@@ -241,10 +235,12 @@ def demanded(spark: SparkSession, model: Model, sources: Views, first: str) -> D
         )
         .collect()[0]
     )
-    partitions = 1 + (sources[first].selectExpr("coalesce(max(partition), 0)").collect()[0][0] if placed else 0)
+    partitions = 1 + (_all(sources).selectExpr("coalesce(max(partition), 0)").collect()[0][0] if placed else 0)
     if lowest < 0 or before < 0 or highest >= partitions:
         place = f"offset {before}" if before < 0 else f"partition {lowest if lowest < 0 else highest}"
-        raise ModelError(f"{_called_so(model)} has a row with {place}, and {first} has none such; give the place of a record")
+        raise ModelError(
+            f"{_called_so(model)} has a row with {place}, and the source has none such; give the place of a record"
+        )
     if placed < count:
         return Demanded(held, count, f"{count - placed} of its rows have no partition and offset of the source", placed=False)
     alike = held.groupBy("partition", "offset").count().where("count > 1")
@@ -252,9 +248,9 @@ def demanded(spark: SparkSession, model: Model, sources: Views, first: str) -> D
     return Demanded(held, count, f"{shared} of its rows share a record of the source" if shared else "", placed=True)
 
 
-def unprocessed(records: DataFrame, positions: Mapping[int, int]) -> int:
-    """How many records of the source no position is past."""
-    return records.where(f"offset >= {by_partition(positions)}").count()
+def _all(sources: Views) -> DataFrame:
+    """The records of all topics."""
+    return reduce(DataFrame.unionByName, sources.values())
 
 
 # queries -------------------------------------------------------------------------------------------------------------------

@@ -282,9 +282,14 @@ def named(finding: Finding, one: Evidence) -> Finding:
         return finding
     if finding.verifier in AS_THEY_ARE:
         return replace(finding, examples=_with_keys_there(finding.examples, one.observed))
-    wanted = F.col("id").isin(sorted(ids_in(finding.examples)))
-    keys = {row["id"]: _shown(row["key"]) for row in one.keys.where(wanted).collect()}
+    keys = keys_of(one.keys, ids_in(finding.examples))
     return replace(finding, examples=tuple(with_key(example, keys) for example in finding.examples))
+
+
+def keys_of(keys: DataFrame, ids: frozenset[int]) -> Mapping[int, str]:
+    """The keys of these ids, as people read them."""
+    rows = keys.where(F.col("id").isin(sorted(ids))).collect() if ids else ()
+    return {row["id"]: _shown(row["key"]) for row in rows}
 
 
 def with_key(one: Example, keys: Mapping[int, str]) -> Example:

@@ -2,9 +2,17 @@
 
 import pytest
 
+from chaos.common.errors import InconclusiveError
+from chaos.engine.expected import with_demand
+from chaos.engine.phases import RunPlan
 from chaos.judging import models, own_rows
 from chaos.judging.judge import check
 from chaos.judging.models import Model, ModelError
+from chaos.loader.declaration import FillSource
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan
+from chaos.subject.base import Topics
+from chaos.subject.command import CommandPipeline
 from tests.planted.log import table
 from verifiers import evidence
 from verifiers.base import Bounds, Evidence, Verdict
@@ -40,7 +48,7 @@ def judged(spark, tmp_path):
     def ask(model, sink, source=ORDERS, positions=ENDS, names=NAMES, **more):
         sources = {"orders": models.view(frame(spark, source)), "others": models.nothing(spark)}
         anywhere = more.pop("anywhere", False)
-        numbering = models.numbering(spark, model, sources, "orders", positions, LINES, anywhere=anywhere)
+        numbering = models.numbering(spark, model, sources, positions, LINES, anywhere=anywhere)
         observed = frame(spark, sink)
         found = numbering(observed)
         reasons = {"unordered": found.unordered, "unsaid": found.unsaid, "anywhere": anywhere or found.anywhere}
@@ -210,8 +218,7 @@ def test_several_rows_of_one_record(judged):
 def test_bytes_and_nulls(judged):
     """A model may give bytes, and pass on what is no text as it sees it."""
     source = [(None, "0xFF00", 0), ("a", None, 1), ("0x30783132", "x", 0)]
-    of_bytes = "SELECT CAST('0x12' AS BINARY) AS key, value FROM orders WHERE key IS NOT NULL"
-    model = Model(sql=of_bytes + " UNION ALL SELECT NULL, value FROM orders WHERE key IS NULL")
+    model = Model(sql="SELECT IF(key IS NULL, NULL, CAST('0x12' AS BINARY)) AS key, value FROM orders")
     right = [("0x30783132", None, 0), ("0x30783132", "x", 1), (None, "0xFF00", 0)]
 
     assert verdicts(judged(model, right, source)) == {}
@@ -302,7 +309,7 @@ def test_a_place_that_the_source_does_not_have(judged):
 
     (note,) = {one.note for one in judged(Model(sql=sql), KEPT).values()}
 
-    assert "the query has a row with partition 8, and orders has none such; give the place of a record" in note
+    assert "the query has a row with partition 8, and the source has none such; give the place of a record" in note
 
 
 @pytest.mark.parametrize("identity", ["get_json_object(valu, '$.order')", "1 +"])
@@ -406,3 +413,35 @@ def test_a_module_that_cannot_be_imported(spark, tmp_path):
         name = f"only_here_{number}"
         (folder / "same_name.py").write_text(f"def {name}(sources, spark): ...\n", encoding="utf-8")
         models.require_known(spark, Model(python=f"same_name:{name}", folder=str(folder)), ["orders"])
+
+
+# before anything is sent ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expected", "outputs"),
+    [
+        ({"sql": "SELECT key, value FROM orders WHERE CAST(value AS INT) % 3 = 0 AND partition < 2 AND offset < 5"}, 4),
+        ({"sql": "SELECT key, value FROM orders LATERAL VIEW explode(array(1, 2)) AS part"}, 60),
+        ({"sql": "SELECT key, value FROM orders WHERE timestamp IS NULL"}, "it demands no row of the 30 records that are sent"),
+        ({"sql": "SELECT key, amount AS value FROM orders"}, "pipeline, expected, sql: [UNRESOLVED_COLUMN"),
+        (
+            {"python": "nowhere_at_all:f"},
+            "pipeline, expected, python: nowhere_at_all:f cannot be imported: ModuleNotFoundError",
+        ),
+    ],
+)
+def test_how_many_rows_will_come(spark, tmp_path, expected, outputs):
+    """As many as the model demands of what is declared; what is wrong with it is told now."""
+    pipeline = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders"], "sink": {"topic": "kept"}}
+    declared = {"name": "a", "title": "A", "pipeline": {**pipeline, "expected": expected}, "workload": {"records": 30}}
+    scenario = Scenario.model_validate({**declared, "topics": {"orders": {}, "kept": {}}})
+    loader, subject = FillSource(30, 100.0), CommandPipeline(("a",), "g")
+    planned = RunPlan(scenario, plan(scenario, 1), tmp_path, Topics("orders-1", "kept-1", 3), loader, subject, "app")
+
+    if isinstance(outputs, int):
+        assert with_demand(planned, lambda: spark).demanded == outputs
+    else:
+        with pytest.raises(InconclusiveError) as caught:
+            with_demand(planned, lambda: spark)
+        assert outputs in str(caught.value)

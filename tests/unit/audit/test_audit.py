@@ -44,6 +44,13 @@ RIGHT = Finding("gaps", "sink", Verdict.VALID, count=0, checked=9, counts={"lost
         (replace(TOPICS, external="e.yaml"), REPORT, "--external and --bootstrap: the addresses are in e.yaml"),
         (replace(LANDED, external="e.yaml"), REPORT, "--landed and --external: either folders or topics"),
         (replace(LANDED, identity="header:trace"), REPORT, "--identity header:NAME needs topics: headers are not landed"),
+        (replace(LANDED, model=""), REPORT, "missing: --model, or --expected-sql: what is right"),
+        (replace(LANDED, expected="SELECT 1"), REPORT, "--model and --expected-sql: both say what is right; leave one out"),
+        (
+            replace(TOPICS, model="", expected="SELECT 1", identity="header:trace"),
+            REPORT,
+            "--identity header:NAME and --expected-sql: rows of a query have no headers; name an expression",
+        ),
         (replace(LANDED, routing="hash"), REPORT, "--routing hash: must be same or any"),
         (replace(TOPICS, source=("a", "b", "a")), REPORT, "--source a: is named twice"),
         (replace(TOPICS, source=("a", "b")), REPORT, "2 of --source and 1 of --sink: .* unless with --routing any"),
@@ -71,6 +78,13 @@ def test_a_topic_for_each_time_an_option_is_given(monkeypatch, tmp_path):
     answer = CliRunner().invoke(main.app, [*words.split(), str(tmp_path / "report.json")])
 
     assert (answer.exit_code, asked[0].source, asked[0].sink) == (0, ("b", "a"), ("x", "y"))
+
+
+def test_topics_of_which_a_query_is_asked():
+    """They are landed with their own keys, as exactly as the query sees them; it says itself what identifies a row."""
+    topics = command.topics_of(replace(TOPICS, model="", expected="SELECT 1", identity="left(value, 3)"))
+
+    assert topics == Topics("127.0.0.1:9", ("in",), ("out",), exact=True)
 
 
 def test_what_is_asked_for():
@@ -215,6 +229,10 @@ def test_what_people_see():
     assert told.rstrip().splitlines()[-1] == "INVALID: 18 records in 2.0\xa0s, 9 records/s"
     failed = as_text(command.table(Audit(problem="no broker"), 100), width=100, colour=False)
     assert failed.strip() == "UNKNOWN: no broker"
+    unasked = Finding("ordering", "sink", Verdict.VALID, 0, 0, note="it is not asked in which order rows are", asked=False)
+    told = as_text(command.table(Audit((RIGHT, unasked), 18, 2.0), 100), width=100, colour=False)
+    assert "not asked" in next(line for line in told.splitlines() if line.split()[:1] == ["ordering"])
+    assert "ordering: it is not asked in which order rows are" in told
 
 
 def test_a_broker_that_does_not_answer(monkeypatch):

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from chaos.report.failure_text import during, explain
@@ -265,3 +267,5 @@ def test_what_was_not_asked_is_told_with_the_reason(run: Fabricated) -> None:
     assert "Not asked: ordering (rows are read in any order)" in explained(
         run.report(left_out={"ordering": "rows are read in any order"})
     )
+    unasked = replace(run.finding("ordering", checked=0), asked=False, note="rows have no place")
+    assert "Not asked: ordering of the sink (rows have no place)" in explained(run.report(findings=(unasked,)))

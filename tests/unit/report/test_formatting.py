@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from chaos.report import formatting
@@ -136,6 +138,19 @@ def test_many_verifiers_that_found_nothing_are_counted(run: Fabricated) -> None:
     named = ["duplicates 0", "gaps 0", "ordering 0", "values 0"]
     assert [plain(text) for text in formatting.phrases(report)] == [*named, "2 more 0", "not asked: stability"]
     assert [plain(text) for text in formatting.phrases(broken)] == [*named, "ledger 2", "2 more 0"]
+
+
+def test_a_log_that_has_nothing_of_what_is_asked(run: Fabricated) -> None:
+    """It is named, also beside many that found nothing; a control that expects it is not fulfilled."""
+    names = ("duplicates", "gaps", "values", "offsets", "stability", "hanging")
+    unasked = replace(run.finding("ordering", checked=0), asked=False, note="rows have no place")
+    report = run.report(verdict=Verdict.VALID, findings=(*map(run.finding, names), unasked))
+
+    assert "ordering not asked" in [plain(text) for text in formatting.phrases(report)]
+    assert report.not_asked == {"ordering of the sink": "rows have no place"}
+    control = run.report(verdict=Verdict.INVALID, findings=(unasked,), expect={"ordering": Verdict.INVALID})
+    assert [plain(text) for text in formatting.phrases(control)] == ["ordering not asked: INVALID expected"]
+    assert control.expectations.outcome(unasked) is Verdict.INVALID
 
 
 def test_what_a_verdict_says_nothing_of_is_told_beside_it(run: Fabricated) -> None:

@@ -1,0 +1,102 @@
+"""`--expected-sql`: what a query over the source demands of the sink (`chaos.judging.models`), asked of the logs of others.
+
+The query sees each source topic as a view of its name, or of landed folders the view ``source``. Of several topics the
+partitions are numbered through, as in what ``--landing`` leaves, so that a place is in one of them only.
+
+A query may need any record of the source. Where some may have been removed, by compaction or by retention, it is not known what
+it would demand of all of them. Only a row that has a place of its own is taken to be demanded by that record alone.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from chaos.audit.identity import DENSE, KEY, Asked
+from chaos.audit.logs import AuditUsageError, Logs
+from chaos.common.errors import InconclusiveError
+from chaos.judging import models, own_rows
+from chaos.judging.models import Model, ModelError
+from verifiers.base import Bounds, Evidence
+
+_LANDED = "source"
+
+
+def model(query: str, identity: str) -> Model:
+    """The query, from the option or from the file that it names as ``@file``; with what identifies rows beside their keys.
+
+    Raises:
+        AuditUsageError: there is no such file, or nothing in it.
+    """
+    sql = query
+    if query.startswith("@"):
+        try:
+            sql = Path(query[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise AuditUsageError(f"--expected-sql {query}: cannot be read: {reason}") from None
+    if not sql.strip():
+        raise AuditUsageError(f"--expected-sql {query}: there is no query")
+    return Model(sql=sql, identity="" if identity in (DENSE, KEY) else identity, said_in="options")
+
+
+def require_known(spark: SparkSession, asked: Model, topics: tuple[str, ...]) -> None:
+    """Raise AuditUsageError unless Spark can read the query and the identity.
+
+    Args:
+        topics: of the source; empty where it was landed.
+    """
+    try:
+        models.require_known(spark, asked, topics or (_LANDED,))
+    except ModelError as error:
+        raise AuditUsageError(asked.told(error)) from None
+
+
+def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
+    """What the rows that the query demands are asked.
+
+    Raises:
+        InconclusiveError: it cannot be said what is demanded.
+    """
+    spark, bounds, fixed = logs.source.sparkSession, (logs.fixed.source, logs.fixed.sink), logs.fixed
+    lines = own_rows.lines_of(*bounds)
+    ends = {number: one.hw for number, one in fixed.source.items()}
+    positions = ends if fixed.positions is None else fixed.positions
+    for side, why in fixed.compacted.items():
+        raise InconclusiveError(f"--expected-sql: the {side} {why}, and has holes: what the query needs may have been removed")
+    found = models.numbering(spark, asked, _views(logs), positions, lines, anywhere=anywhere)(logs.sink)
+    if found.unsaid:
+        raise InconclusiveError(found.unsaid)
+    begun = next(((number, one.low) for number, one in sorted(fixed.source.items()) if one.low > 0), None)
+    if found.unordered and begun is not None:
+        place = f"the source begins at offset {begun[1]} of partition {begun[0]}"
+        raise InconclusiveError(f"--expected-sql: {place}, so what the query needs may have expired ({found.unordered})")
+    landed = Evidence(
+        "sink",
+        found.expected,
+        logs.sink,
+        {number: fixed.sink.get(number, Bounds(0, 0, 0)) for number in range(lines)},
+        positions,
+        answers=found.answers,
+        anywhere=anywhere or found.anywhere,
+        unordered=found.unordered,
+    )
+    return Asked(
+        own_rows.numbered(landed, lines),
+        unique=True,
+        unnamed=logs.source.limit(0),
+        why="",
+        keys=lambda ids: own_rows.keys_of(found.keys, ids),
+        unordered=found.answers.where("NOT ordered").select("partition", "offset"),
+        by_model=True,
+    )
+
+
+def _views(logs: Logs) -> Mapping[str, DataFrame]:
+    """The source's topics, by their names."""
+    timed = "timestamp_ms" if "timestamp_ms" in logs.source.columns else "CAST(NULL AS BIGINT) AS timestamp_ms"
+    records = models.view(logs.source.selectExpr("partition", "offset", timed, "key", "value"))
+    numbers = logs.fixed.numbers.get("source", {})
+    if not numbers:
+        return {_LANDED: records}
+    return {topic: records.where(records["partition"].isin(list(own.values()))) for topic, own in numbers.items()}
