@@ -5,7 +5,7 @@ interrupts the middle of a step.
 
 A trigger on a request holds that request on the wire. It is let go as soon as the fault is in force, or by the fault itself.
 
-`heal_all` undoes every injection, last in first out; the run calls it whatever has happened. This module is one of the two
+`heal_all` undoes every injection, last in first out; the run calls it whatever has happened. This module is one of the three
 places with a broad ``except``: an error of a fault becomes an event of the history and makes the run UNKNOWN, and it must not
 keep the next fault from being healed.
 """

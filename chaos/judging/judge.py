@@ -81,7 +81,8 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         findings = _certain(spark, tuple(pool.map(lambda pair: check(pair[0], pair[1], lines[pair[1].subject]), asked)))
     if PROGRESS in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
-        demanded = liveness.demanded(events) if models.of_scenario(scenario) else None
+        model = models.of_scenario(scenario)
+        demanded = None if model is None or model.is_copy else liveness.demanded(events)
         total = scenario.workload.records - liveness.refused(events) if demanded is None else demanded
         progress = liveness.check(events, scenario.recovery_slo_s, total, subjects[-1])
         findings = (*findings, progress)
@@ -110,7 +111,7 @@ def _applies(name: str, one: Evidence, all_: Sequence[Evidence]) -> bool:
 
 
 def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
-    """Apply one verifier to one log. The other place with a broad ``except``: a verifier that fails has proved nothing.
+    """Apply one verifier to one log. Another place with a broad ``except``: a verifier that fails has proved nothing.
 
     Args:
         lines: by which rows of one's own are numbered (`own_rows.lines_of`).

@@ -19,7 +19,7 @@ import importlib.machinery
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
 from traceback import extract_tb
@@ -331,7 +331,8 @@ def _importable(module: str, folder: str) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.path.remove(folder)
+        with suppress(ValueError):  # the module may have changed it
+            sys.path.remove(folder)
 
 
 @contextmanager
