@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame
 ANY_LOG = frozenset({"source", "sink"})
 NO_VIEW: frozenset[str] = frozenset()
 NO_PLACE = -1
-"""The position of a row that no one record of the source demands, but all of it together, which was processed."""
+"""The position of a row that no one record of the source demands, but all of it together, which was processed; and the
+partition of an example of it that is missing."""
 
 
 class Verdict(IntEnum):
@@ -121,7 +122,8 @@ class Example:
 
     Attributes:
         anomaly: one of the finding's ``counts``.
-        partition: of the observed log (or the one it should be in), offset: there (None if it is absent).
+        partition: of the observed log (or the one it should be in; below 0 if that is not known), offset: there (None if it
+            is absent).
         id: the record's id, or its key where rows are not integers (`Evidence.answers`); None when the key is not an id.
         timestamp_ms: of the observed record, milliseconds since the epoch, None if it is absent.
         detail: the rest in words, e.g. ``also at offset 17`` or ``value 10, expected 9``.

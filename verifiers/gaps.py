@@ -77,4 +77,5 @@ def _example(row: Row) -> Example:
     place = f"its input is at source partition {row['partition']} offset {row['position']}"
     without = {None: "its write was acknowledged", NO_PLACE: "no one record of the source demands it, but all together"}
     detail = without.get(row["position"], place)
-    return Example(row["kind"], row["partition"], None, row["id"], None, detail)
+    home = NO_PLACE if row["position"] == NO_PLACE else row["partition"]
+    return Example(row["kind"], home, None, row["id"], None, detail)

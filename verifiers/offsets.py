@@ -71,10 +71,11 @@ def _judged(evidence: Evidence) -> DataFrame:
 
 def _example(row: Row, evidence: Evidence) -> Example:
     position = evidence.positions.get(row["partition"], 0)
-    detail = f"its input is at source partition {row['partition']} offset {row['position']}, the position is {position}"
+    home = row["partition"]
+    detail = f"its input is at source partition {home} offset {row['position']}, the position is {position}"
     if row["position"] == NO_PLACE:
-        detail = "the source as a whole demands it, and the positions are at its end"
+        home, detail = NO_PLACE, "the source as a whole demands it, and the positions are at its end"
     if row["place"] is None:
-        return Example(row["kind"], row["partition"], None, row["id"], None, detail)
+        return Example(row["kind"], home, None, row["id"], None, detail)
     place = row["place"]
     return Example(row["kind"], place["partition"], place["offset"], row["id"], place["timestamp_ms"], detail)

@@ -310,8 +310,9 @@ def _lines(finding: Finding) -> Iterator[str]:
     if finding.note:
         yield f"{finding.verifier}: {one_line(finding.note)}"
     for one in finding.examples[:_SHOWN]:
-        place = f"partition {one.partition}" + (f" offset {one.offset}" if one.offset is not None else "")
-        yield f"{finding.verifier}: {one_line(f'{one.anomaly}: id {one.id}, {place}: {one.detail}')}"
+        place = "" if one.partition < 0 else f", partition {one.partition}"
+        place += f" offset {one.offset}" if one.offset is not None else ""
+        yield f"{finding.verifier}: {one_line(f'{one.anomaly}: id {one.id}{place}: {one.detail}')}"
     if finding.count > _SHOWN:
         yield f"{finding.verifier}: and {number(finding.count - _SHOWN)} more"
 

@@ -58,11 +58,11 @@ def during(report: Report, timestamp_ms: int | None, since_ms: int | None = None
 
 def describe(report: Report, example: Example) -> str:
     """``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z, also at offset 1190 [during …]``."""
-    if example.partition < 0:  # of the run, not of a record
+    if example.partition < 0 and example.id is None:  # of the run, not of a record
         return f"{example.anomaly}: {one_line(example.detail)}"
     parts = [
         _whose(example.id),
-        f"partition {example.partition}",
+        "" if example.partition < 0 else f"partition {example.partition}",
         "not in the log" if example.offset is None else f"offset {example.offset}",
         "" if example.timestamp_ms is None else moment(example.timestamp_ms),
         one_line(example.detail),

@@ -115,6 +115,7 @@ def test_rows_that_are_missing(judged, model):
     assert findings["gaps"].counts["lost"] == findings["offsets"].counts["behind"] == 3
     placeless = "no one record of the source demands it, but all together"
     assert {placeless in one.detail for one in findings["gaps"].examples} == {model is PLACELESS}
+    assert {one.partition < 0 for name in ("gaps", "offsets") for one in findings[name].examples} == {model is PLACELESS}
 
 
 @BOTH

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.report.failure_text import during, explain
+from chaos.report.failure_text import describe, during, explain
 from chaos.report.model import Report
 from tests.unit.report.conftest import Fabricated
 from verifiers import VERIFIERS
@@ -260,6 +260,12 @@ def test_an_absent_record_has_no_moment(run: Fabricated) -> None:
     """A lost record was written at no time."""
     assert during(run.report(), None) == ""
     assert during(run.report(faults=()), run.at(1)) == "while no fault was in force"
+
+
+def test_a_missing_row_whose_place_is_not_known(run: Fabricated) -> None:
+    """Its key is told, and no partition."""
+    lost = Example("lost", -1, None, "c-7", None, "all records together demand it")
+    assert describe(run.report(), lost) == "lost: key c-7, not in the log, all records together demand it"
 
 
 def test_what_was_not_asked_is_told_with_the_reason(run: Fabricated) -> None:
