@@ -70,7 +70,7 @@ def copied(chaos_session, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["orders-executors-crashed", pytest.param("orders-driver-killed", marks=pytest.mark.nightly)])
-def test_a_job_that_filters_and_enriches(chaos_session, name):
+def test_a_job_that_filters_and_enriches_as_the_query_demands(chaos_session, name):
     """Every large order was compared, its order too, and nothing is missing, double or wrong."""
     report, findings = played(chaos_session, name)
 
