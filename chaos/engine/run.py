@@ -142,7 +142,7 @@ def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, posit
 
 def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses, flowing_since_s: float, stop: Flag) -> Watch:
     job = phases.job_of(plan, kafka, processes)
-    return Watch(history, flowing_since_s, plan.demanded, plan.trigger_within_s, stop, job)
+    return Watch(history, flowing_since_s, plan.demanded, plan.trigger_within_s, stop, job, plan.records)
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History) -> Sampler:

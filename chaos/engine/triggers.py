@@ -36,6 +36,7 @@ class Watch:
         deadline_s: how many seconds a trigger is waited for.
         stop: set when the run ends early.
         job: of Spark, whose batches are looked at; None where no trigger is on a batch.
+        workload: records of the source, if the output will not have as many.
     """
 
     history: History
@@ -44,6 +45,12 @@ class Watch:
     deadline_s: float
     stop: Flag
     job: Job | None = None
+    workload: int | None = None
+
+    @property
+    def written(self) -> int:
+        """How many records will be in the source."""
+        return (self.records if self.workload is None else self.workload) - refused(self.history)
 
     @property
     def total(self) -> int:
@@ -115,7 +122,7 @@ def through(watch: Watch) -> bool:
     pipeline must be at its end. Its position is sampled once a second, so this may be known a moment late, and never too early.
     """
     sample, pipeline = watch.history.latest(ProgressSampled), watch.history.latest(PipelineSampled)
-    if sample is None or min(sample.committed, sample.written) < watch.total:
+    if sample is None or sample.committed < watch.total or sample.written < watch.written:
         return False
     return pipeline is None or pipeline.lag == 0
 

@@ -84,7 +84,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         model = models.of_scenario(scenario)
         demanded = None if model is None or model.is_copy else liveness.demanded(events)
         total = scenario.workload.records - liveness.refused(events) if demanded is None else demanded
-        progress = liveness.check(events, scenario.recovery_slo_s, total, subjects[-1])
+        progress = liveness.check(events, scenario.recovery_slo_s, total, subjects[-1], each=demanded is None)
         findings = (*findings, progress)
     files.write_atomically(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
     return findings

@@ -7,8 +7,9 @@ recorded when something changed (`chaos.engine.observers`): between two of them 
 UNKNOWN when there was nothing to watch: no output before the first fault, or none at all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, pairwise
 
 from chaos.common.events import (
@@ -45,23 +46,25 @@ class Recovery:
     committed: int
 
 
-def check(events: Sequence[Event], slo_s: float, total: int, subject: str) -> Finding:
+def check(events: Sequence[Event], slo_s: float, total: int, subject: str, *, each: bool = True) -> Finding:
     """Judge one run.
 
     Args:
         events: its history.
         slo_s: the longest recovery that is allowed.
-        total: records of the workload.
+        total: rows that the output must come to.
         subject: the log that was watched.
+        each: whether each record of the source is a row of the output.
 
     Returns:
         A finding; ``checked`` are how many times the output grew; an example is a fault.
     """
     recovered = recoveries(events)
     grown = growths(events)
-    found = list(_examples(events, recovered, slo_s, total))
+    is_left = partial(_is_left, events, total=total, each=each)
+    found = list(_examples(recovered, slo_s, total, is_left))
     if not any(example.anomaly == "no recovery" for example in found):
-        found += _stopped(events, grown, slo_s, total)
+        found += _stopped(events, grown, slo_s, total, is_left)
     found += _blocked(events, slo_s)
     counts = {name: sum(example.anomaly == name for example in found) for name in ANOMALIES_OF_PROGRESS}
     limitation = _limitation(grown, recovered)
@@ -81,9 +84,9 @@ def demanded(events: Sequence[Event]) -> int | None:
     return samples[-1][1].total if samples else None
 
 
-def _examples(events: Sequence[Event], recovered: Sequence[Recovery], slo_s: float, total: int) -> Iterator[Example]:
+def _examples(recovered: Sequence[Recovery], slo_s: float, total: int, is_left: Callable[[int], bool]) -> Iterator[Example]:
     for one in recovered:
-        if one.seconds is None and _is_left(events, one.committed, total):
+        if one.seconds is None and is_left(one.committed):
             yield _example(
                 "no recovery", one, f"{one.fault}: the output never grew again after {one.committed} of {total} records"
             )
@@ -91,12 +94,14 @@ def _examples(events: Sequence[Event], recovered: Sequence[Recovery], slo_s: flo
             yield _example("slow recovery", one, f"{one.fault}: recovery took {one.seconds:.1f} s, {slo_s:g} s are allowed")
 
 
-def _stopped(events: Sequence[Event], grown: Sequence[Event], slo_s: float, total: int) -> Iterator[Example]:
+def _stopped(
+    events: Sequence[Event], grown: Sequence[Event], slo_s: float, total: int, is_left: Callable[[int], bool]
+) -> Iterator[Example]:
     """The output grew after the last fault, but not to its end: then it stood still for as long as it was watched."""
     samples = of_type(events, ProgressSampled)
     committed = max((sample.committed for _, sample in samples), default=0)
     stood_s = _watched_until_s(events) - grown[-1].elapsed_s if grown else 0.0
-    if stood_s > slo_s and _is_left(events, committed, total):
+    if stood_s > slo_s and is_left(committed):
         detail = f"the output stopped after {committed} of {total} records, and stood still for {stood_s:.1f} s until the end"
         yield Example("no recovery", _NOWHERE, None, None, grown[-1].time_ms, detail)
 
@@ -114,17 +119,18 @@ def _watched_until_s(events: Sequence[Event]) -> float:
     return began[0] if began else events[-1].elapsed_s
 
 
-def _is_left(events: Sequence[Event], committed: int, total: int) -> bool:
+def _is_left(events: Sequence[Event], committed: int, *, total: int, each: bool) -> bool:
     """Whether a part of the workload never passed.
 
     As many offsets in the output as the workload has records do not show that all has passed: markers and aborted rows
     take some too. A pipeline that has read all there is in the source has stopped for no fault of its own, if the loader died.
+    How many rows a part of the source comes to is known only where each record is one.
     """
     if _is_drained(events):
         return False
     pipeline = [sample for _, sample in of_type(events, PipelineSampled)]
     written = max((sample.written for _, sample in of_type(events, ProgressSampled)), default=0)
-    return (pipeline[-1].lag > 0 or committed < written) if pipeline else committed < total
+    return (pipeline[-1].lag > 0 or (each and committed < written)) if pipeline else committed < total
 
 
 def _is_drained(events: Sequence[Event]) -> bool:

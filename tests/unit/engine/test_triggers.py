@@ -1,5 +1,6 @@
 """Triggers: the declared moment, or an error that says it never came."""
 
+from dataclasses import replace
 from threading import Event as Flag
 
 import pytest
@@ -111,6 +112,14 @@ def test_the_output_alone_does_not_tell_that_all_is_through(watch, written, lag,
         watch.history.record(PipelineSampled(positions={}, lag=lag))
 
     assert triggers.through(watch) is is_through
+
+
+@pytest.mark.parametrize(("written", "committed", "is_through"), [(1000, 400, True), (999, 400, False), (1000, 399, False)])
+def test_a_model_may_demand_fewer_rows_than_the_source_has(watch, written, committed, is_through):
+    """All of the source is through when all of it was written, and the output has the rows that come of it."""
+    watch.history.record(ProgressSampled(written=written, committed=committed, total=400))
+
+    assert triggers.through(replace(watch, records=400, workload=1000)) is is_through
 
 
 def test_nothing_is_through_before_the_first_sample(watch):

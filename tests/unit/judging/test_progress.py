@@ -153,6 +153,14 @@ def test_a_pipeline_that_has_read_all_there_is_has_not_stopped(lines):
     assert progress.check(history(*begun, (3, "inject", "kill"), *lines), 45, TOTAL, "sink").verdict is Verdict.VALID
 
 
+@pytest.mark.parametrize(("each", "verdict"), [(True, Verdict.INVALID), (False, Verdict.VALID)])
+def test_what_a_part_of_the_source_comes_to_is_known_only_where_each_record_is_a_row(each, verdict):
+    """All that was written is read, and the output has fewer rows: of a filter that is right."""
+    lines = ((3, "inject", "kill"), (5, "lag", 0), *UNDRAINED)
+
+    assert progress.check(history(*STEADY, *lines), 45, TOTAL, "sink", each=each).verdict is verdict
+
+
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
