@@ -1,0 +1,134 @@
+"""What was put together, seen from the groups that are asked for: which transactions are theirs, and which can be judged."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from verifiers.transactions.logs import OFFSETS, STATES, Log, Logs
+from verifiers.transactions.steps import Step, Visible, steps
+from verifiers.transactions.together import Content, Piece, Transaction, together
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is judged, and what is left out.
+
+    Attributes:
+        movers: producer ids of the transactional ids that ever sent positions of the groups, also in what was aborted.
+        judged: their transactions of which everything was read.
+        in_flight: those that were not completed when the reading began.
+        cut: those of which compaction or retention has removed a part, or that could not be put together.
+        foreign: transactions of others in the same logs.
+        sinks: topics that they write to.
+        moved: identity of a transaction -> its steps.
+        unjudged: why something could not be judged.
+    """
+
+    contents: Mapping[Log, Content]
+    steps: Sequence[Step]
+    moved: Mapping[int, Sequence[Step]]
+    movers: frozenset[int]
+    sinks: frozenset[str]
+    judged: Sequence[Transaction]
+    in_flight: Sequence[Transaction]
+    cut: Sequence[Transaction]
+    foreign: Sequence[Transaction]
+    hanging: Sequence[Piece]
+    unjudged: Sequence[str]
+    visible: Mapping[Log, Visible]
+
+
+def case(logs: Logs, alone: frozenset[str] = frozenset()) -> Case:
+    """Put the logs together and see whose is what; `alone` are sinks, too."""
+    all_ = together(logs)
+    owners = {id(piece): one for one in all_.transactions for piece in one.pieces.values()}
+    found = list(steps(all_.contents, owners))
+    movers = _movers(all_.contents, all_.transactions)
+    own = [one for one in all_.transactions if one.producer_id in movers]
+    whole = [one for one in own if not one.cut]
+    lacking = [one for one in whole if _lacking(one, all_.contents)]
+    flying = {(one.producer_id, log) for one in all_.transactions if not one.settled for log in _lacking(one, all_.contents)}
+    told = all(not content.extent.begin for log, content in all_.contents.items() if log[0] == STATES)
+    sinks = frozenset(topic for one in own for topic, _ in one.logs) - {OFFSETS} | alone
+    awaited = flying | all_.ongoing
+    open_ = [piece for piece in _open(all_.contents, movers, sinks) if (piece.producer_id, piece.log) not in awaited]
+    hanging = [piece for piece in open_ if piece.producer_id in all_.known or told]
+    unjudged = (
+        *all_.doubts,
+        *_without_marker(lacking, hanging, all_.contents),
+        *_without_owner(all_.contents, movers, owners.keys(), flying),
+        *_unknown(len(open_) - len(hanging)),
+    )
+    moved: dict[int, list[Step]] = defaultdict(list)
+    for step in found:
+        if step.transaction is not None:
+            moved[id(step.transaction)].append(step)
+    return Case(
+        all_.contents,
+        found,
+        moved,
+        movers,
+        sinks,
+        judged=[one for one in whole if not _lacking(one, all_.contents)],
+        in_flight=[one for one in lacking if not one.settled],
+        cut=[one for one in own if one.cut],
+        foreign=[one for one in all_.transactions if one.producer_id not in movers and _writes(one, sinks)],
+        hanging=hanging,
+        unjudged=unjudged,
+        visible={log: Visible(all_.contents[log]) for log in {step.source for step in found} & all_.contents.keys()},
+    )
+
+
+def _movers(contents: Mapping[Log, Content], transactions: Sequence[Transaction]) -> frozenset[int]:
+    pieces = [piece for log, one in contents.items() if log[0] == OFFSETS for piece in (*one.ended, *one.open)]
+    moving = {piece.producer_id for piece in pieces if piece.positions}
+    ids = {one.transactional_id for one in transactions if one.producer_id in moving}
+    return frozenset(moving | {one.producer_id for one in transactions if one.transactional_id in ids})
+
+
+def _lacking(one: Transaction, contents: Mapping[Log, Content]) -> set[Log]:
+    """Logs that were read, and in which it has no marker."""
+    return set(one.logs & contents.keys()) - one.pieces.keys()
+
+
+def _writes(one: Transaction, topics: frozenset[str]) -> bool:
+    return any(piece.log[0] in topics for piece in one.outputs)
+
+
+def _open(contents: Mapping[Log, Content], movers: frozenset[int], sinks: frozenset[str]) -> Iterator[Piece]:
+    """What is open in the sinks, and what the groups' producers have open elsewhere."""
+    for log, content in sorted(contents.items()):
+        yield from (piece for piece in content.open if piece.producer_id in movers or log[0] in sinks)
+
+
+def _without_marker(lacking: Sequence[Transaction], hanging: Sequence[Piece], contents: Mapping[Log, Content]) -> Iterator[str]:
+    told = {(piece.producer_id, piece.log) for piece in hanging}
+    for one in lacking:
+        for topic, partition in sorted(_lacking(one, contents)):
+            if one.settled and (one.producer_id, (topic, partition)) not in told:
+                name = f"transaction {one.number} of {one.transactional_id!r}"
+                yield f"{name} was completed and has no marker in partition {partition} of {topic}: was that topic made anew?"
+
+
+def _without_owner(
+    contents: Mapping[Log, Content], movers: frozenset[int], owned: Collection[int], flying: set[tuple[int, Log]]
+) -> Iterator[str]:
+    pieces = [
+        piece
+        for content in contents.values()
+        for piece in content.ended
+        if piece.producer_id in movers and piece.records and id(piece) not in owned
+    ]
+    left = [piece for piece in pieces if (piece.producer_id, piece.log) not in flying]
+    if left:
+        first = min(left, key=lambda piece: piece.at_ms)
+        topic, partition = first.log
+        yield (
+            f"{len(left)} markers end rows of no transaction that is left in {STATES}, which compaction may have removed, "
+            f"the first at offset {first.marker} of partition {partition} of {topic}: they were not judged"
+        )
+
+
+def _unknown(count: int) -> Iterator[str]:
+    if count:
+        yield f"{count} open transactions are of producers that {STATES} does not tell of: whether they hang is not known"

@@ -1,0 +1,235 @@
+"""What is landed for an audit of transactions: the internal logs of a cluster, and the batches of the topics that were written.
+
+    extents/     topic string, partition int, begin long, settled long, end long
+    batches/     topic string, partition int, first_offset long, last_offset long (inclusive), records int,
+                 producer_id long (-1: none), producer_epoch int, transactional boolean,
+                 control string (``COMMIT`` or ``ABORT`` for a marker, else null), timestamp_ms long
+    positions/   log_partition int, offset long, consumer_group string, topic string, partition int,
+                 position long (null: removed), committed_at_ms long
+    states/      log_partition int, offset long, transactional_id string, producer_id long, producer_epoch int, state string,
+                 topic string, partition int, started_ms long, updated_ms long
+
+A log is read up to its ``end``, and it is whole from ``begin`` on: what retention has cut off, or compaction has thinned out,
+lies before. Positions are the records of ``__consumer_offsets`` of the groups that are asked for; the batches in which they lie
+are among the batches. States are the records of ``__transaction_state``, of every transactional id that wrote to one of these
+logs: one row for each partition that a record names, and one without topic for a record that names none.
+
+The ends are fixed in this order, so that the cluster may be at work meanwhile: the end of ``__transaction_state`` as
+``settled``, the ends of all other logs, then the ``end`` of ``__transaction_state``. So a transaction that was completed before
+``settled`` has all its markers, and a marker that was read has its transaction. Of other logs ``settled`` is their end.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark.sql import DataFrame
+
+from verifiers import arrow
+
+OFFSETS = "__consumer_offsets"
+STATES = "__transaction_state"
+_ROWS_AT_ONCE = 100_000
+_TEXT, _LONG, _INT = pa.string(), pa.int64(), pa.int32()
+
+Log = tuple[str, int]
+"""A topic, and a partition of it."""
+
+
+class Extent(NamedTuple):
+    """How far a log was read."""
+
+    topic: str
+    partition: int
+    begin: int
+    settled: int
+    end: int
+
+
+class Batch(NamedTuple):
+    """A record batch, by its header."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    records: int
+    producer_id: int
+    producer_epoch: int
+    transactional: bool
+    control: str | None
+    timestamp_ms: int
+
+
+class Position(NamedTuple):
+    """A position of a group; None where it was removed."""
+
+    log_partition: int
+    offset: int
+    consumer_group: str
+    topic: str
+    partition: int
+    position: int | None
+    committed_at_ms: int
+
+
+class State(NamedTuple):
+    """A state of a transaction, and one of the partitions in it."""
+
+    log_partition: int
+    offset: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    topic: str | None
+    partition: int | None
+    started_ms: int
+    updated_ms: int
+
+
+SCHEMAS: Mapping[str, pa.Schema] = {
+    "extents": pa.schema([("topic", _TEXT), ("partition", _INT), ("begin", _LONG), ("settled", _LONG), ("end", _LONG)]),
+    "batches": pa.schema(
+        [
+            ("topic", _TEXT),
+            ("partition", _INT),
+            ("first_offset", _LONG),
+            ("last_offset", _LONG),
+            ("records", _INT),
+            ("producer_id", _LONG),
+            ("producer_epoch", _INT),
+            ("transactional", pa.bool_()),
+            ("control", _TEXT),
+            ("timestamp_ms", _LONG),
+        ]
+    ),
+    "positions": pa.schema(
+        [
+            ("log_partition", _INT),
+            ("offset", _LONG),
+            ("consumer_group", _TEXT),
+            ("topic", _TEXT),
+            ("partition", _INT),
+            ("position", _LONG),
+            ("committed_at_ms", _LONG),
+        ]
+    ),
+    "states": pa.schema(
+        [
+            ("log_partition", _INT),
+            ("offset", _LONG),
+            ("transactional_id", _TEXT),
+            ("producer_id", _LONG),
+            ("producer_epoch", _INT),
+            ("state", _TEXT),
+            ("topic", _TEXT),
+            ("partition", _INT),
+            ("started_ms", _LONG),
+            ("updated_ms", _LONG),
+        ]
+    ),
+}
+_ROWS: Mapping[str, Any] = {"extents": Extent, "batches": Batch, "positions": Position, "states": State}
+_ORDER: Mapping[str, tuple[str, ...]] = {
+    "extents": ("topic", "partition"),
+    "batches": ("topic", "partition", "first_offset"),
+    "positions": ("log_partition", "offset"),
+    "states": ("log_partition", "offset", "topic", "partition"),
+}
+
+
+class LogsError(ValueError):
+    """Landed logs are missing or of another shape; the message says what, where, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The four tables, in the order of the logs."""
+
+    extents: pa.Table
+    batches: pa.Table
+    positions: pa.Table
+    states: pa.Table
+
+    @classmethod
+    def of(cls, **tables: pa.Table) -> "Logs":
+        """The logs in these tables, whatever the order of their rows.
+
+        Raises:
+            LogsError: a column is missing or of another type.
+        """
+        return cls(**{name: _contracted(name, tables[name]) for name in SCHEMAS})
+
+    @classmethod
+    def of_frames(cls, frames: Mapping[str, DataFrame]) -> "Logs":
+        """The logs in frames of Spark."""
+        return cls.of(**{name: arrow.table(frames[name]) for name in SCHEMAS})
+
+    def rows(self, name: str) -> Iterator[Any]:
+        """The rows of a table as named tuples."""
+        make = _ROWS[name]
+        for some in getattr(self, name).to_batches(_ROWS_AT_ONCE):
+            yield from map(make, *(column.to_pylist() for column in some.columns))
+
+
+def table(name: str, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
+    """A table of these rows."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(SCHEMAS[name])
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMAS[name], strict=True)]
+    return pa.Table.from_arrays(arrays, schema=SCHEMAS[name])
+
+
+def whole_from(low: int, batches: Iterable[Batch]) -> int:
+    """The offset from which on nothing was removed from a log, whose batches are in order.
+
+    Compaction leaves holes between batches, and batches with fewer records than offsets.
+    """
+    begin = expected = low
+    for batch in batches:
+        if batch.first_offset != expected:
+            begin = batch.first_offset
+        expected = batch.last_offset + 1
+        if batch.records != expected - batch.first_offset:
+            begin = expected
+    return begin
+
+
+def write(folder: Path, logs: Logs) -> None:
+    """Write one folder of Parquet for each table."""
+    for name in SCHEMAS:
+        place = folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(getattr(logs, name), place / "part-0.parquet")
+
+
+def load(folder: Path) -> Logs:
+    """Read what was landed.
+
+    Raises:
+        LogsError: it is not there, or of another shape.
+    """
+    return Logs.of(**{name: _read(folder / name) for name in SCHEMAS})
+
+
+def _read(place: Path) -> pa.Table:
+    try:
+        return parquet.read_table(place)
+    except (OSError, pa.ArrowException) as error:
+        raise LogsError(f"{place} is not a Parquet folder ({type(error).__name__}): land the logs again") from error
+
+
+def _contracted(name: str, found: pa.Table) -> pa.Table:
+    """The columns of the contract, in its order; Spark says of a column that it may be null."""
+    types = {field.name: field.type for field in found.schema}
+    wrong = [
+        f"{field.name} {field.type} (found: {types.get(field.name, 'none')})"
+        for field in SCHEMAS[name]
+        if types.get(field.name) != field.type
+    ]
+    if wrong:
+        raise LogsError(f"{name}: needed are {', '.join(wrong)}; select and cast them, see verifiers/transactions/logs.py")
+    return found.select(SCHEMAS[name].names).sort_by([(column, "ascending") for column in _ORDER[name]])
