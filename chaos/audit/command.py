@@ -17,6 +17,7 @@ from rich.text import Text
 from chaos.audit import expected as audit_expected
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
+from chaos.audit import transactions
 from chaos.audit.judge import judge
 from chaos.audit.logs import ASK_S, AuditUsageError, Topics
 from chaos.common import clock, files
@@ -28,6 +29,7 @@ from chaos.judging.models import Model
 from chaos.judging.verdict import EXIT_CODES
 from chaos.report.formatting import number, seconds
 from verifiers.base import Finding, Verdict
+from verifiers.transactions.verifier import Transactions
 
 _WRONG_USAGE = 2
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
@@ -36,6 +38,8 @@ _LAST_PORT = 65_535
 _SHOWN = 3
 _ROUTINGS = ("same", "any")
 _WIDE = 80
+_LONG = 400
+_TRANSACTIONS = Transactions().name
 
 Echo = Callable[[str], None]
 
@@ -53,6 +57,9 @@ class Request:
         external: the file that declares the cluster (docs/external.md), in place of `bootstrap`.
         routing: ``same`` where a record must stay in its partition, ``any`` where the pipeline chooses one.
         expected: a query that says what is right, or ``@`` and the file of it, in place of `model`.
+        transactions: whether the group's transactions are audited, and no model is asked for (`chaos.audit.transactions`).
+        rows_per_record: ``1`` or ``0..1``, of such an audit.
+        timers: whether the application writes rows that no record caused, likewise.
     """
 
     landed: str
@@ -67,6 +74,9 @@ class Request:
     external: str = ""
     routing: str = "same"
     expected: str = ""
+    transactions: bool = False
+    rows_per_record: str = ""
+    timers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +131,34 @@ def check(request: Request, report: Path) -> None:
         raise AuditUsageError(f"--json {report}: its folder is not there")
     if report.is_dir():
         raise AuditUsageError(f"--json {report}: is a folder; a file is needed")
-    _check_routing(request)
-    _check_model(request)
+    if request.transactions:
+        _check_transactions(request)
+    else:
+        _check_model(request)
+
+
+def _cluster(request: Request) -> dict[str, str]:
+    """The option that says where the cluster is."""
     if request.external and request.bootstrap:
         raise AuditUsageError(f"--external and --bootstrap: the addresses are in {request.external}")
-    cluster = {"--external": request.external} if request.external else {"--bootstrap": request.bootstrap}
-    needed = cluster | {"--source": request.source, "--sink": request.sink}
+    return {"--external": request.external} if request.external else {"--bootstrap": request.bootstrap}
+
+
+def _check_model(request: Request) -> None:
+    if request.model and request.expected:
+        raise AuditUsageError("--model and --expected-sql: both say what is right; leave one out")
+    if not request.model and not request.expected:
+        raise AuditUsageError(
+            "missing: --model, or --expected-sql: what is right; or --transactions, for an audit without a model"
+        )
+    if request.expected and request.identity.startswith("header:"):
+        raise AuditUsageError("--identity header:NAME and --expected-sql: rows of a query have no headers; name an expression")
+    asked = {"--rows-per-record": request.rows_per_record, "--timers": request.timers}
+    alone = [name for name, value in asked.items() if value]
+    if alone:
+        raise AuditUsageError(f"{', '.join(alone)}: only with --transactions")
+    _check_routing(request)
+    needed = _cluster(request) | {"--source": request.source, "--sink": request.sink}
     given = [name for name, value in (needed | {"--group": request.group, "--landing": request.landing}).items() if value]
     missing = [name for name, value in needed.items() if not value]
     if request.landed and request.identity.startswith("header:"):
@@ -135,6 +167,23 @@ def check(request: Request, report: Path) -> None:
         raise AuditUsageError(f"--landed and {', '.join(given)}: either folders or topics")
     if not request.landed and missing:
         raise AuditUsageError(f"missing: {', '.join(missing)}; or --landed for folders")
+
+
+def _check_transactions(request: Request) -> None:
+    asked = {"--model": request.model, "--expected-sql": request.expected, "--source": request.source}
+    needless = [name for name, value in asked.items() if value]
+    if needless:
+        raise AuditUsageError(
+            f"--transactions and {', '.join(needless)}: no model is asked for, and what a group reads is in its logs"
+        )
+    transactions.rows_per_record(request.rows_per_record)
+    needed = _cluster(request) | {"--group": request.group}
+    given = [name for name, value in (needed | {"--landing": request.landing}).items() if value]
+    missing = [name for name, value in needed.items() if not value]
+    if request.landed and given:
+        raise AuditUsageError(f"--landed and {', '.join(given)}: either a folder or a cluster")
+    if not request.landed and missing:
+        raise AuditUsageError(f"missing: {', '.join(missing)}; or --landed for a folder")
 
 
 def _check_routing(request: Request) -> None:
@@ -148,15 +197,6 @@ def _check_routing(request: Request) -> None:
     if request.routing == "same" and sources != sinks and 0 not in {sources, sinks}:
         given = f"{sources} of --source and {sinks} of --sink"
         raise AuditUsageError(f"{given}: what is in the n-th source must be in the n-th sink, unless with --routing any")
-
-
-def _check_model(request: Request) -> None:
-    if request.model and request.expected:
-        raise AuditUsageError("--model and --expected-sql: both say what is right; leave one out")
-    if not request.model and not request.expected:
-        raise AuditUsageError("missing: --model, or --expected-sql: what is right")
-    if request.expected and request.identity.startswith("header:"):
-        raise AuditUsageError("--identity header:NAME and --expected-sql: rows of a query have no headers; name an expression")
 
 
 def topics_of(request: Request) -> Topics | None:
@@ -209,6 +249,8 @@ def run(request: Request, echo: Echo) -> Audit:
     Raises:
         AuditUsageError: the audit that is asked for is not possible; Spark was not started, or something needed is not there.
     """
+    if request.transactions:
+        return _of_transactions(request)
     demanded = _demanded(request)
     began_s = clock.monotonic_s()
     try:
@@ -235,6 +277,19 @@ def run(request: Request, echo: Echo) -> Audit:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
     except spark_session.FAILURES as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=spark_session.failure(error))
+
+
+def _of_transactions(request: Request) -> Audit:
+    """Without Spark: the headers of batches, which is all that is read, are few."""
+    verifier = Transactions(
+        transactions.rows_per_record(request.rows_per_record), frozenset(request.sink), timers=request.timers
+    )
+    began_s = clock.monotonic_s()
+    try:
+        found, records = transactions.audit(topics_of(request), verifier, request.landed, request.landing)
+    except InconclusiveError as error:
+        return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
+    return Audit((found,), records, clock.monotonic_s() - began_s)
 
 
 def _parts(request: Request, records: int | None, echo: Echo) -> artifacts.Parts | None:
@@ -310,9 +365,11 @@ def _lines(finding: Finding) -> Iterator[str]:
     if finding.note:
         yield f"{finding.verifier}: {one_line(finding.note)}"
     for one in finding.examples[:_SHOWN]:
-        place = "" if one.partition < 0 else f", partition {one.partition}"
-        place += f" offset {one.offset}" if one.offset is not None else ""
-        yield f"{finding.verifier}: {one_line(f'{one.anomaly}: id {one.id}{place}: {one.detail}')}"
+        who = [f"id {one.id}"] if one.id is not None or finding.verifier != _TRANSACTIONS else []
+        where = [] if one.partition < 0 else [f"partition {one.partition}"]
+        where += [] if one.offset is None else [f"offset {one.offset}"]
+        told = ": ".join(filter(None, (one.anomaly, ", ".join([*who, *([" ".join(where)] if where else [])]), one.detail)))
+        yield f"{finding.verifier}: {one_line(told, _LONG)}"
     if finding.count > _SHOWN:
         yield f"{finding.verifier}: and {number(finding.count - _SHOWN)} more"
 

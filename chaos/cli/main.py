@@ -244,6 +244,14 @@ def audit(  # noqa: PLR0913 - one argument for each option
             help="instead of --model: a query over the source that gives the rows of the sink, or @FILE with it",
         ),
     ] = "",
+    by_transactions: Annotated[
+        bool,
+        typer.Option("--transactions", help="no model: are rows and positions of the group's transactions one?"),
+    ] = False,
+    rows_per_record: Annotated[
+        str, typer.Option(help="with --transactions: how many rows one record makes, 1, or at least and at most, 0..1")
+    ] = "",
+    timers: Annotated[bool, typer.Option("--timers", help="with --transactions: some rows are of no record")] = False,
     landed: Annotated[str, typer.Option(help="folder or URL with Parquet in source/ and sink/, instead of topics")] = "",
     bootstrap: Annotated[str, typer.Option(help="HOST:PORT of the brokers")] = "",
     source: Annotated[list[str] | None, typer.Option(help="the topic that the pipeline reads; again for each more")] = None,
@@ -269,7 +277,8 @@ def audit(  # noqa: PLR0913 - one argument for each option
 
     topics = (tuple(source or ()), tuple(sink or ()))
     said = (group, model, identity, spark_master, landing, external, routing, expected_sql)
-    asked = command.Request(landed, bootstrap, *topics, *said)
+    without = (by_transactions, rows_per_record, timers)
+    asked = command.Request(landed, bootstrap, *topics, *said, *without)
     raise typer.Exit(command.main(asked, report, typer.echo))
 
 

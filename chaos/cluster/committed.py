@@ -3,25 +3,22 @@
 A client is told the last position only. The topic has every position that was ever committed, in order, until compaction
 removes all but the last of a partition. Read committed: a position that was part of an aborted transaction never counted.
 
-Keys and values are those of Kafka's OffsetCommitKey.json (versions 0 and 1) and OffsetCommitValue.json, of which the first
-field is the same in all versions; no client reads them. A record without a value is a position that was deleted, or expired.
+A record without a value is a position that was deleted, or expired. How records are laid out: `chaos.cluster.internal_topics`.
 """
 
-import struct
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
+from chaos.cluster import internal_topics
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 
 _AT_ONCE = 10_000
 _POLL_S = 1.0
 _READ_WITHIN_S = 300.0
-_OF_POSITIONS = (0, 1)  # versions of a key; 2 and above are of groups and their members
-_LENGTH_BYTES = 2
 
 
 class Commit(NamedTuple):
@@ -62,24 +59,9 @@ def read(options: Mapping[str, str], place: tuple[str, int], group: str, topic: 
 
 def _commit(message: Message, group: str, topic: str) -> Iterator[Commit]:
     """A row, if the record is a position of this group in this topic."""
-    key, value = _bytes(message.key()), _bytes(message.value())
-    (version,) = struct.unpack_from(">h", key)
-    if version not in _OF_POSITIONS:
-        return
-    at = struct.calcsize(">h")
-    of_group, at = _text(key, at)
-    of_topic, at = _text(key, at)
-    if (of_group, of_topic) == (group, topic):
-        (partition,) = struct.unpack_from(">i", key, at)
-        position = struct.unpack_from(">hq", value)[1] if value else None
-        yield Commit(partition, message.offset() or 0, position, message.timestamp()[1])
-
-
-def _text(data: bytes, at: int) -> tuple[str, int]:
-    """A string, and where it ends."""
-    (length,) = struct.unpack_from(">h", data, at)
-    begin = at + _LENGTH_BYTES
-    return data[begin : begin + length].decode(), begin + length
+    found = internal_topics.position(_bytes(message.key()), _bytes(message.value()) or None)
+    if found is not None and (found.group, found.topic) == (group, topic):
+        yield Commit(found.partition, message.offset() or 0, found.position, message.timestamp()[1])
 
 
 def _bytes(found: str | bytes | None) -> bytes:

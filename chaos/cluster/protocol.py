@@ -58,7 +58,7 @@ _SIZE_BYTES = 4
 _ALTER_WITHIN_S = 10.0
 _ANSWERS_WITHIN_S = 10.0
 _TRANSACTION_STATE = "__transaction_state"
-_FORMAT = 2  # of record batches; older ones have no transactions
+FORMAT = 2  # of record batches; older ones have no transactions
 _MARKERS = {0: "ABORT", 1: "COMMIT"}
 _HEAD_BYTES = 14  # of a ping: size, api, version, correlation, length of the client id
 _MOST_PADDING = 32_000  # the length of a client id is an int16
@@ -162,10 +162,10 @@ def _named(code: int, text: str | None = None) -> str:
 
 def _ask(address: Address, request: Any, within_s: float) -> Any:
     with socket.create_connection(address, timeout=within_s) as connection:
-        return _answer(connection, request)
+        return answer_to(connection, request)
 
 
-def _answer(connection: socket.socket, request: Any) -> Any:
+def answer_to(connection: socket.socket, request: Any) -> Any:
     """The answer, decoded.
 
     Raises:
@@ -230,8 +230,8 @@ def read_batches(bootstrap: str, topic: str, ends: Mapping[int, tuple[int, int]]
         leader = metadata.brokers[metadata.topics[topic].partitions[partition].leader]
         try:
             with socket.create_connection((leader.host, leader.port), timeout=_ANSWERS_WITHIN_S) as connection:
-                fetch = partial(_fetch, connection, topic, partition, most_bytes)
-                yield from _between(fetch, partition, low, high)
+                get = partial(fetch, connection, topic, partition, most_bytes)
+                yield from _between(get, partition, low, high)
         except (OSError, ValueError, KafkaPythonError) as error:
             raise InconclusiveError(f"the batches of {topic}-{partition} cannot be read: {error}; run again") from error
 
@@ -244,24 +244,24 @@ def parse_batches(partition: int, data: bytes) -> Iterator[Batch]:
     """
     for batch in MemoryRecords(data):
         first = batch.base_offset
-        if batch.magic != _FORMAT:
+        if batch.magic != FORMAT:
             raise ValueError(f"the batch at offset {first} is of message format {batch.magic}, which has no transactions")
-        control = _marker(batch) if batch.is_control_batch else None
+        control = marker_of(batch) if batch.is_control_batch else None
         yield Batch(
             partition, first, batch.last_offset, batch.producer_id, batch.producer_epoch, batch.is_transactional, control
         )
 
 
-def _marker(batch: Any) -> str:
+def marker_of(batch: Any) -> str:
     kind = next(iter(batch)).type
     if kind not in _MARKERS:
         raise ValueError(f"there is a control record of type {kind}, which is not the marker of a transaction")
     return _MARKERS[kind]
 
 
-def _between(fetch: Callable[[int], bytes], partition: int, low: int, high: int) -> Iterator[Batch]:
+def _between(get: Callable[[int], bytes], partition: int, low: int, high: int) -> Iterator[Batch]:
     while low < high:
-        found = list(parse_batches(partition, fetch(low)))
+        found = list(parse_batches(partition, get(low)))
         if not found:
             raise ValueError(f"there is no batch at offset {low}, before the end at {high}")
         for batch in found:
@@ -270,7 +270,7 @@ def _between(fetch: Callable[[int], bytes], partition: int, low: int, high: int)
         low = found[-1].last_offset + 1
 
 
-def _fetch(connection: socket.socket, topic: str, partition: int, most_bytes: int, offset: int) -> bytes:
+def fetch(connection: socket.socket, topic: str, partition: int, most_bytes: int, offset: int) -> bytes:
     wanted = FetchRequest.FetchTopic.FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=most_bytes)
     request = FetchRequest(
         version=4,
@@ -281,7 +281,7 @@ def _fetch(connection: socket.socket, topic: str, partition: int, most_bytes: in
         isolation_level=0,  # read_uncommitted
         topics=[FetchRequest.FetchTopic(topic=topic, partitions=[wanted])],
     )
-    found = _answer(connection, request).responses[0].partitions[0]
+    found = answer_to(connection, request).responses[0].partitions[0]
     if found.error_code:
         raise ValueError(f"Fetch was answered with {_named(found.error_code)}")
     return found.records or b""

@@ -78,7 +78,7 @@ class Cluster:
     def logs(self) -> Logs:
         """As they are landed."""
         extents = [
-            Extent(*log, whole_from(self.low.get(log, 0), batches), self.end(log), self.end(log))
+            Extent(*log, whole_from(self.low.get(log, 0), self.end(log), batches), self.end(log), self.end(log))
             for log, batches in self.batches.items()
         ]
         begin = self.low.get((STATES, 0), 0)

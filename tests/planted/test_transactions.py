@@ -231,8 +231,9 @@ def test_timers_excuse_rows_that_moved_nothing():
     one.go_on(3)
     histories.standing_still(one, one.apps[0])
     histories.without_positions(one, one.apps[0])
+    histories.surplus(one, one.apps[0])
 
-    finding = Transactions(timers=True).check(one.cluster.logs())
+    finding = Transactions(RowsPerRecord(0, 1), timers=True).check(one.cluster.logs())
 
     assert (finding.verdict, finding.count) == (Verdict.VALID, 0)
     assert "timers" in finding.note

@@ -183,7 +183,7 @@ def table(name: str, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=SCHEMAS[name])
 
 
-def whole_from(low: int, batches: Iterable[Batch]) -> int:
+def whole_from(low: int, end: int, batches: Iterable[Batch]) -> int:
     """The offset from which on nothing was removed from a log, whose batches are in order.
 
     Compaction leaves holes between batches, and batches with fewer records than offsets.
@@ -195,7 +195,7 @@ def whole_from(low: int, batches: Iterable[Batch]) -> int:
         expected = batch.last_offset + 1
         if batch.records != expected - batch.first_offset:
             begin = expected
-    return begin
+    return begin if expected >= end else end
 
 
 def write(folder: Path, logs: Logs) -> None:

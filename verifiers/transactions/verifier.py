@@ -115,11 +115,27 @@ class Transactions:
             if one.control == "COMMIT" and one.rows and not self.timers:
                 yield from _of_output(one, judged)
             if one.control == "COMMIT" and self.rows_per_record is not None and _is_countable(one, judged):
-                yield from _counted(one, judged, self.rows_per_record)
+                yield from self._counted(one, judged, self.rows_per_record)
         for one in judged.foreign:
             if one.control == "COMMIT" and not one.cut and self._is_output_alone(one):
                 yield _output("output without positions", one, "and its producer never sent a position")
         yield from map(_hanging, judged.hanging)
+
+    def _counted(self, one: Transaction, judged: Case, asked: RowsPerRecord) -> Iterator[Example]:
+        """More rows, or fewer, than the records make that it moved past."""
+        moved = judged.moved[id(one)]
+        counts = [_records(step, judged) for step in moved]
+        known = [count for count in counts if count is not None]
+        if len(known) < len(counts):
+            return
+        records = sum(known)
+        place = one.outputs[0] if one.outputs else one.pieces[moved[0].log]
+        what = f"{_named(one)}: {one.rows} rows of {records} records"
+        ranges = ", ".join(map(_range, moved))
+        if one.rows > asked.max * records and not self.timers:
+            yield _placed("surplus", place, f"{what}, {one.rows - asked.max * records:g} too many; {ranges}")
+        elif one.rows < asked.min * records and all(step.begin is not None for step in moved):
+            yield _placed("deficit", place, f"{what}, {asked.min * records - one.rows:g} too few; {ranges}")
 
     def _is_output_alone(self, one: Transaction) -> bool:
         """Whether it is in a topic of this application alone, and has not even positions of another group."""
@@ -169,23 +185,6 @@ def _is_countable(one: Transaction, judged: Case) -> bool:
     moved = judged.moved.get(id(one), ())
     forward = any(step.begin != step.end for step in moved) and all((step.begin or 0) <= (step.end or 0) for step in moved)
     return forward and all(step.taken for step in moved) and all(log in judged.contents for log in one.logs)
-
-
-def _counted(one: Transaction, judged: Case, asked: RowsPerRecord) -> Iterator[Example]:
-    """More rows, or fewer, than the records make that it moved past."""
-    moved = judged.moved[id(one)]
-    counts = [_records(step, judged) for step in moved]
-    known = [count for count in counts if count is not None]
-    if len(known) < len(counts):
-        return
-    records = sum(known)
-    place = one.outputs[0] if one.outputs else one.pieces[moved[0].log]
-    what = f"{_named(one)}: {one.rows} rows of {records} records"
-    ranges = ", ".join(map(_range, moved))
-    if one.rows > asked.max * records:
-        yield _placed("surplus", place, f"{what}, {one.rows - asked.max * records:g} too many; {ranges}")
-    elif one.rows < asked.min * records and all(step.begin is not None for step in moved):
-        yield _placed("deficit", place, f"{what}, {asked.min * records - one.rows:g} too few; {ranges}")
 
 
 def _records(step: Step, judged: Case) -> int | None:
@@ -242,7 +241,7 @@ def _notes(judged: Case, asked: Transactions) -> Iterator[str]:
     if judged.in_flight:
         yield f"{len(judged.in_flight)} transactions were in flight while the logs were read, and were not judged"
     if asked.timers:
-        yield "timers: output without positions, and positions that stand still, were not asked for"
+        yield "timers: output without positions, positions that stand still, and surplus were not asked for"
 
 
 # in words ------------------------------------------------------------------------------------------------------------------

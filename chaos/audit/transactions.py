@@ -1,0 +1,70 @@
+"""`chaos audit --transactions`: are positions and rows of a group's transactions one, on any cluster, and without a model?
+
+What is read and how it is judged: `chaos.judging.transaction_logs` and `verifiers.transactions`.
+"""
+
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from chaos.audit.logs import AuditUsageError, Topics
+from chaos.judging import transaction_logs
+from chaos.judging.transaction_logs import NotTransactionalError
+from verifiers.base import Finding
+from verifiers.transactions import logs
+from verifiers.transactions.logs import Logs, LogsError
+from verifiers.transactions.verifier import RowsPerRecord, Transactions
+
+_NUMBER = r"\d+(?:\.\d+)?"
+_ROWS = re.compile(rf"({_NUMBER})(?:\.\.({_NUMBER}))?")
+
+
+def rows_per_record(text: str) -> RowsPerRecord | None:
+    """``1``, or ``0..1``; None for an empty text.
+
+    Raises:
+        AuditUsageError: it is neither.
+    """
+    if not text:
+        return None
+    found = _ROWS.fullmatch(text)
+    if found is None or float(found[2] or found[1]) < float(found[1]):
+        raise AuditUsageError(f"--rows-per-record {text}: write how many rows one record makes, 1, or at least and most, 0..1")
+    return RowsPerRecord(float(found[1]), float(found[2] or found[1]))
+
+
+def audit(topics: Topics | None, verifier: Transactions, landed: str, landing: str) -> tuple[Finding, int]:
+    """The finding, and how many records the batches that were read have.
+
+    Args:
+        topics: the cluster, the group, and the sinks that are its application's alone; None for logs that were landed.
+        landed: the folder where they were.
+        landing: a folder where they are landed and left, or an empty text.
+
+    Raises:
+        AuditUsageError: it cannot be asked: no such group or topic, a group without transactions, a folder that is not right.
+        InconclusiveError: a broker does not answer, or what it answers cannot be read.
+    """
+    try:
+        if topics is None:
+            found = logs.load(Path(landed))
+        else:
+            found = _landed(topics, landing, with_sources=verifier.rows_per_record is not None)
+    except (NotTransactionalError, LogsError) as error:
+        raise AuditUsageError(str(error)) from error
+    return verifier.check(found), sum(batch.records for batch in found.rows("batches"))
+
+
+def _landed(topics: Topics, landing: str, *, with_sources: bool) -> Logs:
+    place = Path(landing)
+    if landing and any((place / name).exists() for name in logs.SCHEMAS):
+        raise AuditUsageError(f"--landing {landing}: logs are there already: name another, or audit them with --landed")
+    asked = transaction_logs.Asked(topics.bootstrap, (topics.group,), topics.librdkafka, topics.sinks, with_sources)
+    found = transaction_logs.land(asked)
+    with TemporaryDirectory(prefix="chaos-audit-") as scratch:
+        folder = place if landing else Path(scratch)
+        try:
+            logs.write(folder, found)
+        except OSError as error:
+            raise AuditUsageError(f"--landing {landing}: {error.strerror}: is it a folder of this machine?") from error
+        return logs.load(folder)

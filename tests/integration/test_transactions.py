@@ -1,0 +1,223 @@
+"""Transactions of real clients on real brokers, audited by Kafka's own logs alone."""
+
+import json
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+
+from chaos.engine import phases
+from chaos.judging import transaction_logs
+from chaos.judging.transaction_logs import Asked
+from chaos.scenario.load import load
+from chaos.scenario.model import SystemSpec
+from tests.integration.conftest import ROOT
+from verifiers.base import Verdict
+from verifiers.transactions.verifier import ANOMALIES, RowsPerRecord, Transactions
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
+
+SOURCE, SINK, GROUP = "txn-source", "txn-sink", "txn-group"
+RECORDS, BATCH = 300, 20
+CHAOS = str(Path(sys.executable).with_name("chaos"))
+ONE_EACH = ("--rows-per-record", "1")
+
+
+@dataclass
+class Copier:
+    """Copies partitions of the source, a batch in each transaction, and can be told to do it wrongly."""
+
+    kafka: object
+    group: str = GROUP
+
+    def __post_init__(self):
+        """Its position is asked for once; what it committed since, it knows."""
+        settings = {"bootstrap.servers": self.kafka.bootstrap}
+        self.consumer = Consumer(settings | {"group.id": self.group, "enable.auto.commit": False})
+        self.producer = Producer(settings | {"transactional.id": f"{self.group}-copier"})
+        self.producer.init_transactions(120)
+        self.at = dict.fromkeys(range(3), 0)
+
+    def copy(self, partition, rows=BATCH, moved=BATCH, *, sends=True, commits=True):
+        """One transaction with so many rows, that moves the position so far; the position before it."""
+        before = self.at[partition]
+        self.producer.begin_transaction()
+        for number in range(rows):
+            self.producer.produce(SINK, value=str(number), partition=partition)
+        assert self.producer.flush(120) == 0
+        if sends:
+            position = [TopicPartition(SOURCE, partition, before + moved)]
+            self.producer.send_offsets_to_transaction(position, self.consumer.consumer_group_metadata(), 120)
+        if commits:
+            self.producer.commit_transaction(120)
+            self.at[partition] += moved if sends else 0
+        else:
+            self.producer.abort_transaction(120)
+        return before
+
+    def close(self):
+        self.consumer.close()
+
+
+@pytest.fixture
+def kafka(system):
+    """Brokers with a source that is filled; its group is forgotten afterwards, or the next test would see its positions."""
+    kafka = system.kafka
+    kafka.create([SOURCE, SINK], 3)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    for number in range(RECORDS):
+        producer.produce(SOURCE, value=str(number), partition=number % 3)
+    assert producer.flush(120) == 0
+    yield kafka
+    kafka.delete([SOURCE, SINK])
+
+
+@pytest.fixture
+def copier(kafka, request):
+    """Of a group of its own for each test: what one does to its positions is in the log for good."""
+    with closing(Copier(kafka, f"{GROUP}-{request.node.name.rpartition('_')[2]}")) as copier:
+        for partition in range(3):
+            copier.copy(partition)
+            copier.copy(partition, commits=False)
+            copier.copy(partition)
+        yield copier
+
+
+def audit(kafka, tmp_path, group, *words):
+    """Exit code, what was printed, and the finding if there is one."""
+    path = tmp_path / "report.json"
+    argv = [CHAOS, "audit", "--transactions", "--bootstrap", kafka.bootstrap, "--group", group, "--json", str(path), *words]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False)
+    found = json.loads(path.read_text(encoding="utf-8"))["findings"] if path.exists() else ()
+    return done.returncode, done.stdout + done.stderr, next(iter(found), None)
+
+
+def wrong(finding):
+    """Anomaly and place of each example."""
+    return [(one["detail"].partition(":")[0], one["partition"], one["offset"]) for one in finding["examples"]]
+
+
+def test_a_sound_copier_is_valid(kafka, copier, tmp_path):
+    """With aborted transactions between, and with the source's records counted; judged again from what was landed."""
+    code, said, finding = audit(kafka, tmp_path, copier.group, *ONE_EACH, "--sink", SINK, "--landing", str(tmp_path / "logs"))
+
+    assert code == 0, said
+    assert (finding["verdict"], finding["checked"], finding["note"]) == ("VALID", 9, "")
+    assert finding["counts"]["aborted"] == 3
+    argv = [CHAOS, "audit", "--transactions", *ONE_EACH, "--landed", str(tmp_path / "logs"), "--json", str(tmp_path / "again")]
+    assert subprocess.run(argv, capture_output=True, timeout=600, check=False).returncode == 0
+    assert json.loads((tmp_path / "again").read_text(encoding="utf-8"))["findings"] == [finding]
+
+
+def test_each_wrong_transaction_is_found(kafka, copier, tmp_path):
+    """Where its rows are, or where the position went; what is right before and after is not named."""
+    ends = kafka.offsets(SINK, 3)
+    copier.copy(0, sends=False)
+    copier.copy(1, moved=0)
+    back = copier.copy(2, moved=-5) - 5
+    copier.copy(2)
+    more = kafka.offsets(SINK, 3)[0].hw
+    copier.copy(0, rows=BATCH + 3)
+    copier.copy(0)
+    moved = copier.at[1]
+    set_by_an_administrator(kafka, copier.group, 1, moved + 7)
+    copier.at[1] += 7
+    copier.copy(1)
+
+    code, said, finding = audit(kafka, tmp_path, copier.group, *ONE_EACH)
+
+    assert code == 1, said
+    assert wrong(finding) == [
+        ("output without positions", 0, ends[0].hw),
+        ("surplus", 0, more),
+        ("moved outside", 1, moved),
+        ("standing still", 1, ends[1].hw),
+        ("step back", 2, back),
+    ]
+    assert f"of '{copier.group}-copier', producer " in finding["examples"][0]["detail"]
+    assert "output without positions: partition 0 offset" in said
+
+
+def set_by_an_administrator(kafka, group, partition, position):
+    wanted = [ConsumerGroupTopicPartitions(group, [TopicPartition(SOURCE, partition, position)])]
+    for future in kafka.admin.alter_consumer_group_offsets(wanted).values():
+        future.result(60)
+
+
+def test_a_group_that_cannot_be_asked_is_refused_in_one_line(kafka, tmp_path):
+    """One that commits outside of transactions, one that nobody knows, and a sink that is not there."""
+    with closing(Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"{GROUP}-plain"})) as consumer:
+        consumer.commit(offsets=[TopicPartition(SOURCE, 0, 5)], asynchronous=False)
+
+    plain = audit(kafka, tmp_path, f"{GROUP}-plain")
+    unknown = audit(kafka, tmp_path, f"{GROUP}-nobody")
+
+    why = f"the group '{GROUP}-plain' commits its positions outside of transactions: it cannot be asked"
+    assert plain == (2, f"chaos audit: {why}; audit it with --source and --sink\n", None)
+    assert unknown[0] == 2
+    assert f"the group '{GROUP}-nobody' never committed a position at " in unknown[1]
+
+
+def test_what_retention_removed_is_told(kafka, copier, tmp_path):
+    """And what was written since is judged."""
+    end = kafka.offsets(SINK, 3)[0].hw
+    for future in kafka.admin.delete_records([TopicPartition(SINK, 0, end)]).values():
+        future.result(60)
+    for _ in range(2):
+        copier.copy(0)
+
+    code, said, finding = audit(kafka, tmp_path, copier.group, *ONE_EACH)
+
+    assert code == 3, said
+    assert (finding["verdict"], finding["count"]) == ("UNKNOWN", 0)
+    assert "compaction or retention has removed the begin of txn-sink partition 0" in finding["note"]
+
+
+def test_what_is_open_meanwhile_is_left_out(kafka, copier, tmp_path):
+    """A pipeline at work always has a transaction open; its end is not awaited."""
+    copier.producer.begin_transaction()
+    copier.producer.produce(SINK, value="1", partition=0)
+    assert copier.producer.flush(120) == 0
+
+    code, said, finding = audit(kafka, tmp_path, copier.group, *ONE_EACH)
+    copier.producer.abort_transaction(120)
+
+    assert code == 0, said
+    assert finding["checked"] == 9
+
+
+RUNS = {
+    "late-commit-one-producer": (Verdict.INVALID, {"output without positions": 1}),
+    "late-commit-producer-renewed": (Verdict.VALID, {}),
+    "late-commit-copier": (Verdict.VALID, {}),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_with_faults_are_judged_as_their_model_judges_them(name, chaos_session, monkeypatch):
+    """The late commit of librdkafka is seen: rows without positions. Where Kafka or a new producer prevents it: no alarm."""
+    landed = []
+    observe = phases.observe
+
+    def also(plan, kafka, *words):
+        observe(plan, kafka, *words)
+        asked = Asked(kafka.bootstrap, (plan.group,), sinks=(plan.topics.sink,), with_sources=True)
+        landed.append((transaction_logs.land(asked), frozenset({plan.topics.sink})))
+
+    monkeypatch.setattr(phases, "observe", also)
+    scenario = next(one for one in load(ROOT / "scenarios.yaml").scenarios if one.name == name)
+    outcome = chaos_session.run(scenario, SystemSpec(), "", lambda _: None)
+
+    assert outcome.error is None
+    assert outcome.report.verdict is Verdict.VALID, outcome.report
+    ((logs, sinks),) = landed
+    finding = Transactions(RowsPerRecord(1, 1), alone=sinks).check(logs)
+    expected, counts = RUNS[name]
+    found = {kind: finding.counts[kind] for kind in ANOMALIES if finding.counts[kind]}
+    assert (finding.verdict, found) == (expected, counts), finding
+    if counts:
+        assert ": 200 rows were committed, and no position was sent" in finding.examples[0].detail

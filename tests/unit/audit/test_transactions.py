@@ -1,0 +1,109 @@
+"""`chaos audit --transactions`: what is asked for, and how it is told, without a cluster."""
+
+import json
+
+import pytest
+
+from chaos.audit import command, transactions
+from chaos.audit.command import Request
+from chaos.audit.logs import AuditUsageError
+from verifiers.transactions import logs
+from verifiers.transactions.logs import Batch, Extent, Logs, Position, State, table
+from verifiers.transactions.verifier import RowsPerRecord
+
+OFFSETS, STATES = (logs.OFFSETS, 0), (logs.STATES, 0)
+
+
+def request(**given):
+    words = {"landed": "", "bootstrap": "", "source": (), "sink": (), "group": "", "model": "", "identity": "dense-key"}
+    return Request(**(words | {"master": "local[2]", "landing": "", "transactions": True} | given))
+
+
+def batch(log, first, last, at_ms, control=None):
+    return Batch(*log, first, last, last - first + 1, 7, 0, transactional=True, control=control, timestamp_ms=at_ms)
+
+
+def landed(folder):
+    """Of one producer: a transaction that moved a position, and one that did not."""
+    totals = ("totals", 0)
+    batches = [
+        batch(OFFSETS, 0, 0, 20),
+        batch(OFFSETS, 1, 1, 31, "COMMIT"),
+        batch(totals, 0, 4, 10),
+        batch(totals, 5, 5, 32, "COMMIT"),
+        batch(totals, 6, 8, 40),
+        batch(totals, 9, 9, 51, "COMMIT"),
+    ]
+    states = [
+        *(State(0, 0, "app", 7, 0, "PrepareCommit", *log, 10, 30) for log in (OFFSETS, totals)),
+        State(0, 1, "app", 7, 0, "CompleteCommit", None, None, 10, 33),
+        State(0, 2, "app", 7, 0, "PrepareCommit", *totals, 40, 50),
+        State(0, 3, "app", 7, 0, "CompleteCommit", None, None, 40, 52),
+    ]
+    extents = [Extent(*log, 0, end, end) for log, end in ((OFFSETS, 2), (totals, 10), (STATES, 4))]
+    rows = {"extents": extents, "batches": batches, "positions": [Position(0, 0, "g", "orders", 0, 5, 20)], "states": states}
+    logs.write(folder, Logs.of(**{name: table(name, some) for name, some in rows.items()}))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "missing: --bootstrap, --group; or --landed for a folder"),
+        ({"bootstrap": "a:1"}, "missing: --group; or --landed for a folder"),
+        ({"external": "file", "bootstrap": "a:1"}, "--external and --bootstrap: the addresses are in file"),
+        ({"landed": "x", "group": "g"}, "--landed and --group: either a folder or a cluster"),
+        ({"landed": "x", "model": "square"}, "--transactions and --model: no model is asked for"),
+        ({"landed": "x", "source": ("a",)}, "--transactions and --source: no model is asked for"),
+        ({"landed": "x", "rows_per_record": "one"}, "--rows-per-record one: write how many rows one record makes"),
+        ({"landed": "x", "rows_per_record": "2..1"}, "--rows-per-record 2..1: write how many rows one record makes"),
+        ({"transactions": False}, "missing: --model; or --transactions"),
+        ({"transactions": False, "model": "square", "timers": True}, "--timers: only with --transactions"),
+    ],
+)
+def test_what_does_not_go_together_is_told(tmp_path, given, said):
+    with pytest.raises(AuditUsageError, match=said.replace("(", r"\(").replace(".", r"\.")):
+        command.check(request(**given), tmp_path / "report.json")
+
+
+def test_how_many_rows_a_record_makes():
+    assert transactions.rows_per_record("1") == RowsPerRecord(1, 1)
+    assert transactions.rows_per_record("0..2.5") == RowsPerRecord(0, 2.5)
+    assert transactions.rows_per_record("") is None
+
+
+def test_landed_logs_are_audited_and_the_place_is_shown(tmp_path, capsys):
+    landed(tmp_path / "logs")
+
+    code = command.main(request(landed=str(tmp_path / "logs")), tmp_path / "report.json", print)
+
+    (finding,) = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["findings"]
+    assert code == 1
+    assert (finding["count"], finding["checked"], finding["counts"]["output without positions"]) == (1, 2, 1)
+    shown = capsys.readouterr().out
+    assert (
+        "transactions: output without positions: partition 0 offset 6: in totals: transaction 2 of 'app', producer 7" in shown
+    )
+
+
+def test_a_folder_that_is_not_there(tmp_path, capsys):
+    code = command.main(request(landed=str(tmp_path / "nowhere")), tmp_path / "report.json", print)
+
+    assert code == 2
+    assert "nowhere/extents is not a Parquet folder (FileNotFoundError): land the logs again" in capsys.readouterr().out
+
+
+def test_logs_that_were_landed_are_not_overwritten(tmp_path, capsys):
+    landed(tmp_path)
+    asked = request(bootstrap="127.0.0.1:1", group="g", landing=str(tmp_path))
+
+    assert command.main(asked, tmp_path / "report.json", print) == 2
+    assert "logs are there already: name another, or audit them with --landed" in capsys.readouterr().out
+
+
+def test_a_cluster_that_does_not_answer_is_unknown(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("chaos.judging.transaction_logs.WITHIN_S", 0.5)
+
+    code = command.main(request(bootstrap="127.0.0.1:1", group="g"), tmp_path / "report.json", print)
+
+    assert code == 3
+    assert "127.0.0.1:1 does not answer within 0.5 s" in capsys.readouterr().out
