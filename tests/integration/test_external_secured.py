@@ -263,6 +263,51 @@ def test_a_topic_before_and_after_compaction(cluster, tmp_path):
     assert {name: one["count"] for name, one in wrong[1].items() if one["count"]} == {"values": 1}
 
 
+def test_transactions_of_a_secured_cluster_are_audited(cluster, tmp_path):
+    """With a login that may read the internal topics; one that may not see them is told so."""
+    source, sink, group = (f"{PREFIX}{name}" for name in ("payments", "receipts", "cashier"))
+    for future in administrator(cluster).create_topics([NewTopic(name, 1, 1) for name in (source, sink)]).values():
+        future.result(300)
+    fill(cluster, [source], [(str(number), "x") for number in range(10)])
+    producer = Producer({**login(cluster), "transactional.id": f"{PREFIX}cashier"})
+    producer.init_transactions(120)
+    with contextlib.closing(Consumer({**login(cluster), "group.id": group})) as consumer:
+        for end in (4, 10):
+            producer.begin_transaction()
+            for number in range(end - (4 if end > 4 else 0)):
+                producer.produce(sink, value=str(number))
+            position = [TopicPartition(source, 0, end)]
+            producer.send_offsets_to_transaction(position, consumer.consumer_group_metadata(), 120)
+            producer.commit_transaction(120)
+
+    def asked(name, password):
+        words = ("--external", str(declaration(cluster, name)), "--group", group, "--rows-per-record", "1")
+        argv = [
+            str(Path(sys.executable).with_name("chaos")),
+            "audit",
+            "--transactions",
+            *words,
+            "--json",
+            str(tmp_path / "r.json"),
+        ]
+        environment = {**os.environ, "EXTERNAL_PASSWORD": password}
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False, env=environment)
+        assert password not in done.stdout + done.stderr
+        return done.returncode, done.stdout + done.stderr
+
+    allowed, forbidden = asked("broker", PASSWORDS["broker"]), asked("alice", PASSWORDS["alice"])
+
+    assert allowed[0] == 0, allowed
+    assert "transactions" in allowed[1]
+    assert forbidden[0] == 2, forbidden
+    assert (
+        f"there is no topic '__consumer_offsets' at localhost:{PORT}: no transaction was ever made there, or this"
+        in forbidden[1]
+    )
+    for future in administrator(cluster).delete_topics([source, sink]).values():
+        future.result(300)
+
+
 def audited(cluster, tmp_path, source, sink, identity):
     """Exit code, findings by verifier, and what was printed."""
     report = tmp_path / "report.json"

@@ -313,6 +313,23 @@ def hanging(one: History, app: App) -> Planted:
     return "hanging", log[1], app.cluster.append(log, 2, app.producer)
 
 
+def never_marked(one: History, app: App) -> Planted:
+    """The coordinator holds a transaction for completed whose marker never came to one of its logs."""
+    source = one.warm(app)
+    one.apps.remove(app)
+    read = app.read(source)
+    log, other = app.cluster.random.sample(app.sinks, 2)
+    first = app.write(log, len(read))
+    app.add(other)
+    app.move(source, read[-1] + 1)
+    app.decide("COMMIT")
+    for named in app.named:
+        if named != log:
+            app.cluster.append(named, 1, app.producer, "COMMIT")
+    app.complete("COMMIT")
+    return "hanging", log[1], first
+
+
 def moved_outside(one: History, app: App) -> Planted:
     source = one.warm(app)
     before = app.at[source]
@@ -368,6 +385,7 @@ WITHOUT_COUNTS = (
     standing_still,
     torn,
     hanging,
+    never_marked,
     moved_outside,
     set_back_outside,
     overtaken,

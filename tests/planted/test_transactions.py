@@ -16,6 +16,7 @@ from verifiers.transactions.verifier import RowsPerRecord, Transactions
 
 EXAMPLES = int(os.environ.get("PLANTED_EXAMPLES", "25"))
 ONE_EACH = RowsPerRecord(1, 1)
+LAST = [histories.without_positions, histories.step_back, histories.hanging, histories.never_marked]
 
 
 def asked(one: History) -> Transactions:
@@ -133,7 +134,7 @@ def test_what_was_removed_raises_no_alarm_and_is_told(removed):
 
 
 @pytest.mark.parametrize("removed", [compact, expire, forget], ids=lambda removed: removed.__name__)
-@pytest.mark.parametrize("plant", [histories.without_positions, histories.step_back], ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", LAST, ids=lambda plant: plant.__name__)
 def test_what_is_left_is_judged(removed, plant):
     """A step back can be seen at the end of any history, output without positions where its logs are whole."""
     for seed in range(EXAMPLES):
@@ -163,6 +164,8 @@ def test_what_is_in_flight_is_not_judged():
             app.decide("COMMIT")
         if seed % 3 == 2:
             one.cluster.append(app.sinks[0], 1, app.producer, "COMMIT")
+        if seed % 3 and seed % 2:
+            app.complete("COMMIT")  # its markers are behind the ends of the logs that were read
 
         finding = asked(one).check(one.cluster.logs())
 
@@ -224,6 +227,21 @@ def test_where_nobody_else_may_write_others_have_output_without_positions():
 
     assert (finding.verdict, finding.counts["output without positions"]) == (Verdict.INVALID, 1)
     assert "producer 900 epoch 1" in finding.examples[0].detail
+
+
+def test_a_transactional_id_keeps_its_group_with_a_new_producer_id():
+    """Kafka gives it one when its epochs are exhausted."""
+    one = history(1)
+    app = one.apps[0]
+    one.warm(app)
+    app.producer_id, app.epoch = 777, 0
+    log = app.sinks[0]
+    first = app.write(log, 2)
+    app.end("COMMIT")
+
+    finding = Transactions().check(one.cluster.logs())
+
+    assert places(finding) == [("output without positions", log[1], first)]
 
 
 def test_timers_excuse_rows_that_moved_nothing():

@@ -212,16 +212,15 @@ def _decided(logs: Logs) -> tuple[list[Transaction], frozenset[tuple[int, Log]],
     for first, named in _records(logs.rows("states")):
         name = first.transactional_id
         known.add(first.producer_id)
-        before = ongoing.pop(name, None)
+        ongoing.pop(name, None)
         if first.state == "Ongoing":
             ongoing[name] = first.producer_id, named
         elif first.state in _ENDINGS:
             of_id[name] += 1
-            producer_id = before[0] if before else first.producer_id  # the next one, where its epochs are exhausted
             undecided[name] = Transaction(
                 name,
                 of_id[name],
-                producer_id,
+                first.producer_id,
                 first.producer_epoch,
                 _ENDINGS[first.state],
                 named,
@@ -318,7 +317,12 @@ def _aligned(
 
 
 def _counted(own: Sequence[Transaction], pieces: Sequence[Piece]) -> Sequence[tuple[Transaction, Piece]] | None:
+    """By numbers, unless a marker that looks repeated may make up for one that never came: then by time, if it tells."""
     once = _without_repeated(own, pieces, len(pieces) - len(own))
+    if len(once) != len(own) or len(_without_repeated(own, pieces, len(pieces))) != len(own):
+        found = _timed(own, pieces)
+        if found is not None:
+            return found
     # at most one marker can be missing, the last: no producer goes on before it is written
     return list(zip(own, once, strict=False)) if len(own) - len(once) in {0, 1} else None
 
