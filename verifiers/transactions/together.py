@@ -259,24 +259,29 @@ def _own(contents: Mapping[Log, Content], transactions: Sequence[Transaction]) -
     for transaction in transactions:
         for log in transaction.logs & contents.keys():
             naming[transaction.producer_id, log].append(transaction)
+    ended: dict[tuple[int, Log], list[Piece]] = defaultdict(list)
+    for piece in (piece for content in contents.values() for piece in content.ended):
+        ended[piece.producer_id, piece.log].append(piece)
     is_told = all(not content.extent.begin for log, content in contents.items() if log[0] == STATES)
     doubts = []
     for (producer_id, log), own in sorted(naming.items()):
-        pieces = [piece for piece in contents[log].ended if piece.producer_id == producer_id]
-        for some, theirs in _by_epoch(own, pieces):
-            fitting = _aligned(some, theirs, is_whole=is_told and not contents[log].extent.begin)
-            if fitting is None:
-                for transaction in some:
-                    transaction.cut.add(log)
-                doubts.append(
-                    f"{_shown(log)}: producer {producer_id} has {len(theirs)} markers there for {len(some)} transactions, and "
-                    "it cannot be told which is whose"
-                )
-                continue
-            for transaction, piece in fitting:
-                transaction.pieces[log] = piece
+        is_whole = is_told and not contents[log].extent.begin
+        for some, theirs in _by_epoch(own, ended[producer_id, log]):
+            if not _paired(log, some, theirs, is_whole=is_whole):
+                many = f"{len(theirs)} markers there for {len(some)} transactions"
+                doubts.append(f"{_shown(log)}: producer {producer_id} has {many}, and it cannot be told which is whose")
         _cut(own, contents[log])
     return doubts
+
+
+def _paired(log: Log, own: Sequence[Transaction], pieces: Sequence[Piece], *, is_whole: bool) -> bool:
+    """Give some transactions their pieces in one log; whether it can be told which are theirs."""
+    fitting = _aligned(own, pieces, is_whole=is_whole)
+    for transaction, piece in fitting or ():
+        transaction.pieces[log] = piece
+    for transaction in own if fitting is None else ():
+        transaction.cut.add(log)
+    return fitting is not None
 
 
 def _cut(own: Sequence[Transaction], content: Content) -> None:
