@@ -58,7 +58,9 @@ _SIZE_BYTES = 4
 _ALTER_WITHIN_S = 10.0
 _ANSWERS_WITHIN_S = 10.0
 _TRANSACTION_STATE = "__transaction_state"
-FORMAT = 2  # of record batches; older ones have no transactions
+_FORMAT = 2  # of record batches; older ones have no transactions
+UNREADABLE: tuple[type[Exception], ...] = (OSError, ValueError, KafkaPythonError)
+"""What is raised where a broker does not answer, or not with what can be read."""
 _MARKERS = {0: "ABORT", 1: "COMMIT"}
 _HEAD_BYTES = 14  # of a ping: size, api, version, correlation, length of the client id
 _MOST_PADDING = 32_000  # the length of a client id is an int16
@@ -242,17 +244,25 @@ def parse_batches(partition: int, data: bytes) -> Iterator[Batch]:
     Raises:
         ValueError: a batch is of an older message format, or a control record is not the marker of a transaction.
     """
+    for batch in whole_batches(data):
+        place = partition, batch.base_offset, batch.last_offset
+        yield Batch(*place, batch.producer_id, batch.producer_epoch, batch.is_transactional, marker_of(batch))
+
+
+def whole_batches(data: bytes) -> Iterator[Any]:
+    """The same, as kafka-python has them, and their records by iteration; errors are those of `parse_batches`."""
     for batch in MemoryRecords(data):
-        first = batch.base_offset
-        if batch.magic != FORMAT:
-            raise ValueError(f"the batch at offset {first} is of message format {batch.magic}, which has no transactions")
-        control = marker_of(batch) if batch.is_control_batch else None
-        yield Batch(
-            partition, first, batch.last_offset, batch.producer_id, batch.producer_epoch, batch.is_transactional, control
-        )
+        if batch.magic != _FORMAT:
+            raise ValueError(
+                f"the batch at offset {batch.base_offset} is of message format {batch.magic}, which has no transactions"
+            )
+        yield batch
 
 
-def marker_of(batch: Any) -> str:
+def marker_of(batch: Any) -> str | None:
+    """``COMMIT`` or ``ABORT``; None where it holds records."""
+    if not batch.is_control_batch:
+        return None
     kind = next(iter(batch)).type
     if kind not in _MARKERS:
         raise ValueError(f"there is a control record of type {kind}, which is not the marker of a transaction")

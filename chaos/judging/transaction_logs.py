@@ -19,13 +19,11 @@ from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from kafka.errors import KafkaError as KafkaPythonError
-from kafka.record.memory_records import MemoryRecords
 
 from chaos.cluster import internal_topics
 from chaos.cluster.kafka import java_hash, log_ends
 from chaos.cluster.login import connect
-from chaos.cluster.protocol import FORMAT, fetch, marker_of
+from chaos.cluster.protocol import UNREADABLE, fetch, marker_of, whole_batches
 from chaos.common.errors import ChaosError, InconclusiveError
 from verifiers.base import Bounds
 from verifiers.transactions.logs import OFFSETS, STATES, Batch, Extent, Log, Logs, Position, State, table, whole_from
@@ -231,7 +229,7 @@ class _Reader:
             yield from self._fetched(self._connection(leader), log, low, high, take)
         except ssl.SSLError as error:
             raise InconclusiveError(f"the leader of {log[0]}-{log[1]} is not trusted: {error}; see tls: in the file") from error
-        except (OSError, ValueError, KafkaPythonError) as error:
+        except UNREADABLE as error:
             raise InconclusiveError(f"{log[0]}-{log[1]} cannot be read: {error}") from error
 
     def _connection(self, broker: int) -> Any:
@@ -254,14 +252,10 @@ class _Reader:
 
 def _parsed(log: Log, data: bytes, low: int, high: int, take: Take | None) -> Iterator[Batch]:
     """The batches that begin between two offsets, and their records to whoever takes them."""
-    for batch in MemoryRecords(data):
-        if batch.magic != FORMAT:
-            raise ValueError(
-                f"the batch at offset {batch.base_offset} is of message format {batch.magic}, without transactions"
-            )
+    for batch in whole_batches(data):
         if not low <= batch.base_offset < high:
             continue
-        control = marker_of(batch) if batch.is_control_batch else None
+        control = marker_of(batch)
         yield Batch(
             *log,
             batch.base_offset,

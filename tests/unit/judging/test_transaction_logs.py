@@ -1,0 +1,61 @@
+"""Batches as leaders send them: headers of all, records of the internal topics, whatever their compression."""
+
+import struct
+import warnings
+
+import pytest
+
+from chaos.judging.transaction_logs import _parsed
+from verifiers.transactions.logs import Batch
+
+with warnings.catch_warnings():  # of kafka-python, as in chaos/cluster/protocol.py
+    warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
+    from kafka.record.default_records import DefaultRecordBatchBuilder
+
+LOG = ("totals", 2)
+NOW_MS = 1_795_000_000_000
+
+
+def batch(first, values, compression=0):
+    """Of producer 7, epoch 3, in a transaction."""
+    builder = DefaultRecordBatchBuilder(2, compression, True, 7, 3, 0, 1 << 20)  # noqa: FBT003 - it is transactional
+    for number, value in enumerate(values):
+        builder.append(number, NOW_MS + number, b"key", value, [])
+    data = bytearray(builder.build())
+    struct.pack_into(">q", data, 0, first)  # as the broker gives it
+    return bytes(data)
+
+
+def read(data, low, high):
+    """The batches, and the offsets and values of their records."""
+    records = []
+    found = list(_parsed(LOG, data, low, high, lambda of, one: records.append((of.base_offset, one.offset, bytes(one.value)))))
+    return found, records
+
+
+@pytest.mark.parametrize("compression", [0, 1], ids=["none", "gzip"])
+def test_headers_and_records(compression):
+    found, records = read(batch(5, [b"a", b"b"], compression) + batch(7, [b"c"], compression), 5, 8)
+
+    assert found == [
+        Batch(*LOG, 5, 6, 2, 7, 3, transactional=True, control=None, timestamp_ms=NOW_MS + 1),
+        Batch(*LOG, 7, 7, 1, 7, 3, transactional=True, control=None, timestamp_ms=NOW_MS),
+    ]
+    assert records == [(5, 5, b"a"), (5, 6, b"b"), (7, 7, b"c")]
+
+
+def test_a_marker_has_no_records_of_the_application():
+    body = struct.pack(">hh", 0, 1)
+    record = b"\x00\x00\x00\x08" + body + b"\x0c" + bytes(6) + b"\x00"
+    tail = struct.pack(">hiqqqhii", 0x30, 0, NOW_MS, NOW_MS, 7, 3, -1, 1) + bytes([2 * len(record)]) + record
+    found, records = read(struct.pack(">qiibI", 9, 9 + len(tail), 0, 2, 0) + tail, 9, 10)
+
+    assert found == [Batch(*LOG, 9, 9, 1, 7, 3, transactional=True, control="COMMIT", timestamp_ms=NOW_MS)]
+    assert records == []
+
+
+def test_what_begins_outside_of_the_range_is_left_out():
+    """A Fetch gives the whole batch in which its offset lies, and more than was asked for."""
+    found, _ = read(batch(3, [b"a", b"b"]) + batch(5, [b"c"]) + batch(6, [b"d"]), 4, 6)
+
+    assert [one.first_offset for one in found] == [5]
