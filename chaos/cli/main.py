@@ -277,8 +277,7 @@ def audit(  # noqa: PLR0913 - one argument for each option
 
     topics = (tuple(source or ()), tuple(sink or ()))
     said = (group, model, identity, spark_master, landing, external, routing, expected_sql)
-    without = (by_transactions, rows_per_record, timers)
-    asked = command.Request(landed, bootstrap, *topics, *said, *without)
+    asked = command.Request(landed, bootstrap, *topics, *said, by_transactions, rows_per_record, timers)
     raise typer.Exit(command.main(asked, report, typer.echo))
 
 
