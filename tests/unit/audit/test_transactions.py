@@ -56,7 +56,7 @@ def landed(folder):
         ({"landed": "x", "source": ("a",)}, "--transactions and --source: no model is asked for"),
         ({"landed": "x", "rows_per_record": "one"}, "--rows-per-record one: write how many rows one record makes"),
         ({"landed": "x", "rows_per_record": "2..1"}, "--rows-per-record 2..1: write how many rows one record makes"),
-        ({"transactions": False}, "missing: --model; or --transactions"),
+        ({"transactions": False}, "missing: --model, or --expected-sql: what is right; or --transactions"),
         ({"transactions": False, "model": "square", "timers": True}, "--timers: only with --transactions"),
     ],
 )
