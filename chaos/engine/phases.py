@@ -21,11 +21,12 @@ from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, topics_of
 from chaos.engine.processes import LOADER, PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
-from chaos.judging import landing, models, own_rows, spark_session, statements
-from chaos.loader.declaration import LEDGER, FillSource
+from chaos.judging import landing, models, own_loader, own_rows, spark_session, statements
+from chaos.judging.own_rows import Numbering
+from chaos.loader.declaration import LEDGER, FillSource, OwnLoader
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario
-from chaos.scenario.plan import Schedule, to_json
+from chaos.scenario.plan import Schedule, scenario_seed, to_json
 from chaos.subject.base import CHECKPOINT, Pipeline, Topic, Topics
 from verifiers.base import Bounds
 
@@ -56,7 +57,7 @@ class RunPlan:
     schedule: Schedule
     folder: Path
     topics: Topics
-    loader: FillSource
+    loader: FillSource | OwnLoader
     pipeline: Pipeline | None
     client: str
     outputs: int | None = None
@@ -104,7 +105,8 @@ def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Pat
     """Name the topics after the run directory, and make the pipeline and the loader that are declared."""
     topics = topics_of(scenario, system.kafka.cluster.prefix, folder.name)
     pipeline = pipeline_of(scenario.pipeline, system.parts)
-    return RunPlan(scenario, schedule, folder, topics, loader_of(scenario), pipeline, client_of(scenario.pipeline))
+    loader = loader_of(scenario, system.parts, scenario_seed(schedule.seed, scenario.name))
+    return RunPlan(scenario, schedule, folder, topics, loader, pipeline, client_of(scenario.pipeline))
 
 
 def positions_of(plan: RunPlan, system: System) -> Positions | None:
@@ -156,14 +158,19 @@ def steady(plan: RunPlan, system: System, history: History, processes: RunProces
         processes.start_pipeline(command).wait_until_started()
         nemesis.approach()
     processes.start_loader(plan.loader.command(endpoints(system, "loader"), plan.topics, plan.folder))
-    _wait_for_commits(history, processes.check, lambda: 1, within_s=_FLOWS_WITHIN_S, reason="output to flow")
+
+    def check() -> None:
+        processes.check()
+        processes.check_loader()
+
+    _wait_for_commits(history, check, lambda: 1, within_s=_FLOWS_WITHIN_S, reason="output to flow")
     return clock.monotonic_s()
 
 
 def inject(plan: RunPlan, watch: Watch, processes: RunProcesses, nemesis: Nemesis) -> None:
     def check() -> None:
         processes.check()
-        processes.hear_loader()
+        processes.check_loader()
 
     if not plan.schedule.steps:
         reason = "the workload to pass through an unbroken pipeline"
@@ -233,20 +240,20 @@ def observe(
     The processes are stopped also after a drain that failed: a pipeline that went on would be ahead of what is read of it.
 
     Raises:
-        InconclusiveError: there is no ledger, because the loader never began.
+        InconclusiveError: there is no ledger, because the loader never began, or what it said is not understood.
     """
     processes.stop()
     folder, ledger = plan.folder / "evidence", plan.folder / LEDGER
     if not ledger.exists():
-        raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, because the loader never began; see its log")
+        why = "because the loader never began, or what it said was not understood; see its log"
+        raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, {why}")
     session = spark()
     spark_session.suit(session, plan.records)
     offsets, reached = settled(kafka, plan.judged, positions)
     land = partial(landing.land, session, kafka.bootstrap, options=kafka.cluster.java)
     verify = plan.scenario.verify
-    rows, lines = plan.loader.rows, own_rows.lines_of(*offsets.values())
-    of_ledger = own_rows.of_source(session, rows, ledger, own_rows.lines_of(offsets[plan.topics.source])) if rows else None
-    acknowledged = of_ledger or plan.loader.expected(session, plan.folder, plan.topics.partitions)
+    lines = own_rows.lines_of(*offsets.values())
+    acknowledged = _acknowledged(plan, session, own_rows.lines_of(offsets[plan.topics.source]))
     of_source, of_sink = of_programs(plan, kafka)
     of_input = [name for name in verify if not plan.pipeline or name not in _OF_OUTPUT]
     source, ends = plan.topics.source, offsets[plan.topics.source]
@@ -262,13 +269,23 @@ def observe(
 
 def _by_model(
     plan: RunPlan, landed: DataFrame, reached: Mapping[int, int], lines: int, *, anywhere: bool
-) -> own_rows.Numbering | None:
+) -> Numbering | None:
     """What says which rows are expected; None where integers are judged by their keys."""
     model, scenario, spark = models.of_scenario(plan.scenario), plan.scenario, landed.sparkSession
     if model is None:
         return None
     sources = {topic: models.nothing(spark) for topic in scenario.pipeline.reads} | {scenario.source: models.view(landed)}
     return models.numbering(spark, model, sources, reached, lines, anywhere=anywhere)
+
+
+def _acknowledged(plan: RunPlan, spark: SparkSession, lines: int) -> DataFrame | Numbering:
+    """What the source must hold, by the ledger of the loader."""
+    ledger, loader = plan.folder / LEDGER, plan.loader
+    if isinstance(loader, OwnLoader):
+        return own_loader.of_source(spark, ledger, lines)
+    if loader.rows is not None:
+        return own_rows.of_source(spark, loader.rows, ledger, lines)
+    return loader.expected(spark, plan.folder, plan.topics.partitions)
 
 
 def _make_topics(plan: RunPlan, kafka: Kafka) -> None:
@@ -300,7 +317,7 @@ def require_all_loaded(history: History, loader: ManagedProcess | None, records:
         raise InconclusiveError("the loader was never started, because the pipeline did not start")
     loaded = history.last_said("loader", "loaded")
     sent = loaded.content["records"] if loaded else 0
-    if sent < records:
+    if sent < records or (loaded and loaded.content.get("failed")):
         raise InconclusiveError(loader.how_it_ended(f"after {sent or 'some'} of {records} records"))
 
 

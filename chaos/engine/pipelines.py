@@ -8,7 +8,7 @@ from chaos.cluster.spark import SparkApp, SparkCluster, submitted
 from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.install.artifacts import Parts
-from chaos.loader.declaration import FillSource
+from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
 from chaos.scenario.pipelines import NoPipeline, SparkSubmitPipeline
@@ -67,11 +67,19 @@ def timeouts_of(declared: DeclaredPipeline) -> dict[str, float]:
     return {name: seconds for name, seconds in declares.items() if seconds is not None}
 
 
-def loader_of(scenario: Scenario) -> FillSource:
-    producer = scenario.workload.producer
+def loader_of(scenario: Scenario, parts: Parts, seed: int) -> FillSource | OwnLoader:
+    """The loader that a scenario declares.
+
+    Args:
+        parts, seed: for a loader of the user's own.
+    """
+    workload, producer = scenario.workload, scenario.workload.producer
+    if workload.rows is not None and workload.rows.command is not None:
+        programs = {"java": str(parts.java), "kafka_tools": parts.tools_class_path}
+        return OwnLoader(workload.rows.command, workload.records, workload.rate_per_s, seed, programs)
     return FillSource(
-        scenario.workload.records,
-        scenario.workload.rate_per_s,
+        workload.records,
+        workload.rate_per_s,
         idempotence=producer.idempotence,
         acks=str(producer.acks),
         batch_records=producer.batch_records,

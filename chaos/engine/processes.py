@@ -27,6 +27,7 @@ _STARTED_WITHIN_S = 180.0
 _TAIL_BYTES = 16_384
 _SUPERVISOR = "supervisor"
 _ENDED = ("ended", "stopped")
+_LOADED = b'{"event": "loaded"'
 _FRAME = re.compile(rb"\s+(at \S+\(|\.\.\. \d+ more$)")
 # How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.
 # FENCED_LEADER_EPOCH is not among them: that is a reader with old metadata.
@@ -280,6 +281,14 @@ class RunProcesses:
         if self.loader is not None and not self.loader.process.alive() and self.history.last_said(LOADER, "loaded") is None:
             self.loader.listen()
 
+    def check_loader(self) -> None:
+        """Raise InconclusiveError when the loader has failed: the rest of the workload will not come."""
+        self.hear_loader()
+        if self.loader is not None and not self.loader.process.alive():
+            loaded = self.history.last_said(LOADER, "loaded")
+            if loaded is None or loaded.content.get("failed"):
+                raise InconclusiveError(self.loader.how_it_ended("in the middle of the run"))
+
     def stop(self) -> None:
         for process in self._started():
             process.stop()
@@ -299,8 +308,9 @@ def _end_of(process: Process, when: str) -> str:
 
 
 def _says_nothing_of_the_error(line: bytes) -> bool:
-    """Whether this is the supervisor's word that a program ended, or a place in the stack of a Java error."""
-    return _FRAME.match(line) is not None or (_message(line, (_SUPERVISOR,)) or {}).get("event") in _ENDED
+    """Whether this says that a program ended, or how far a loader came, or is a place in the stack of a Java error."""
+    said = (_message(line, (_SUPERVISOR,)) or {}).get("event") in _ENDED
+    return said or _FRAME.match(line) is not None or line.startswith(_LOADED)
 
 
 def _last_line(log: Path) -> str:

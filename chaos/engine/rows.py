@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.engine.phases import RunPlan, write_down
 from chaos.loader import rows, sources
+from chaos.loader.declaration import FillSource
 from chaos.loader.rows import RowsError
 from chaos.scenario.checks import too_long
 from chaos.scenario.plan import scenario_seed
@@ -29,6 +30,11 @@ _MADE_WITHIN_S = 600.0
 _LOG = "rows.log"
 
 
+def made_beforehand(plan: RunPlan) -> bool:
+    """Whether the run has rows that are known before they are sent: not those of a loader of the user's own."""
+    return plan.scenario.workload.rows is not None and isinstance(plan.loader, FillSource)
+
+
 def with_rows(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
     """The plan of a run whose rows are in its folder; the same plan where integers are sent.
 
@@ -36,7 +42,7 @@ def with_rows(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
         InconclusiveError: the rows cannot be had.
     """
     workload = plan.scenario.workload
-    if workload.rows is None:
+    if workload.rows is None or not isinstance(plan.loader, FillSource):
         return plan
     write_down(plan)
     path = plan.folder / rows.FILE

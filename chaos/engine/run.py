@@ -161,7 +161,7 @@ def _pipeline_sampler(
 def _auditing(
     plan: RunPlan, kafka: Kafka, history: History, spark: Callable[[], SparkSession] | None
 ) -> AbstractContextManager[object]:
-    if spark is None or plan.loader.rows or models.of_scenario(plan.scenario):  # it knows numbers only
+    if spark is None or plan.scenario.workload.rows or models.of_scenario(plan.scenario):  # it knows numbers only
         return nullcontext()
     of_source, isolation = plan.topics.partitions, plan.scenario.isolation
     return EarlyAudit(spark, kafka, history, plan.output, source_partitions=of_source, isolation=isolation)

@@ -21,7 +21,7 @@ from chaos.engine import triggers
 from chaos.engine.environment import Environment, session_files
 from chaos.engine.expected import has_model, with_demand
 from chaos.engine.phases import RunPlan, plan_run, write_down
-from chaos.engine.rows import with_rows
+from chaos.engine.rows import made_beforehand, with_rows
 from chaos.engine.run import Stage, execute, in_phase, under_way
 from chaos.install.artifacts import Parts
 from chaos.judging import spark_session
@@ -168,7 +168,7 @@ class Session:
 
     def with_rows(self, run_plan: RunPlan, history: History) -> RunPlan:
         """The plan with the rows of the workload, and with how many its model demands: each is a phase, where there is one."""
-        if run_plan.scenario.workload.rows is not None:
+        if made_beforehand(run_plan):
             with in_phase(history, "rows"):
                 run_plan = with_rows(run_plan, self.spark)
         if has_model(run_plan):

@@ -28,7 +28,7 @@ from verifiers.ordering import Ordering
 AS_THEY_ARE = frozenset({"atomicity", "stability", "outcomes"})
 """Verifiers that compare views of a log with each other, or keys with what was told of them: these are given it as it is."""
 _WHOLLY = 2**62  # a position that is past all
-_NO_KEY = "0x"  # the text of no bytes: see `text`
+NO_KEY = "0x"  # the text of no bytes: see `text`
 _IDS = re.compile(r"\bid \d+(?: and \d+)?")
 _NAMES_OTHERS = frozenset(
     {"duplicate", "inversion", "not written", "elsewhere"}
@@ -84,12 +84,12 @@ def of_source(spark: SparkSession, rows: Path, ledger: Path, lines: int) -> Numb
     wanted = sent.join(told, "id").selectExpr(
         f"number * {lines} + partition AS id",
         *("outcome", "at", "offset AS acknowledged"),
-        *("partition", "number AS offset", f"coalesce({text('key')}, '{_NO_KEY}') AS key", f"{text('value')} AS value"),
+        *("partition", "number AS offset", f"coalesce({text('key')}, '{NO_KEY}') AS key", f"{text('value')} AS value"),
         "false AS removable",
     )
 
     def number(observed: DataFrame) -> Numbered:
-        demanded, rows = wanted.localCheckpoint(), _keyed(observed)
+        demanded, rows = wanted.localCheckpoint(), keyed(observed)
         named, unordered = _sent_ids(demanded, rows, lines)
         expected = demanded.where("outcome <> 'fail'").selectExpr(
             "id", "partition", "value", "outcome = 'ok' AS required", "CAST(NULL AS BIGINT) AS position"
@@ -124,7 +124,7 @@ def of_sink(  # noqa: PLR0913 - what is demanded, and all that is known of it
     def number(observed: DataFrame) -> Numbered:
         order = "row_number() OVER (PARTITION BY partition ORDER BY offset, key, value)"
         wanted = (
-            _keyed(demanded, identity)
+            keyed(demanded, identity)
             .selectExpr("key", "value", "CAST(coalesce(partition, 0) AS INT) AS partition", "offset AS place")
             .selectExpr("*", "coalesce(place, -1) AS offset")
             .selectExpr("*", f"{f'2L * {order}' if unordered else 'offset'} AS number")  # twice: no two of them are neighbours
@@ -132,7 +132,7 @@ def of_sink(  # noqa: PLR0913 - what is demanded, and all that is known of it
             .selectExpr("*", "false AS removable")
             .localCheckpoint()
         )
-        rows = _keyed(observed, identity)
+        rows = keyed(observed, identity)
         found = answers.find(
             wanted, rows, lines, positions, anywhere=anywhere, keep=_held, as_they_are=as_they_are and not identity
         )
@@ -164,16 +164,16 @@ def _held(rows: DataFrame) -> DataFrame:
     return rows.localCheckpoint()
 
 
-def _keyed(rows: DataFrame, identity: str = "") -> DataFrame:
+def keyed(rows: DataFrame, identity: str = "") -> DataFrame:
     """The same, where a record without a key has one that no bytes have, and its identity stands behind the key."""
-    key = f"coalesce(key, '{_NO_KEY}')"
+    key = f"coalesce(key, '{NO_KEY}')"
     behind = f" || ' [' || coalesce(CAST({identity} AS STRING), 'null') || ']'" if identity else ""
     return rows.withColumn("key", F.expr(f"{key}{behind}"))
 
 
 def _shown(key: str) -> str:
     """A key as people read it, perhaps with an identity behind it."""
-    return f"null{key.removeprefix(_NO_KEY)}" if key == _NO_KEY or key.startswith(f"{_NO_KEY} [") else key
+    return f"null{key.removeprefix(NO_KEY)}" if key == NO_KEY or key.startswith(f"{NO_KEY} [") else key
 
 
 def _sent_ids(wanted: DataFrame, rows: DataFrame, lines: int) -> tuple[DataFrame, DataFrame | None]:

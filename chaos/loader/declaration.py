@@ -2,20 +2,28 @@
 
 Id ``i`` goes to partition ``i mod P``. Rows of one's own are in a file instead (`chaos.loader.rows`). The ledger is
 described in `chaos.loader.plain`, and what transactions change in `chaos.loader.transactions`. The process is
-`chaos.loader.process`.
+`chaos.loader.process`. A loader of the user's own is run by `chaos.loader.own`.
 """
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from chaos.loader import own
 from chaos.loader.transactions import transactional_id
 from chaos.subject.base import Command, Endpoints, Topics
 from chaos.subject.clients import option_variables
+from chaos.subject.placeholders import of_topics, substituted
 
 LEDGER = "ledger.csv"
+PLACEHOLDERS = (
+    *("bootstrap", "source", "records", "rate", "seed", "folder", "prefix", "suffix"),
+    *("java", "kafka_tools", "python", "project"),
+)
+"""Of a loader of the user's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +90,33 @@ class FillSource:
             "outcome = 'ok' AS required",
             "CAST(NULL AS BIGINT) AS position",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLoader:
+    """A loader of the user's own, which writes to the topic itself, and says what it was told (docs/adapters.md).
+
+    Attributes:
+        words: the command, with `PLACEHOLDERS` and names of topics.
+        records: how many it must send.
+        rate_per_s: how many in a second it should send; it is told, and not held to it.
+        programs: what ``{java}`` and ``{kafka_tools}`` stand for.
+    """
+
+    words: tuple[str, ...]
+    records: int
+    rate_per_s: float
+    seed: int
+    programs: Mapping[str, str]
+
+    def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
+        """The process that runs it, and writes its ledger to ``<folder>/ledger.csv`` when it has ended."""
+        numbers = {"records": str(self.records), "rate": f"{self.rate_per_s:g}", "seed": str(self.seed)}
+        places = {"bootstrap": endpoints.kafka, "folder": str(folder), "python": sys.executable, "source": topics.source}
+        known = {**of_topics(topics), **self.programs, **numbers, **places}
+        words = [substituted(word, known) for word in self.words]
+        return Command(own.command(words, self.records, topics.partitions, folder / LEDGER), option_variables(endpoints))
+
+    def transactional_ids(self, topics: Topics) -> tuple[str, ...]:  # noqa: ARG002
+        """It does not say whether it has any."""
+        return ()

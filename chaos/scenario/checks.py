@@ -13,7 +13,7 @@ from chaos.faults.kafka_state import HangingTransaction
 from chaos.faults.leadership import UncleanElection
 from chaos.faults.network_partitions import PartitionNetwork
 from chaos.faults.pipeline_process import PausePipeline
-from chaos.grammar.base import Problem, did_you_mean, within
+from chaos.grammar.base import Location, Problem, did_you_mean, within
 from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, WorkerTarget
 from chaos.grammar.triggers import (
     OF_BROKERS,
@@ -98,7 +98,13 @@ def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec]) -> It
     yield from topics.of_pipeline(there, pipeline.reads, pipeline.sink)
     if not isinstance(pipeline, NoPipeline):
         yield from expected.problems(pipeline.expected, pipeline.model, pipeline.identity, pipeline.reads)
-    for place, (text, known) in pipeline.texts.items():
+    yield from _placeholders(pipeline.texts, there)
+
+
+def _placeholders(
+    texts: Mapping[Location, tuple[str, tuple[str, ...]]], there: Mapping[str, topics.TopicSpec]
+) -> Iterator[Problem]:
+    for place, (text, known) in texts.items():
         try:
             placeholders.check(text, [*known, *there])
         except ValueError as error:
@@ -121,6 +127,8 @@ def _workload(workload: Workload) -> Iterator[Problem]:
 
 
 def _rows(scenario: Scenario) -> Iterator[Problem]:
+    if scenario.workload.rows is not None:
+        yield from within(("workload", "rows"), _placeholders(scenario.workload.rows.texts, scenario.topics))
     if scenario.workload.rows is not None and getattr(scenario.pipeline, "model", None) == "square":
         message = "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
         yield ("workload", "rows"), message
@@ -399,5 +407,7 @@ def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator
 
 
 def _may_use_transactions(scenario: Scenario) -> bool:
-    """Of a pipeline nothing else is known, so it may, unless it says that it does not; of the loader it is known."""
-    return scenario.pipeline.transactions or scenario.workload.producer.transaction_records is not None
+    """Of a pipeline nothing else is known, so it may, unless it says that it does not; of our loader it is known."""
+    workload = scenario.workload
+    own_loader = workload.rows is not None and workload.rows.command is not None
+    return scenario.pipeline.transactions or own_loader or workload.producer.transaction_records is not None

@@ -177,6 +177,16 @@ class Workload(Declared):
     producer: Producer = Producer()
     rows: Rows | None = None
 
+    @model_validator(mode="after")
+    def _of_own_loader(self) -> Self:
+        if self.rows is None or self.rows.command is None:
+            return self
+        if "records" not in self.model_fields_set:
+            raise ValueError("records is missing: a run waits for as many as rows: {command: …} sends; write records: 20000")
+        if self.producer != Producer():
+            raise ValueError("producer says how our loader writes, and rows: {command: …} writes itself; leave it out")
+        return self
+
     @property
     def wanted(self) -> int | None:
         """How many rows of one's own there must be; None where a file or a function says that itself."""
@@ -369,8 +379,10 @@ class Scenario(Declared):
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The topics that a run has: those that are filled, read or written, and those that its pipeline names otherwise."""
-        named = (name for one in self.pipeline.texts.values() for name in names_in(one.text) if name in self.topics)
+        """The topics that a run has: those that are filled, read or written, and those that texts name otherwise."""
+        of_rows = self.workload.rows.texts if self.workload.rows else {}
+        texts = (text for text, _ in (*self.pipeline.texts.values(), *of_rows.values()))
+        named = (name for text in texts for name in names_in(text) if name in self.topics)
         own = (self.source, *self.pipeline.reads, self.sink, *named)
         return tuple(dict.fromkeys(name for name in own if name))
 

@@ -13,6 +13,7 @@ from chaos.faults.base import FaultBase
 from chaos.faults.registry import FAULTS
 from chaos.grammar import targets, triggers
 from chaos.grammar.base import Declared
+from chaos.loader.declaration import PLACEHOLDERS as OF_LOADER
 from chaos.scenario import matrix
 from chaos.scenario.describe import Listed, listing, schema_of
 from chaos.scenario.docstrings import definitions, literals, markdown, of_fields, prose, table
@@ -250,15 +251,16 @@ def _matrix() -> str:
 
 
 def _placeholders() -> str:
-    kinds = {"`command`": command.PLACEHOLDERS, "`spark_submit`": spark_submit.PLACEHOLDERS}
+    kinds = {"`command`": command.PLACEHOLDERS, "`spark_submit`": spark_submit.PLACEHOLDERS, "`rows: command`": OF_LOADER}
     rows = [
         [f"`{{{name}}}`", meaning, *("yes" if name in known else "" for known in kinds.values())]
         for name, meaning in MEANINGS.items()
     ]
     introduction = """\
 They stand in texts of a pipeline: in `run`, `arguments`, `configuration`, `environment`, and in names of groups and of
-transactional ids. The name of every topic of the file is one, too: `{orders}` is what the topic is called in this run. So are
-the pipeline's `parameters`. Where `{sink}` is wanted as it is, write `{{sink}}`; all other braces stay."""
+transactional ids; and in a loader's `rows: {command: [...]}`. The name of every topic of the file is one, too: `{orders}` is
+what the topic is called in this run. So are the pipeline's `parameters`.
+Where `{sink}` is wanted as it is, write `{{sink}}`; all other braces stay."""
     return f"{introduction}\n\n{table(('placeholder', 'stands for', *kinds), rows)}"
 
 

@@ -1,14 +1,17 @@
-"""Rows of one's own in a workload: `rows: {sql: …}`, `{file: …}` or `{python: …}`; what else is sent are integers."""
+"""Rows of one's own in a workload: `rows: {sql: …}`, `{file: …}`, `{python: …}` or `{command: […]}`; else integers are sent."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from chaos.grammar.base import Declared, shown
+from chaos.grammar.base import Declared, Location, shown
 from chaos.loader import sources
+from chaos.loader.declaration import PLACEHOLDERS
+from chaos.subject.placeholders import partly_substituted
 
-_KINDS = ("sql", "file", "python")
+_KINDS = ("sql", "file", "python", "command")
 _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -21,18 +24,21 @@ def names_a_function(name: str) -> str:
 
 
 class Rows(Declared):
-    """Where the rows come from that the loader writes: one of ``sql``, ``file`` and ``python``.
+    """Where the rows come from that the loader writes: one of ``sql``, ``file``, ``python`` and ``command``.
 
     Attributes:
         sql: a query over ``ids``, whose column ``id`` counts from 0 to ``records`` - 1; the judge's Spark computes it.
         file: Parquet or JSON lines; the path begins at the folder of the scenarios file.
         python: ``module:function``, which yields rows and is given a seed.
+        command: a loader of your own, word by word. It writes ``records`` records to the topic itself, and says what became of
+            them (docs/adapters.md).
         folder: where the module is looked for first; it begins at the folder of the scenarios file too.
     """
 
     sql: _Text | None = None
     file: _Text | None = None
     python: _Text | None = None
+    command: Annotated[tuple[_Text, ...], Field(min_length=1)] | None = None
     folder: _Text | None = None
 
     @field_validator("python")
@@ -45,7 +51,7 @@ class Rows(Declared):
         given = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             found = f"this has {' and '.join(given)}" if given else "this has none of them"
-            raise ValueError(f"rows come from one of sql, file and python, and {found}; write one of them")
+            raise ValueError(f"rows come from one of sql, file, python and command, and {found}; write one of them")
         if self.folder is not None and self.python is None:
             raise ValueError("folder is where a module of python is looked for; leave it out")
         return self
@@ -54,6 +60,11 @@ class Rows(Declared):
     def kind(self) -> str:
         return next(kind for kind in _KINDS if getattr(self, kind) is not None)
 
+    @property
+    def texts(self) -> Mapping[Location, tuple[str, tuple[str, ...]]]:
+        """Where placeholders may be: place -> the text, and what may stand there beside topics."""
+        return {("command", number): (word, PLACEHOLDERS) for number, word in enumerate(self.command or ())}
+
     def below(self, folder: Path) -> Self:
         """The same with whole paths."""
         places: dict[str, Any] = {}
@@ -61,6 +72,9 @@ class Rows(Declared):
             places["file"] = str((folder / self.file).resolve())
         if self.python is not None:
             places["folder"] = str((folder / (self.folder or ".")).resolve())
+        if self.command is not None:
+            project = {"project": str(folder.resolve())}
+            places["command"] = tuple(partly_substituted(word, project) for word in self.command)
         return self.model_copy(update=places)
 
     def problem(self, folder: Path) -> str:

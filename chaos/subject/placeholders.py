@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from chaos.subject.base import Topics
 
 MEANINGS: Mapping[str, str] = {
-    "bootstrap": "the bootstrap servers, at a listener that is the pipeline's own",
-    "source": "the first topic that it reads",
+    "bootstrap": "the bootstrap servers, at a listener of its own",
+    "source": "the first topic that it reads; of a loader, the one that it fills",
     "sink": "the topic that it writes",
     "partition": "a partition of the source: one copy of the command, or one transactional id, for each",
     "checkpoint": "where the query must keep its checkpoint",
@@ -19,6 +19,9 @@ MEANINGS: Mapping[str, str] = {
     "project": "the folder of the scenarios file",
     "prefix": "what every name begins with on a cluster that others use; empty on one of our own",
     "suffix": "what the topics of this run end with",
+    "records": "how many records are to be sent",
+    "rate": "how many of them in a second",
+    "seed": "a number that is the same for the same seed of the run",
     "python": "the Python that runs this framework",
     "java": "the Java that runs the system",
     "kafka_tools": "the class path of Kafka's own programs and of Kafka Streams",

@@ -58,6 +58,19 @@ def test_what_a_program_says_is_compared_with_the_log(chaos_session, language):
     assert compared["outcomes"] == list(ends.values()).count("committed") >= 5
 
 
+@pytest.mark.parametrize(("name", "missing"), [("own-loader-leader-killed", 0), ("own-loader-that-forgets", 3)])
+def test_a_loader_of_ones_own_is_judged_by_what_it_says(chaos_session, name, missing):
+    """All that it was told is compared with the log; what it only claims is found, and named by its own names."""
+    report = played(chaos_session, "adapters", name)
+
+    assert report.verdict is Verdict.VALID, report.problems  # the control as expected
+    assert [fault.effective for fault in report.faults] == [True]
+    findings = {one.verifier: one for one in report.findings if one.subject == "source"}
+    assert findings["ledger"].checked == findings["gaps"].checked == 6000
+    assert findings["values"].checked == 6000 - missing
+    assert sorted(one.id for one in findings["ledger"].examples) == [str(number) for number in range(missing)]
+
+
 @pytest.mark.nightly
 def test_aiokafka_without_transactions_is_caught(chaos_session):
     """The control: the batch whose positions were on the wire is written again, and no other row."""

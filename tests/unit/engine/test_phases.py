@@ -97,6 +97,28 @@ def test_a_loader_that_ended_early(history, sent, told):
         phases.require_all_loaded(history, FakeManagedProcess(), 100)
 
 
+def test_a_loader_that_failed_after_its_last_record(history):
+    """It has not waited for all of its answers, say."""
+    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100, "failed": True}))
+
+    with pytest.raises(InconclusiveError, match="the loader ended with 1 after 100 of 100 records"):
+        phases.require_all_loaded(history, FakeManagedProcess(), 100)
+
+
+@pytest.mark.parametrize(("content", "fails"), [(None, True), ({"records": 4, "failed": True}, True), ({"records": 4}, False)])
+def test_a_loader_that_fails_is_told_at_once(history, tmp_path, content, fails):
+    """Otherwise a run would wait for records that nobody sends."""
+    if content is not None:
+        history.record(ProcessSaid(who="loader", event="loaded", content=content))
+    check = run_processes(history, tmp_path, loader=FakeManagedProcess()).check_loader
+
+    if fails:
+        with pytest.raises(InconclusiveError, match="the loader ended with 1 in the middle of the run"):
+            check()
+    else:
+        check()
+
+
 def test_a_loader_that_handed_in_all(history):
     """There is nothing to object to."""
     history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, timeouts_of
 from chaos.install.spark_versions import SparkProgram
-from chaos.loader.declaration import FillSource
+from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import Pipeline
 from chaos.subject.command import CommandPipeline
@@ -116,17 +116,29 @@ def test_a_declared_pipeline_is_made(options, made, client):
 
 
 def test_the_loader_is_careful():
-    assert loader_of(scenario(**COMMAND)) == FillSource(100, 50.0)
+    assert loader_of(scenario(**COMMAND), FakeParts(), 7) == FillSource(100, 50.0)
 
 
 def test_a_loader_is_as_its_producer_is_declared():
     """Whether a pipeline reads what it writes, or nothing."""
     options = {"idempotence": False, "acks": 1, "batch_records": 1, "in_flight": 2}
 
-    made = loader_of(scenario(options, **COMMAND))
+    made = loader_of(scenario(options, **COMMAND), FakeParts(), 7)
 
     assert made == FillSource(100, 50.0, idempotence=False, acks="1", batch_records=1, in_flight=2)
-    assert loader_of(scenario({"transaction_records": 9}, kind="none")) == FillSource(100, 50.0, transaction_records=9)
+    transactional = loader_of(scenario({"transaction_records": 9}, kind="none"), FakeParts(), 7)
+    assert transactional == FillSource(100, 50.0, transaction_records=9)
+
+
+def test_a_loader_of_ones_own():
+    """It is started in place of ours, with the programs that it may name."""
+    workload = {"records": 100, "rate": "50/s", "rows": {"command": ["{java}", "Load.java"]}}
+    declared = Scenario(name="fake", title="fake", pipeline={"kind": "none"}, workload=workload)
+
+    made = loader_of(declared, FakeParts(), 7)
+
+    programs = {"java": "/jdk/bin/java", "kafka_tools": "/kafka/libs/*"}
+    assert made == OwnLoader(("{java}", "Load.java"), 100, 50.0, 7, programs)
 
 
 def test_clients_find_the_system_at_the_links_of_their_group():

@@ -7,9 +7,9 @@ import pytest
 
 from chaos.common.errors import InconclusiveError
 from chaos.engine.phases import RunPlan
-from chaos.engine.rows import with_rows
+from chaos.engine.rows import made_beforehand, with_rows
 from chaos.loader import rows
-from chaos.loader.declaration import FillSource
+from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan, scenario_seed
 from chaos.subject.base import Topics
@@ -44,6 +44,15 @@ def test_integers_need_no_rows(tmp_path: Path) -> None:
 
     assert with_rows(planned, no_spark) is planned
     assert not (tmp_path / rows.FILE).exists()
+
+
+def test_a_loader_of_ones_own_has_none_beforehand(tmp_path: Path) -> None:
+    """What it sends is known when it is there."""
+    planned = run_plan(tmp_path, records=10, rows={"command": ["a"]})
+    planned = replace(planned, loader=OwnLoader(("a",), 10, 1.0, 7, {}))
+
+    assert not made_beforehand(planned)
+    assert with_rows(planned, no_spark) is planned
 
 
 def test_a_function_says_how_many_there_are(tmp_path: Path) -> None:

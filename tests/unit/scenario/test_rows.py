@@ -52,14 +52,16 @@ def test_a_run_reads_what_it_has_written() -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ("{}", "rows come from one of sql, file and python, and this has none of them; write one of them"),
-        ("{sql: SELECT 1, file: a.parquet}", "rows come from one of sql, file and python, and this has sql and file"),
+        ("{}", "rows come from one of sql, file, python and command, and this has none of them; write one of them"),
+        ("{sql: SELECT 1, file: a.parquet}", "rows come from one of sql, file, python and command, and this has sql and file"),
         ("{sql: SELECT 1, folder: src}", "folder is where a module of python is looked for; leave it out"),
         ("{sql: ''}", "this text must not be empty"),
         ("{python: orders}", "'orders' does not name a function; write module:function, e.g. shop.testing:orders"),
         ("{python: 'shop.:orders'}", "'shop.:orders' does not name a function"),
         ("{pyton: 'a:b'}", "'pyton' is not known here (did you mean python?)"),
         ("{file: none.parquet}", "'none.parquet' is not there; a path begins at the folder of this file, "),
+        ("{command: []}", "this must not be empty; write at least one"),
+        ("{command: [a]}", "records is missing: a run waits for as many as rows: {command: …} sends; write records: 20000"),
         ("7", "7 is not a mapping"),
     ],
 )
@@ -86,3 +88,49 @@ def test_a_model_that_needs_integers() -> None:
 
     said = "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
     assert error == f"scenarios.yaml:6:35: {said}"
+
+
+OWN = "rows: {command: ['{python}', '{project}/a.py', '{records}', '{datasource}', '{other}']}"
+
+
+def test_a_loader_of_ones_own(tmp_path: Path) -> None:
+    """Its words may name the folder of the file and topics, which a run makes then."""
+    head = "version: 2\ntopics: {datasource: {}, datasink: {}, other: {}}\nscenarios:\n  - name: a\n    title: A\n"
+    text = f"{head}    pipeline: {STOCK}\n    workload: {{records: 10, {OWN}}}\n"
+
+    scenario = loaded(text, tmp_path / "scenarios.yaml").scenarios[0]
+
+    assert scenario.workload.rows.command == ("{python}", f"{tmp_path}/a.py", "{records}", "{datasource}", "{other}")
+    assert scenario.used == ("datasource", "datasink", "other")
+    assert scenario.workload.wanted == 10
+    assert Scenario.of_run(scenario.to_run()).workload == scenario.workload
+
+
+@pytest.mark.parametrize(
+    ("workload", "said"),
+    [
+        ("{records: 10, rows: {command: [a, '{cluster}']}}", "{cluster} in '{cluster}' is not a placeholder; there are {boot"),
+        (
+            "{records: 10, rows: {command: [a]}, producer: {acks: all, in_flight: 1}}",
+            "producer says how our loader writes, and rows: {command: …} writes itself; leave it out",
+        ),
+    ],
+)
+def test_a_loader_that_cannot_be(workload: str, said: str) -> None:
+    """The place in the file, and what to write."""
+    (error,) = errors_of(
+        f"version: 2\nscenarios:\n  - name: a\n    title: A\n    pipeline: {STOCK}\n    workload: {workload}\n"
+    )
+    assert error.startswith("scenarios.yaml:6:")
+    assert said in error
+
+
+def test_a_loader_of_ones_own_may_use_transactions() -> None:
+    """Of ours it is known whether it does, so a trigger that would never come is refused."""
+    head = "version: 2\nscenarios:\n  - name: a\n    title: A\n    pipeline: none\n"
+    fault = "    faults: [{kind: kill_broker, target: receiver, when: {request: EndTxn, nth: 3}}]\n"
+    ours, own = ("{records: 10}", "{records: 10, rows: {command: [a]}}")
+
+    assert loaded(f"{head}    workload: {own}\n{fault}").scenarios[0].faults
+    (error,) = errors_of(f"{head}    workload: {ours}\n{fault}")
+    assert "this pipeline uses no transactions, so EndTxn is never sent" in error
