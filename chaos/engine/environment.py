@@ -4,7 +4,7 @@ The system is used again from scenario to scenario as long as it is healthy and 
 """
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from chaos.common import files, warden
 from chaos.common.errors import DeadlineError
 from chaos.external import discovery as external_system
 from chaos.external.declaration import External
-from chaos.install import artifacts, cache, kafka_versions, preflight
+from chaos.install import artifacts, cache, jars, kafka_versions, packages, preflight, spark_versions
 from chaos.install.artifacts import Parts
 from chaos.runtime.base import Runtime
 from chaos.runtime.local import LocalRuntime
@@ -65,6 +65,15 @@ class Environment:
             self.close()  # where the one before did not come to be, its warden still waits
             self._system = self._started(spec)
         return self._system
+
+    def packages(self, coordinates: Sequence[str]) -> tuple[Path, ...]:
+        """The jars of these packages; there must have been a system.
+
+        Raises:
+            RuntimeUnavailableError: they cannot be had.
+        """
+        assert self.parts is not None  # noqa: S101 - a slip of ours, not of the user
+        return packages.ensure(coordinates, jars.Ivy(self.parts.java, spark_versions.home_here()), self.echo)
 
     def logs(self) -> list[Path]:
         """The logs of brokers, Toxiproxy and Spark's daemons, and not the brokers' data: their files have this ending too."""

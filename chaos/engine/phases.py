@@ -1,7 +1,7 @@
 """The phases of a run, each a function of what it needs. Their order, and which of them may fail, is in `chaos.engine.run`."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -101,10 +101,14 @@ class RunPlan:
         return _DRAINS_WITHIN_S + self.scenario.workload.loading_s / 10
 
 
-def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Path) -> RunPlan:
-    """Name the topics after the run directory, and make the pipeline and the loader that are declared."""
+def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Path, packages: Sequence[Path] = ()) -> RunPlan:
+    """Name the topics after the run directory, and make the pipeline and the loader that are declared.
+
+    Args:
+        packages: the jars of the pipeline's packages.
+    """
     topics = topics_of(scenario, system.kafka.cluster.prefix, folder.name)
-    pipeline = pipeline_of(scenario.pipeline, system.parts)
+    pipeline = pipeline_of(scenario.pipeline, system.parts, packages)
     loader = loader_of(scenario, system.parts, scenario_seed(schedule.seed, scenario.name))
     return RunPlan(scenario, schedule, folder, topics, loader, pipeline, client_of(scenario.pipeline))
 

@@ -1,7 +1,8 @@
 """How a declared pipeline becomes one that can be run, with the loader that fills its source."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 from chaos.cluster.addresses import CLIENTS
 from chaos.cluster.spark import SparkApp, SparkCluster, submitted
@@ -46,17 +47,18 @@ def topics_of(scenario: Scenario, prefix: str, suffix: str) -> Topics:
     )
 
 
-def pipeline_of(declared: DeclaredPipeline, parts: Parts) -> Pipeline | None:
+def pipeline_of(declared: DeclaredPipeline, parts: Parts, packages: Sequence[Path] = ()) -> Pipeline | None:
     """The pipeline that a scenario declares; None when the loader itself is under test.
 
     Args:
         parts: what it may need: the Java that runs the system, Kafka's own programs, and Spark.
+        packages: the jars of its packages.
     """
     match declared:
         case DeclaredCommand():
             return _command(declared, parts)
         case SparkSubmitPipeline():
-            return _submitted(declared, parts)
+            return _submitted(declared, parts, packages)
         case NoPipeline():
             return None
 
@@ -117,7 +119,12 @@ def endpoints(system: System, client: str) -> Endpoints:
     )
 
 
-def _submitted(declared: SparkSubmitPipeline, parts: Parts) -> SparkSubmit:
+def packages_of(declared: DeclaredPipeline) -> tuple[str, ...]:
+    """What must be fetched before it can be run."""
+    return declared.packages if isinstance(declared, SparkSubmitPipeline) else ()
+
+
+def _submitted(declared: SparkSubmitPipeline, parts: Parts, packages: Sequence[Path]) -> SparkSubmit:
     return SparkSubmit(
         application=declared.application,
         arguments=declared.arguments,
@@ -128,6 +135,8 @@ def _submitted(declared: SparkSubmitPipeline, parts: Parts) -> SparkSubmit:
         group=declared.group,
         ids=declared.transactional_ids,
         restarts=declared.restarts,
+        packages=tuple(map(str, packages)),
+        working_directory=declared.working_directory or "",
         spark_home=str(parts.spark.home),
         scala=parts.spark.scala,
         java_home=str(parts.java.parent.parent),
@@ -146,4 +155,5 @@ def _command(declared: DeclaredCommand, parts: Parts) -> CommandPipeline:
         repeat=declared.repeat,
         environment=declared.environment,
         says_started="started" in declared.speaks,
+        working_directory=declared.working_directory or "",
     )

@@ -21,6 +21,7 @@ from chaos.engine import triggers
 from chaos.engine.environment import Environment, session_files
 from chaos.engine.expected import has_model, with_demand
 from chaos.engine.phases import RunPlan, plan_run, write_down
+from chaos.engine.pipelines import packages_of
 from chaos.engine.rows import made_beforehand, with_rows
 from chaos.engine.run import Stage, execute, in_phase, under_way
 from chaos.install.artifacts import Parts
@@ -164,7 +165,8 @@ class Session:
     def _planned(self, scenario: Scenario, spec: SystemSpec) -> tuple[RunPlan, System]:
         scenario = self.asked(scenario)
         schedule, system = plan(scenario, self.seed), self.system(spec)
-        return plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name)), system
+        jars = self.environment.packages(packages_of(scenario.pipeline))
+        return plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name), jars), system
 
     def with_rows(self, run_plan: RunPlan, history: History) -> RunPlan:
         """The plan with the rows of the workload, and with how many its model demands: each is a phase, where there is one."""

@@ -173,12 +173,16 @@ def _of_pipelines(model: ScenarioFileModel, scenarios: Iterable[Scenario]) -> It
 
 
 def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
+    begins = f"a path begins at the folder of this file, {folder.resolve()}"
     for number, scenario in enumerate(scenarios):
         pipeline = scenario.pipeline
         if isinstance(pipeline, SparkSubmitPipeline) and not _is_file(pipeline.below(folder).application):
-            what = one_line(pipeline.application)
-            message = f"{what} is not a file; a path begins at the folder of this file, {folder.resolve()}"
+            message = f"{one_line(pipeline.application)} is not a file; {begins}"
             yield Mistake(("scenarios", number, "pipeline", "application"), message)
+        runs_in = None if isinstance(pipeline, NoPipeline) else pipeline.working_directory
+        if runs_in is not None and not _is_folder(str(folder / runs_in)):
+            message = f"{one_line(runs_in)} is not a folder; {begins}"
+            yield Mistake(("scenarios", number, "pipeline", "working_directory"), message)
         rows = scenario.workload.rows
         if rows is not None and (wrong := rows.problem(folder)):
             yield Mistake(("scenarios", number, "workload", "rows", rows.kind), wrong)
@@ -186,6 +190,10 @@ def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
 
 def _is_file(path: str) -> bool:
     return os.path.isfile(path)  # noqa: PTH113 - `Path.is_file` raises OSError for a path that is too long
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 - likewise
 
 
 def _readable(tree: Mapping[str, Any]) -> dict[int, Scenario]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from chaos.grammar.base import Declared, Location, shown
 from chaos.grammar.units import SomeSeconds, text_of_setting
@@ -68,6 +68,14 @@ class NoPipeline(Declared):
         return {}
 
 
+def _package(coordinates: str) -> str:
+    if len([part for part in coordinates.split(":") if part]) != len(("group", "artifact", "version")) or " " in coordinates:
+        example = "group:artifact:version, e.g. org.apache.spark:spark-avro_2.13:4.2.0"
+        raise ValueError(f"{shown(coordinates)} does not name a package; write {example}")
+    return coordinates
+
+
+Package = Annotated[str, AfterValidator(_package)]
 OwnName = Annotated[str, StringConstraints(min_length=1)]
 Setting = Annotated[str, BeforeValidator(text_of_setting)]
 Word = Annotated[str, StringConstraints(min_length=1)]
@@ -93,6 +101,8 @@ class CommandPipeline(Declared):
         repeat: start a copy that ended without an error again, too: some commands stop at the end that the source had at
             their start.
         environment: variables of the command.
+        working_directory: where it runs; the path begins at the folder of the scenarios file. The default is the folder of the
+            run.
         transactions: false if it uses none; then no fault may wait for their requests.
         speaks: what it reports on its standard output (docs/adapters.md).
         session_timeout_s: after which its group excludes a member that is silent, for ``outlasts`` of a pause.
@@ -111,6 +121,7 @@ class CommandPipeline(Declared):
     restarts: Restarts = 3
     repeat: Annotated[bool, Field(strict=True)] = False
     environment: dict[str, Word] = Field(default_factory=dict)
+    working_directory: Word | None = None
     transactions: Annotated[bool, Field(strict=True)] = True
     speaks: tuple[Literal["started", "transactions", "deliveries"], ...] = ()
     session_timeout_s: SomeSeconds | None = Field(alias="session_timeout", default=None)
@@ -145,10 +156,15 @@ class CommandPipeline(Declared):
         places: dict[str, Any] = {
             "run": tuple(partly_substituted(word, project) for word in self.run),
             "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
+            "working_directory": _whole(folder, self.working_directory),
         }
         if isinstance(self.expected, ExpectedRows):
             places["expected"] = self.expected.below(folder)
         return self.model_copy(update=places)
+
+
+def _whole(folder: Path, path: str | None) -> str | None:
+    return None if path is None else str((folder / path).resolve())
 
 
 class InGroup(Declared):
@@ -180,6 +196,10 @@ class SparkSubmitPipeline(Declared):
         main_class: of a jar, which needs it.
         configuration: settings of Spark.
         environment: variables of the driver.
+        packages: what the job needs from Maven Central, as ``group:artifact:version``, with all that these need; fetched once,
+            before the run, and put into ``spark.jars``.
+        working_directory: where the driver runs; the path begins at the folder of the scenarios file. The default is the folder
+            of the run.
         model: what it makes of a value, by name: the same, which is the default, or its square.
         expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
@@ -200,6 +220,8 @@ class SparkSubmitPipeline(Declared):
     main_class: str = ""
     configuration: dict[str, Setting] = Field(default_factory=dict)
     environment: dict[str, Setting] = Field(default_factory=dict)
+    packages: tuple[Package, ...] = ()
+    working_directory: Word | None = None
     model: Model | None = None
     expected: Expected | None = None
     identity: Written | None = None
@@ -255,6 +277,7 @@ class SparkSubmitPipeline(Declared):
             "arguments": tuple(partly_substituted(word, project) for word in self.arguments),
             "configuration": {name: partly_substituted(value, project) for name, value in self.configuration.items()},
             "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
+            "working_directory": _whole(folder, self.working_directory),
         }
         if isinstance(self.expected, ExpectedRows):
             places["expected"] = self.expected.below(folder)

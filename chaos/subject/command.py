@@ -41,6 +41,7 @@ class CommandPipeline:
         environment: variables of the command, whose values may have placeholders but ``{partition}``.
         says_started: whether the command reports ``started`` itself, when it is ready and not only begun. Of no other command
             are events believed.
+        working_directory: where it runs; "" for the folder of the run.
     """
 
     run: tuple[str, ...]
@@ -53,6 +54,7 @@ class CommandPipeline:
     repeat: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     says_started: bool = False
+    working_directory: str = ""
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -73,7 +75,13 @@ class CommandPipeline:
             [substituted(word, known | {"partition": str(number)}) for word in self.run]
             for number in range(self._copies(topics))
         ]
-        words = supervised(copies, self.restarts, repeat=self.repeat, says_started=self.says_started)
+        words = supervised(
+            copies,
+            self.restarts,
+            repeat=self.repeat,
+            says_started=self.says_started,
+            folder=self.working_directory,
+        )
         environment = {name: substituted(value, known) for name, value in self.environment.items()}
         return Command(words, {**environment, **clients.option_variables(endpoints)}, has_events=self.says_started)
 

@@ -7,8 +7,9 @@ Group and transactional ids may contain topics, {suffix} and {prefix}, and the i
 read from its checkpoint, or asked of its group; its application is found at the page of its driver.
 
 Its own settings are kept, but for those that lead it to the system: the master, the address of its driver and the port of its
-page. To the Java options and the class path, ours are added. Memory of driver and executors is small unless it says otherwise.
-What an external system demands of an application has the last word, and may be secret: it is in a file in memory.
+page. To the Java options and the class path, ours are added; to its jars, those of its packages. Memory of driver and executors
+is small unless it says otherwise. What an external system demands of an application has the last word, and may be secret: it is
+in a file in memory.
 """
 
 import struct
@@ -32,6 +33,7 @@ _SUBMITTED = "SPARK_SUBMIT_SETTINGS"
 _BEFORE_SPARK_4 = "2.12"
 _SMALL = {"spark.driver.memory": "512m", "spark.executor.memory": "512m"}
 _ADDED = ("driver", "executor")
+_JARS = "spark.jars"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class SparkSubmit:
         group: the consumer group that holds its positions; "" if they are in its checkpoint.
         ids: its transactional ids by source partition, or one with ``{partition}`` in it, or none.
         restarts: how often a driver that ended with an error is started again.
+        packages: jars that driver and executors need beside it.
+        working_directory: where the driver runs; "" for the folder of the run.
         spark_home: whose ``bin/spark-submit`` starts it.
         scala: of that Spark.
         java_home: of its JVMs.
@@ -62,6 +66,8 @@ class SparkSubmit:
     group: str = ""
     ids: tuple[str, ...] = ()
     restarts: int = 3
+    packages: tuple[str, ...] = ()
+    working_directory: str = ""
     spark_home: str = ""
     scala: str = "2.13"
     java_home: str = ""
@@ -90,7 +96,7 @@ class SparkSubmit:
         environment |= {**of_spark, **clients.option_variables(endpoints)}
         if demanded:
             environment[_SUBMITTED] = properties(demanded)
-        argv = supervised([words], self.restarts, in_memory=_SUBMITTED if demanded else "")
+        argv = supervised([words], self.restarts, in_memory=_SUBMITTED if demanded else "", folder=self.working_directory)
         return Command(argv, environment, has_events=False, has_begun=partial(_has_begun, folder / CHECKPOINT))
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
@@ -128,6 +134,8 @@ class SparkSubmit:
             for setting, (ours, between) in added.items():
                 name = f"spark.{end}.{setting}"
                 leading[name] = between.join(filter(None, (own.get(name, ""), ours)))
+        if self.packages:
+            leading[_JARS] = ",".join(filter(None, (own.get(_JARS, ""), *self.packages)))
         return {**own, **leading}
 
 

@@ -65,24 +65,34 @@ class Rules:
         restarts: how often one that ended with an error is started again.
         repeat: whether one that ended with 0 is started again, without a limit.
         says_started: whether they report themselves that they have started.
+        folder: where they run; None for that of this process.
     """
 
     restarts: int
     repeat: bool
     says_started: bool = False
+    folder: str | None = None
 
 
 def supervised(
-    copies: Sequence[Sequence[str]], restarts: int, *, repeat: bool = False, says_started: bool = False, in_memory: str = ""
+    copies: Sequence[Sequence[str]],
+    restarts: int,
+    *,
+    repeat: bool = False,
+    says_started: bool = False,
+    in_memory: str = "",
+    folder: str = "",
 ) -> tuple[str, ...]:
     """The command that runs these copies under this supervisor.
 
     Args:
         says_started: whether the copies report ``started`` themselves.
         in_memory: the variable whose text is in the file at `IN_MEMORY`; "" for none.
+        folder: where they run; "" for that of this supervisor, which is not theirs: Python would import from it.
     """
     flags = (*(("--repeat",) if repeat else ()), *(("--says-started",) if says_started else ()))
     flags += ("--in-memory", in_memory) if in_memory else ()
+    flags += ("--folder", folder) if folder else ()
     return (sys.executable, "-m", __name__, "--copies", json.dumps(copies), "--restarts", str(restarts), *flags)
 
 
@@ -91,7 +101,7 @@ def main() -> None:
     signals: list[int] = []
     arguments = _parsed()
     with _woken(signals) as wait:
-        rules = Rules(arguments.restarts, arguments.repeat, arguments.says_started)
+        rules = Rules(arguments.restarts, arguments.repeat, arguments.says_started, arguments.folder or None)
         commands, files = json.loads(arguments.copies), list[int]()
         if arguments.in_memory:
             files.append(_in_memory(os.environ.pop(arguments.in_memory)))
@@ -113,7 +123,7 @@ def supervise(
         wait: returns at the next signal, or after so many seconds.
         files: descriptors that the copies inherit.
     """
-    copies = [_started(number, argv, files) for number, argv in enumerate(commands)]
+    copies = [_started(number, argv, files, rules.folder) for number, argv in enumerate(commands)]
     if not rules.says_started:
         _say("started", copies=len(copies), pids=[copy.process.pid for copy in copies])
     lost = None
@@ -143,15 +153,15 @@ def _tended(copy: Copy, rules: Rules) -> bool:
             copy.restarts += code != 0
             copy.due_s = max(monotonic_s(), copy.began_s + _AGAIN_S)
     if copy.due_s is not None and monotonic_s() >= copy.due_s:
-        again = _started(copy.number, copy.argv, copy.files)
+        again = _started(copy.number, copy.argv, copy.files, rules.folder)
         copy.process, copy.began_s, copy.due_s, copy.heard = again.process, again.began_s, None, False
         if code != 0:
             _say("restarted", copy=copy.number, pid=copy.process.pid, restarts=copy.restarts)
     return True
 
 
-def _started(number: int, argv: Sequence[str], files: Sequence[int]) -> Copy:
-    process = subprocess.Popen(argv, preexec_fn=die_with_parent, pass_fds=files)  # noqa: PLW1509 - this process has one thread
+def _started(number: int, argv: Sequence[str], files: Sequence[int], folder: str | None) -> Copy:
+    process = subprocess.Popen(argv, preexec_fn=die_with_parent, pass_fds=files, cwd=folder)  # noqa: PLW1509 - this process has one thread
     return Copy(number, argv, process, monotonic_s(), files)
 
 
@@ -205,6 +215,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--restarts", type=int, default=0)
     parser.add_argument("--repeat", action="store_true")
     parser.add_argument("--says-started", action="store_true")
+    parser.add_argument("--folder", default="", help="where they run")
     parser.add_argument("--in-memory", default="", help="the variable whose text is in the file at " + IN_MEMORY)
     return parser.parse_args()
 

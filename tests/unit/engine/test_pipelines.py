@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import TypeAdapter
 
-from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, timeouts_of
+from chaos.engine.pipelines import client_of, endpoints, loader_of, packages_of, pipeline_of, timeouts_of
 from chaos.install.spark_versions import SparkProgram
 from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario
@@ -91,6 +91,8 @@ def scenario(producer=None, **pipeline):
                 "python_workers": True,
                 "transactions": True,
                 "restarts": 0,
+                "packages": ["a:b:1"],
+                "working_directory": "/shop",
             },
             SparkSubmit(
                 application="/shop/job.jar",
@@ -102,6 +104,8 @@ def scenario(producer=None, **pipeline):
                 group="{sink}-g",
                 ids=("{sink}-{partition}",),
                 restarts=0,
+                packages=("/cache/b.jar",),
+                working_directory="/shop",
                 spark_home="/spark",
                 scala="2.12",
                 java_home="/jdk",
@@ -111,7 +115,8 @@ def scenario(producer=None, **pipeline):
     ],
 )
 def test_a_declared_pipeline_is_made(options, made, client):
-    assert pipeline_of(declared(**options), FakeParts()) == made
+    jars = [Path("/cache/b.jar")] if packages_of(declared(**options)) else []
+    assert pipeline_of(declared(**options), FakeParts(), jars) == made
     assert client_of(declared(**options)) == client
 
 

@@ -334,9 +334,9 @@ def test_a_verifier_is_asked_where_it_has_something_to_judge(pipeline: str, abse
     assert set(get_args(VerifierName)) - set(scenario.verify) == absent
 
 
-def job(folder: Path, application: str) -> Path:
+def job(folder: Path, application: str, more: str = "") -> Path:
     """A file with a job of Spark's."""
-    text = head(f"{{kind: spark_submit, application: {application}, arguments: ['{{checkpoint}}']}}")
+    text = head(f"{{kind: spark_submit, application: {application}, arguments: ['{{checkpoint}}']{more}}}")
     path = folder / "scenarios.yaml"
     path.write_text(text + TOPICS, encoding="utf-8")
     return path
@@ -362,3 +362,31 @@ def test_a_job_that_is_not_there(tmp_path: Path) -> None:
         load(path)
     where = f"a path begins at the folder of this file, {tmp_path}"
     assert str(raised.value) == f"{path}:5:49: orders.py is not a file; {where}"
+
+
+def test_the_folder_in_which_a_job_runs(tmp_path: Path) -> None:
+    """It begins at the folder of the file, and must be there."""
+    (tmp_path / "orders.py").touch()
+    path = job(tmp_path, "orders.py", ", working_directory: shop")
+
+    with pytest.raises(ScenarioError) as raised:
+        load(path)
+    (tmp_path / "shop").mkdir()
+
+    where = f"a path begins at the folder of this file, {tmp_path}"
+    assert str(raised.value).endswith(f"shop is not a folder; {where}")
+    assert str(raised.value).startswith(f"{path}:5:")
+    assert load(path).scenarios[0].pipeline.working_directory == str(tmp_path / "shop")
+    assert load(job(tmp_path, "orders.py")).scenarios[0].pipeline.working_directory is None
+
+
+@pytest.mark.parametrize("package", ["spark-avro", "org.apache.spark:spark-avro_2.13", "a:b:c:d", "a::c", "a:b: c"])
+def test_what_does_not_name_a_package(package: str) -> None:
+    """The place in the file, and what to write."""
+    (error,) = errors_of(
+        head(f"{{kind: spark_submit, application: a, arguments: ['{{checkpoint}}'], packages: ['{package}']}}")
+    )
+
+    assert error.startswith("scenarios.yaml:5:")
+    example = "write group:artifact:version, e.g. org.apache.spark:spark-avro_2.13:4.2.0"
+    assert error.endswith(f"{package!r} does not name a package; {example}")

@@ -84,6 +84,23 @@ def test_ours_is_added_to_its_own_java_options_and_class_path():
     assert found["spark.driver.extraClassPath"] == "/jars/a.jar:/jars/b.jar"
 
 
+def test_the_jars_of_its_packages_are_added_to_its_own():
+    """Without packages, its own are as they are."""
+    own = {"spark.jars": "/shop/c.jar"}
+
+    assert settings(packages=("/cache/a.jar", "/cache/b.jar"))["spark.jars"] == "/cache/a.jar,/cache/b.jar"
+    assert settings(configuration=own, packages=("/cache/a.jar",))["spark.jars"] == "/shop/c.jar,/cache/a.jar"
+    assert settings(configuration=own)["spark.jars"] == "/shop/c.jar"
+    assert "spark.jars" not in settings()
+
+
+def test_it_may_run_in_a_folder_of_its_own():
+    command = job(working_directory="/shop").command(ENDPOINTS, TOPICS, Path("/run"))
+
+    assert command.argv[-2:] == ("--folder", "/shop")
+    assert "--folder" not in job().command(ENDPOINTS, TOPICS, Path("/run")).argv
+
+
 def test_its_environment_is_as_declared_but_for_where_spark_is():
     command = job(environment={"SHOP": "1", "SPARK_HOME": "/other"}, restarts=9).command(ENDPOINTS, TOPICS, Path("/run"))
 

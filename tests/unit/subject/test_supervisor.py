@@ -52,6 +52,18 @@ def supervise(tmp_path):
         one.process.stdout.close()
 
 
+def test_its_copies_may_run_in_another_folder(supervise, tmp_path):
+    """Also after a restart; Python imports nothing of the supervisor from there."""
+    place = tmp_path / "shop"
+    place.mkdir()
+    (place / "argparse.py").write_text("raise ImportError('this is the shop')", encoding="utf-8")
+
+    supervisor = supervise("pwd >> places; exit 1", options=("--folder", str(place), "--restarts", "1"))
+
+    assert supervisor.hear("stopped")["why"] == "copy 0 died 2 times"
+    assert (place / "places").read_text(encoding="utf-8").split() == [str(place)] * 2
+
+
 def test_it_hands_on_sigterm_and_ends_with_success(supervise):
     """No copy is left behind."""
     supervisor = supervise(FOR_EVER, FOR_EVER)
@@ -120,9 +132,9 @@ def test_half_a_line_of_a_copy_does_not_hide_what_is_said_of_it(monkeypatch, cap
     """Neither at its start, for which a run waits, nor at the end."""
     from chaos.subject import supervisor  # noqa: PLC0415 - here its function is called, and not its process started
 
-    def begun(number, argv, files):
+    def begun(number, argv, files, _folder):
         os.write(1, b"Loading...")  # a copy may be quicker than its supervisor
-        return started(number, argv, files)
+        return started(number, argv, files, _folder)
 
     started = supervisor._started
     monkeypatch.setattr(supervisor, "_started", begun)
