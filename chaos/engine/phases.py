@@ -35,6 +35,8 @@ _DRAINS_WITHIN_S = 180.0
 _RECOVERS_WITHIN_S = 180.0
 _SETTLES_WITHIN_S = 30.0
 _TRIGGER_SLACK_S = 60.0
+_RESTS_S = 5.0  # of an output that has as many records as were sent
+_GIVEN_UP_S = 60.0  # of one that has fewer: as long as a pipeline may stand still after a fault
 _OF_OUTPUT = frozenset({"atomicity", "stability", "hanging"})  # each reads a log again, and what is under test wrote the output
 
 _OF_DECLARATION = (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION, KafkaError.TOPIC_EXCEPTION)
@@ -114,9 +116,9 @@ def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Pat
 
 
 def positions_of(plan: RunPlan, system: System) -> Positions | None:
-    """Asks where the pipeline is in each source partition, by its own account; None when there is no pipeline."""
+    """Asks where the pipeline is in each source partition, by its own account; None when there is nothing to ask."""
     pipeline = plan.pipeline
-    if pipeline is None:
+    if pipeline is None or not plan.scenario.pipeline.has_positions:
         return None
     return lambda: pipeline.positions(endpoints(system, plan.client), plan.topics, plan.folder)
 
@@ -209,8 +211,9 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
     """Wait until the loader has ended and nothing is left to do, and end the pipeline.
 
     Args:
-        positions: asks the pipeline for them; None when there is no pipeline.
+        positions: asks the pipeline for them; None when there is no pipeline, or it has none.
     """
+    rest = _Rest() if plan.pipeline and positions is None else None
     loads_within_s = plan.scenario.workload.loading_s + _DRAINS_WITHIN_S
     clock.wait_until(lambda: _has_ended(processes.loader), within_s=loads_within_s, reason="the loader to end")
     if processes.loader:
@@ -218,7 +221,8 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
 
     def left() -> Mapping[str, int]:
         try:
-            return lag(kafka, plan.topics.input, plan.output, positions)
+            missing = rest.missing(readable(kafka, plan.output), plan.records - triggers.refused(history)) if rest else {}
+            return lag(kafka, plan.topics.input, plan.output, positions) | missing
         except KafkaException as error:  # a broker that does not answer now is asked again
             return {f"unknown: {error}": 1}
 
@@ -345,6 +349,31 @@ def of_programs(plan: RunPlan, kafka: Kafka) -> tuple[Makers, Makers]:
     commits = partial(kafka.committed, plan.group, plan.topics.source)
     of_group: Makers = {"commits": commits} if plan.group and "commits" in asked else {}
     return {**of_reader, **of_group}, of_writer
+
+
+class _Rest:
+    """Whether a pipeline without positions has done all that it will do, as far as its output tells.
+
+    Records may be there twice, so as many as were sent may be there before all are. Nothing is certain here: what is missing
+    in the end is not called lost (`verifiers.gaps`).
+    """
+
+    def __init__(self) -> None:
+        self._seen = -1
+        self._since_s = 0.0
+
+    def missing(self, there: int, sent: int) -> dict[str, int]:
+        """What the output lacks, or that it still grows; empty once it has stood still for long enough.
+
+        Args:
+            there: how many records can be read.
+        """
+        if there != self._seen:
+            self._seen, self._since_s = there, clock.monotonic_s()
+        still_s = clock.monotonic_s() - self._since_s
+        if there >= sent:
+            return {} if still_s >= _RESTS_S else {"records of an output that has just grown": there}
+        return {} if still_s >= _GIVEN_UP_S else {"records that are not in the output": sent - there}
 
 
 class Ends(Protocol):

@@ -133,6 +133,7 @@ def _submitted(declared: SparkSubmitPipeline, parts: Parts, packages: Sequence[P
         environment=declared.environment,
         model=declared.model or "identity",
         group=declared.group,
+        has_checkpoint=declared.has_positions,
         ids=declared.transactional_ids,
         restarts=declared.restarts,
         packages=tuple(map(str, packages)),

@@ -181,7 +181,7 @@ def build(
         run_dir=folder,
         replay=replay,
         exactly=scenario.exactly,
-        left_out={str(name): reason for name, reason in scenario.leave_out.items()},
+        left_out={str(name): reason for name, reason in scenario.left_out.items()},
         matrix=scenario.matrix,
         not_sent=judgement.not_sent,
         alarmed_s=next((event.elapsed_s for event, _ in of_type(events, EarlyAlarm)), None),

@@ -274,8 +274,8 @@ def _begins(scenario: Scenario, fault: FaultBase) -> tuple[str, float]:
 
 _OF_HELD = ("receiver", "sender")
 _NO_BATCHES = (
-    "only a job of Spark's has batches, and this pipeline is not declared as one; write kind: spark_submit in the pipeline, "
-    "or when: {progress: 40%}"
+    "only a job of Spark's with a checkpoint has batches, and this pipeline is not declared as one; write kind: spark_submit "
+    "in the pipeline, or when: {progress: 40%}"
 )
 
 

@@ -447,16 +447,23 @@ class Scenario(Declared):
     def applicable(self) -> tuple[VerifierName, ...]:
         """The verifiers that have something to judge: a loader has no positions, and few programs say what they are told."""
         there = {
-            "offsets": Capability.PIPELINE in self.pipeline.capabilities,
+            "offsets": self.pipeline.has_positions,
             "commits": Capability.CONSUMER_GROUP in self.pipeline.capabilities,
             "outcomes": "transactions" in self.speaks,
             "deliveries": "deliveries" in self.speaks,
         }
         views = {"commits": there["commits"], "told": there["outcomes"], "deliveries": there["deliveries"]}
         for name, verifier in _VERIFIERS.things.items():
-            has_log = "source" in verifier.subjects or there["offsets"]
+            has_log = "source" in verifier.subjects or self.pipeline.sink is not None
             there[name] = has_log and all(views.get(view, True) for view in verifier.views)
         return tuple(name for name in NAMES if there.get(name, True))
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Verifier -> why it is not asked, also where that follows from the declaration of the pipeline."""
+        if self.pipeline.sink is None or self.pipeline.has_positions:
+            return self.leave_out
+        return {**self.leave_out, **dict.fromkeys(("offsets", "commits"), "positions: none")}
 
     @property
     def verify(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
 from chaos.grammar.base import Declared, Location, shown
 from chaos.grammar.units import SomeSeconds, text_of_setting
@@ -46,6 +46,11 @@ class NoPipeline(Declared):
     def capabilities(self) -> frozenset[Capability]:
         """The loader offers nothing that a fault may need."""
         return frozenset()
+
+    @property
+    def has_positions(self) -> bool:
+        """There is nothing that could have any."""
+        return False
 
     @property
     def transactions(self) -> bool:
@@ -91,7 +96,8 @@ class CommandPipeline(Declared):
         reads: topics; of several, the workload fills one, and the others stay empty.
         sink: where it writes.
         run: the command, word by word; with ``{partition}`` in it, one copy for each source partition.
-        group: the consumer group that holds its positions.
+        group: the consumer group that holds its positions; it is needed, unless there are none.
+        positions: ``none`` if it has none that can be asked for; in place of ``group``.
         model: what it makes of a value, by name: the same, which is the default, or its square.
         expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
@@ -113,7 +119,8 @@ class CommandPipeline(Declared):
     reads: Reads
     sink: TopicSink
     run: Annotated[tuple[Word, ...], Field(min_length=1)]
-    group: Word
+    group: Word | Literal[""] = ""
+    positions: Literal["none"] | None = None
     model: Model | None = None
     expected: Expected | None = None
     identity: Written | None = None
@@ -130,7 +137,12 @@ class CommandPipeline(Declared):
     @property
     def capabilities(self) -> frozenset[Capability]:
         """What this pipeline offers to faults."""
-        return _IN_GROUP
+        return _IN_GROUP if self.has_positions else frozenset({Capability.PIPELINE})
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether it can be asked how far it is."""
+        return self.positions is None
 
     @property
     def texts(self) -> Mapping[Location, Text]:
@@ -139,7 +151,7 @@ class CommandPipeline(Declared):
         return {
             **_listed("run", self.run, known),
             **_named("environment", self.environment, known),
-            ("group",): Text(self.group, known),
+            **({("group",): Text(self.group, known)} if self.group else {}),
             **_listed("transactional_ids", self.transactional_ids, known),
         }
 
@@ -149,6 +161,14 @@ class CommandPipeline(Declared):
         if "partition" in names_in(group):
             raise ValueError("the group must not contain {partition}: its positions in all partitions are read at once")
         return group
+
+    @model_validator(mode="after")
+    def _positions_are_somewhere(self) -> Self:
+        if self.has_positions and not self.group:
+            raise ValueError("group is missing: the consumer group that holds its positions; or write positions: none")
+        if self.group and not self.has_positions:
+            raise ValueError("group holds its positions, and positions: none says that there are none; leave one of them out")
+        return self
 
     def below(self, folder: Path) -> Self:
         """The same with the folder of the scenarios file in place of ``{project}``."""
@@ -179,9 +199,10 @@ class InGroup(Declared):
 
 def _positions(value: Any) -> Any:
     """Refuse other types first, so that an error inside a mapping is not reported against the whole union."""
-    if value == "checkpoint" or isinstance(value, Mapping | InGroup):
+    if value in ("checkpoint", "none") or isinstance(value, Mapping | InGroup):
         return value
-    raise ValueError(f"{shown(value)} is not a place of positions; write checkpoint, or the consumer group: {{group: NAME}}")
+    known = "write checkpoint, or the consumer group: {group: NAME}, or none"
+    raise ValueError(f"{shown(value)} is not a place of positions; {known}")
 
 
 class SparkSubmitPipeline(Declared):
@@ -192,7 +213,9 @@ class SparkSubmitPipeline(Declared):
         reads: topics; of several, the workload fills one, and the others stay empty.
         sink: where it writes.
         application: a Python script or a jar; the path begins at the folder of the scenarios file.
-        arguments: of the application; ``{checkpoint}`` must be among them.
+        positions: where it says how far it is: in its checkpoint; in a consumer group, if it commits positions there itself; or
+            nowhere, ``none``.
+        arguments: of the application; ``{checkpoint}`` must be among them, unless there are no positions.
         main_class: of a jar, which needs it.
         configuration: settings of Spark.
         environment: variables of the driver.
@@ -204,8 +227,6 @@ class SparkSubmitPipeline(Declared):
         expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone.
-        positions: where it says how far it is: in its checkpoint, or in a consumer group, if it commits positions there
-            itself.
         transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``.
         python_workers: true if the tasks of its sink run in Python workers, and commit there.
         transactions: false if it uses none; then no fault may wait for their requests.
@@ -216,6 +237,7 @@ class SparkSubmitPipeline(Declared):
     reads: Reads
     sink: TopicSink
     application: Annotated[str, StringConstraints(min_length=1)]
+    positions: Annotated[Literal["checkpoint", "none"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
     arguments: tuple[str, ...]
     main_class: str = ""
     configuration: dict[str, Setting] = Field(default_factory=dict)
@@ -225,7 +247,6 @@ class SparkSubmitPipeline(Declared):
     model: Model | None = None
     expected: Expected | None = None
     identity: Written | None = None
-    positions: Annotated[Literal["checkpoint"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
     transactional_ids: tuple[OwnName, ...] = ()
     python_workers: Annotated[bool, Field(strict=True)] = False
     transactions: Annotated[bool, Field(strict=True)] = True
@@ -240,7 +261,13 @@ class SparkSubmitPipeline(Declared):
     def capabilities(self) -> frozenset[Capability]:
         """What this pipeline offers to faults; its group has no members."""
         of_group = {Capability.CONSUMER_GROUP} if self.group else set()
-        return _ON_SPARK | of_group | (_IN_PYTHON if self.python_workers else set())
+        unknown = set() if self.has_positions else {Capability.CHECKPOINT}
+        return (_ON_SPARK | of_group | (_IN_PYTHON if self.python_workers else set())) - unknown
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether it can be asked how far it is."""
+        return self.positions != "none"
 
     @property
     def texts(self) -> Mapping[Location, Text]:
@@ -256,8 +283,9 @@ class SparkSubmitPipeline(Declared):
 
     @field_validator("arguments")
     @classmethod
-    def _with_checkpoint(cls, arguments: tuple[str, ...]) -> tuple[str, ...]:
-        if not any("checkpoint" in names_in(word) for word in arguments):
+    def _with_checkpoint(cls, arguments: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
+        needed = others.data.get("positions") != "none"
+        if needed and not any("checkpoint" in names_in(word) for word in arguments):
             raise ValueError(
                 "{checkpoint} is missing: the job must keep its checkpoint there, where it is read, and damaged by faults"
             )

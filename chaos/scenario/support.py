@@ -43,7 +43,7 @@ _LACKING: Mapping[Capability, str] = {
     Capability.GROUP_MEMBERS: "this pipeline only stores its position in its group, which has no members, so nothing can be "
     "rebalanced; use it with kind: command",
     Capability.SPARK: "this pipeline does not run on Spark, so there is no executor to crash",
-    Capability.CHECKPOINT: "this pipeline does not run on Spark, so it has no checkpoint",
+    Capability.CHECKPOINT: "this pipeline has no checkpoint that is known; only a Spark job has one, without positions: none",
     Capability.PYTHON_WORKERS: "this sink is not known to run in Python workers; if its tasks do, and commit there, declare "
     "python_workers: true",
     Capability.COMMITTING_TASKS: "the tasks of this sink are not known to commit; if they do, in Python workers, declare "

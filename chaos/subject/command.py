@@ -32,7 +32,7 @@ class CommandPipeline:
     Attributes:
         run: the command, word by word; with ``{partition}`` in it, one copy for each source partition.
         model: ``identity`` (the value is copied) or ``square``.
-        group: the consumer group that holds its positions.
+        group: the consumer group that holds its positions; "" if it has none.
         ids: its transactional ids by source partition, or one with ``{partition}`` in it, or none.
         java: what ``{java}`` stands for.
         kafka_tools: what ``{kafka_tools}`` stands for.
@@ -86,7 +86,8 @@ class CommandPipeline:
         return Command(words, {**environment, **clients.option_variables(endpoints)}, has_events=self.says_started)
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
-        clients.seed(endpoints, self.consumer_group(topics), topics)
+        if self.group:
+            clients.seed(endpoints, self.consumer_group(topics), topics)
 
     def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:  # noqa: ARG002
         return clients.positions(endpoints, self.consumer_group(topics), topics)

@@ -47,7 +47,8 @@ class SparkSubmit:
         configuration: settings of Spark.
         environment: variables of the driver.
         model: ``identity`` (the value is copied) or ``square``.
-        group: the consumer group that holds its positions; "" if they are in its checkpoint.
+        group: the consumer group that holds its positions; "" if they are in its checkpoint, or nowhere.
+        has_checkpoint: whether it keeps one where it is told to.
         ids: its transactional ids by source partition, or one with ``{partition}`` in it, or none.
         restarts: how often a driver that ended with an error is started again.
         packages: jars that driver and executors need beside it.
@@ -64,6 +65,7 @@ class SparkSubmit:
     environment: Mapping[str, str] = field(default_factory=dict)
     model: str = "identity"
     group: str = ""
+    has_checkpoint: bool = True
     ids: tuple[str, ...] = ()
     restarts: int = 3
     packages: tuple[str, ...] = ()
@@ -97,7 +99,8 @@ class SparkSubmit:
         if demanded:
             environment[_SUBMITTED] = properties(demanded)
         argv = supervised([words], self.restarts, in_memory=_SUBMITTED if demanded else "", folder=self.working_directory)
-        return Command(argv, environment, has_events=False, has_begun=partial(_has_begun, folder / CHECKPOINT))
+        has_begun = partial(_has_begun, folder / CHECKPOINT) if self.has_checkpoint else lambda: True
+        return Command(argv, environment, has_events=False, has_begun=has_begun)
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """Seed the group, if it has one: position 0 in every source partition. It makes its checkpoint itself."""

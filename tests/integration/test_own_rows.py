@@ -77,6 +77,18 @@ def test_a_copy_that_is_killed_before_it_commits(ran):
     assert "cause: replay (key customer-" in first.detail
 
 
+def test_a_pipeline_without_positions(ran):
+    """Its output tells when it has done all; what cannot be asked is named."""
+    pipeline = {**PIPELINE, "group": "", "positions": "none"}
+
+    report, findings = ran({"records": 4000, "rate": "4000/s", "rows": {"sql": SQL}}, pipeline=pipeline)
+
+    assert report.verdict is Verdict.VALID, report.problems
+    assert findings["gaps", "sink"].checked == 4000
+    assert report.left_out == {"offsets": "positions: none", "commits": "positions: none"}
+    assert not {"offsets", "commits"} & {verifier for verifier, _ in findings}
+
+
 def test_a_function_with_nulls_bytes_headers_and_a_record_that_is_too_large(ran, tmp_path):
     """What a broker refuses is no gap, and the run does not wait for it."""
     (tmp_path / "shop.py").write_text(FUNCTION, encoding="utf-8")

@@ -192,6 +192,24 @@ def test_a_loader_that_failed_is_told_though_the_pipeline_has_ended(history, tmp
         phases.drain(run_plan(tmp_path), FakeEnds({}), history, processes, None)
 
 
+def test_a_pipeline_without_positions_is_done_when_its_output_rests(monkeypatch):
+    """For a short while if it has as many records as were sent, else for as long as a standstill may last."""
+    now_s = [100.0]
+    monkeypatch.setattr(phases.clock, "monotonic_s", lambda: now_s[0])
+    rest = phases._Rest()
+
+    def at(seconds, there):
+        now_s[0] = 100.0 + seconds
+        return rest.missing(there, 50)
+
+    assert at(0, 20) == at(59, 20) == {"records that are not in the output": 30}
+    assert at(59.5, 50) == at(64, 50) == {"records of an output that has just grown": 50}
+    assert at(64.2, 51) == {"records of an output that has just grown": 51}  # one of them is there twice
+    assert at(69.3, 51) == {}
+    assert at(70, 20) == {"records that are not in the output": 30}
+    assert at(131, 20) == {}
+
+
 def test_a_drain_without_a_loader_is_over_at_once_and_proves_nothing(history, tmp_path):
     """The loader is never started when the pipeline does not come up in time."""
     ends = FakeEnds({"source": {0: Bounds(0, 0, 0)}})

@@ -322,6 +322,8 @@ def test_a_scenario_may_have_a_system_of_its_own() -> None:
         (STOCK, {"outcomes", "deliveries", "commits"}),
         ("{kind: command, run: [a], group: b, speaks: [deliveries]}", {"outcomes"}),
         ("none", {"offsets", "outcomes", "deliveries", "commits"}),
+        ("{kind: command, run: [a], positions: none}", {"offsets", "outcomes", "deliveries", "commits"}),
+        (STOCK.replace("transactions: false", "positions: none"), {"offsets", "outcomes", "deliveries", "commits"}),
         ("none\n    workload: {producer: {transaction_records: 9}}", {"offsets", "deliveries", "commits"}),
         ("{kind: command, run: [a], group: b}", {"outcomes", "deliveries"}),
         ("{kind: command, run: [a], group: b, speaks: [transactions, deliveries]}", set()),
@@ -390,3 +392,50 @@ def test_what_does_not_name_a_package(package: str) -> None:
     assert error.startswith("scenarios.yaml:5:")
     example = "write group:artifact:version, e.g. org.apache.spark:spark-avro_2.13:4.2.0"
     assert error.endswith(f"{package!r} does not name a package; {example}")
+
+
+def test_what_is_not_asked_of_a_pipeline_without_positions_is_named() -> None:
+    """Reports name it with the reason; of others there is nothing to name."""
+    without, others = (
+        loaded(head(f"{{kind: command, run: [a], {key}}}")).scenarios[0] for key in ("positions: none", "group: b")
+    )
+
+    assert without.left_out == {"offsets": "positions: none", "commits": "positions: none"}
+    assert others.left_out == {}
+    assert Scenario.of_run(without.to_run()) == without
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "said"),
+    [
+        (
+            "{kind: command, run: [a]}",
+            "group is missing: the consumer group that holds its positions; or write positions: none",
+        ),
+        (
+            "{kind: command, run: [a], group: b, positions: none}",
+            "group holds its positions, and positions: none says that there are none; leave one of them out",
+        ),
+        (
+            f"{{kind: spark_submit, application: {__file__}, arguments: [a]}}",
+            "{checkpoint} is missing: the job must keep its checkpoint there, where it is read, and damaged by faults",
+        ),
+    ],
+)
+def test_positions_are_somewhere_or_nowhere(pipeline: str, said: str) -> None:
+    """The place in the file, and what to write."""
+    (error,) = errors_of(head(pipeline))
+    assert error.startswith("scenarios.yaml:5:")
+    assert error.endswith(said)
+
+
+def test_a_job_without_positions_needs_no_checkpoint() -> None:
+    """Then no fault may damage it, and no trigger may wait for its batches."""
+    pipeline = f"{{kind: spark_submit, application: {__file__}, arguments: [a], positions: none}}"
+    fault = "    faults: [{kind: damage_checkpoint, what: commit_deleted, when: {batch: 1}}]\n"
+
+    assert loaded(head(pipeline)).scenarios[0].pipeline.arguments == ("a",)
+    assert [error.partition(": ")[2].partition(";")[0] for error in sorted(errors_of(head(pipeline) + fault))] == [
+        "this pipeline has no checkpoint that is known",
+        "only a job of Spark's with a checkpoint has batches, and this pipeline is not declared as one",
+    ]

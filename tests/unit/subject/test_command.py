@@ -54,6 +54,16 @@ def test_the_name_of_a_topic_is_a_placeholder() -> None:
     ]
 
 
+def test_without_a_group_nothing_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No group is asked or seeded."""
+    monkeypatch.setattr("chaos.subject.clients.Consumer", None)
+    one = CommandPipeline(("copy",), "")
+
+    one.prepare(ENDPOINTS, TOPICS)
+
+    assert one.consumer_group(TOPICS) == ""
+
+
 def test_a_group_is_not_that_of_one_partition() -> None:
     """It is asked for the positions in all partitions at once."""
     with pytest.raises(ValueError, match=r"group must not contain \{partition\}"):

@@ -121,6 +121,11 @@ def test_it_has_begun_when_its_query_has_a_checkpoint(tmp_path, place):
     assert (before, between, command.has_begun()) == (False, False, True)
 
 
+def test_without_a_checkpoint_it_has_begun_at_once(tmp_path):
+    """There is nothing by which it could be told."""
+    assert job(has_checkpoint=False).command(ENDPOINTS, TOPICS, tmp_path).has_begun()
+
+
 def test_its_position_is_that_of_its_checkpoint(tmp_path):
     """It has no consumer group, and no transactional id that is known."""
     assert job().positions(ENDPOINTS, TOPICS, tmp_path) == {}
