@@ -77,9 +77,14 @@ def test_a_copy_that_is_killed_before_it_commits(ran):
     assert "cause: replay (key customer-" in first.detail
 
 
-def test_a_pipeline_without_positions(ran):
-    """Its output tells when it has done all; what cannot be asked is named."""
-    pipeline = {**PIPELINE, "group": "", "positions": "none"}
+def test_a_pipeline_without_positions(ran, tmp_path):
+    """Its output tells when it has done all; what cannot be asked is named. It begins at the first record by itself."""
+    text = COPY.read_text(encoding="utf-8")
+    assert '"enable.auto.commit": False' in text
+    script = tmp_path / "copy_topic.py"
+    script.write_text(text.replace('"enable.auto', '"auto.offset.reset": "earliest", "enable.auto'), encoding="utf-8")
+    run = [str(script) if word == str(COPY) else word for word in PIPELINE["run"]]
+    pipeline = {**PIPELINE, "run": run, "group": "", "positions": "none"}
 
     report, findings = ran({"records": 4000, "rate": "4000/s", "rows": {"sql": SQL}}, pipeline=pipeline)
 
