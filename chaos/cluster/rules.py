@@ -145,6 +145,18 @@ class RequestRules:
         """Requests of a kind that these links have carried since `begin`."""
         return self._since(links, lambda read: int(read["counts"].get(api, {}).get("requests", 0)))
 
+    def transactional_id(self, links: Sequence[str]) -> str:
+        """The transactional id that requests on these links have named last since `begin`; "" if none has named one."""
+        names = [name for link in links for name in self._proxies[link]]
+        before = {(name, *seen) for name, read in self._before.items() for seen in _ids(read)}
+        seen = [
+            (at_ns, id_)
+            for name in names
+            for id_, at_ns in _ids(self._toxiproxy.read(name, TOXIC))
+            if (name, id_, at_ns) not in before
+        ]
+        return max(seen)[1] if seen else ""
+
     def unparsed(self, links: Sequence[str]) -> int:
         """Connections on these links, since `begin`, whose bytes are not Kafka's protocol: no rule can see into them."""
         return self._since(links, lambda read: int(read["unparsed"]["connections"]))
@@ -159,3 +171,8 @@ class RequestRules:
 
     def _change(self, rules: Mapping[str, Any]) -> None:
         self._toxiproxy.change(self._any, TOXIC, {"rules": rules})
+
+
+def _ids(read: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """Transactional ids that a link has carried, and when each was named last, in nanoseconds."""
+    return [(one["id"], int(one["seen_ns"])) for one in read["transactional_ids"]]

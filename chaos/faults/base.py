@@ -95,7 +95,7 @@ class FaultContext:
     Attributes:
         topics: as the file calls them -> the run's topics.
         source: the topic that the loader fills, and sink: that which the pipeline writes; both as the run calls them.
-        transactional_ids: of the pipeline, by source partition; empty when it uses none.
+        transactional_ids: of the pipeline, by source partition; empty when none are declared.
         spark_app: the pipeline's application; raises LookupError when it does not run on Spark.
         client: the client group of what is under test: ``spark``, ``app`` or ``loader``.
         group: consumer group of the pipeline, "" when it has none.

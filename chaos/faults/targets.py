@@ -1,6 +1,7 @@
 """From declared targets to real ones, at the moment of injection: who leads, coordinates or controls *now*."""
 
 from collections.abc import Iterable
+from functools import partial
 from random import Random
 
 from confluent_kafka import KafkaException
@@ -70,11 +71,19 @@ def logs_meant(target: BrokerTarget, context: FaultContext) -> tuple[str, ...]:
 
 
 def partition_of(target: BrokerTarget, context: FaultContext) -> tuple[str, int]:
-    """The partition behind a role: that of a leader or follower, or the one whose leader is the coordinator."""
+    """The partition behind a role: that of a leader or follower, or the one whose leader is the coordinator.
+
+    Raises:
+        DeadlineError: no transactional id is declared, and none has come on the wire for ten seconds.
+    """
     kafka = context.system.kafka
     match target.role:
         case "transaction_coordinator":
-            return kafka.transaction_partition(_transactional_id(context, target.partition))
+            known = partial(_transactional_id, context, target.partition)
+            reason = f"the transactional id of {target}"
+            return kafka.transaction_partition(
+                clock.wait_until(known, within_s=_WITHIN_S, reason=reason, ignore=(LookupError,))
+            )
         case "group_coordinator":
             return kafka.group_partition(context.group)
         case _:
@@ -137,9 +146,26 @@ def _end_of_held_request(role: str, context: FaultContext) -> int:
 
 
 def _transactional_id(context: FaultContext, partition: int) -> str:
-    if not context.transactional_ids:
-        raise InjectionError("this pipeline uses no transactions: it has no transaction coordinator to aim at")
-    return context.transactional_ids[partition]
+    """As it is declared; else the one that was on the wire last, which is not known to be of a partition.
+
+    Raises:
+        LookupError: none has been on the wire yet.
+        InjectionError: the ids of partitions are not declared.
+    """
+    if context.transactional_ids:
+        return context.transactional_ids[partition]
+    if partition:
+        raise InjectionError(
+            f"which transactional id is that of partition {partition} is not known; declare transactional_ids in the pipeline, "
+            "or write transaction_coordinator, for the id that was on the wire last"
+        )
+    own = [link.name for link in context.system.links if link.source == context.client]
+    seen = context.system.rules.transactional_id(own)
+    if not seen:
+        raise LookupError(
+            f"no transactional id was declared, and none was on {context.client}->* in this run: it has begun no transaction"
+        )
+    return seen
 
 
 def _endpoints(endpoint: str | BrokerTarget, context: FaultContext, rng: Random) -> list[str]:

@@ -2,7 +2,8 @@
 
 =========  ==========================================================================================================
 brokers    ``leader(orders, 0)``, ``follower(orders, 2)``, of any topic of the file; ``transaction_coordinator`` of the
-           pipeline's first transactional id, ``transaction_coordinator(1)`` of that of source partition 1;
+           pipeline's first transactional id, or of the one that was on the wire last where none are declared,
+           ``transaction_coordinator(1)`` of that of source partition 1, which must be declared;
            ``group_coordinator`` of its group; ``controller``; ``any``; ``all``; ``broker-2``; ``receiver`` and ``sender``
            of the request that the trigger holds, or the trigger of the fault that is followed
 executors  ``executor(busiest)``, ``executor(any)``, ``executor(all)``, ``executor(2)``, which is the one on worker-2

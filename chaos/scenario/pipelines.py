@@ -102,7 +102,8 @@ class CommandPipeline(Declared):
         expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone.
-        transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``.
+        transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them
+            that is the coordinator of the id that was on the wire last.
         restarts: how often a copy that ended with an error is started again.
         repeat: start a copy that ended without an error again, too: some commands stop at the end that the source had at
             their start.
@@ -227,7 +228,8 @@ class SparkSubmitPipeline(Declared):
         expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone.
-        transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``.
+        transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them
+            that is the coordinator of the id that was on the wire last.
         python_workers: true if the tasks of its sink run in Python workers, and commit there.
         transactions: false if it uses none; then no fault may wait for their requests.
         restarts: how often a driver that ended with an error is started again.

@@ -6,7 +6,7 @@ import (
 )
 
 // link is what the two toxics of a link share: its counters, the connection whose second half is about to be made, and the last
-// answer of a broker to a Metadata request.
+// answer of a broker to a Metadata request, and the transactional ids.
 type link struct {
 	name        string
 	counts      [len(apis)]apiCounts
@@ -15,6 +15,7 @@ type link struct {
 	oversized   atomic.Int64
 	connections atomic.Int64
 	metadata    atomic.Pointer[copiedMetadata]
+	ids         transactionalIDs
 
 	mu      sync.Mutex
 	opening *connection

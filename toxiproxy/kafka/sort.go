@@ -200,6 +200,7 @@ func (h *half) request(data []byte, arrived time.Time) found {
 		transactional: same(&h.frame.transactional, header.transactional),
 		arrived:       arrived,
 	}
+	h.link.ids.saw(&r)
 	if rules := allRules.table.Load(); rules != nil && len(rules.requests[r.api]) > 0 && !h.frame.leaked {
 		r.interceptions = allRules.intercept(rules.requests[r.api], h.connection.frame(&r, atRequest), r.arrived, h.answerable(&header))
 		seen.interceptions = r.interceptions

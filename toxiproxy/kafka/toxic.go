@@ -43,6 +43,7 @@ type shownToxic struct {
 	Counts        map[string]shownCounts `json:"counts"`
 	Unparsed      shownUnparsed          `json:"unparsed"`
 	Oversized     int64                  `json:"oversized_frames"`
+	IDs           []shownID              `json:"transactional_ids"`
 	Rules         map[string]shownRule   `json:"rules"`
 	Interceptions []shownInterception    `json:"interceptions"`
 	Forgotten     int64                  `json:"interceptions_forgotten"`
@@ -130,6 +131,7 @@ func (k *Toxic) MarshalJSON() ([]byte, error) {
 		Counts:        k.link.read(),
 		Unparsed:      shownUnparsed{k.link.raw.Load(), k.link.rawBytes.Load()},
 		Oversized:     k.link.oversized.Load(),
+		IDs:           k.link.ids.read(),
 		Rules:         rules,
 		Interceptions: interceptions,
 		Forgotten:     forgotten,
@@ -146,7 +148,7 @@ func (k *Toxic) UnmarshalJSON(data []byte) error {
 	}
 	shown := []string{
 		"link", "stream", "rules", "counts", "unparsed", "oversized_frames", "interceptions", "interceptions_forgotten",
-		"bytes", "chunks", "connections_opened", "connections_open",
+		"transactional_ids", "bytes", "chunks", "connections_opened", "connections_open",
 	}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(shown, field) {

@@ -164,3 +164,29 @@ def test_ids_that_are_not_there_are_not_shown():
     facts = Interception(intercepted_ns=1, **STOPPED, **TIMES).facts
 
     assert facts == {"link": "app->broker-1", "api": "EndTxn", "version": 5, "correlation_id": 9, "client_id": "a"}
+
+
+def test_the_transactional_id_that_was_on_the_wire_last():
+    """Over all of these links; of what an earlier run has sent, only what is named again."""
+    rules, toxiproxy = book()
+    links, other = ["broker-1->broker-2"], ["app->broker-1"]
+
+    def carried(**proxies):
+        toxiproxy.of_proxy = {
+            name: {"transactional_ids": [{"id": id_, "seen_ns": at_ns} for id_, at_ns in seen]}
+            for name, seen in proxies.items()
+        }
+
+    def asked(**proxies):
+        carried(**{"app_1": (), "internal": (), "controller": (), **proxies})
+        toxiproxy.of_proxy = {
+            {"app_1": "app-1", "internal": "internal-1-2", "controller": "controller-1-2"}[name]: shown
+            for name, shown in toxiproxy.of_proxy.items()
+        }
+        return rules.transactional_id(links), rules.transactional_id(other)
+
+    assert asked() == ("", "")
+    assert asked(app_1=[("mine", 7)], internal=[("a", 3), ("b", 5)], controller=[("c", 4)]) == ("b", "mine")
+    rules.begin()
+    assert asked(app_1=[("mine", 7)], internal=[("a", 3), ("b", 5)], controller=[("c", 4)]) == ("", "")
+    assert asked(app_1=[("mine", 7)], internal=[("b", 5), ("a", 9)], controller=[("c", 4)]) == ("a", "")

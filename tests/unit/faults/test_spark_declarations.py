@@ -165,7 +165,11 @@ ALONE = "none"
             ),
         ),
         (APPLICATION, "kind: crash_worker", "this pipeline does not run on Spark, so there is no executor to crash"),
-        (APPLICATION, "kind: damage_checkpoint, what: lost", "this pipeline does not run on Spark, so it has no checkpoint"),
+        (
+            APPLICATION,
+            "kind: damage_checkpoint, what: lost",
+            "this pipeline has no checkpoint that is known; only a Spark job has one, without positions: none",
+        ),
         (
             ALONE,
             "kind: hanging_transaction, for: 1s",

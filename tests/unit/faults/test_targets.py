@@ -4,8 +4,9 @@ from random import Random
 
 import pytest
 
-from chaos.common.errors import InjectionError
-from chaos.faults.targets import resolve_brokers, resolve_links
+from chaos.common.errors import DeadlineError, InjectionError
+from chaos.faults import targets
+from chaos.faults.targets import partition_of, resolve_brokers, resolve_links
 from chaos.grammar.targets import broker_target, link_pattern
 from tests.unit.faults.wire import FakeHeldRequest, FakeRules, context, interception
 
@@ -55,3 +56,35 @@ def test_links_of_a_client_that_does_not_run_here():
     """The fake system has no Spark."""
     with pytest.raises(InjectionError, match=r"no link fits spark->\*"):
         resolve_links(link_pattern("spark->*"), context(FakeRules()), Random(1))
+
+
+def coordinators(seen, declared=(), text="transaction_coordinator"):
+    """The broker that coordinates, where ``orders-N`` is in partition N, which broker N leads; and the partition."""
+    one = context(FakeRules(seen_ids=seen), transactional_ids=declared)
+    one.system.kafka.transaction_partition = lambda id_: ("__transaction_state", int(id_.removeprefix("orders-")))
+    one.system.kafka.leader = lambda _topic, partition: partition
+    target = broker_target(text)
+    return resolve_brokers(target, one, Random(1))[0], partition_of(target, one)[1]
+
+
+def test_without_declared_ids_the_one_that_was_on_the_wire_counts():
+    """Of the links of what is under test; what is declared comes first."""
+    seen = {"loader->broker-1": "orders-1", "app->broker-2": "orders-2"}
+
+    assert coordinators(seen) == ([2], 2)
+    assert coordinators(seen, ("orders-1", "orders-2")) == ([1], 1)
+    assert coordinators(seen, ("orders-1", "orders-2"), "transaction_coordinator(1)") == ([2], 2)
+
+
+def test_no_transactional_id_was_on_the_wire(monkeypatch):
+    """It is waited for, and the error says what was looked for, and where."""
+    monkeypatch.setattr(targets, "_WITHIN_S", 0.1)
+
+    with pytest.raises(DeadlineError, match=r"none was on app->\* in this run: it has begun no transaction"):
+        coordinators({"loader->broker-1": "orders-1"})
+
+
+def test_which_id_is_that_of_a_partition_must_be_declared():
+    """The wire does not say it."""
+    with pytest.raises(InjectionError, match="transactional id is that of partition 1 is not known; declare transactional_ids"):
+        coordinators({"app->broker-2": "orders-2"}, text="transaction_coordinator(1)")

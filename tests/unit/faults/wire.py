@@ -98,11 +98,13 @@ class FakeRules:
         sends: the request that comes as soon as a rule is armed; None when none comes.
         done: what was done to the rules, in order.
         refuses: a method -> what it raises.
+        seen_ids: link -> the transactional id that it has carried last.
     """
 
     sends: Interception | None = field(default_factory=interception)
     unreadable: int = 0
     passed: int = 0
+    seen_ids: dict = field(default_factory=dict)
     done: list = field(default_factory=list)
     refuses: dict = field(default_factory=dict)
     armed: dict[str, Rule] = field(default_factory=dict)
@@ -132,6 +134,9 @@ class FakeRules:
 
     def sent(self, _api, _links):
         return self.passed
+
+    def transactional_id(self, links):
+        return next((self.seen_ids[link] for link in links if link in self.seen_ids), "")
 
     def unparsed(self, _links):
         return self.unreadable

@@ -13,8 +13,8 @@ from tests.unit.scenario.validator import problems
 KILL = "{kind: crash_executor, target: executor(all), when: %s}"
 HELP = "write its number, counted from 0, or last"
 ELSEWHERE = (
-    "only a job of Spark's has batches, and this pipeline is not declared as one; write kind: spark_submit in the pipeline, "
-    "or when: {progress: 40%}"
+    "only a job of Spark's with a checkpoint has batches, and this pipeline is not declared as one; write kind: spark_submit "
+    "in the pipeline, or when: {progress: 40%}"
 )
 DECLARED = """\
 faults:

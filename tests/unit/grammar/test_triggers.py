@@ -375,8 +375,8 @@ def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, er
             ),
         ),
         (
-            "{kind: spark_submit, application: a.py, arguments: ['{checkpoint}'], positions: none}",
-            "5:95: 'none' is not a place of positions; write checkpoint, or the consumer group: {group: NAME}",
+            "{kind: spark_submit, application: a.py, arguments: ['{checkpoint}'], positions: here}",
+            "5:95: 'here' is not a place of positions; write checkpoint, or the consumer group: {group: NAME}, or none",
         ),
         (
             "{kind: spark_submit, application: a.py, arguments: ['{checkpoint}'], positions: {group: '{partition}'}}",
