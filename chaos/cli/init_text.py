@@ -114,6 +114,7 @@ _HEAD = """\
 #   pytest -m chaos               runs all of them
 #   pytest -m "chaos and broker"  runs those with a tag
 #   chaos faults                  everything else that can be broken
+#   chaos reference               every key, placeholder, trigger and target of this file, with its default and its meaning
 #   chaos schema                  the grammar of this file, for your editor
 version: 2
 

@@ -258,7 +258,8 @@ def observe(
     session = spark()
     spark_session.suit(session, plan.records)
     offsets, reached = settled(kafka, plan.judged, positions)
-    land = partial(landing.land, session, kafka.bootstrap, options=kafka.cluster.java)
+    headers = plan.scenario.pipeline.keeps_headers
+    land = partial(landing.land, session, kafka.bootstrap, options=kafka.cluster.java, headers=headers)
     verify = plan.scenario.verify
     lines = own_rows.lines_of(*offsets.values())
     acknowledged = _acknowledged(plan, session, own_rows.lines_of(offsets[plan.topics.source]))
@@ -292,7 +293,7 @@ def _acknowledged(plan: RunPlan, spark: SparkSession, lines: int) -> DataFrame |
     if isinstance(loader, OwnLoader):
         return own_loader.of_source(spark, ledger, lines)
     if loader.rows is not None:
-        return own_rows.of_source(spark, loader.rows, ledger, lines)
+        return own_rows.of_source(spark, loader.rows, ledger, lines, headers=plan.scenario.pipeline.keeps_headers)
     return loader.expected(spark, plan.folder, plan.topics.partitions)
 
 

@@ -50,6 +50,7 @@ class Topic:
         isolation: of the reader; a read_uncommitted one reads up to HW.
         identity: SQL over key, value (strings) and headers: what is read in place of the key.
         exact: whether keys and values may be any bytes (`own_rows.text`); else they are text.
+        headers: whether headers are a part of what is read as the value (`own_rows.with_headers`); of exact ones only.
     """
 
     bootstrap: str
@@ -58,9 +59,26 @@ class Topic:
     isolation: str = "read_committed"
     identity: str = "key"
     exact: bool = False
+    headers: bool = False
+
+    @property
+    def columns(self) -> tuple[str, str]:
+        """SQL of key and value."""
+        if not self.exact:
+            return ("CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value")
+        value = own_rows.with_headers("value", "headers") if self.headers else own_rows.text("value")
+        return (f"{own_rows.text('key')} AS key", f"{value} AS value")
 
 
-def topic_of_run(bootstrap: str, name: str, isolation: str, client: Mapping[str, str] | None, *, exact: bool = False) -> Topic:
+def topic_of_run(
+    bootstrap: str,
+    name: str,
+    isolation: str,
+    client: Mapping[str, str] | None,
+    *,
+    exact: bool = False,
+    headers: bool = False,
+) -> Topic:
     """A topic of some thousand records, perhaps on a cluster that others use.
 
     Args:
@@ -70,7 +88,7 @@ def topic_of_run(bootstrap: str, name: str, isolation: str, client: Mapping[str,
         "groupIdPrefix": f"{name}-audit",  # as the topic's name is: such a cluster allows us groups of our own prefix only
         "kafka.fetch.max.wait.ms": "50",  # a fetch at the end of a log waits this long for nothing
     }
-    return Topic(bootstrap, name, for_spark(client or {}) | options, isolation, exact=exact)
+    return Topic(bootstrap, name, for_spark(client or {}) | options, isolation, exact=exact, headers=headers)
 
 
 def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fail_on_loss: bool = True) -> DataFrame:
@@ -81,7 +99,7 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
         fail_on_loss: whether offsets that are not there (any more) end the read; else they are left out.
     """
     ends = {number: one.hw if topic.isolation == "read_uncommitted" else one.lso for number, one in bounds.items()}
-    has_headers = "headers" in topic.identity
+    by_headers = "headers" in topic.identity
     return (
         spark.read.format("kafka")
         .options(**topic.options)
@@ -90,7 +108,7 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
         .option("startingOffsets", json.dumps({topic.name: {str(number): one.low for number, one in bounds.items()}}))
         .option("endingOffsets", json.dumps({topic.name: {str(number): end for number, end in ends.items()}}))
         .option("kafka.isolation.level", topic.isolation)
-        .option("includeHeaders", str(has_headers).lower())
+        .option("includeHeaders", str(by_headers or topic.headers).lower())
         .option("failOnDataLoss", str(fail_on_loss).lower())
         .option("kafkaConsumer.pollTimeoutMs", str(int(ANSWERS_WITHIN_S * 1000)))
         .load()
@@ -98,8 +116,8 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
             "partition",
             "offset",
             "unix_millis(timestamp) AS timestamp_ms",
-            *(f"{own_rows.text(name) if topic.exact else f'CAST({name} AS STRING)'} AS {name}" for name in ("key", "value")),
-            *(["headers"] if has_headers else []),
+            *topic.columns,
+            *(["headers"] if by_headers else []),
         )
         .selectExpr("partition", "offset", "timestamp_ms", f"CAST({topic.identity} AS STRING) AS key", "value")
     )
@@ -131,6 +149,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
     *,
     anywhere: bool = False,
     source_partitions: int = 0,
+    headers: bool = False,
 ) -> None:
     """Write one topic, and what it must hold; of the views that cost another read, those that a verifier needs.
 
@@ -141,15 +160,17 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
         isolation: of the reader whose view is judged; a read_uncommitted one reads up to HW.
         options: of Kafka's Java clients, TLS and SASL for example.
         anywhere, source_partitions: as in the evidence.
+        headers: whether those of rows of one's own are compared, too.
         of_programs: of the views `evidence.OF_PROGRAMS`, those that there are in this run, and what makes their rows.
 
     Raises:
         InconclusiveError: its record batches cannot be read, its open transactions or a group's positions cannot be had, or
             what a program said cannot be understood.
     """
+    exact = not isinstance(expected, DataFrame)
 
     def rows(level: str, *, fail_on_loss: bool = True) -> DataFrame:
-        where = topic_of_run(bootstrap, topic, level, options, exact=not isinstance(expected, DataFrame))
+        where = topic_of_run(bootstrap, topic, level, options, exact=exact, headers=headers and exact)
         return read(spark, where, bounds, fail_on_loss=fail_on_loss)
 
     makers: Mapping[str, Callable[[], DataFrame]] = {

@@ -27,6 +27,7 @@ from verifiers.ordering import Ordering
 
 AS_THEY_ARE = frozenset({"atomicity", "stability", "outcomes"})
 """Verifiers that compare views of a log with each other, or keys with what was told of them: these are given it as it is."""
+_HEADERS = " headers="
 _WHOLLY = 2**62  # a position that is past all
 NO_KEY = "0x"  # the text of no bytes: see `text`
 _IDS = re.compile(r"\bid \d+(?: and \d+)?")
@@ -34,7 +35,7 @@ _NAMES_OTHERS = frozenset(
     {"duplicate", "inversion", "not written", "elsewhere"}
 )  # the detail of a wrong value has what was written
 _HELD = re.compile(r"holds key '(\d+)'")
-_SENT = "id long, partition int, number long, key binary, value binary"
+_SENT = "id long, partition int, number long, key binary, value binary, headers array<struct<key: string, value: binary>>"
 _LINES = "id long, outcome string, partition int, offset long"
 _ALIKE = ("partition", "key", "value")
 
@@ -43,6 +44,16 @@ def text(column: str) -> str:
     """SQL: bytes as verifiers compare them and people read them; `chaos.loader.rows.text` says the same, and explains it."""
     plain = f"CAST({column} AS STRING)"
     return f"IF(is_valid_utf8({plain}) AND NOT startswith({plain}, '0x'), {plain}, concat('0x', hex({column})))"
+
+
+def with_headers(value: str, headers: str) -> str:
+    """SQL: the text of a value and, where a record has headers, these behind it, so that both are compared and shown.
+
+    No two texts are alike unless values and headers are, in their order: a value that reads as if headers followed is in hex.
+    """
+    plain, shown = text(value), f"to_json(transform({headers}, h -> struct(h.key AS key, {text('h.value')} AS value)))"
+    unlike = f"IF(instr({plain}, '{_HEADERS}') > 0, concat('0x', hex({value})), {plain})"
+    return f"IF(coalesce(size({headers}), 0) > 0, concat(coalesce({unlike}, '{NO_KEY}'), '{_HEADERS}', {shown}), {unlike})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +88,19 @@ def lines_of(*bounds: Mapping[int, Bounds]) -> int:
     return 2 + max((partition for one in bounds for partition in one), default=0)
 
 
-def of_source(spark: SparkSession, rows: Path, ledger: Path, lines: int) -> Numbering:
-    """Of the source: what was sent, by its file and the loader's ledger."""
+def of_source(spark: SparkSession, rows: Path, ledger: Path, lines: int, *, headers: bool = True) -> Numbering:
+    """Of the source: what was sent, by its file and the loader's ledger.
+
+    Args:
+        headers: whether they are compared, too.
+    """
+    value = with_headers("value", "headers") if headers else text("value")
     sent = spark.read.schema(_SENT).parquet(str(rows))
     told = spark.read.csv(str(ledger), header=True, schema=_LINES).selectExpr("id", "outcome", "partition AS at", "offset")
     wanted = sent.join(told, "id").selectExpr(
         f"number * {lines} + partition AS id",
         *("outcome", "at", "offset AS acknowledged"),
-        *("partition", "number AS offset", f"coalesce({text('key')}, '{NO_KEY}') AS key", f"{text('value')} AS value"),
+        *("partition", "number AS offset", f"coalesce({text('key')}, '{NO_KEY}') AS key", f"{value} AS value"),
         "false AS removable",
     )
 

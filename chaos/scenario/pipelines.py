@@ -53,6 +53,11 @@ class NoPipeline(Declared):
         return False
 
     @property
+    def keeps_headers(self) -> bool:
+        """There is nothing that could change them."""
+        return True
+
+    @property
     def transactions(self) -> bool:
         """There is nothing that could use any."""
         return False
@@ -102,6 +107,7 @@ class CommandPipeline(Declared):
         expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone.
+        keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.
         transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them
             that is the coordinator of the id that was on the wire last.
         restarts: how often a copy that ended with an error is started again.
@@ -125,6 +131,7 @@ class CommandPipeline(Declared):
     model: Model | None = None
     expected: Expected | None = None
     identity: Written | None = None
+    keeps_headers: Annotated[bool, Field(strict=True)] = True
     transactional_ids: tuple[Word, ...] = ()
     restarts: Restarts = 3
     repeat: Annotated[bool, Field(strict=True)] = False
@@ -228,6 +235,7 @@ class SparkSubmitPipeline(Declared):
         expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone.
+        keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.
         transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them
             that is the coordinator of the id that was on the wire last.
         python_workers: true if the tasks of its sink run in Python workers, and commit there.
@@ -249,6 +257,7 @@ class SparkSubmitPipeline(Declared):
     model: Model | None = None
     expected: Expected | None = None
     identity: Written | None = None
+    keeps_headers: Annotated[bool, Field(strict=True)] = True
     transactional_ids: tuple[OwnName, ...] = ()
     python_workers: Annotated[bool, Field(strict=True)] = False
     transactions: Annotated[bool, Field(strict=True)] = True

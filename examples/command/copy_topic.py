@@ -22,7 +22,7 @@ def main() -> None:
         for record in records:
             if record.error():
                 raise KafkaException(record.error())
-            producer.produce(sink, record.value(), record.key(), record.partition())
+            producer.produce(sink, record.value(), record.key(), record.partition(), headers=record.headers())
         if records:
             producer.flush()
             consumer.commit(asynchronous=False)

@@ -106,6 +106,29 @@ def test_a_function_with_nulls_bytes_headers_and_a_record_that_is_too_large(ran,
     assert [line for line in ledger if ",fail," in line] == ["1500,fail,2,"]
 
 
+@pytest.mark.parametrize("promised", [True, False])
+def test_a_copy_that_loses_headers(ran, tmp_path, promised):
+    """A control: every record is a wrong value, and its headers are shown; a copy that promises none is right."""
+    text = COPY.read_text(encoding="utf-8")
+    script = tmp_path / "copy_topic.py"
+    script.write_text(text.replace(", headers=record.headers()", ""), encoding="utf-8")
+    assert script.read_text(encoding="utf-8") != text
+    lines = (json.dumps({"key": f"c-{number % 7}", "value": "v", "headers": {"t": str(number)}}) for number in range(2000))
+    (tmp_path / "orders.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    run = [str(script) if word == str(COPY) else word for word in PIPELINE["run"]]
+
+    report, findings = ran(
+        {"rate": "2000/s", "rows": {"file": "orders.jsonl"}},
+        pipeline={**PIPELINE, "run": run, "keeps_headers": promised},
+        expect={"values": {"wrong value": 2000}} if promised else "valid",
+    )
+
+    assert report.verdict is Verdict.VALID, report.problems  # the control as expected
+    assert findings["values", "sink"].count == (2000 if promised else 0)
+    if promised:
+        assert 'headers=[{"key":"t","value":' in findings["values", "sink"].examples[0].detail
+
+
 def test_a_file_of_json_lines(ran, tmp_path):
     """All of its rows, unless fewer are declared."""
     lines = (json.dumps({"key": f"customer-{number % 7}", "value": str(number % 5)}) for number in range(2000))

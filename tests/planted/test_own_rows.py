@@ -221,6 +221,68 @@ def test_bytes_are_told_apart(spark):
     assert len(set(found)) == len(BYTES)
 
 
+HEADERS = [None, [], [("a", b"1")], [("a", None)], [("a", b"")], [("a", b"\xff")], [("a", b"0xFF")]]
+HEADERS += [[("a", b"1"), ("b", b"2")], [("b", b"2"), ("a", b"1")], [("a", b"1"), ("a", b"1")], [('a","value":"1', None)]]
+
+
+def as_read(spark, values, shown):
+    """Values with headers, as verifiers see them."""
+    kinds = "n int, value binary, headers array<struct<key: string, value: binary>>"
+    rows = [(number, value, headers) for number, (value, headers) in enumerate(values)]
+    found = spark.createDataFrame(rows, kinds).orderBy("n").selectExpr(f"{shown} AS t")
+    return [row["t"] for row in found.collect()]
+
+
+def test_headers_are_told_apart(spark):
+    """In their order, with their bytes; a value that reads as if headers followed is another one. None are like no list."""
+    shown = own_rows.with_headers("value", "headers")
+
+    found = as_read(spark, [(bytearray(b"v"), headers) for headers in HEADERS], shown)
+    like = as_read(spark, [(bytearray(text.encode()), None) for text in found], shown)
+    null = as_read(spark, [(None, headers) for headers in HEADERS] + [(bytearray(b""), HEADERS[2])], shown)
+
+    assert found[:3] == ["v", "v", 'v headers=[{"key":"a","value":"1"}]']
+    assert len({*found}) == len(HEADERS) - 1
+    assert not {*found[2:]} & {*like}
+    assert null[:2] == [None, None]
+    assert len({*null}) == len(null) - 1
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_copy_that_loses_headers(spark, tmp_path, judged, kept):
+    """Where they are compared, each record that had some has a wrong value, and both values are shown with them."""
+    raw = [{"key": "ann", "value": "1", "headers": {"trace": str(number)}, "partition": 0} for number in range(3)]
+    path, told = tmp_path / rows.FILE, tmp_path / "ledger.csv"
+    rows.write(path, [*raw, {"key": "bob", "value": "2", "partition": 0}], 2, None, name=str)
+    told.write_text("id,outcome,partition,offset\n" + "".join(f"{n},ok,0,{n}\n" for n in range(4)), encoding="utf-8")
+    shown = own_rows.with_headers("value", "headers")
+    texts = as_read(
+        spark, [(row["value"], row["headers"]) for row in spark.read.parquet(str(path)).orderBy("id").collect()], shown
+    )
+    source = [("ann", text, 0) for text in texts[:3]] + [("bob", "2", 0)]
+    lost = [("ann", "1", 0)] * 3 + [("bob", "2", 0)]
+
+    of_source = judged("source", own_rows.of_source(spark, path, told, LINES), frame(spark, *source), (*OF_LOGS, "ledger"))
+    numbering = own_rows.of_sink(frame(spark, *source), {0: 4}, LINES)
+    of_sink = judged("sink", numbering, frame(spark, *(source if kept else lost)), OF_LOGS, {0: 4})
+
+    assert verdicts(of_source) == {}
+    assert of_sink["values"].count == (0 if kept else 3)
+    if not kept:
+        assert 'value 1, expected 1 headers=[{"key":"trace","value":"0"}]' in of_sink["values"].examples[0].detail
+
+
+def test_headers_that_are_not_promised_are_not_compared(spark, tmp_path, judged):
+    """The source is read without them, too."""
+    path, told = tmp_path / rows.FILE, tmp_path / "ledger.csv"
+    rows.write(path, [{"key": "ann", "value": "1", "headers": {"a": "b"}, "partition": 0}], 2, None, name=str)
+    told.write_text("id,outcome,partition,offset\n0,ok,0,0\n", encoding="utf-8")
+
+    numbering = own_rows.of_source(spark, path, told, LINES, headers=False)
+
+    assert verdicts(judged("source", numbering, frame(spark, ("ann", "1", 0)), (*OF_LOGS, "ledger"))) == {}
+
+
 def test_rows_of_a_query(spark, tmp_path):
     """In the order of the ids; the columns are those of records."""
     compute(spark, "SELECT concat('c-', id % 3) AS key, CAST(id AS STRING) AS value FROM ids", 7, tmp_path / "sql")
