@@ -58,6 +58,7 @@ def test_a_topic_of_a_run_is_read_up_to_its_fixed_ends(spark, isolation, ends):
 
     assert (found["startingOffsets"], found["endingOffsets"]) == ('{"topic": {"0": 1, "1": 0}}', ends)
     assert (found["kafka.isolation.level"], found["kafka.security.protocol"]) == (isolation, "SSL")
+    assert (found["groupIdPrefix"], found["kafka.fetch.max.wait.ms"]) == ("topic-audit", "50")
 
 
 @pytest.mark.parametrize(
@@ -71,8 +72,6 @@ def test_headers_are_read_where_they_are_compared(how, asked):
     assert landing.read(reader, topic, ENDS).said["includeHeaders"] == asked
     assert ("transform(headers" in topic.columns[1]) is (asked == "true")
     assert "transform" not in topic.columns[0]
-
-    assert (found["groupIdPrefix"], found["kafka.fetch.max.wait.ms"]) == ("topic-audit", "50")
 
 
 @pytest.mark.parametrize("fails", [True, False])
