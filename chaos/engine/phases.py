@@ -15,7 +15,7 @@ from chaos.cluster.system import System
 from chaos.common import clock, files, signals
 from chaos.common.errors import InconclusiveError
 from chaos.common.history import History
-from chaos.engine import triggers
+from chaos.engine import standstill, triggers
 from chaos.engine.batches import Job
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, topics_of
@@ -169,7 +169,8 @@ def steady(plan: RunPlan, system: System, history: History, processes: RunProces
         processes.check()
         processes.check_loader()
 
-    _wait_for_commits(history, check, lambda: 1, within_s=_FLOWS_WITHIN_S, reason="output to flow")
+    seen = partial(standstill_of, plan, system.kafka, positions_of(plan, system))
+    _wait_for_commits(history, check, lambda: 1, within_s=_FLOWS_WITHIN_S, reason="output to flow", seen=seen)
     return clock.monotonic_s()
 
 
@@ -226,13 +227,16 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
         except KafkaException as error:  # a broker that does not answer now is asked again
             return {f"unknown: {error}": 1}
 
+    def told() -> str:
+        return f"{left()}; {standstill_of(plan, kafka, positions)}"
+
     def drained() -> bool:
         processes.check()
         return not left()
 
     reason = "the pipeline to reach the end of its source"
     try:
-        clock.wait_until(drained, within_s=plan.drains_within_s, reason=reason, seen=left)
+        clock.wait_until(drained, within_s=plan.drains_within_s, reason=reason, seen=told)
     except InconclusiveError:  # the pipeline has ended, as a scenario may expect; it does not expect that of the loader
         require_all_loaded(history, processes.loader, plan.records)
         raise
@@ -412,6 +416,19 @@ def settled(
     return ends, before
 
 
+def standstill_of(plan: RunPlan, kafka: Ends, positions: Positions | None) -> str:
+    """Why output does not flow, or does not end, as far as that can be seen now."""
+    try:
+        topics = (plan.topics.input, plan.output)
+        written, output = (sum(ends.hw - ends.low for ends in kafka.offsets(*topic).values()) for topic in topics)
+        read = None if positions is None else sum(positions().values())
+    except KafkaException as error:
+        return f"how far the pipeline is cannot be told: {error}"
+    if plan.pipeline is None:
+        return f"{written} records are in {plan.topics.source}"
+    return standstill.why(standstill.Seen(plan.topics.source, plan.topics.sink, written, output, read, plan.group))
+
+
 def readable(kafka: Kafka, topic: Topic) -> int:
     """The read_committed end of a topic over all partitions; 0 when the brokers do not tell it now."""
     try:
@@ -421,13 +438,19 @@ def readable(kafka: Kafka, topic: Topic) -> int:
 
 
 def _wait_for_commits(
-    history: History, check: Callable[[], None], records: Callable[[], int], *, within_s: float, reason: str
+    history: History,
+    check: Callable[[], None],
+    records: Callable[[], int],
+    *,
+    within_s: float,
+    reason: str,
+    seen: Callable[[], str] | None = None,
 ) -> None:
     def committed() -> bool:
         check()
         return triggers.committed(history) >= records()
 
-    clock.wait_until(committed, within_s=within_s, reason=reason)
+    clock.wait_until(committed, within_s=within_s, reason=reason, seen=seen)
 
 
 def _has_ended(loader: ManagedProcess | None) -> bool:

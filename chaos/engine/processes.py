@@ -112,6 +112,7 @@ class ManagedProcess:
         hosts = (command.env["SPARK_LOCAL_IP"],) if "SPARK_LOCAL_IP" in command.env else ()  # executors connect to a driver
         self._spec = ProcessSpec(name, tuple(command.argv), folder, self._log, env, hosts)
         self._has_begun = command.has_begun
+        self._begins_by = command.begins_by
         self._down = False
         self._zombie: _Instance | None = None
         self._start = partial(_Instance, runtime, has_events=command.has_events)
@@ -232,7 +233,8 @@ class ManagedProcess:
             self.must_live()
             return self._history.last_said(self.name, "started") is not before and self._has_begun()
 
-        clock.wait_until(started, within_s=_STARTED_WITHIN_S, reason=f"the {self.name} to start; see {self._log}")
+        begun = f", and for {self._begins_by}" if self._begins_by else ""
+        clock.wait_until(started, within_s=_STARTED_WITHIN_S, reason=f"the {self.name} to start{begun}; see {self._log}")
 
     def _record(self, process: str, messages: Iterable[Mapping[str, Any]]) -> None:
         for message in messages:

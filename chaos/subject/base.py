@@ -104,12 +104,14 @@ class Command:
         has_events: whether lines ``{"event": …}`` of its output are what it reports. Many programs that report nothing begin
             the lines of their log so.
         has_begun: whether what it runs works, as far as that can be seen; asked when it has reported that it started.
+        begins_by: what is seen then, for people; "" if nothing is asked.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords may be in it
     has_events: bool = True
     has_begun: Callable[[], bool] = lambda: True
+    begins_by: str = ""
 
 
 class Pipeline(Protocol):

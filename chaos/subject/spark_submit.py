@@ -99,8 +99,13 @@ class SparkSubmit:
         if demanded:
             environment[_SUBMITTED] = properties(demanded)
         argv = supervised([words], self.restarts, in_memory=_SUBMITTED if demanded else "", folder=self.working_directory)
-        has_begun = partial(_has_begun, folder / CHECKPOINT) if self.has_checkpoint else lambda: True
-        return Command(argv, environment, has_events=False, has_begun=has_begun)
+        if not self.has_checkpoint:
+            return Command(argv, environment, has_events=False)
+        has_begun, begins_by = (
+            partial(_has_begun, folder / CHECKPOINT),
+            f"a query to begin its checkpoint in {folder / CHECKPOINT}",
+        )
+        return Command(argv, environment, has_events=False, has_begun=has_begun, begins_by=begins_by)
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """Seed the group, if it has one: position 0 in every source partition. It makes its checkpoint itself."""

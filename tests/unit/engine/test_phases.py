@@ -19,6 +19,7 @@ from chaos.scenario.model import Scenario, Workload
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.plan import plan
 from chaos.subject.base import Topic, Topics
+from chaos.subject.command import CommandPipeline
 from verifiers.base import Bounds
 
 
@@ -208,6 +209,31 @@ def test_a_pipeline_without_positions_is_done_when_its_output_rests(monkeypatch)
     assert at(69.3, 51) == {}
     assert at(70, 20) == {"records that are not in the output": 30}
     assert at(131, 20) == {}
+
+
+@pytest.mark.parametrize(
+    ("sink", "position", "told"),
+    [
+        (0, 0, "nothing of source was read, by group copy, and nothing was written to sink; does the pipeline read"),
+        (
+            0,
+            90,
+            "90 records of source were read, by group copy, and nothing was written to sink; does the pipeline write elsewhere",
+        ),
+        (100, 0, "100 records are in sink, and group copy says that nothing of source was read; does the pipeline commit its"),
+    ],
+)
+def test_a_pipeline_that_is_declared_wrongly_is_told_from_a_slow_one(history, tmp_path, monkeypatch, sink, position, told):
+    """It never reads, writes elsewhere, or commits no positions to the group that is declared: UNKNOWN, with what to mend."""
+    monkeypatch.setattr(phases, "_DRAINS_WITHIN_S", 0.2)
+    plan = replace(run_plan(tmp_path), topics=Topics("source", "sink", 1), pipeline=CommandPipeline(("copy",), "copy"))
+    ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, sink, sink)}})
+    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+    processes = run_processes(history, tmp_path, loader=FakeManagedProcess(), pipeline=FakeManagedProcess())
+
+    with pytest.raises(DeadlineError, match="the pipeline to reach the end of its source; last seen: ") as caught:
+        phases.drain(plan, ends, history, processes, lambda: {0: position})
+    assert told in str(caught.value)
 
 
 def test_a_drain_without_a_loader_is_over_at_once_and_proves_nothing(history, tmp_path):

@@ -119,6 +119,7 @@ def test_it_has_begun_when_its_query_has_a_checkpoint(tmp_path, place):
     (checkpoint / "metadata").write_text('{"id":"…"}', encoding="utf-8")
 
     assert (before, between, command.has_begun()) == (False, False, True)
+    assert command.begins_by == f"a query to begin its checkpoint in {tmp_path / 'checkpoint'}"
 
 
 def test_without_a_checkpoint_it_has_begun_at_once(tmp_path):

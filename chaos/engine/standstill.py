@@ -1,0 +1,55 @@
+"""Why a run waits for a pipeline: what brokers and positions say of it, in a sentence with what to mend.
+
+A pipeline that is declared wrongly looks like one that is slow: it reads another topic, writes elsewhere, commits its positions
+to another group, or keeps its checkpoint at another place. The run ends UNKNOWN in each case, and this is the line that tells
+them apart.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How far a run is, in records.
+
+    Attributes:
+        source, sink: as they are called in this run.
+        written: in the source.
+        output: in the sink, also of open transactions.
+        read: up to which the positions are; None where there are none to be asked for.
+        group: that holds the positions; "" for the checkpoint.
+    """
+
+    source: str
+    sink: str
+    written: int
+    output: int
+    read: int | None
+    group: str
+
+
+def why(seen: Seen) -> str:
+    """What is wrong, as far as the numbers tell; only the numbers where they fit a pipeline that is slow."""
+    place = f"group {seen.group}" if seen.group else "its checkpoint"
+    if not seen.written:
+        return f"the loader has written nothing to {seen.source}; see logs/loader.log"
+    if not seen.output and seen.read:
+        there = f"{seen.read} records of {seen.source} were read, by {place}, and nothing was written to {seen.sink}"
+        return f"{there}; does the pipeline write elsewhere? Its sink is {{sink}}; see logs/pipeline.log"
+    if not seen.output:
+        unread = f"nothing of {seen.source} was read, by {place}, and " if seen.read == 0 else ""
+        nothing = f"{unread}nothing was written to {seen.sink}"
+        return f"{nothing}; does the pipeline read {{source}} and write {{sink}} at {{bootstrap}}? See logs/pipeline.log"
+    if seen.read == 0:
+        known = f"{seen.output} records are in {seen.sink}, and {place} says that nothing of {seen.source} was read"
+        return f"{known}; {_ELSEWHERE_IN_GROUP if seen.group else _ELSEWHERE_IN_CHECKPOINT}"
+    positions = "" if seen.read is None else f", {seen.read} were read, by {place}"
+    return f"{seen.written} records are in {seen.source}{positions}, and {seen.output} are in {seen.sink}"
+
+
+_ELSEWHERE_IN_GROUP = (
+    "does the pipeline commit its positions to another group, or not at all? Declare its group, or positions: none"
+)
+_ELSEWHERE_IN_CHECKPOINT = (
+    "is that of another query? Give the one that reads {source} a place in {checkpoint}, or declare positions: none"
+)
