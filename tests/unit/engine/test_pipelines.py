@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import TypeAdapter
 
-from chaos.engine.pipelines import client_of, endpoints, loader_of, packages_of, pipeline_of, timeouts_of
+from chaos.engine.pipelines import client_of, endpoints, loader_of, packages_of, pipeline_of, timeouts_of, topics_of
 from chaos.install.spark_versions import SparkProgram
 from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario
@@ -133,6 +133,19 @@ def test_a_loader_is_as_its_producer_is_declared():
     assert made == FillSource(100, 50.0, idempotence=False, acks="1", batch_records=1, in_flight=2)
     transactional = loader_of(scenario({"transaction_records": 9}, kind="none"), FakeParts(), 7)
     assert transactional == FillSource(100, 50.0, transaction_records=9)
+
+
+def test_a_topic_that_two_pipelines_write_is_another_one_in_each_run():
+    """What one has left is never taken for what the other has written."""
+    topics = {"datasource": {}, "datasink": {}}
+    runs = [
+        topics_of(Scenario(name="fake", title="fake", pipeline=pipeline, topics=topics), "", suffix)
+        for pipeline, suffix in ((COMMAND, "7"), (JOB, "8"), (COMMAND, "9"))
+    ]
+
+    names = [name for run in runs for name in run.names.values()]
+    assert len({*names}) == len(names) == 6
+    assert {run.sink for run in runs} == {"datasink-7", "datasink-8", "datasink-9"}
 
 
 def test_a_loader_of_ones_own():

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from chaos.common.errors import InconclusiveError
+from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import ProcessSaid
 from chaos.common.history import History
+from chaos.engine import processes as processes_of_a_run
 from chaos.engine.processes import ManagedProcess, RunProcesses
 from chaos.engine.run import in_phase
 from chaos.judging.statements import STARTED_AGAIN
@@ -177,6 +178,18 @@ def test_it_has_started_when_what_it_runs_works(history, tmp_path):
     managed.wait_until_started()
 
     assert next(asked, None) is None
+
+
+def test_a_query_whose_checkpoint_is_elsewhere(history, tmp_path, monkeypatch):
+    """Its driver runs, and nothing begins where it is looked for: the place is told."""
+    monkeypatch.setattr(processes_of_a_run, "_STARTED_WITHIN_S", 0.2)
+    command = Command(("true",), has_begun=lambda: False, begins_by="a query to begin its checkpoint in /run/checkpoint")
+    managed = ManagedProcess(FakeRuntime(says=b'{"supervisor": "started"}\n'), history, "pipeline", command, tmp_path)
+
+    with pytest.raises(
+        DeadlineError, match=r"the pipeline to start, and for a query to begin its checkpoint in /run/ch"
+    ):
+        managed.wait_until_started()
 
 
 def test_a_process_that_ends_before_it_works(history, tmp_path):

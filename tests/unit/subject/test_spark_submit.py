@@ -138,6 +138,15 @@ def test_its_position_is_that_of_its_checkpoint(tmp_path):
     assert (job().consumer_group(TOPICS), job().transactional_ids(TOPICS)) == ("", ())
 
 
+def test_a_checkpoint_of_another_query_has_no_position(tmp_path):
+    """Its batches are of another topic; a run that waits for it says so (`chaos.engine.standstill`)."""
+    for log, text in (("offsets", 'v1\n{}\n{"others": {"0": 5}}'), ("commits", "v1\n{}")):
+        (tmp_path / "checkpoint" / log).mkdir(parents=True)
+        (tmp_path / "checkpoint" / log / "0").write_text(text, encoding="utf-8")
+
+    assert job().positions(ENDPOINTS, TOPICS, tmp_path) == {}
+
+
 def test_its_checkpoint_may_be_in_a_folder_below(tmp_path):
     """A job of several queries gives each its own."""
     for log, text in (("offsets", 'v1\n{}\n{"datasource-7": {"0": 5}}'), ("commits", "v1\n{}")):
