@@ -12,7 +12,7 @@ from chaos.common.history import load as load_history
 from chaos.common.history import of_type
 from chaos.judging import statements
 from chaos.judging.landing import landed
-from chaos.scenario.load import load
+from chaos.scenario.load import load, load_text
 from tests.integration.conftest import ROOT
 from verifiers.base import Verdict
 
@@ -56,6 +56,27 @@ def test_what_a_program_says_is_compared_with_the_log(chaos_session, language):
     ends = {row.transaction: row.told for row in statements.told(statements.logs(Path(report.run_dir), "pipeline"))}
     assert "unknown" in ends.values()
     assert compared["outcomes"] == list(ends.values()).count("committed") >= 5
+
+
+def test_the_coordinator_of_an_id_that_is_not_declared(chaos_session):
+    """It is that of the id which the proxies have seen; the broker is killed, and the program goes on."""
+    path = EXAMPLES / "adapters" / "scenarios.yaml"
+    text = path.read_text(encoding="utf-8")
+    for declared, instead in (
+        ('    transactional_ids: ["{source}-copy"]\n', ""),
+        (
+            "{kind: crash_pipeline, when: {request: EndTxn, nth: 5, at: response}}",
+            "{kind: kill_broker, target: transaction_coordinator, when: {progress: 30%}}",
+        ),
+    ):
+        assert declared in text
+        text = text.replace(declared, instead)
+    file = load_text(text, path)
+
+    report = chaos_session.run(file.scenario("says-nothing-of-its-end-python"), file.system, "", lambda _event: None).report
+
+    assert report.verdict is Verdict.VALID, report.problems
+    assert [(fault.effective, "(transaction_coordinator)" in str(fault.target)) for fault in report.faults] == [(True, True)]
 
 
 @pytest.mark.parametrize(("name", "missing"), [("own-loader-leader-killed", 0), ("own-loader-that-forgets", 3)])

@@ -186,9 +186,7 @@ def test_a_query_whose_checkpoint_is_elsewhere(history, tmp_path, monkeypatch):
     command = Command(("true",), has_begun=lambda: False, begins_by="a query to begin its checkpoint in /run/checkpoint")
     managed = ManagedProcess(FakeRuntime(says=b'{"supervisor": "started"}\n'), history, "pipeline", command, tmp_path)
 
-    with pytest.raises(
-        DeadlineError, match=r"the pipeline to start, and for a query to begin its checkpoint in /run/ch"
-    ):
+    with pytest.raises(DeadlineError, match=r"the pipeline to start, and for a query to begin its checkpoint in /run/ch"):
         managed.wait_until_started()
 
 
