@@ -14,6 +14,7 @@ from chaos.engine.phases import RunPlan, write_down
 from chaos.judging import models
 from chaos.judging.models import Model, ModelError
 from chaos.judging.own_rows import text
+from chaos.loader.declaration import FillSource
 
 
 def has_model(plan: RunPlan) -> bool:
@@ -54,12 +55,13 @@ def _model(plan: RunPlan) -> Model | None:
 def _sent(spark: SparkSession, plan: RunPlan) -> DataFrame:
     """The workload as its topic will have it, if nothing else takes an offset."""
     partitions = plan.topics.partitions
-    if plan.loader.rows is None:
+    path = plan.loader.rows if isinstance(plan.loader, FillSource) else None
+    if path is None:
         columns = ("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
         sent = spark.range(plan.records).selectExpr(
             *columns, f"CAST(id % {partitions} AS INT) AS partition", f"id DIV {partitions} AS offset"
         )
     else:
-        rows = spark.read.parquet(str(plan.loader.rows))
+        rows = spark.read.parquet(str(path))
         sent = rows.selectExpr(*(f"{text(name)} AS {name}" for name in ("key", "value")), "partition", "number AS offset")
     return sent.selectExpr("*", "current_timestamp() AS timestamp")

@@ -262,7 +262,7 @@ def observe(
     session = spark()
     spark_session.suit(session, plan.records)
     offsets, reached = settled(kafka, plan.judged, positions)
-    headers = plan.scenario.pipeline.keeps_headers
+    headers = models.compares_headers(plan.scenario)
     land = partial(landing.land, session, kafka.bootstrap, options=kafka.cluster.java, headers=headers)
     verify = plan.scenario.verify
     lines = own_rows.lines_of(*offsets.values())
@@ -280,9 +280,7 @@ def observe(
         land(sink, ends, expected, "sink", folder, reached, verify, isolation=isolation, of_programs=of_sink, **routing)
 
 
-def _by_model(
-    plan: RunPlan, landed: DataFrame, reached: Mapping[int, int], lines: int, *, anywhere: bool
-) -> Numbering | None:
+def _by_model(plan: RunPlan, landed: DataFrame, reached: Mapping[int, int], lines: int, *, anywhere: bool) -> Numbering | None:
     """What says which rows are expected; None where integers are judged by their keys."""
     model, scenario, spark = models.of_scenario(plan.scenario), plan.scenario, landed.sparkSession
     if model is None:
@@ -297,7 +295,7 @@ def _acknowledged(plan: RunPlan, spark: SparkSession, lines: int) -> DataFrame |
     if isinstance(loader, OwnLoader):
         return own_loader.of_source(spark, ledger, lines)
     if loader.rows is not None:
-        return own_rows.of_source(spark, loader.rows, ledger, lines, headers=plan.scenario.pipeline.keeps_headers)
+        return own_rows.of_source(spark, loader.rows, ledger, lines, headers=models.compares_headers(plan.scenario))
     return loader.expected(spark, plan.folder, plan.topics.partitions)
 
 

@@ -118,6 +118,12 @@ def of_scenario(scenario: Scenario) -> Model | None:
     return Model(identity=identity) if identity or scenario.workload.rows is not None else None
 
 
+def compares_headers(scenario: Scenario) -> bool:
+    """Whether headers count as a part of the value; a query and an identity see values as they are, without them."""
+    model = of_scenario(scenario)
+    return scenario.pipeline.keeps_headers and (model is None or (model.is_copy and not model.identity))
+
+
 def numbering(
     spark: SparkSession,
     model: Model,

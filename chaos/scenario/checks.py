@@ -132,6 +132,10 @@ def _rows(scenario: Scenario) -> Iterator[Problem]:
     if scenario.workload.rows is not None and getattr(scenario.pipeline, "model", None) == "square":
         message = "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
         yield ("workload", "rows"), message
+    asked = getattr(scenario.pipeline, "expected", None)
+    if scenario.workload.rows is not None and scenario.workload.rows.command and isinstance(asked, expected.ExpectedRows):
+        message = "how many rows are `expected` must be known before they are sent; write sql, file or python, or expect source"
+        yield ("workload", "rows", "command"), message
 
 
 def _verifiers(scenario: Scenario) -> Iterator[Problem]:

@@ -58,6 +58,20 @@ def test_where_there_is_a_model(tmp_path: Path, one: Scenario, model: Model | No
         assert planned.demanded == 9
 
 
+@pytest.mark.parametrize(
+    ("one", "are_compared"),
+    [
+        (scenario(ROWS), True),
+        (scenario(ROWS, keeps_headers=False), False),
+        (scenario(ROWS, identity="value"), False),
+        (scenario(ROWS, expected=SQL), False),
+    ],
+)
+def test_headers_are_no_part_of_what_a_query_sees(one: Scenario, *, are_compared: bool) -> None:
+    """They would stand behind the value, which then were no JSON any more."""
+    assert models.compares_headers(one) is are_compared
+
+
 def test_the_loader_alone_has_no_model(tmp_path: Path) -> None:
     """Its topic is judged by its ledger."""
     alone = Scenario.model_validate({"name": "a", "title": "A", "pipeline": {"kind": "none"}, "workload": ROWS})

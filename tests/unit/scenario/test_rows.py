@@ -125,6 +125,16 @@ def test_a_loader_that_cannot_be(workload: str, said: str) -> None:
     assert said in error
 
 
+def test_rows_that_are_not_known_beforehand_have_no_model() -> None:
+    """How many rows a query demands of them cannot be known while they are sent."""
+    head = "version: 2\nscenarios:\n  - name: a\n    title: A\n"
+    text = f"{head}    pipeline: {STOCK[:-1]}, expected: {{asked}}}}\n    workload: {{records: 10, rows: {{command: [a]}}}}\n"
+
+    assert loaded(text.replace("{asked}", "source")).scenarios
+    (error,) = errors_of(text.replace("{asked}", "{sql: 'SELECT key, value FROM datasource'}"))
+    assert "how many rows are `expected` must be known before they are sent; write sql, file or python" in error
+
+
 def test_a_loader_of_ones_own_may_use_transactions() -> None:
     """Of ours it is known whether it does, so a trigger that would never come is refused."""
     head = "version: 2\nscenarios:\n  - name: a\n    title: A\n    pipeline: none\n"
