@@ -45,7 +45,7 @@ _OF_ROWS = ("key", "value", "partition", "offset")
 _TEXTS = ("string", "binary", "void")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint")
 _LONGEST = 300
-_OF_SPARK = re.compile(r"[/\\](pyspark|py4j)[/\\]")
+_NOT_THEIRS = re.compile(r"^<|[/\\](pyspark|py4j|importlib)[/\\]")  # frames that say nothing of where the user's code fails
 
 
 class ModelError(Exception):
@@ -347,10 +347,10 @@ def _raised(model: Model, what: str) -> Iterator[None]:
     try:
         yield
     except (Exception, SystemExit) as error:
-        trace = extract_tb(error.__traceback__)
-        last = next((frame for frame in reversed(trace) if not _OF_SPARK.search(frame.filename)), trace[-1])
+        frames = (one for one in reversed(extract_tb(error.__traceback__)) if not _NOT_THEIRS.search(one.filename))
+        place = next((f" ({one.filename}:{one.lineno})" for one in frames if one.filename != __file__), "")
         said = f"{model.python} {what} {type(error).__name__}: {error}".splitlines()[0]
-        raise ModelError(f"{one_line(said, _LONGEST)} ({last.filename}:{last.lineno})") from error
+        raise ModelError(f"{one_line(said, _LONGEST)}{place}") from error
 
 
 # what they give ------------------------------------------------------------------------------------------------------------

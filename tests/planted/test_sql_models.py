@@ -406,7 +406,14 @@ def test_a_function_that_gives_no_rows(judged, module, name, said):
 
 def test_a_module_that_cannot_be_imported(spark, tmp_path):
     """Told before the pipeline starts; a module of the same name elsewhere does not hide one that is there."""
-    with pytest.raises(ModelError, match=r"nowhere_at_all:f cannot be imported: ModuleNotFoundError: No module named"):
+    said = r"^nowhere_at_all:f cannot be imported: ModuleNotFoundError: No module named 'nowhere_at_all'$"
+    (tmp_path / "broken.py").write_text("x = 1\nx +\n", encoding="utf-8")
+    (tmp_path / "fails.py").write_text("x = 1\nx.y\n", encoding="utf-8")
+    with pytest.raises(ModelError, match=r"^broken:f cannot be imported: SyntaxError: invalid syntax \(broken.py, line 2\)$"):
+        models.require_known(spark, Model(python="broken:f", folder=str(tmp_path)), ["orders"])
+    with pytest.raises(ModelError, match=r"^fails:f cannot be imported: AttributeError: .*fails.py:2\)$"):
+        models.require_known(spark, Model(python="fails:f", folder=str(tmp_path)), ["orders"])
+    with pytest.raises(ModelError, match=said):
         models.require_known(spark, Model(python="nowhere_at_all:f", folder=str(tmp_path)), ["orders"])
     for number in (1, 2):
         folder = tmp_path / str(number)
