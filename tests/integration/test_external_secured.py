@@ -266,7 +266,8 @@ def test_a_topic_before_and_after_compaction(cluster, tmp_path):
 def test_transactions_of_a_secured_cluster_are_audited(cluster, tmp_path):
     """With a login that may read the internal topics; one that may not see them is told so."""
     source, sink, group = (f"{PREFIX}{name}" for name in ("payments", "receipts", "cashier"))
-    for future in administrator(cluster).create_topics([NewTopic(name, 1, 1) for name in (source, sink)]).values():
+    admin = administrator(cluster)
+    for future in admin.create_topics([NewTopic(name, 1, 1) for name in (source, sink)]).values():
         future.result(300)
     fill(cluster, [source], [(str(number), "x") for number in range(10)])
     producer = Producer({**login(cluster), "transactional.id": f"{PREFIX}cashier"})
@@ -304,7 +305,7 @@ def test_transactions_of_a_secured_cluster_are_audited(cluster, tmp_path):
         f"there is no topic '__consumer_offsets' at localhost:{PORT}: no transaction was ever made there, or this"
         in forbidden[1]
     )
-    for future in administrator(cluster).delete_topics([source, sink]).values():
+    for future in admin.delete_topics([source, sink]).values():
         future.result(300)
 
 
