@@ -59,14 +59,14 @@ def test_what_a_program_says_is_compared_with_the_log(chaos_session, language):
 
 
 def test_the_coordinator_of_an_id_that_is_not_declared(chaos_session):
-    """It is that of the id which the proxies have seen; the broker is killed, and the program goes on."""
+    """It is that of the id which the proxies have seen: on its link, and on no other, EndTxn is sent, and can be held."""
     path = EXAMPLES / "adapters" / "scenarios.yaml"
     text = path.read_text(encoding="utf-8")
     for declared, instead in (
         ('    transactional_ids: ["{source}-copy"]\n', ""),
         (
             "{kind: crash_pipeline, when: {request: EndTxn, nth: 5, at: response}}",
-            "{kind: kill_broker, target: transaction_coordinator, when: {progress: 30%}}",
+            '{kind: hold_requests, request: EndTxn, link: "pipeline->transaction_coordinator", when: {progress: 30%}, for: 1s}',
         ),
     ):
         assert declared in text
@@ -76,7 +76,7 @@ def test_the_coordinator_of_an_id_that_is_not_declared(chaos_session):
     report = chaos_session.run(file.scenario("says-nothing-of-its-end-python"), file.system, "", lambda _event: None).report
 
     assert report.verdict is Verdict.VALID, report.problems
-    assert [(fault.effective, "(transaction_coordinator)" in str(fault.target)) for fault in report.faults] == [(True, True)]
+    assert [(fault.effective, "(app->transaction_coordinator)" in fault.target) for fault in report.faults] == [(True, True)]
 
 
 @pytest.mark.parametrize(("name", "missing"), [("own-loader-leader-killed", 0), ("own-loader-that-forgets", 3)])
