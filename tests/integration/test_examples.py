@@ -76,7 +76,9 @@ def test_the_coordinator_of_an_id_that_is_not_declared(chaos_session):
     report = chaos_session.run(file.scenario("says-nothing-of-its-end-python"), file.system, "", lambda _event: None).report
 
     assert report.verdict is Verdict.VALID, report.problems
-    assert [(fault.effective, "(app->transaction_coordinator)" in fault.target) for fault in report.faults] == [(True, True)]
+    assert [(fault.effective, fault.target.endswith(" (pipeline->transaction_coordinator)")) for fault in report.faults] == [
+        (True, True)
+    ]
 
 
 @pytest.mark.parametrize(("name", "missing"), [("own-loader-leader-killed", 0), ("own-loader-that-forgets", 3)])
