@@ -222,7 +222,7 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
 
     def left() -> Mapping[str, int]:
         try:
-            missing = rest.missing(readable(kafka, plan.output), plan.records - triggers.refused(history)) if rest else {}
+            missing = rest.missing(readable(kafka, plan.output), plan.demanded - triggers.refused(history)) if rest else {}
             return lag(kafka, plan.topics.input, plan.output, positions) | missing
         except KafkaException as error:  # a broker that does not answer now is asked again
             return {f"unknown: {error}": 1}
