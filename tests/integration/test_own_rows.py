@@ -106,7 +106,7 @@ def test_a_function_with_nulls_bytes_headers_and_a_record_that_is_too_large(ran,
     assert [line for line in ledger if ",fail," in line] == ["1500,fail,2,"]
 
 
-@pytest.mark.parametrize("promised", [True, False])
+@pytest.mark.parametrize("promised", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_a_copy_that_loses_headers(ran, tmp_path, promised):
     """A control: every record is a wrong value, and its headers are shown; a copy that promises none is right."""
     text = COPY.read_text(encoding="utf-8")

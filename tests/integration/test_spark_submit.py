@@ -33,6 +33,7 @@ def test_a_job_whose_executors_die_before_its_rows_are_acknowledged(chaos_sessio
     assert [fault.effective for fault in report.faults] == [True]
 
 
+@pytest.mark.nightly
 def test_a_job_with_packages_and_a_folder_to_run_in(chaos_session, tmp_path):
     """Its executors have what a package brings, and its driver finds its file; both end the job if they do not."""
     started = '    spark = SparkSession.builder.appName("copy-topic").getOrCreate()\n'
