@@ -4,10 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 RESULTS ?= allure-results
-TEST_PARTS := install lint types imports unit parts planted go integration
+TEST_PARTS := install lint types imports unit planted parts go integration
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image test beside list-gate install parts lint types imports unit planted integration integration-nightly go fuzz mutants reference report lock clean
+.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit planted integration integration-nightly go fuzz mutants reference report lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 22
@@ -28,12 +28,8 @@ image:  ## build the image of all containers: on a public image, or with deboots
 
 test: $(TEST_PARTS)  ## everything that checks this project itself
 
-BESIDE := planted go integration
-list-gate:  # the parts of `make test`, those of `beside` as one
-	@echo $(filter-out $(BESIDE),$(TEST_PARTS)) beside
-
-beside: install parts  ## the tests that start Kafka or Spark, as many at a time as two cores carry: what integration tests do most is wait
-	@$(MAKE) --no-print-directory -j2 --output-sync=target SYSTEMS=2 integration planted go
+list-test:
+	@echo $(TEST_PARTS)
 
 install: $(STAMP)  ## set up the Python environment, pinned by hash
 
