@@ -1,6 +1,7 @@
 """One Spark session for all planted logs."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -10,6 +11,13 @@ from chaos.judging.spark_session import SMALL
 from tests.planted.log import Judge, Log
 from verifiers import VERIFIERS
 from verifiers.base import Finding
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """How long a query takes is not the point: some tests ask a hundred of them, perhaps on a machine that does much else."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(3600))
 
 
 @pytest.fixture(scope="session")
