@@ -365,10 +365,11 @@ def _lines(finding: Finding) -> Iterator[str]:
     if finding.note:
         yield f"{finding.verifier}: {one_line(finding.note)}"
     for one in finding.examples[:_SHOWN]:
-        who = [f"id {one.id}"] if one.id is not None or finding.verifier != _TRANSACTIONS else []
-        where = [] if one.partition < 0 else [f"partition {one.partition}"]
-        where += [] if one.offset is None else [f"offset {one.offset}"]
-        told = ": ".join(filter(None, (one.anomaly, ", ".join([*who, *([" ".join(where)] if where else [])]), one.detail)))
+        who = f"id {one.id}" if one.id is not None or finding.verifier != _TRANSACTIONS else ""
+        partition = "" if one.partition < 0 else f"partition {one.partition}"
+        offset = "" if one.offset is None else f"offset {one.offset}"
+        place = ", ".join(filter(None, (who, " ".join(filter(None, (partition, offset))))))
+        told = ": ".join(filter(None, (one.anomaly, place, one.detail)))
         yield f"{finding.verifier}: {one_line(told, _LONG)}"
     if finding.count > _SHOWN:
         yield f"{finding.verifier}: and {number(finding.count - _SHOWN)} more"

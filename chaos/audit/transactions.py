@@ -5,7 +5,6 @@ What is read and how it is judged: `chaos.judging.transaction_logs` and `verifie
 
 import re
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from chaos.audit.logs import AuditUsageError, Topics
 from chaos.judging import transaction_logs
@@ -61,10 +60,9 @@ def _landed(topics: Topics, landing: str, *, with_sources: bool) -> Logs:
         raise AuditUsageError(f"--landing {landing}: logs are there already: name another, or audit them with --landed")
     asked = transaction_logs.Asked(topics.bootstrap, (topics.group,), topics.librdkafka, topics.sinks, with_sources)
     found = transaction_logs.land(asked)
-    with TemporaryDirectory(prefix="chaos-audit-") as scratch:
-        folder = place if landing else Path(scratch)
+    if landing:
         try:
-            logs.write(folder, found)
+            logs.write(place, found)
         except OSError as error:
             raise AuditUsageError(f"--landing {landing}: {error.strerror}: is it a folder of this machine?") from error
-        return logs.load(folder)
+    return found

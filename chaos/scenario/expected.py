@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, StringConstraints, field_validator, model_validator
+from pydantic import BeforeValidator, model_validator
 
 from chaos.grammar.base import Declared, Problem, shown
-from chaos.scenario.rows import names_a_function
+from chaos.scenario.rows import FunctionName, Written
 
 SOURCE = "source"
-Written = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _ALLOWED = "write source (a copy), {sql: SELECT …}, or {python: module:function}"
 
 
@@ -31,13 +30,8 @@ class ExpectedRows(Declared):
     """
 
     sql: Written | None = None
-    python: Written | None = None
+    python: FunctionName | None = None
     folder: Written | None = None
-
-    @field_validator("python")
-    @classmethod
-    def _names_a_function(cls, name: str | None) -> str | None:
-        return name if name is None else names_a_function(name)
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

@@ -12,7 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from chaos.grammar.base import Declared, Location, shown
 from chaos.grammar.units import SomeSeconds, text_of_setting
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.expected import Expected, ExpectedRows, Written
+from chaos.scenario.expected import Expected, ExpectedRows
+from chaos.scenario.rows import Written
 from chaos.scenario.topics import Reads, TopicSink
 from chaos.subject import command, spark_submit
 from chaos.subject.placeholders import names_in, partly_substituted

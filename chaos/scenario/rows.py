@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from chaos.grammar.base import Declared, Location, shown
 from chaos.loader import sources
@@ -12,15 +12,17 @@ from chaos.loader.declaration import PLACEHOLDERS
 from chaos.subject.placeholders import partly_substituted
 
 _KINDS = ("sql", "file", "python", "command")
-_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+Written = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
-def names_a_function(name: str) -> str:
-    """The name, if it is ``module:function``; else a ValueError."""
+def _names_a_function(name: str) -> str:
     module, _, function = name.partition(":")
     if not function.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
         raise ValueError(f"{shown(name)} does not name a function; write module:function, e.g. shop.testing:orders")
     return name
+
+
+FunctionName = Annotated[Written, AfterValidator(_names_a_function)]
 
 
 class Rows(Declared):
@@ -35,16 +37,11 @@ class Rows(Declared):
         folder: where the module is looked for first; it begins at the folder of the scenarios file too.
     """
 
-    sql: _Text | None = None
-    file: _Text | None = None
-    python: _Text | None = None
-    command: Annotated[tuple[_Text, ...], Field(min_length=1)] | None = None
-    folder: _Text | None = None
-
-    @field_validator("python")
-    @classmethod
-    def _names_a_function(cls, name: str | None) -> str | None:
-        return name if name is None else names_a_function(name)
+    sql: Written | None = None
+    file: Written | None = None
+    python: FunctionName | None = None
+    command: Annotated[tuple[Written, ...], Field(min_length=1)] | None = None
+    folder: Written | None = None
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

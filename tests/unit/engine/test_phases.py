@@ -428,3 +428,41 @@ def test_a_declaration_that_brokers_refuse_is_told_with_its_topics(tmp_path):
         phases._make_topics(with_topics(tmp_path), FakeMaker(KafkaError.INVALID_CONFIG))
     with pytest.raises(KafkaException):
         phases._make_topics(with_topics(tmp_path), FakeMaker(KafkaError._TIMED_OUT))
+
+
+def named_plan(folder):
+    """A command whose positions are in a group."""
+    declared = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders"], "sink": {"topic": "kept"}}
+    one = Scenario.model_validate({"name": "a", "title": "A", "pipeline": declared, "topics": {"orders": {}, "kept": {}}})
+    return RunPlan(
+        one, plan(one, 5), folder, Topics("source", "sink", 3), FillSource(9, 1.0), CommandPipeline(("a",), "g"), "app"
+    )
+
+
+@pytest.mark.parametrize(
+    ("positions", "failures", "said"),
+    [
+        (lambda: {0: 0}, [], "nothing of source was read, by group g, and nothing was written to sink; does the pipeline read"),
+        (
+            lambda: {0: 4, 1: 3},
+            [],
+            "7 records of source were read, by group g, and nothing was written to sink; does the pipeline",
+        ),
+        (None, [], "nothing was written to sink; does the pipeline read"),
+        (dict, [KafkaException(KafkaError(KafkaError._TIMED_OUT))], "how far the pipeline is cannot be told: "),
+    ],
+)
+def test_why_a_run_waits_is_told_by_what_the_brokers_say(tmp_path, positions, failures, said):
+    """What retention has removed from a topic is not counted."""
+    ends = {"source": {0: Bounds(2, 9, 9)}, "sink": {0: Bounds(5, 5, 5)}}
+
+    assert phases.standstill_of(named_plan(tmp_path), FakeEnds(ends, failures), positions).startswith(said)
+
+
+def test_a_loader_that_is_alone_has_nothing_to_blame(tmp_path):
+    """Only how much it has written."""
+    alone = replace(named_plan(tmp_path), pipeline=None, topics=Topics("source", "", 3))
+
+    said = phases.standstill_of(alone, FakeEnds({"source": {0: Bounds(0, 7, 7)}}), None)
+
+    assert said == "7 records are in source"
