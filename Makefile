@@ -66,7 +66,7 @@ WORKERS := $(if $(filter-out 1,$(SYSTEMS)),-n $(SYSTEMS) --dist loadfile)
 integration: install parts  ## every fault on the real system, and the mutants of the sink (SYSTEMS=2: two systems at a time)
 	$(BIN)/pytest $(WORKERS) -m "integration and not containers and not nightly" --durations 20 --durations-min 10 tests/integration
 
-integration-nightly: install parts  ## the integration tests that the gate leaves to the night, because it has their like
+integration-nightly: install parts  ## the integration tests that the gate leaves to the night: whole runs, and what has its like in the gate
 	$(BIN)/pytest -m "integration and nightly" tests/integration
 
 go: install  ## the Go tests of the Toxiproxy server

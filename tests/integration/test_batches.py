@@ -20,7 +20,7 @@ ARGUMENTS = '["{bootstrap}", "{source}", "{sink}", "{checkpoint}"]'
 # answers are late, so rows are in the sink for a second before their task knows it
 LATE = '{kind: delay_link, link: "spark->*", stream: down, latency: 1s, when: {after: 0s}, for: 2m, until: strikes}'
 TWICE = "{duplicates: {duplicate: some}, ordering: {inversion: some}}"
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 def run(session, fault, expect="valid"):
@@ -42,9 +42,7 @@ def of_batch(batch, one):
     return batch["begin"][partition] <= offset < batch["end"][partition]
 
 
-@pytest.mark.parametrize(
-    "fault", ["kind: crash_executor, target: executor(all)", pytest.param("kind: crash_pipeline", marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize("fault", ["kind: crash_executor, target: executor(all)", "kind: crash_pipeline"])
 def test_a_batch_whose_rows_were_seen_is_written_again_and_no_other(chaos_session, fault):
     """Executors or the driver die when rows of batch 2 are in the sink, and Spark has not been told of them."""
     report, batch, twice = run(chaos_session, f"{{name: strikes, {fault}, when: {{batch: 2, seen: rows}}}}", TWICE)

@@ -26,7 +26,11 @@ def up(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "scenario", ["spark-loses-the-source", pytest.param("driver-crashed", marks=pytest.mark.nightly), "broker-killed-by-hook"]
+    "scenario",
+    [
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("spark-loses-the-source", "driver-crashed")),
+        "broker-killed-by-hook",
+    ],
 )
 def test_scenarios_on_a_system_that_is_already_there(up, tmp_path, scenario):
     """A cut of Spark's links, a crash of the driver, a broker killed by a hook: all bite, and nothing of ours is left."""
@@ -52,6 +56,7 @@ def of_a_hook(proof, up):
     assert re.search(r"broker-\d ended with -9 and is started again", said(up.log))
 
 
+@pytest.mark.nightly
 def test_a_hook_that_kills_nobody_proves_nothing(up, tmp_path):
     """Its exit status is 0, every broker answers, and the run is UNKNOWN; the secret that it prints is on no record."""
     declaration = up.declaration.with_name("feigned.yaml")

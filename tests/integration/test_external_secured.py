@@ -234,6 +234,7 @@ def test_topics_of_a_secured_cluster_are_audited(cluster, tmp_path, monkeypatch)
         future.result(300)
 
 
+@pytest.mark.nightly
 def test_a_topic_before_and_after_compaction(cluster, tmp_path):
     """A perfect copy is VALID until records are removed, and UNKNOWN then; as a source, and as a sink. A wrong row is wrong."""
     topics = compacted, plain = f"{PREFIX}compacted", f"{PREFIX}plain"

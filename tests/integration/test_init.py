@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.external import ROOT, environment
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 WITHIN_S = 1500
 TOPICS = ("{bootstrap}", "{source}", "{sink}")
@@ -36,7 +36,7 @@ def run(tmp_path, net):
     ("example", "flags"),
     [
         pytest.param("spark_job", JOB, id="spark-submit"),
-        pytest.param("command", PROGRAM, id="command", marks=pytest.mark.nightly),
+        pytest.param("command", PROGRAM, id="command"),
     ],
 )
 def test_what_it_writes_runs_as_it_is(run, tmp_path, example, flags):

@@ -9,7 +9,7 @@ from chaos.scenario.load import load
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 SCENARIO = "executors-crashed-after-commit"
 FROM_COMMITTED = "chain([first], rows), committed.offset)"

@@ -59,6 +59,7 @@ def test_customers_that_recur(ran):
     assert sum(1 for _ in rows.read(Path(report.run_dir) / rows.FILE)) == 8000
 
 
+@pytest.mark.nightly
 def test_a_copy_that_is_killed_before_it_commits(ran):
     """It writes a batch again; duplicates are named by customer, partition and offset, and the source is as it should be."""
     crash = {"kind": "crash_pipeline", "when": {"request": "OffsetCommit", "nth": 5}}
@@ -129,6 +130,7 @@ def test_a_copy_that_loses_headers(ran, tmp_path, promised):
         assert 'headers=[{"key":"t","value":' in findings["values", "sink"].examples[0].detail
 
 
+@pytest.mark.nightly
 def test_a_file_of_json_lines(ran, tmp_path):
     """All of its rows, unless fewer are declared."""
     lines = (json.dumps({"key": f"customer-{number % 7}", "value": str(number % 5)}) for number in range(2000))

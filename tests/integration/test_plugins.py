@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.external import ROOT, environment
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 PACKAGE = ROOT / "tests" / "plugin_package"
 WITHIN_S = 1500

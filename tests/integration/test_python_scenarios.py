@@ -15,7 +15,7 @@ from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("baseline-without-faults", "sink-leader-killed", "lost-ack-without-idempotence")
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, pytest.mark.timeout(1500)]
 
 
 @pytest.fixture(scope="module")

@@ -60,7 +60,7 @@ def play(tmp_path, net):
         ("heal", signal.SIGTERM),
         pytest.param("drain", signal.SIGINT, marks=pytest.mark.nightly),
         pytest.param("observe", signal.SIGTERM, marks=pytest.mark.nightly),
-        ("judge", signal.SIGINT),
+        pytest.param("judge", signal.SIGINT, marks=pytest.mark.nightly),
     ],
 )
 def test_a_run_that_is_interrupted_heals_cleans_up_and_reports(play, net, tmp_path, phase, number):

@@ -100,6 +100,7 @@ def test_positions_that_were_set_back_stop_it(stage):
     assert set(stage.positions().values()) == {0}
 
 
+@pytest.mark.nightly
 def test_a_source_that_was_made_anew_stops_it(stage):
     """Its records below the old positions were never read. Kafka removes a topic's positions with it; these were restored."""
     stage.fill(300)

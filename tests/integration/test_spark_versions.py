@@ -36,6 +36,7 @@ def other():
     return artifacts.of_spark(OTHER, artifacts.ensure(print), print)
 
 
+@pytest.mark.nightly
 def test_a_system_with_another_spark_than_the_judge(chaos_session, other):
     """Driver and Python workers are of its version: the exactly-once job loses its executors, and no record."""
     file = load(ROOT / "examples" / "versions" / "scenarios.yaml")
