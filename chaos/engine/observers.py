@@ -35,12 +35,23 @@ Executors = Callable[[], Sequence[object]]
 class Sampler(Poller):
     """Records `ProgressSampled` whenever something has changed, and `LeaderSilent` when a leader does not answer."""
 
-    def __init__(self, kafka: Kafka, history: History, source: Topic, output: Topic, *, records: int, total: int) -> None:
+    def __init__(  # noqa: PLR0913 - what is sampled, and what it is measured by
+        self,
+        kafka: Kafka,
+        history: History,
+        source: Topic,
+        output: Topic,
+        *,
+        records: int,
+        total: int,
+        by_positions: bool = False,
+    ) -> None:
         """Source and output are the same topic when the loader itself is under test.
 
         Args:
             records: of the workload.
             total: rows that the output will have.
+            by_positions: whether how many that are is not known, and those are counted that the pipeline has read.
         """
         super().__init__("sampler", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._kafka = kafka
@@ -49,6 +60,7 @@ class Sampler(Poller):
         self._output = output
         self._records = records
         self._total = total
+        self._by_positions = by_positions
         self._samples = 0
         self._high = 0
         self._error = ""
@@ -72,8 +84,14 @@ class Sampler(Poller):
         self._error = ""
         lacking = refused(self._history)
         records, total = self._records - lacking, self._total - lacking
-        known = {"written": min(written, records), "committed": min(end, total), "total": total}
+        known = {"written": min(written, records), "committed": min(self._passed(end), total), "total": total}
         return {**known, "end": end, "high": max(high, end)}
+
+    def _passed(self, end: int) -> int:
+        if not self._by_positions:
+            return end
+        pipeline = self._history.latest(PipelineSampled)
+        return sum(pipeline.positions.values()) if pipeline else 0
 
     def _silent(self, error: str) -> None:
         if error != self._error:

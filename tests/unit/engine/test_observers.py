@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.common import clock
-from chaos.common.events import PipelineSampled
+from chaos.common.events import PipelineSampled, ProgressSampled
 from chaos.common.history import History, of_type
 from chaos.engine import observers
-from chaos.engine.observers import EarlyAudit, PipelineSampler
+from chaos.engine.observers import EarlyAudit, PipelineSampler, Sampler
 from chaos.subject.base import Topic
 from verifiers.base import Bounds, Example, Finding, Verdict
 from verifiers.single_scan.stream import TooScatteredError
@@ -29,6 +29,16 @@ class FakeKafka:
         if isinstance(answer, Exception):
             raise answer
         return {home: Bounds(*ends) for home, ends in enumerate(answer)}
+
+
+class Ends:
+    """The ends of the source and of the output."""
+
+    def __init__(self, source, output):
+        self._ends = {"source": source, "output": output}
+
+    def end(self, topic, _partitions, _level):
+        return self._ends[topic]
 
 
 class FakeStream:
@@ -160,3 +170,15 @@ def test_the_pipeline_is_sampled_when_it_has_moved(tmp_path, monkeypatch):
         PipelineSampled(positions={0: 4, 1: 6}, lag=12, executors=2),
     ]
     assert samples[2:] == [PipelineSampled(positions={0: 10, 1: 12}, lag=0, executors=2)]
+
+
+@pytest.mark.parametrize(("by_positions", "committed"), [(False, 30), (True, 80)])
+def test_where_the_rows_of_the_output_are_not_known_the_records_that_were_read_are_counted(tmp_path, by_positions, committed):
+    """A filter lets 30 of 80 records pass."""
+    with History(tmp_path / "history.jsonl") as history:
+        history.record(PipelineSampled(positions={0: 50, 1: 30}, lag=20))
+        topics = (Topic("source", 2), Topic("output", 2))
+        with Sampler(Ends(100, 30), history, *topics, records=100, total=100, by_positions=by_positions):
+            clock.wait_until(lambda: history.latest(ProgressSampled), within_s=60, reason="a sample")
+
+        assert history.latest(ProgressSampled).committed == committed
