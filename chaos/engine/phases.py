@@ -21,14 +21,16 @@ from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, topics_of
 from chaos.engine.processes import LOADER, PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
-from chaos.judging import landing, models, own_loader, own_rows, spark_session, statements
+from chaos.judging import landing, models, own_loader, own_rows, spark_session, statements, transaction_logs
 from chaos.judging.own_rows import Numbering
 from chaos.loader.declaration import LEDGER, FillSource, OwnLoader
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
+from chaos.scenario.verifiers import TRANSACTIONS
 from chaos.subject.base import CHECKPOINT, Pipeline, Topic, Topics
 from verifiers.base import Bounds
+from verifiers.transactions import logs
 
 _FLOWS_WITHIN_S = 180.0  # these are for what stands still: a machine that is busy with other work must not reach them
 _DRAINS_WITHIN_S = 180.0
@@ -278,11 +280,29 @@ def observe(
         sink, ends = plan.topics.sink, offsets[plan.topics.sink]
         routing: Any = {"anywhere": anywhere, "source_partitions": plan.topics.partitions}
         land(sink, ends, expected, "sink", folder, reached, verify, isolation=isolation, of_programs=of_sink, **routing)
+    if plan.scenario.by_transactions:
+        _land_transactions(plan, kafka, folder / TRANSACTIONS)
+
+
+def _land_transactions(plan: RunPlan, kafka: Kafka, place: Path) -> None:
+    """The internal topics, as far as they tell of the pipeline's group, and the batches of what its transactions wrote.
+
+    Raises:
+        InconclusiveError: the group never committed in a transaction, or a broker does not answer.
+    """
+    words = (kafka.bootstrap, (plan.group,), kafka.cluster.options, (plan.topics.sink,))
+    try:
+        found = transaction_logs.land(transaction_logs.Asked(*words, with_sources=True))
+    except transaction_logs.NotTransactionalError as error:
+        raise InconclusiveError(f"expected: transactions: {error}") from error
+    logs.write(place, found)
 
 
 def _by_model(plan: RunPlan, landed: DataFrame, reached: Mapping[int, int], lines: int, *, anywhere: bool) -> Numbering | None:
     """What says which rows are expected; None where integers are judged by their keys."""
     model, scenario, spark = models.of_scenario(plan.scenario), plan.scenario, landed.sparkSession
+    if scenario.by_transactions:
+        return own_rows.unsaid("transactions are asked, and no rows")
     if model is None:
         return None
     sources = {topic: models.nothing(spark) for topic in scenario.pipeline.reads} | {scenario.source: models.view(landed)}

@@ -146,7 +146,9 @@ def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesse
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History) -> Sampler:
-    return Sampler(kafka, history, plan.topics.input, plan.output, records=plan.records, total=plan.demanded)
+    by_positions = plan.scenario.by_transactions
+    words = {"records": plan.records, "total": plan.demanded}
+    return Sampler(kafka, history, plan.topics.input, plan.output, **words, by_positions=by_positions)
 
 
 def _pipeline_sampler(
@@ -161,9 +163,11 @@ def _pipeline_sampler(
 def _auditing(
     plan: RunPlan, kafka: Kafka, history: History, spark: Callable[[], SparkSession] | None
 ) -> AbstractContextManager[object]:
-    if spark is None or plan.scenario.workload.rows or models.of_scenario(plan.scenario):  # it knows numbers only
+    scenario = plan.scenario
+    by_numbers = not (scenario.workload.rows or scenario.by_transactions or models.of_scenario(scenario))
+    if spark is None or not by_numbers:  # it knows numbers only
         return nullcontext()
-    of_source, isolation = plan.topics.partitions, plan.scenario.isolation
+    of_source, isolation = plan.topics.partitions, scenario.isolation
     return EarlyAudit(spark, kafka, history, plan.output, source_partitions=of_source, isolation=isolation)
 
 

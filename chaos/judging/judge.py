@@ -16,9 +16,10 @@ from chaos.common.history import load
 from chaos.judging import models, own_rows, spark_session
 from chaos.judging import progress as liveness
 from chaos.scenario.model import Scenario
-from chaos.scenario.verifiers import OF_LOGS, PROGRESS
+from chaos.scenario.verifiers import BY_TRANSACTIONS, OF_LOGS, PROGRESS, TRANSACTIONS
 from verifiers import evidence as landed
 from verifiers.base import Evidence, Finding, Verdict
+from verifiers.transactions import logs
 
 FILE = "findings.json"
 FORMAT: Literal[2] = 2  # of findings.json and report.json; files without a version have format 1
@@ -77,8 +78,17 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     lines = {
         one.subject: own_rows.lines_of(*(each.bounds for each in evidence[: number + 1])) for number, one in enumerate(evidence)
     }
+
+    def ask(pair: tuple[str, Evidence]) -> Finding:
+        name, one = pair
+        if scenario.by_transactions and one.subject == "sink" and name not in _WITHOUT_EXPECTED:
+            return _without_model(name)
+        return check(name, one, lines[one.subject])
+
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
-        findings = _certain(spark, tuple(pool.map(lambda pair: check(pair[0], pair[1], lines[pair[1].subject]), asked)))
+        findings = _certain(spark, tuple(pool.map(ask, asked)))
+    if TRANSACTIONS in scenario.verify:
+        findings = (*findings, by_transactions(folder / "evidence" / TRANSACTIONS))
     if PROGRESS in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
         model = models.of_scenario(scenario)
@@ -128,6 +138,28 @@ def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
     except Exception as error:  # noqa: BLE001 - see above
         note = f"the verifier itself failed: {type(error).__name__}: {error}"
         return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)
+
+
+def _without_model(name: str) -> Finding:
+    """What a verifier says of rows of which it is not said what is right: nothing, and why."""
+    counts = dict.fromkeys(OF_LOGS[name].anomalies, 0)
+    note = "expected: transactions: which rows there should be is not said"
+    return Finding(name, "sink", Verdict.VALID, 0, 0, counts, note=note, asked=False)
+
+
+def by_transactions(place: Path) -> Finding:
+    """Of the internal topics, as they were landed. No other application writes to a run's topics.
+
+    Raises:
+        InconclusiveError: they were not.
+    """
+    try:
+        found = logs.load(place)
+    except logs.LogsError as error:
+        raise InconclusiveError(str(error)) from error
+    read = {position.topic for position in found.rows("positions")} | {logs.OFFSETS, logs.STATES}
+    alone = frozenset(extent.topic for extent in found.rows("extents")) - read
+    return replace(BY_TRANSACTIONS, alone=alone).check(found)
 
 
 def unordered(one: Evidence) -> Finding:

@@ -111,6 +111,8 @@ def of_scenario(scenario: Scenario) -> Model | None:
     pipeline = scenario.pipeline
     if isinstance(pipeline, NoPipeline):
         return None
+    if scenario.by_transactions:
+        return None
     identity = pipeline.identity or ""
     if isinstance(pipeline.expected, ExpectedRows):
         said = pipeline.expected

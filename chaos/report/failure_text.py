@@ -18,7 +18,7 @@ from chaos.report.formatting import (
     wall_s,
 )
 from chaos.report.model import FaultRecord, Report
-from chaos.scenario.verifiers import GUARANTEE_OF_PROGRESS, OF_LOGS, PROGRESS
+from chaos.scenario.verifiers import BY_TRANSACTIONS, GUARANTEE_OF_PROGRESS, OF_LOGS, PROGRESS, TRANSACTIONS
 from verifiers.base import Example, Finding, Verdict
 
 _FINDINGS = 3
@@ -170,6 +170,8 @@ def _extent(finding: Finding) -> str:
 def _guarantee(finding: Finding) -> str:
     if finding.verifier == PROGRESS:
         return GUARANTEE_OF_PROGRESS
+    if finding.verifier == TRANSACTIONS:
+        return BY_TRANSACTIONS.guarantee
     verifier = OF_LOGS.get(finding.verifier)
     return verifier.guarantee if verifier else "as declared in the scenario"
 

@@ -1,4 +1,4 @@
-"""What is right, said by the user: `expected: source`, `{sql: …}` or `{python: …}` in a pipeline, and its `identity`.
+"""What is right, said by the user: `expected: source`, `transactions`, `{sql: …}` or `{python: …}`, and `identity`.
 
 How the rows are computed: `chaos.judging.models`.
 """
@@ -14,7 +14,8 @@ from chaos.grammar.base import Declared, Problem, shown
 from chaos.scenario.rows import FunctionName, Written
 
 SOURCE = "source"
-_ALLOWED = "write source (a copy), {sql: SELECT …}, or {python: module:function}"
+TRANSACTIONS = "transactions"
+_ALLOWED = "write source (a copy), {sql: SELECT …}, {python: module:function}, or transactions, which needs no model"
 
 
 class ExpectedRows(Declared):
@@ -56,25 +57,30 @@ class ExpectedRows(Declared):
 
 def _expected(value: Any) -> Any:
     """Refuse other types first, so that an error inside a mapping is not reported against the whole union."""
-    if value == SOURCE or isinstance(value, Mapping | ExpectedRows):
+    if value in (SOURCE, TRANSACTIONS) or isinstance(value, Mapping | ExpectedRows):
         return value
     raise ValueError(f"{shown(value)} does not say what is expected; {_ALLOWED}")
 
 
-Expected = Annotated[Literal["source"] | ExpectedRows, BeforeValidator(_expected)]
+Expected = Annotated[Literal["source", "transactions"] | ExpectedRows, BeforeValidator(_expected)]
 
 
-def problems(expected: Expected | None, model: str | None, identity: str | None, reads: tuple[str, ...]) -> Iterator[Problem]:
+def problems(
+    expected: Expected | None, model: str | None, identity: str | None, reads: tuple[str, ...], *, in_transactions: bool
+) -> Iterator[Problem]:
     """What is wrong with what a pipeline says is right, as far as that is known without Spark, with places in its declaration.
 
     Args:
         model: the older key, which says it by name.
         reads: the topics whose names the query may use.
+        in_transactions: whether the pipeline has positions in a group, and uses transactions.
     """
     if expected is not None and model is not None:
         yield ("model",), "model and expected both say what is right; leave model out"
     if identity is not None and model == "square":
         yield ("identity",), "this pipeline has model: square, whose records are identified by their keys; leave identity out"
+    if expected == TRANSACTIONS:
+        yield from _of_transactions(identity, in_transactions=in_transactions)
     if not isinstance(expected, ExpectedRows):
         return
     folded = [name.lower() for name in reads]
@@ -84,6 +90,14 @@ def problems(expected: Expected | None, model: str | None, identity: str | None,
     if expected.sql is not None and not any(_named(name, expected.sql) for name in reads):
         there = ", ".join(map(quoted, reads))
         yield ("expected", "sql"), f"the query names none of the topics that this pipeline reads: {there}"
+
+
+def _of_transactions(identity: str | None, *, in_transactions: bool) -> Iterator[Problem]:
+    if not in_transactions:
+        message = "transactions are asked of positions that are committed in them, and this pipeline commits none so"
+        yield ("expected",), f"{message}; write {{sql: …}}, or leave it out"
+    if identity is not None:
+        yield ("identity",), "no rows are compared with others where transactions are asked; leave identity out"
 
 
 def quoted(topic: str) -> str:

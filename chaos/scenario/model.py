@@ -35,7 +35,7 @@ from chaos.runtime.capabilities import Capability
 from chaos.scenario.pipelines import CommandPipeline, NoPipeline, Pipeline
 from chaos.scenario.rows import Rows
 from chaos.scenario.topics import TopicName, TopicSpecs
-from chaos.scenario.verifiers import NAMES, VerifierName
+from chaos.scenario.verifiers import NAMES, TRANSACTIONS, VerifierName
 from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
 from chaos.subject.placeholders import names_in
 
@@ -444,10 +444,16 @@ class Scenario(Declared):
                 return frozenset()
 
     @property
+    def by_transactions(self) -> bool:
+        """Whether nothing is said of the rows of the sink, and the transactions that wrote them are judged."""
+        return getattr(self.pipeline, "expected", None) == TRANSACTIONS
+
+    @property
     def applicable(self) -> tuple[VerifierName, ...]:
         """The verifiers that have something to judge: a loader has no positions, and few programs say what they are told."""
         there = {
-            "offsets": self.pipeline.has_positions,
+            TRANSACTIONS: self.by_transactions,
+            "offsets": self.pipeline.has_positions and not self.by_transactions,
             "commits": Capability.CONSUMER_GROUP in self.pipeline.capabilities,
             "outcomes": "transactions" in self.speaks,
             "deliveries": "deliveries" in self.speaks,
@@ -461,6 +467,8 @@ class Scenario(Declared):
     @property
     def left_out(self) -> Mapping[str, str]:
         """Verifier -> why it is not asked, also where that follows from the declaration of the pipeline."""
+        if self.by_transactions:
+            return {**self.leave_out, "offsets": "expected: transactions"}
         if self.pipeline.sink is None or self.pipeline.has_positions:
             return self.leave_out
         return {**self.leave_out, **dict.fromkeys(("offsets", "commits"), "positions: none")}

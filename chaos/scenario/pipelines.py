@@ -105,7 +105,8 @@ class CommandPipeline(Declared):
         group: the consumer group that holds its positions; it is needed, unless there are none.
         positions: ``none`` if it has none that can be asked for; in place of ``group``.
         model: what it makes of a value, by name: the same, which is the default, or its square.
-        expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function.
+        expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function; or
+            ``transactions``, where that is not said.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone.
         keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.
@@ -233,7 +234,8 @@ class SparkSubmitPipeline(Declared):
         working_directory: where the driver runs; the path begins at the folder of the scenarios file. The default is the folder
             of the run.
         model: what it makes of a value, by name: the same, which is the default, or its square.
-        expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function.
+        expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function; or
+            ``transactions``, where that is not said.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone.
         keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.

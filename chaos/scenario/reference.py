@@ -32,10 +32,19 @@ from chaos.scenario.model import (
 from chaos.scenario.pipelines import CommandPipeline, InGroup, NoPipeline, SparkSubmitPipeline
 from chaos.scenario.rows import Rows
 from chaos.scenario.topics import TopicSink, TopicSpec
-from chaos.scenario.verifiers import ANOMALIES_OF_PROGRESS, GUARANTEE_OF_PROGRESS, NAMES, OF_LOGS, PROGRESS
+from chaos.scenario.verifiers import (
+    ANOMALIES_OF_PROGRESS,
+    BY_TRANSACTIONS,
+    GUARANTEE_OF_PROGRESS,
+    NAMES,
+    OF_LOGS,
+    PROGRESS,
+    TRANSACTIONS,
+)
 from chaos.subject import command, spark_submit
 from chaos.subject.placeholders import MEANINGS
 from verifiers.base import Verifier
+from verifiers.transactions.verifier import Transactions
 
 _INTRODUCTION = """\
 # Reference of scenarios files
@@ -321,11 +330,18 @@ def _verifiers() -> Iterator[str]:
 Every verifier that has something to judge is asked, unless `leave_out` names it. All need the log, as read_committed reads it,
 and what must be in it; the last column has what some need beside that."""
     rows = [[f"`{name}`", one.guarantee, _judged(one), _needed(one)] for name, one in OF_LOGS.items()]
+    transactions = [
+        f"`{TRANSACTIONS}`",
+        BY_TRANSACTIONS.guarantee,
+        "the internal topics of the cluster",
+        "`expected: transactions`",
+    ]
     progress = [f"`{PROGRESS}`", GUARANTEE_OF_PROGRESS, "the history of the run", ""]
-    yield table(("verifier", "demands", "judges", "needs too"), [*rows, progress])
+    yield table(("verifier", "demands", "judges", "needs too"), [*rows, transactions, progress])
     yield "### Anomalies"
     yield "These are the names that `expect` counts, and what each of them is."
-    defined = {**{name: _anomalies(one) for name, one in OF_LOGS.items()}, PROGRESS: ANOMALIES_OF_PROGRESS}
+    of_logs = {name: _anomalies(one) for name, one in OF_LOGS.items()}
+    defined = {**of_logs, TRANSACTIONS: _anomalies(BY_TRANSACTIONS), PROGRESS: ANOMALIES_OF_PROGRESS}
     rows = [[f"`{name}`", anomaly, text] for name, anomalies in defined.items() for anomaly, text in anomalies.items()]
     yield table(("verifier", "anomaly", "meaning"), rows)
 
@@ -338,7 +354,7 @@ def _needed(verifier: Verifier) -> str:
     return "; ".join(_VIEWS.get(view, view) for view in sorted(verifier.views))
 
 
-def _anomalies(verifier: Verifier) -> dict[str, str]:
+def _anomalies(verifier: Verifier | Transactions) -> dict[str, str]:
     """As its module defines them, or, where it has no list, as its first sentence does."""
     text = cleandoc(sys.modules[type(verifier).__module__].__doc__ or "")
     known = definitions(text)

@@ -1,4 +1,7 @@
-"""Which verifiers there are: our own, those of other packages (docs/plugins.md), and `progress`, which judges the history."""
+"""Which verifiers there are: our own, those of other packages (docs/plugins.md), and two that judge no log.
+
+`progress` judges the history, and `transactions` the internal topics of the cluster.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -7,6 +10,7 @@ import verifiers
 from chaos.common.plugins import UnfitError, installed
 from verifiers.base import Verifier
 from verifiers.evidence import VIEWS
+from verifiers.transactions.verifier import Transactions
 
 PROGRESS = "progress"
 GUARANTEE_OF_PROGRESS = "the pipeline goes on after a fault"
@@ -56,10 +60,14 @@ _WANTED: Mapping[str, Callable[[Any], bool]] = {
 }
 """What `verifiers.base.Verifier` asks for, and whether an object has it."""
 
-PLUGINS = installed("chaos.verifiers", (*verifiers.VERIFIERS, PROGRESS), _made)
+TRANSACTIONS = "transactions"
+BY_TRANSACTIONS = Transactions()
+"""Without a model (`expected: transactions`)."""
+
+PLUGINS = installed("chaos.verifiers", (*verifiers.VERIFIERS, TRANSACTIONS, PROGRESS), _made)
 OF_LOGS: Mapping[str, Verifier] = {**verifiers.VERIFIERS, **PLUGINS.things}
 """Name -> verifier, of all that judge a log."""
-NAMES = (*OF_LOGS, PROGRESS)
+NAMES = (*OF_LOGS, TRANSACTIONS, PROGRESS)
 """In the order of reports."""
 if TYPE_CHECKING:
     VerifierName = str
@@ -69,4 +77,6 @@ else:
 
 def anomalies_of(name: str) -> tuple[str, ...]:
     """What this verifier calls wrong."""
-    return tuple(ANOMALIES_OF_PROGRESS) if name == PROGRESS else OF_LOGS[name].anomalies
+    if name == PROGRESS:
+        return tuple(ANOMALIES_OF_PROGRESS)
+    return BY_TRANSACTIONS.anomalies if name == TRANSACTIONS else OF_LOGS[name].anomalies

@@ -7,6 +7,8 @@ import os
 
 import pytest
 
+from chaos.common.errors import InconclusiveError
+from chaos.judging.judge import by_transactions
 from tests.planted import histories
 from tests.planted.histories import History, history
 from verifiers.base import Finding, Verdict
@@ -53,6 +55,28 @@ def test_sound_histories_raise_no_alarm():
 
         assert (finding.verdict, finding.count, finding.note) == (Verdict.VALID, 0, ""), (seed, finding)
         assert finding.checked == sum(app.ended for app in one.apps)
+
+
+@pytest.mark.parametrize("plant", [None, histories.without_positions, histories.torn])
+def test_what_a_run_has_landed_is_judged_offline(plant, tmp_path):
+    """As `chaos judge` does, with the run's topics as sinks that nobody else writes to."""
+    one = history(7)
+    one.go_on(4)
+    app = one.cluster.random.choice(one.apps)
+    planted = [plant(one, app)] if plant else []
+    one.go_on(3)
+    logs.write(tmp_path / "transactions", one.cluster.logs())
+
+    finding = by_transactions(tmp_path / "transactions")
+
+    assert (finding.verifier, finding.verdict) == ("transactions", Verdict.INVALID if plant else Verdict.VALID)
+    assert places(finding) == planted
+
+
+def test_logs_that_a_run_has_not_landed(tmp_path):
+    """What is missing, and what to do."""
+    with pytest.raises(InconclusiveError, match=r"extents is not a Parquet folder .*: land the logs again"):
+        by_transactions(tmp_path)
 
 
 # what may have been removed, or not have happened yet ------------------------------------------------------------------------

@@ -61,8 +61,17 @@ def test_names_that_sql_quotes() -> None:
         ("expected: {sql: ''}", "this text must not be empty"),
         ("expected: {python: kept}", "'kept' does not name a function; write module:function, e.g. shop.testing:orders"),
         ("expected: {sq: SELECT 1}", "'sq' is not known here (did you mean sql?)"),
-        ("expected: square", "'square' does not say what is expected; write source (a copy), {sql: SELECT …}, or {python: "),
+        ("expected: square", "'square' does not say what is expected; write source (a copy), {sql: SELECT …}, {python: "),
         ("expected: {sql: SELECT key FROM order}", "the query names none of the topics that this pipeline reads: orders"),
+        ("expected: transactions, model: identity", "model and expected both say what is right; leave model out"),
+        (
+            "expected: transactions, transactions: false",
+            "transactions are asked of positions that are committed in them",
+        ),
+        (
+            "expected: transactions, identity: value",
+            "no rows are compared with others where transactions are asked",
+        ),
         ("expected: source, model: identity", "model and expected both say what is right; leave model out"),
         ("model: square, identity: value", "this pipeline has model: square, whose records are identified by their keys"),
         ("identity: ''", "this text must not be empty"),

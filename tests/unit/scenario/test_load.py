@@ -23,8 +23,8 @@ FORMER = (
     "with the reason: leave_out: {ordering: why}"
 )
 VERIFIERS = (
-    "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability, hanging, outcomes, deliveries, commits "
-    "or progress"
+    "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability, hanging, outcomes, deliveries, commits, "
+    "transactions or progress"
 )
 
 
@@ -315,6 +315,9 @@ def test_a_scenario_may_have_a_system_of_its_own() -> None:
     assert errors_of(HEAD + fault) == ["scenarios.yaml:6:42: there is no broker-4; the brokers are broker-1 to broker-3"]
 
 
+WITHOUT_A_MODEL = "transactions"
+
+
 @pytest.mark.parametrize(
     ("pipeline", "absent"),
     [
@@ -327,13 +330,14 @@ def test_a_scenario_may_have_a_system_of_its_own() -> None:
         ("none\n    workload: {producer: {transaction_records: 9}}", {"offsets", "deliveries", "commits"}),
         ("{kind: command, run: [a], group: b}", {"outcomes", "deliveries"}),
         ("{kind: command, run: [a], group: b, speaks: [transactions, deliveries]}", set()),
+        ("{kind: command, run: [a], group: b, expected: transactions}", {"outcomes", "deliveries", "offsets", WITHOUT_A_MODEL}),
     ],
 )
 def test_a_verifier_is_asked_where_it_has_something_to_judge(pipeline: str, absent: set[str]) -> None:
     """Positions are those of a pipeline or its group; outcomes and deliveries are known where a program says them."""
     (scenario,) = loaded(head(pipeline)).scenarios
 
-    assert set(get_args(VerifierName)) - set(scenario.verify) == absent
+    assert set(get_args(VerifierName)) - set(scenario.verify) == absent ^ {WITHOUT_A_MODEL}  # asked instead of a model only
 
 
 def job(folder: Path, application: str, more: str = "") -> Path:
