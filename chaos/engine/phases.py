@@ -280,7 +280,7 @@ def observe(
         sink, ends = plan.topics.sink, offsets[plan.topics.sink]
         routing: Any = {"anywhere": anywhere, "source_partitions": plan.topics.partitions}
         land(sink, ends, expected, "sink", folder, reached, verify, isolation=isolation, of_programs=of_sink, **routing)
-    if plan.scenario.by_transactions:
+    if TRANSACTIONS in verify:
         _land_transactions(plan, kafka, folder / TRANSACTIONS)
 
 
@@ -294,7 +294,7 @@ def _land_transactions(plan: RunPlan, kafka: Kafka, place: Path) -> None:
     try:
         found = transaction_logs.land(transaction_logs.Asked(*words, with_sources=True))
     except transaction_logs.NotTransactionalError as error:
-        raise InconclusiveError(f"expected: transactions: {error}") from error
+        raise InconclusiveError(f"transactions: {error}") from error
     logs.write(place, found)
 
 

@@ -20,6 +20,7 @@ from chaos.scenario.verifiers import BY_TRANSACTIONS, OF_LOGS, PROGRESS, TRANSAC
 from verifiers import evidence as landed
 from verifiers.base import Evidence, Finding, Verdict
 from verifiers.transactions import logs
+from verifiers.transactions.verifier import RowsPerRecord
 
 FILE = "findings.json"
 FORMAT: Literal[2] = 2  # of findings.json and report.json; files without a version have format 1
@@ -88,7 +89,9 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
         findings = _certain(spark, tuple(pool.map(ask, asked)))
     if TRANSACTIONS in scenario.verify:
-        findings = (*findings, by_transactions(folder / "evidence" / TRANSACTIONS))
+        rows = getattr(scenario.pipeline, "rows_per_record", None)
+        said = None if rows is None else RowsPerRecord(rows.min, rows.max)
+        findings = (*findings, by_transactions(folder / "evidence" / TRANSACTIONS, said))
     if PROGRESS in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
         model = models.of_scenario(scenario)
@@ -147,7 +150,7 @@ def _without_model(name: str) -> Finding:
     return Finding(name, "sink", Verdict.VALID, 0, 0, counts, note=note, asked=False)
 
 
-def by_transactions(place: Path) -> Finding:
+def by_transactions(place: Path, rows_per_record: RowsPerRecord | None = None) -> Finding:
     """Of the internal topics, as they were landed. No other application writes to a run's topics.
 
     Raises:
@@ -159,7 +162,7 @@ def by_transactions(place: Path) -> Finding:
         raise InconclusiveError(str(error)) from error
     read = {position.topic for position in found.rows("positions")} | {logs.OFFSETS, logs.STATES}
     alone = frozenset(extent.topic for extent in found.rows("extents")) - read
-    return replace(BY_TRANSACTIONS, alone=alone).check(found)
+    return replace(BY_TRANSACTIONS, alone=alone, rows_per_record=rows_per_record).check(found)
 
 
 def unordered(one: Evidence) -> Finding:

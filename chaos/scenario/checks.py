@@ -97,9 +97,9 @@ def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec]) -> It
     """What is wrong with the topics that a pipeline names, what it expects, and its placeholders, with places in it."""
     yield from topics.of_pipeline(there, pipeline.reads, pipeline.sink)
     if not isinstance(pipeline, NoPipeline):
+        yield from expected.problems(pipeline.expected, pipeline.model, pipeline.identity, pipeline.reads)
         in_transactions = bool(pipeline.group) and pipeline.transactions
-        said = (pipeline.expected, pipeline.model, pipeline.identity, pipeline.reads)
-        yield from expected.problems(*said, in_transactions=in_transactions)
+        yield from expected.of_transactions(pipeline.expected, pipeline.rows_per_record, in_transactions=in_transactions)
     yield from _placeholders(pipeline.texts, there)
 
 

@@ -1,4 +1,4 @@
-"""What is right, said by the user: `expected: source`, `transactions`, `{sql: …}` or `{python: …}`, and `identity`.
+"""What is right, said by the user: `expected`, beside it `identity`, and `rows_per_record`.
 
 How the rows are computed: `chaos.judging.models`.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from chaos.grammar.base import Declared, Problem, shown
 from chaos.scenario.rows import FunctionName, Written
@@ -65,22 +65,49 @@ def _expected(value: Any) -> Any:
 Expected = Annotated[Literal["source", "transactions"] | ExpectedRows, BeforeValidator(_expected)]
 
 
-def problems(
-    expected: Expected | None, model: str | None, identity: str | None, reads: tuple[str, ...], *, in_transactions: bool
-) -> Iterator[Problem]:
+class RowsPerRecord(Declared):
+    """How many rows of the sink one record of the source makes.
+
+    Attributes:
+        min: at least so many.
+        max: at most so many.
+    """
+
+    min: Annotated[float, Field(ge=0)]
+    max: Annotated[float, Field(ge=0)]
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.max < self.min:
+            raise ValueError(f"at most {self.max:g} rows, and at least {self.min:g}: write the smaller number as min")
+        return self
+
+
+def _rows_per_record(value: Any) -> Any:
+    """A number alone stands for both."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return {"min": value, "max": value}
+    if isinstance(value, Mapping | RowsPerRecord):
+        return value
+    raise ValueError(f"{shown(value)} does not say how many rows a record makes; write a number, or {{min: 0, max: 1}}")
+
+
+HowManyRows = Annotated[RowsPerRecord, BeforeValidator(_rows_per_record)]
+
+
+def problems(expected: Expected | None, model: str | None, identity: str | None, reads: tuple[str, ...]) -> Iterator[Problem]:
     """What is wrong with what a pipeline says is right, as far as that is known without Spark, with places in its declaration.
 
     Args:
         model: the older key, which says it by name.
         reads: the topics whose names the query may use.
-        in_transactions: whether the pipeline has positions in a group, and uses transactions.
     """
     if expected is not None and model is not None:
         yield ("model",), "model and expected both say what is right; leave model out"
     if identity is not None and model == "square":
         yield ("identity",), "this pipeline has model: square, whose records are identified by their keys; leave identity out"
-    if expected == TRANSACTIONS:
-        yield from _of_transactions(identity, in_transactions=in_transactions)
+    if identity is not None and expected == TRANSACTIONS:
+        yield ("identity",), "no rows are compared with others where transactions are asked; leave identity out"
     if not isinstance(expected, ExpectedRows):
         return
     folded = [name.lower() for name in reads]
@@ -92,12 +119,17 @@ def problems(
         yield ("expected", "sql"), f"the query names none of the topics that this pipeline reads: {there}"
 
 
-def _of_transactions(identity: str | None, *, in_transactions: bool) -> Iterator[Problem]:
-    if not in_transactions:
-        message = "transactions are asked of positions that are committed in them, and this pipeline commits none so"
-        yield ("expected",), f"{message}; write {{sql: …}}, or leave it out"
-    if identity is not None:
-        yield ("identity",), "no rows are compared with others where transactions are asked; leave identity out"
+def of_transactions(expected: Expected | None, rows: RowsPerRecord | None, *, in_transactions: bool) -> Iterator[Problem]:
+    """What is wrong with asking for transactions.
+
+    Args:
+        in_transactions: whether the pipeline has positions in a group, and uses transactions.
+    """
+    why = "transactions are asked of positions that are committed in them, and this pipeline commits none so"
+    if expected == TRANSACTIONS and not in_transactions:
+        yield ("expected",), f"{why}; write {{sql: …}}, or leave it out"
+    if rows is not None and not in_transactions:
+        yield ("rows_per_record",), f"{why}; leave it out"
 
 
 def quoted(topic: str) -> str:

@@ -452,7 +452,7 @@ class Scenario(Declared):
     def applicable(self) -> tuple[VerifierName, ...]:
         """The verifiers that have something to judge: a loader has no positions, and few programs say what they are told."""
         there = {
-            TRANSACTIONS: self.by_transactions,
+            TRANSACTIONS: self.by_transactions or getattr(self.pipeline, "rows_per_record", None) is not None,
             "offsets": self.pipeline.has_positions and not self.by_transactions,
             "commits": Capability.CONSUMER_GROUP in self.pipeline.capabilities,
             "outcomes": "transactions" in self.speaks,

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 from chaos.grammar.base import Declared, Location, shown
 from chaos.grammar.units import SomeSeconds, text_of_setting
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.expected import Expected, ExpectedRows
+from chaos.scenario.expected import Expected, ExpectedRows, HowManyRows
 from chaos.scenario.rows import Written
 from chaos.scenario.topics import Reads, TopicSink
 from chaos.subject import command, spark_submit
@@ -107,6 +107,8 @@ class CommandPipeline(Declared):
         model: what it makes of a value, by name: the same, which is the default, or its square.
         expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function; or
             ``transactions``, where that is not said.
+        rows_per_record: how many rows of the sink one record makes, at least and at most, or always; with it, transactions are
+            asked too, also beside a model.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone.
         keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.
@@ -132,6 +134,7 @@ class CommandPipeline(Declared):
     positions: Literal["none"] | None = None
     model: Model | None = None
     expected: Expected | None = None
+    rows_per_record: HowManyRows | None = None
     identity: Written | None = None
     keeps_headers: Annotated[bool, Field(strict=True)] = True
     transactional_ids: tuple[Word, ...] = ()
@@ -236,6 +239,8 @@ class SparkSubmitPipeline(Declared):
         model: what it makes of a value, by name: the same, which is the default, or its square.
         expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function; or
             ``transactions``, where that is not said.
+        rows_per_record: how many rows of the sink one record makes, at least and at most, or always; with it, transactions are
+            asked too, also beside a model.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone.
         keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.
@@ -259,6 +264,7 @@ class SparkSubmitPipeline(Declared):
     working_directory: Word | None = None
     model: Model | None = None
     expected: Expected | None = None
+    rows_per_record: HowManyRows | None = None
     identity: Written | None = None
     keeps_headers: Annotated[bool, Field(strict=True)] = True
     transactional_ids: tuple[OwnName, ...] = ()

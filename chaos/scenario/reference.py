@@ -17,7 +17,7 @@ from chaos.loader.declaration import PLACEHOLDERS as OF_LOADER
 from chaos.scenario import matrix
 from chaos.scenario.describe import Listed, listing, schema_of
 from chaos.scenario.docstrings import definitions, literals, markdown, of_fields, prose, table
-from chaos.scenario.expected import ExpectedRows
+from chaos.scenario.expected import ExpectedRows, RowsPerRecord
 from chaos.scenario.model import (
     KafkaSpec,
     Pick,
@@ -68,6 +68,7 @@ _SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
         "`sink`": TopicSink,
         "`positions`": InGroup,
         "`expected`": ExpectedRows,
+        "`rows_per_record`": RowsPerRecord,
     },
     "Scenarios": {
         "": Scenario,
@@ -334,7 +335,7 @@ and what must be in it; the last column has what some need beside that."""
         f"`{TRANSACTIONS}`",
         BY_TRANSACTIONS.guarantee,
         "the internal topics of the cluster",
-        "`expected: transactions`",
+        "`expected: transactions`, or `rows_per_record`",
     ]
     progress = [f"`{PROGRESS}`", GUARANTEE_OF_PROGRESS, "the history of the run", ""]
     yield table(("verifier", "demands", "judges", "needs too"), [*rows, transactions, progress])

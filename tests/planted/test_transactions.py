@@ -73,6 +73,17 @@ def test_what_a_run_has_landed_is_judged_offline(plant, tmp_path):
     assert places(finding) == planted
 
 
+def test_a_run_may_say_how_many_rows_a_record_makes(tmp_path):
+    one = history(7)
+    one.exact = True
+    one.go_on(4)
+    planted = histories.surplus(one, one.apps[0])
+    logs.write(tmp_path, one.cluster.logs())
+
+    assert by_transactions(tmp_path).verdict is Verdict.VALID
+    assert places(by_transactions(tmp_path, ONE_EACH)) == [planted]
+
+
 def test_logs_that_a_run_has_not_landed(tmp_path):
     """What is missing, and what to do."""
     with pytest.raises(InconclusiveError, match=r"extents is not a Parquet folder .*: land the logs again"):

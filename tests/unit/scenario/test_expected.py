@@ -68,6 +68,10 @@ def test_names_that_sql_quotes() -> None:
             "expected: transactions, transactions: false",
             "transactions are asked of positions that are committed in them",
         ),
+        ("rows_per_record: 1, transactions: false", "transactions are asked of positions that are committed in them"),
+        ("rows_per_record: {min: 2, max: 1}", "at most 1 rows, and at least 2: write the smaller number as min"),
+        ("rows_per_record: {min: -1, max: 1}", "-1 is too small; the least is 0.0"),
+        ("rows_per_record: one", "'one' does not say how many rows a record makes; write a number, or {min: 0, max: 1}"),
         (
             "expected: transactions, identity: value",
             "no rows are compared with others where transactions are asked",
@@ -84,6 +88,26 @@ def test_what_cannot_be_expected(more: str, said: str) -> None:
     first = str(caught.value).splitlines()[0]
     assert f": {said}" in first
     assert first.startswith("scenarios.yaml:5:")
+
+
+@pytest.mark.parametrize(
+    ("more", "asked"),
+    [
+        ("", None),
+        ("rows_per_record: 1", (1, 1)),
+        ("rows_per_record: {min: 0, max: 2.5}, expected: transactions", (0, 2.5)),
+        (f'rows_per_record: 2, expected: {{sql: "{SQL}"}}', (2, 2)),
+    ],
+)
+def test_who_says_how_many_rows_a_record_makes_asks_for_transactions(more: str, asked: tuple[float, float] | None) -> None:
+    """Also beside a model, which is asked as ever."""
+    scenario = loaded(text(more)).scenarios[0]
+
+    assert ("transactions" in scenario.verify) == (asked is not None)
+    assert ("offsets" in scenario.verify) == ("transactions" not in str(scenario.pipeline.expected))
+    again = Scenario.of_run(scenario.to_run()).pipeline.rows_per_record
+    assert again == scenario.pipeline.rows_per_record
+    assert (None if again is None else (again.min, again.max)) == asked
 
 
 def test_topics_that_differ_in_capitals_only() -> None:
