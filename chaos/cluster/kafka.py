@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -235,6 +235,15 @@ class Kafka:
     def in_sync(self, topic: str, partition: int) -> list[int]:
         """The replicas of a partition that are in sync, sorted."""
         return sorted(self._partition(topic, partition).isrs)
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Id of each topic, in hexadecimal digits -> its name."""
+        found = self._asked(lambda admin: admin.describe_topics(TopicCollection(list(topics)), request_timeout=_ASK_S))
+        described = [future.result() for future in found.values()]
+        halves = [(one.topic_id.get_most_significant_bits(), one.topic_id.get_least_significant_bits()) for one in described]
+        return {
+            f"{most % 2**64:016x}{least % 2**64:016x}": one.name for one, (most, least) in zip(described, halves, strict=True)
+        }
 
     def transaction_partition(self, transactional_id: str) -> tuple[str, int]:
         """The partition of ``__transaction_state`` that holds a transactional id; its leader is the coordinator."""

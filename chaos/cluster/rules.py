@@ -161,6 +161,18 @@ class RequestRules:
         """Connections on these links, since `begin`, whose bytes are not Kafka's protocol: no rule can see into them."""
         return self._since(links, lambda read: int(read["unparsed"]["connections"]))
 
+    def starts(self) -> list[Mapping[str, Any]]:
+        """Which committed positions readers were given, on all links, as the toxic shows them (toxiproxy/kafka/starts.go)."""
+        return self._all("starts")
+
+    def unfenced(self) -> list[Mapping[str, Any]]:
+        """Which positions of transactions were sent without a generation of their group."""
+        return self._all("unfenced_commits")
+
+    def _all(self, what: str) -> list[Mapping[str, Any]]:
+        names = [name for names in self._proxies.values() for name in names]
+        return [one for name in names for one in self._toxiproxy.read(name, TOXIC)[what]]
+
     def _since(self, links: Sequence[str], number: Callable[[Mapping[str, Any]], int]) -> int:
         names = [name for link in links for name in self._proxies[link]]
         now = sum(number(self._toxiproxy.read(name, TOXIC)) for name in names)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.cluster.kafka import Kafka
+from chaos.cluster.rules import RequestRules
 from chaos.cluster.system import System
 from chaos.common import clock, files, signals
 from chaos.common.errors import InconclusiveError
@@ -247,7 +248,12 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
 
 
 def observe(
-    plan: RunPlan, kafka: Kafka, spark: Callable[[], SparkSession], processes: RunProcesses, positions: Positions | None
+    plan: RunPlan,
+    kafka: Kafka,
+    spark: Callable[[], SparkSession],
+    processes: RunProcesses,
+    positions: Positions | None,
+    rules: RequestRules,
 ) -> None:
     """Land the topics. The source comes first: what the sink must hold is the model of the source as it was landed.
 
@@ -281,11 +287,13 @@ def observe(
         routing: Any = {"anywhere": anywhere, "source_partitions": plan.topics.partitions}
         land(sink, ends, expected, "sink", folder, reached, verify, isolation=isolation, of_programs=of_sink, **routing)
     if TRANSACTIONS in verify:
-        _land_transactions(plan, kafka, folder / TRANSACTIONS)
+        _land_transactions(plan, kafka, rules, folder / TRANSACTIONS)
 
 
-def _land_transactions(plan: RunPlan, kafka: Kafka, place: Path) -> None:
+def _land_transactions(plan: RunPlan, kafka: Kafka, rules: RequestRules, place: Path) -> None:
     """The internal topics, as far as they tell of the pipeline's group, and the batches of what its transactions wrote.
+
+    With them goes what the proxies have seen of the group's readers.
 
     Raises:
         InconclusiveError: the group never committed in a transaction, or a broker does not answer.
@@ -295,7 +303,9 @@ def _land_transactions(plan: RunPlan, kafka: Kafka, place: Path) -> None:
         found = transaction_logs.land(transaction_logs.Asked(*words, with_sources=True))
     except transaction_logs.NotTransactionalError as error:
         raise InconclusiveError(f"transactions: {error}") from error
-    logs.write(place, found)
+    names = kafka.topic_ids([plan.topics.names[name] for name in plan.scenario.pipeline.reads])
+    heard = transaction_logs.heard(rules.starts(), rules.unfenced(), plan.group, names)
+    logs.write(place, replace(found, **heard))
 
 
 def _by_model(plan: RunPlan, landed: DataFrame, reached: Mapping[int, int], lines: int, *, anywhere: bool) -> Numbering | None:

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
@@ -26,12 +27,28 @@ from chaos.cluster.login import connect
 from chaos.cluster.protocol import UNREADABLE, fetch, marker_of, whole_batches
 from chaos.common.errors import ChaosError, InconclusiveError
 from verifiers.base import Bounds
-from verifiers.transactions.logs import OFFSETS, STATES, Batch, Extent, Log, Logs, Position, State, table, whole_from
+from verifiers.transactions.logs import (
+    OFFSETS,
+    STATES,
+    Batch,
+    Extent,
+    Log,
+    Logs,
+    Position,
+    Start,
+    State,
+    Unfenced,
+    table,
+    whole_from,
+)
 
 WITHIN_S = 10.0
 _MOST_BYTES = 4 << 20
 _TRIES = 3  # of an empty answer: what compaction has removed at the end of a log never comes
 
+_NS_PER_MS = 1_000_000
+
+Seen = Iterable[Mapping[str, Any]]
 Take = Callable[[Any, Any], None]  # a batch, and a record of it
 
 
@@ -76,6 +93,34 @@ def land(asked: Asked) -> Logs:
         raise InconclusiveError(
             f"{asked.bootstrap} does not answer within {WITHIN_S:g} s ({error.args[0].str()}): is it up, and reachable?"
         ) from error
+
+
+def heard(starts: Seen, unfenced: Seen, group: str, ids: Mapping[str, str]) -> Mapping[str, pa.Table]:
+    """The tables of what proxies have seen of one group, for `Logs`.
+
+    Args:
+        starts, unfenced: as the proxies show them, of all groups (`chaos.cluster.rules`).
+        ids: hexadecimal id of a topic -> its name; some answers have ids only.
+    """
+    return {
+        "starts": table(
+            "starts",
+            [
+                Start(
+                    group,
+                    one["topic"] or ids[one["topic_id"]],
+                    *(one["partition"], one["position"], one["generation"], one["client_id"]),
+                    *(one["asked_ns"] // _NS_PER_MS, one["answered_ns"] // _NS_PER_MS),
+                )
+                for one in starts
+                if one["group"] == group and (one["topic"] or one["topic_id"] in ids)
+            ],
+        ),
+        "unfenced": table(
+            "unfenced",
+            [Unfenced(group, one["producer_id"], one["sent_ns"] // _NS_PER_MS) for one in unfenced if one["group"] == group],
+        ),
+    }
 
 
 def _land(reader: "_Reader") -> Logs:

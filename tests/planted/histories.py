@@ -11,7 +11,20 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
 
-from verifiers.transactions.logs import OFFSETS, STATES, Batch, Extent, Log, Logs, Position, State, table, whole_from
+from verifiers.transactions.logs import (
+    OFFSETS,
+    STATES,
+    Batch,
+    Extent,
+    Log,
+    Logs,
+    Position,
+    Start,
+    State,
+    Unfenced,
+    table,
+    whole_from,
+)
 
 BEGAN_MS = 1_795_000_000_000
 SOURCES, SINKS = ("orders", "returns"), ("totals", "alarms")
@@ -30,6 +43,8 @@ class Cluster:
     batches: dict[Log, list[Batch]] = field(default_factory=lambda: defaultdict(list))
     positions: list[Position] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
+    starts: list[Start] = field(default_factory=list)
+    unfenced: list[Unfenced] = field(default_factory=list)
     visible: dict[Log, list[int]] = field(default_factory=lambda: defaultdict(list))
     low: dict[Log, int] = field(default_factory=dict)
     settled: int | None = None
@@ -50,6 +65,13 @@ class Cluster:
         log = home(group)
         offset = self.append(log, 1, producer)
         self.positions.append(Position(log[1], offset, group, *source, position, self.now_ms))
+
+    def start(self, group: str, source: Log, position: int) -> None:
+        """A reader is given a position."""
+        asked_ms = self.now_ms = self.now_ms + 1
+        self.now_ms += 1
+        self.starts.append(Start(group, *source, position, 3, "reader", asked_ms, self.now_ms))
+        self.now_ms += 1
 
     def say(self, app: "App", state: str, named: Sequence[Log], epoch: int) -> None:
         """A record of the coordinator, which is the same for all."""
@@ -87,6 +109,7 @@ class Cluster:
         rows = [batch for batches in self.batches.values() for batch in batches]
         states = [one for one in self.states if one.offset >= begin]
         named = {"extents": extents, "batches": rows, "positions": self.positions, "states": states}
+        named |= {"starts": self.starts, "unfenced": self.unfenced}
         return Logs.of(**{name: table(name, some) for name, some in named.items()})
 
 
@@ -130,6 +153,7 @@ class App:
 
     def move(self, source: Log, position: int | None) -> None:
         self.add(home(self.group))
+        self.cluster.unfenced.append(Unfenced(self.group, self.producer_id, self.cluster.now_ms))
         self.cluster.send(self.group, source, position, self.producer)
         if position is not None:
             self.at[source] = position
@@ -216,6 +240,8 @@ class History:
 
     def some(self, app: App, batches: int) -> Iterator[None]:
         for _ in range(batches):
+            for source in app.reads:
+                app.cluster.start(app.group, source, app.at.get(source, -1))
             kind = app.cluster.random.random()
             rows = None if self.exact else app.cluster.random.randint(0, 1)
             if kind < 0.15:

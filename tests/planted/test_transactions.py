@@ -90,6 +90,113 @@ def test_logs_that_a_run_has_not_landed(tmp_path):
         by_transactions(tmp_path)
 
 
+# where readers began ----------------------------------------------------------------------------------------------------------
+
+
+def excluded_in_a_transaction(one: History, app, *, rows_later: bool = False, again: bool = True) -> tuple[int, list[int]]:
+    """Rows are written, another reader is given the position before them, and then the positions are sent; the records.
+
+    Args:
+        rows_later: whether a row is written when the other one has been given its position.
+        again: whether that one commits, too.
+    """
+    source = one.warm(app)
+    begin, read = app.at[source], app.read(source)
+    end = read[-1] + 1
+    app.write(app.sinks[0], len(read))
+    one.cluster.start(app.group, source, begin)
+    if rows_later:
+        app.write(app.sinks[0], 1)
+    app.move(source, end)
+    app.end("COMMIT")
+    if again:
+        app.write(app.sinks[1], len(read) + 1)
+        app.move(source, end + 1)
+        app.end("COMMIT")
+    return source[1], read
+
+
+def test_what_two_readers_commit_is_found_record_by_record():
+    for seed in range(2 * EXAMPLES):
+        one = history(seed)
+        one.go_on(4)
+        app = one.cluster.random.choice(one.apps)
+        partition, read = excluded_in_a_transaction(one, app)
+
+        finding = Transactions().check(one.cluster.logs())
+
+        assert places(finding) == [("committed twice", partition, offset) for offset in read], (seed, finding)
+        assert (finding.verdict, finding.count, finding.counts["committed twice"]) == (Verdict.INVALID, len(read), len(read))
+        assert f"was committed by transaction {app.ended - 1} of '{app.name}', " in finding.examples[0].detail
+        assert f"and again by transaction {app.ended} of '{app.name}', " in finding.examples[0].detail
+        assert f"a reader ('reader', generation 3) began at " in finding.examples[0].detail
+
+
+def test_a_second_commit_that_goes_less_far_repeats_less():
+    """And is a step back."""
+    one = history(5)
+    app = one.apps[0]
+    source = one.warm(app)
+    begin = app.at[source]
+    read = [offset for offset in one.cluster.visible[source] if offset >= begin][:6]
+    app.write(app.sinks[0], 6)
+    one.cluster.start(app.group, source, begin)
+    app.move(source, read[-1] + 1)
+    app.end("COMMIT")
+    app.write(app.sinks[0], 2)
+    app.move(source, read[1] + 1)
+    app.end("COMMIT")
+
+    finding = Transactions().check(one.cluster.logs())
+
+    twice = [("committed twice", source[1], offset) for offset in read[:2]]
+    assert sorted(places(finding)) == [*twice, ("step back", source[1], read[1] + 1)]
+
+
+@pytest.mark.parametrize("case", ["fenced", "rows later", "not again", "again by the next reader", "aborted"])
+def test_what_may_have_been_read_once_is_no_alarm(case):
+    """Also where it looks alike."""
+    for seed in range(EXAMPLES):
+        one = history(seed)
+        one.go_on(3)
+        app = one.apps[0]
+        if case == "aborted":
+            source = one.warm(app)
+            before, read = app.at[source], app.read(source)
+            app.write(app.sinks[0], len(read))
+            one.cluster.start(app.group, source, before)
+            app.move(source, read[-1] + 1)
+            app.end("ABORT")
+            app.at[source] = before
+        else:
+            excluded_in_a_transaction(
+                one, app, rows_later=case == "rows later", again=case not in {"not again", "again by the next reader"}
+            )
+        if case == "fenced":
+            one.cluster.unfenced.clear()
+        if case == "again by the next reader":
+            one.go_on(2, [app])
+
+        finding = Transactions().check(one.cluster.logs())
+
+        assert (finding.verdict, places(finding)) == (Verdict.VALID, []), (seed, finding)
+
+
+def test_what_a_reader_skips_is_found_record_by_record():
+    """It is given a position that is not in force."""
+    for seed in range(EXAMPLES):
+        one = history(seed)
+        one.go_on(3)
+        app = one.cluster.random.choice(one.apps)
+        source = one.warm(app)
+        passed = [offset for offset in one.cluster.visible[source] if offset >= app.at[source]][:3]
+        one.cluster.start(app.group, source, passed[-1] + 1)
+
+        finding = Transactions().check(one.cluster.logs())
+
+        assert places(finding) == [("skipped", source[1], offset) for offset in passed], (seed, finding)
+
+
 # what may have been removed, or not have happened yet ------------------------------------------------------------------------
 
 

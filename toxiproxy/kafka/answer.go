@@ -182,25 +182,19 @@ func (h *half) giveReplies() {
 	}
 }
 
-// copiedMetadata is a broker's answer to a Metadata request. It is copied while it passes, and read when it is needed.
-type copiedMetadata struct {
-	version int16
-	frame   []byte
-}
-
 // brokers is the last answer that a broker gave to a Metadata request on this link, nil when there is none that names brokers.
 func (l *link) brokers() *kmsg.MetadataResponse {
 	copied, answer := l.metadata.Load(), kmsg.NewPtrMetadataResponse()
 	if copied == nil {
 		return nil
 	}
-	answer.SetVersion(copied.version)
+	answer.SetVersion(copied.request.version)
 	r := reader{data: copied.frame, at: lengthPrefix, total: len(copied.frame)}
 	r.int32() // the correlation id
 	if answer.IsFlexible() {
 		r.tags()
 	}
-	if !r.ok() || copied.version > answer.MaxVersion() || answer.ReadFrom(copied.frame[r.at:]) != nil || len(answer.Brokers) == 0 {
+	if !r.ok() || copied.request.version > answer.MaxVersion() || answer.ReadFrom(copied.frame[r.at:]) != nil || len(answer.Brokers) == 0 {
 		return nil
 	}
 	return answer

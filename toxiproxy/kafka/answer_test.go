@@ -273,7 +273,7 @@ func TestAnswersAnEmptyFetchAtTheTop(t *testing.T) {
 // The error that sends a client back to its bootstrap servers stands at the top, where there is such a place.
 func TestAnswersRebootstrapAtTheTop(t *testing.T) {
 	l := new(link)
-	l.metadata.Store(&copiedMetadata{12, metadataFrame(12, 1)})
+	l.metadata.Store(&copiedAnswer{request: request{version: 12}, frame: metadataFrame(12, 1)})
 	for version, want := range map[int16]int16{12: 0, 13: 129} {
 		answer := kmsg.NewPtrMetadataResponse()
 		answer.SetVersion(version)
@@ -540,7 +540,7 @@ func FuzzAnswersAnyBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, number, version int16, body []byte) {
 		l := new(link)
-		l.metadata.Store(&copiedMetadata{12, metadataFrame(12, 1)})
+		l.metadata.Store(&copiedAnswer{request: request{version: 12}, frame: metadataFrame(12, 1)})
 		if number < 0 || int(number) >= len(apis) || version < 0 {
 			return
 		}

@@ -118,8 +118,10 @@ const (
 	fetch              = 1
 	metadata           = 3
 	controlledShutdown = 7
+	offsetFetch        = 9
 	findCoordinator    = 10
 	heartbeat          = 12
+	syncGroup          = 14
 	apiVersions        = 18
 	initProducerID     = 22
 	addPartitionsToTxn = 24

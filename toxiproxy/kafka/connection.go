@@ -26,6 +26,8 @@ type connection struct {
 	mu         sync.Mutex
 	unanswered []request // in the order they were sent, from first on
 	first      int
+
+	reading reading // of the half that sees the answers
 }
 
 // request is one that was seen and has no answer yet.
@@ -33,6 +35,9 @@ type request struct {
 	api, version          int16
 	correlation           int32
 	client, transactional string
+	group                 string // of an OffsetFetch or a TxnOffsetCommit
+	generation            int32  // of a SyncGroup or a TxnOffsetCommit
+	producer              int64  // of a TxnOffsetCommit
 	arrived               time.Time
 	interceptions         []*interception
 	reply                 *reply // nil as long as it is the broker who will answer
@@ -47,6 +52,7 @@ func newConnection(l *link) *connection {
 		cut:        make(chan struct{}),
 		answered:   make(chan struct{}, 1),
 		replied:    make(chan struct{}, 1),
+		reading:    reading{generation: -1},
 	}
 }
 

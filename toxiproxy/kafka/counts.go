@@ -6,7 +6,7 @@ import (
 )
 
 // link is what the two toxics of a link share: its counters, the connection whose second half is about to be made, and the last
-// answer of a broker to a Metadata request, and the transactional ids.
+// answer of a broker to a Metadata request, the transactional ids, and where its readers began.
 type link struct {
 	name        string
 	counts      [len(apis)]apiCounts
@@ -14,8 +14,9 @@ type link struct {
 	rawBytes    atomic.Int64
 	oversized   atomic.Int64
 	connections atomic.Int64
-	metadata    atomic.Pointer[copiedMetadata]
+	metadata    atomic.Pointer[copiedAnswer]
 	ids         transactionalIDs
+	starts      starts
 
 	mu      sync.Mutex
 	opening *connection

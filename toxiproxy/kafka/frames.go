@@ -19,8 +19,11 @@ type header struct {
 	correlation   int32
 	client        []byte
 	transactional []byte
-	silent        bool // a Produce with acks=0: no response will come
-	nameless      bool // a Metadata that names no topics
+	silent        bool   // a Produce with acks=0: no response will come
+	nameless      bool   // a Metadata that names no topics
+	group         []byte // of an OffsetFetch, a SyncGroup or a TxnOffsetCommit, where it is at the beginning
+	generation    int32  // of a SyncGroup or a TxnOffsetCommit; -1 where that has none
+	producer      int64  // of a TxnOffsetCommit
 }
 
 // reader walks over the beginning of a frame. What is asked of it beyond the bytes that are there, but within the frame, makes
@@ -70,6 +73,13 @@ func (r *reader) int32() int32 {
 	return 0
 }
 
+func (r *reader) int64() int64 {
+	if b := r.take(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
 // uvarint reads an unsigned varint of at most five bytes.
 func (r *reader) uvarint() int {
 	value := 0
@@ -106,6 +116,14 @@ func (r *reader) text(flexible bool) []byte {
 		return r.compact()
 	}
 	return r.nullable()
+}
+
+// length is how many elements an array has; null has none.
+func (r *reader) length(flexible bool) int {
+	if flexible {
+		return r.uvarint() - 1
+	}
+	return int(r.int32())
 }
 
 // tags skips the tagged fields of a flexible header.
@@ -174,13 +192,22 @@ func readBody(r *reader, parsed *header) {
 			parsed.transactional = r.text(flexible)
 		}
 		parsed.silent = r.int16() == 0 && r.ok()
-	case initProducerID, addOffsetsToTxn, endTxn, txnOffsetCommit:
+	case initProducerID, addOffsetsToTxn, endTxn:
 		parsed.transactional = r.text(flexible)
+	case txnOffsetCommit:
+		parsed.transactional = r.text(flexible)
+		readSender(r, parsed, flexible)
 	case addPartitionsToTxn:
 		if parsed.version >= 4 && r.uvarint() < 2 { // brokers batch: an array of transactions, its length one too high
 			return
 		}
 		parsed.transactional = r.text(flexible)
+	case offsetFetch:
+		if parsed.version < groupsInAnswer {
+			parsed.group = r.text(flexible)
+		}
+	case syncGroup:
+		parsed.group, parsed.generation = r.text(flexible), r.int32()
 	case metadata:
 		parsed.nameless = !namesTopics(r, flexible)
 	case findCoordinator:
@@ -189,6 +216,20 @@ func readBody(r *reader, parsed *header) {
 	if r.bad || !utf8.Valid(parsed.transactional) {
 		parsed.transactional = nil
 	}
+}
+
+// readSender reads who sends the positions of a TxnOffsetCommit. What breaks off there is taken for one that has a generation.
+func readSender(r *reader, parsed *header, flexible bool) {
+	rest := *r
+	parsed.group, parsed.producer = rest.text(flexible), rest.int64()
+	rest.int16() // the epoch
+	if parsed.generation = -1; parsed.version >= 3 {
+		parsed.generation = rest.int32()
+	}
+	if rest.bad {
+		parsed.generation = 0
+	}
+	r.need = rest.need
 }
 
 // namesTopics is whether the array of a Metadata has elements; null is all topics, and so was an empty array in version 0.

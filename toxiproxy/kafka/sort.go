@@ -16,7 +16,7 @@ type framer struct {
 
 	paired bool // with the request that it answers, though more of its beginning is wanted
 	answer request
-	copied *copiedMetadata // of a Metadata answer that passes
+	copied *copiedAnswer // that passes
 
 	client, transactional string // of the frame before: they are nearly always the same
 }
@@ -148,7 +148,7 @@ func (s *sorting) pass() {
 	if f.copied != nil {
 		f.copied.frame = append(f.copied.frame, s.chunk.Data[s.at:s.at+n]...)
 		if n == f.left {
-			s.link.metadata.Store(f.copied)
+			s.copied(f.copied)
 			f.copied = nil
 		}
 	}
@@ -156,6 +156,15 @@ func (s *sorting) pass() {
 	if f.left == 0 && f.gate != nil {
 		s.queue(s.at)
 		f.gate = nil
+	}
+}
+
+// copied is told of an answer that was copied and is whole now.
+func (s *sorting) copied(answer *copiedAnswer) {
+	if answer.request.api == metadata {
+		s.link.metadata.Store(answer)
+	} else {
+		s.began(answer)
 	}
 }
 
@@ -199,8 +208,12 @@ func (h *half) request(data []byte, arrived time.Time) found {
 		client:        same(&h.frame.client, header.client),
 		transactional: same(&h.frame.transactional, header.transactional),
 		arrived:       arrived,
+		group:         string(header.group),
+		generation:    header.generation,
+		producer:      header.producer,
 	}
 	h.link.ids.saw(&r)
+	h.link.starts.sends(&r)
 	if rules := allRules.table.Load(); rules != nil && len(rules.requests[r.api]) > 0 && !h.frame.leaked {
 		r.interceptions = allRules.intercept(rules.requests[r.api], h.connection.frame(&r, atRequest), r.arrived, h.answerable(&header))
 		seen.interceptions = r.interceptions
@@ -245,8 +258,11 @@ func (h *half) response(data []byte) found {
 	counts := &h.link.counts[r.api]
 	counts.responses.Add(1)
 	counts.bytes.Add(int64(total))
-	if r.api == metadata && total <= maxMetadata {
-		h.frame.copied = &copiedMetadata{version: r.version}
+	switch {
+	case r.api == metadata && total <= maxMetadata, r.api == offsetFetch && total <= maxOffsetFetch:
+		h.frame.copied = &copiedAnswer{request: r, arrived: time.Now()}
+	case r.api == syncGroup:
+		h.joined(&r)
 	}
 	interceptions := r.interceptions
 	if rules := allRules.table.Load(); rules != nil && len(rules.responses[r.api]) > 0 && !h.frame.leaked {

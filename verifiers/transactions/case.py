@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from verifiers.transactions.logs import OFFSETS, STATES, Log, Logs
+from verifiers.transactions.logs import OFFSETS, STATES, Log, Logs, Start
+from verifiers.transactions.starts import Skipped, Twice, read_twice, skipped
 from verifiers.transactions.steps import Step, Visible, steps
 from verifiers.transactions.together import Content, Piece, Transaction, together
 
@@ -22,6 +23,7 @@ class Case:
         sinks: topics that they write to.
         moved: identity of a transaction -> its steps.
         unjudged: why something could not be judged.
+        twice, skipped: by where readers began, as far as that was seen.
     """
 
     contents: Mapping[Log, Content]
@@ -36,6 +38,8 @@ class Case:
     hanging: Sequence[Piece]
     unjudged: Sequence[str]
     visible: Mapping[Log, Visible]
+    twice: Sequence[Twice]
+    skipped: Sequence[Skipped]
 
 
 def case(logs: Logs, alone: frozenset[str] = frozenset()) -> Case:
@@ -59,6 +63,7 @@ def case(logs: Logs, alone: frozenset[str] = frozenset()) -> Case:
         *_without_owner(all_.contents, movers, owners.keys(), flying),
         *_unknown(len(open_) - len(hanging)),
     )
+    starts: list[Start] = list(logs.rows("starts"))
     moved: dict[int, list[Step]] = defaultdict(list)
     for step in found:
         if step.transaction is not None:
@@ -76,6 +81,8 @@ def case(logs: Logs, alone: frozenset[str] = frozenset()) -> Case:
         hanging=hanging,
         unjudged=unjudged,
         visible={log: Visible(all_.contents[log]) for log in {step.source for step in found} & all_.contents.keys()},
+        twice=list(read_twice(starts, found, logs.rows("unfenced"))),
+        skipped=list(skipped(starts, found)),
     )
 
 

@@ -8,6 +8,12 @@
                  position long (null: removed), committed_at_ms long
     states/      log_partition int, offset long, transactional_id string, producer_id long, producer_epoch int, state string,
                  topic string, partition int, started_ms long, updated_ms long
+    starts/      consumer_group string, topic string, partition int, position long (-1: none), generation int (-1: none),
+                 client_id string, asked_ms long, answered_ms long
+    unfenced/    consumer_group string, producer_id long, sent_ms long
+
+The last two are seen on the wire, and are there only where somebody has listened: which position a reader was given by its
+coordinator, where it begins, and which positions were sent without a generation of the group.
 
 A log is read up to its ``end``, and it is whole from ``begin`` on: what retention has cut off, or compaction has thinned out,
 lies before. Positions are the records of ``__consumer_offsets`` of the groups that are asked for; the batches in which they lie
@@ -91,6 +97,27 @@ class State(NamedTuple):
     updated_ms: int
 
 
+class Start(NamedTuple):
+    """A position that a reader was given, between two moments."""
+
+    consumer_group: str
+    topic: str
+    partition: int
+    position: int
+    generation: int
+    client_id: str
+    asked_ms: int
+    answered_ms: int
+
+
+class Unfenced(NamedTuple):
+    """Positions of a transaction that were sent without a generation: whoever was excluded from its group could send them."""
+
+    consumer_group: str
+    producer_id: int
+    sent_ms: int
+
+
 SCHEMAS: Mapping[str, pa.Schema] = {
     "extents": pa.schema([("topic", _TEXT), ("partition", _INT), ("begin", _LONG), ("settled", _LONG), ("end", _LONG)]),
     "batches": pa.schema(
@@ -132,13 +159,36 @@ SCHEMAS: Mapping[str, pa.Schema] = {
             ("updated_ms", _LONG),
         ]
     ),
+    "starts": pa.schema(
+        [
+            ("consumer_group", _TEXT),
+            ("topic", _TEXT),
+            ("partition", _INT),
+            ("position", _LONG),
+            ("generation", _INT),
+            ("client_id", _TEXT),
+            ("asked_ms", _LONG),
+            ("answered_ms", _LONG),
+        ]
+    ),
+    "unfenced": pa.schema([("consumer_group", _TEXT), ("producer_id", _LONG), ("sent_ms", _LONG)]),
 }
-_ROWS: Mapping[str, Any] = {"extents": Extent, "batches": Batch, "positions": Position, "states": State}
+FROM_THE_WIRE = ("starts", "unfenced")
+_ROWS: Mapping[str, Any] = {
+    "extents": Extent,
+    "batches": Batch,
+    "positions": Position,
+    "states": State,
+    "starts": Start,
+    "unfenced": Unfenced,
+}
 _ORDER: Mapping[str, tuple[str, ...]] = {
     "extents": ("topic", "partition"),
     "batches": ("topic", "partition", "first_offset"),
     "positions": ("log_partition", "offset"),
     "states": ("log_partition", "offset", "topic", "partition"),
+    "starts": ("consumer_group", "topic", "partition", "answered_ms"),
+    "unfenced": ("consumer_group", "producer_id", "sent_ms"),
 }
 
 
@@ -148,12 +198,14 @@ class LogsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The four tables, in the order of the logs."""
+    """The tables, in the order of the logs; those from the wire are empty where nobody has listened."""
 
     extents: pa.Table
     batches: pa.Table
     positions: pa.Table
     states: pa.Table
+    starts: pa.Table
+    unfenced: pa.Table
 
     @classmethod
     def of(cls, **tables: pa.Table) -> "Logs":
@@ -162,12 +214,13 @@ class Logs:
         Raises:
             LogsError: a column is missing or of another type.
         """
-        return cls(**{name: _contracted(name, tables[name]) for name in SCHEMAS})
+        heard = {name: table(name, ()) for name in FROM_THE_WIRE}
+        return cls(**{name: _contracted(name, (heard | tables)[name]) for name in SCHEMAS})
 
     @classmethod
     def of_frames(cls, frames: Mapping[str, DataFrame]) -> "Logs":
         """The logs in frames of Spark."""
-        return cls.of(**{name: arrow.table(frames[name]) for name in SCHEMAS})
+        return cls.of(**{name: arrow.table(frame) for name, frame in frames.items()})
 
     def rows(self, name: str) -> Iterator[Any]:
         """The rows of a table as named tuples."""
@@ -212,7 +265,8 @@ def load(folder: Path) -> Logs:
     Raises:
         LogsError: it is not there, or of another shape.
     """
-    return Logs.of(**{name: _read(folder / name) for name in SCHEMAS})
+    there = [name for name in SCHEMAS if name not in FROM_THE_WIRE or (folder / name).exists()]
+    return Logs.of(**{name: _read(folder / name) for name in there})
 
 
 def _read(place: Path) -> pa.Table:

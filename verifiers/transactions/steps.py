@@ -120,6 +120,13 @@ class Visible:
             return None
         return self._below(end) - self._below(begin)
 
+    def offsets(self, begin: int, end: int) -> Iterator[int]:
+        """The offsets of these records."""
+        for span in self._spans[max(0, bisect_right(self._firsts, begin) - 1) :]:
+            if span.first >= end:
+                return
+            yield from range(max(span.first, begin), min(span.last + 1, end))
+
     def _below(self, offset: int) -> int:
         at = bisect_right(self._firsts, offset - 1)
         beyond = max(0, self._spans[at - 1].last - offset + 1) if at else 0

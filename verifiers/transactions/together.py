@@ -40,6 +40,7 @@ class Piece:
         first, last: offsets of its records, -1 where it has none.
         marker: offset of the marker that ended it, None while it is open.
         positions: those in it of groups that are asked for.
+        written_ms: the latest time of a record in it.
     """
 
     log: Log
@@ -52,6 +53,7 @@ class Piece:
     control: str | None = None
     at_ms: int = -1
     positions: list[Position] = field(default_factory=list)
+    written_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,11 @@ class Transaction:
     @property
     def rows(self) -> int:
         return sum(piece.records for piece in self.outputs)
+
+    @property
+    def written_ms(self) -> int:
+        """The latest time of a row; -1 where it has none."""
+        return max((piece.written_ms for piece in self.outputs), default=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +203,7 @@ def _piece(log: Log, open_: dict[int, Piece], batch: Batch) -> Piece:
         piece = open_[batch.producer_id] = Piece(log, batch.producer_id, batch.producer_epoch, batch.first_offset)
     piece.epoch, piece.last, piece.at_ms = batch.producer_epoch, batch.last_offset, batch.timestamp_ms
     piece.records += batch.records
+    piece.written_ms = max(piece.written_ms, batch.timestamp_ms)
     return piece
 
 

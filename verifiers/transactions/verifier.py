@@ -16,13 +16,19 @@ and, where it is said how many rows one record makes:
     surplus                    a transaction has more rows than the records that it moved past can make
     deficit                    it has fewer
 
+and, where it was seen on the wire where readers began (`verifiers.transactions.starts`), record by record:
+
+    committed twice            a reader began before a record that a transaction held, which was committed all the same: it was
+                               read again, and committed again
+    skipped                    a reader began behind a record that nobody had read
+
 Easily confused with these, and right: a transaction without rows (everything was filtered out), or with a partition that it
 wrote nothing to; one that was aborted, whatever it holds; a second marker that a new coordinator wrote; transactions of other
 applications in the same sink; and rows that a timer wrote, which move no position (``timers`` says that there are such).
 
 **What it cannot see.** A position is only an end; where a reader began is stored nowhere. A batch that was read twice, and
-committed twice by transactions whose positions only grow, shows as a surplus, or not at all where it is not said how many rows
-a record makes. The verifiers that have a model see it.
+committed twice by transactions whose positions only grow, shows as a surplus, or not at all where it is neither said how many
+rows a record makes nor seen where readers began. The verifiers that have a model see it.
 
 UNKNOWN, by name, is what compaction or retention has removed a part of, and what cannot be put together. A transaction in
 flight while the logs were read is not judged, like what came after the end.
@@ -38,7 +44,8 @@ from datetime import UTC, datetime
 from verifiers.base import Example, Finding, Verdict
 from verifiers.findings import EXAMPLES
 from verifiers.transactions.case import Case, case
-from verifiers.transactions.logs import OFFSETS, Log, Logs
+from verifiers.transactions.logs import OFFSETS, Log, Logs, Start
+from verifiers.transactions.starts import Skipped, Twice
 from verifiers.transactions.steps import Step
 from verifiers.transactions.together import Piece, Transaction
 
@@ -53,6 +60,8 @@ ANOMALIES = (
     "set back outside",
     "surplus",
     "deficit",
+    "committed twice",
+    "skipped",
 )
 NOT_ASKED = "no position of the group was sent in a transaction: how its output and its positions belong together is in no log"
 
@@ -87,7 +96,7 @@ class Transactions:
         judged = case(logs, self.alone)
         if not judged.movers:
             return Finding(self.name, "sink", Verdict.UNKNOWN, 0, 0, dict.fromkeys(ANOMALIES, 0), note=NOT_ASKED)
-        found = sorted(self._found(judged), key=lambda one: (one.partition, one.offset or 0))
+        found = sorted((*self._found(judged), *_by_starts(judged)), key=lambda one: (one.partition, one.offset or 0))
         counts = Counter(one.anomaly for one in found)
         also = {
             "aborted": sum(one.control == "ABORT" for one in judged.judged),
@@ -194,6 +203,30 @@ def _records(step: Step, judged: Case) -> int | None:
     return judged.visible[step.source].between(step.begin or 0, step.end)
 
 
+def _by_starts(judged: Case) -> Iterator[Example]:
+    """An example for every record."""
+    for one in judged.twice:
+        times = f"{_named(one.first.transaction)}, and again by {_named(one.second.transaction)}"
+        why = f"was committed by {times}: {_begun(one.start)}, while the first was not committed"
+        yield from _each("committed twice", one, judged, why, one.first.at_ms)
+    for gap in judged.skipped:
+        why = f"was read by nobody: {_begun(gap.start)}, and {gap.begin} was in force"
+        yield from _each("skipped", gap, judged, why, gap.start.answered_ms)
+
+
+def _each(kind: str, found: Twice | Skipped, judged: Case, why: str, at_ms: int) -> Iterator[Example]:
+    topic, partition = log = found.start.topic, found.start.partition
+    visible = judged.visible.get(log)
+    offsets = range(found.begin, found.end) if visible is None else visible.offsets(found.begin, found.end)
+    for offset in offsets:
+        yield Example(kind, partition, offset, None, at_ms, f"in {topic}: the record {why}")
+
+
+def _begun(start: Start) -> str:
+    member = f"{start.client_id!r}, generation {start.generation}" if start.generation >= 0 else repr(start.client_id)
+    return f"a reader ({member}) began at {start.position} at {_time(start.answered_ms)}"
+
+
 def _hanging(piece: Piece) -> Example:
     who = f"producer {piece.producer_id} epoch {piece.epoch}"
     why = "are open, and no transaction of its coordinator has this partition"
@@ -267,10 +300,15 @@ def _placed(kind: str, piece: Piece, detail: str) -> Example:
     return Example(kind, partition, offset, None, piece.at_ms, f"in {topic}: {detail}")
 
 
-def _named(one: Transaction) -> str:
-    at = datetime.fromtimestamp(one.decided_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3]
+def _named(one: Transaction | None) -> str:
+    if one is None:
+        return "no transaction"
     who = f"producer {one.producer_id} epoch {one.epoch}"
-    return f"transaction {one.number} of {one.transactional_id!r}, {who}, decided {at}Z"
+    return f"transaction {one.number} of {one.transactional_id!r}, {who}, decided {_time(one.decided_ms)}"
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3] + "Z"
 
 
 def _rows(piece: Piece) -> str:

@@ -250,7 +250,7 @@ def test_a_run_whose_loader_never_began_cannot_be_observed(history, tmp_path):
     processes = run_processes(history, tmp_path, pipeline=pipeline)
 
     with pytest.raises(InconclusiveError, match=r"ledger\.csv is missing, because the loader never began"):
-        phases.observe(run_plan(tmp_path), FakeEnds({}), lambda: pytest.fail("asked"), processes, None)
+        phases.observe(run_plan(tmp_path), FakeEnds({}), lambda: pytest.fail("asked"), processes, None, None)
 
     assert pipeline.done == ["stop"]
 
