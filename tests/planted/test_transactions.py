@@ -4,6 +4,7 @@
 """
 
 import os
+import shutil
 
 import pytest
 
@@ -73,6 +74,17 @@ def test_what_a_run_has_landed_is_judged_offline(plant, tmp_path):
     assert places(finding) == planted
 
 
+def test_logs_that_were_landed_before_readers_were_seen_are_read(tmp_path):
+    one = history(7)
+    one.go_on(2)
+    logs.write(tmp_path, one.cluster.logs())
+    for name in logs.FROM_THE_WIRE:
+        shutil.rmtree(tmp_path / name)
+
+    assert not list(logs.load(tmp_path).rows("starts"))
+    assert by_transactions(tmp_path).verdict is Verdict.VALID
+
+
 def test_a_run_may_say_how_many_rows_a_record_makes(tmp_path):
     one = history(7)
     one.exact = True
@@ -129,7 +141,7 @@ def test_what_two_readers_commit_is_found_record_by_record():
         assert (finding.verdict, finding.count, finding.counts["committed twice"]) == (Verdict.INVALID, len(read), len(read))
         assert f"was committed by transaction {app.ended - 1} of '{app.name}', " in finding.examples[0].detail
         assert f"and again by transaction {app.ended} of '{app.name}', " in finding.examples[0].detail
-        assert f"a reader ('reader', generation 3) began at " in finding.examples[0].detail
+        assert "a reader ('reader', generation 3) began at " in finding.examples[0].detail
 
 
 def test_a_second_commit_that_goes_less_far_repeats_less():

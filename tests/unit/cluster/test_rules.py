@@ -190,3 +190,12 @@ def test_the_transactional_id_that_was_on_the_wire_last():
     rules.begin()
     assert asked(app_1=[("mine", 7)], internal=[("a", 3), ("b", 5)], controller=[("c", 4)]) == ("", "")
     assert asked(app_1=[("mine", 7)], internal=[("b", 5), ("a", 9)], controller=[("c", 4)]) == ("a", "")
+
+
+def test_what_readers_were_given_is_read_on_all_links():
+    """Also by brokers: who reads what is told by the group."""
+    rules, toxiproxy = book()
+    names = [name for names in PROXIES.values() for name in names]
+    toxiproxy.of_proxy = {name: {"starts": [{"topic": name}], "unfenced_commits": [{"group": name}]} for name in names}
+
+    assert [one["topic"] for one in rules.starts()] == [one["group"] for one in rules.unfenced()] == names

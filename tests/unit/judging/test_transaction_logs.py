@@ -5,8 +5,8 @@ import warnings
 
 import pytest
 
-from chaos.judging.transaction_logs import _parsed
-from verifiers.transactions.logs import Batch
+from chaos.judging.transaction_logs import _parsed, heard
+from verifiers.transactions.logs import Batch, Start, Unfenced
 
 with warnings.catch_warnings():  # of kafka-python, as in chaos/cluster/protocol.py
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
@@ -59,3 +59,23 @@ def test_what_begins_outside_of_the_range_is_left_out():
     found, _ = read(batch(3, [b"a", b"b"]) + batch(5, [b"c"]) + batch(6, [b"d"]), 4, 6)
 
     assert [one.first_offset for one in found] == [5]
+
+
+def test_what_proxies_have_seen_of_a_group():
+    """Of this group only, of topics that are there, in milliseconds."""
+    seen = {"group": "a", "topic": "orders", "topic_id": "", "partition": 1, "position": 7, "generation": 2, "client_id": "c"}
+    times = {"asked_ns": 5_900_000, "answered_ns": 8_100_000}
+    by_id = {"topic": "", "topic_id": f"{9:032x}"}
+    starts = [
+        seen | times,
+        seen | times | by_id,
+        seen | times | by_id | {"topic_id": f"{1:032x}"},
+        seen | times | {"group": "b"},
+    ]
+    unfenced = [{"group": group, "producer_id": 1000, "sent_ns": 3_500_000} for group in "ab"]
+
+    tables = heard(starts, unfenced, "a", {f"{9:032x}": "returns"})
+
+    expected = Start("a", "orders", 1, 7, 2, "c", 5, 8)
+    assert tables["starts"].to_pylist() == [expected._asdict(), expected._replace(topic="returns")._asdict()]
+    assert tables["unfenced"].to_pylist() == [Unfenced("a", 1000, 3)._asdict()]
