@@ -80,6 +80,8 @@ class Evidence:
         answers: columns partition int, offset long, id long (null: none), ordered boolean (false: which of several records that
             are alike it is cannot be told, so neither can its order); of rows that are not integers, what `observed` answers.
         keys: columns id long, key string; of these ids.
+        places: columns partition int, offset long, place string; of a table, whose rows are numbered as if they were those of
+            a log: where a row is, for people (a file, a version of the table).
         anywhere: whether a record may be in any partition of the log; what is demanded has the partition of its source record
             then.
         source_partitions: how many the source has, where that is not how many there are in ``bounds``; 0 where it is.
@@ -105,6 +107,7 @@ class Evidence:
     commits: DataFrame | None = None
     answers: DataFrame | None = None
     keys: DataFrame | None = None
+    places: DataFrame | None = None
     anywhere: bool = False
     source_partitions: int = 0
     unordered: str = ""
@@ -128,6 +131,7 @@ class Example:
         timestamp_ms: of the observed record, milliseconds since the epoch, None if it is absent.
         detail: the rest in words, e.g. ``also at offset 17`` or ``value 10, expected 9``.
         since_ms: when it was still right: of a duplicate, the time of the copy before it. What broke it happened after that.
+        place: where it is in a table, in words; "" in a log, whose partition and offset say it.
     """
 
     anomaly: str
@@ -137,6 +141,7 @@ class Example:
     timestamp_ms: int | None
     detail: str
     since_ms: int | None = None
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)

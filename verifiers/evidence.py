@@ -22,6 +22,7 @@
     <folder>/<subject>/commits/      partition int, seq long, position long, committed_at_ms long
     <folder>/<subject>/answers/      partition int, offset long, id long, ordered boolean
     <folder>/<subject>/keys/         id long, key string
+    <folder>/<subject>/places/       partition int, offset long, place string
 
 What the columns mean is said by `verifiers.base.Evidence`. Each id is expected once: the writer of `expected` must see to
 that. Other columns are ignored. `bounds.json` is removed before anything is written and put in place last: where it exists the
@@ -77,6 +78,7 @@ OF_PROGRAMS = {"told": TOLD, "deliveries": DELIVERIES, "commits": COMMITS}
 """What the programs themselves said, and what their group committed; not every program of a log has such views."""
 ANSWERS = {"partition": "int", "offset": "bigint", "id": "bigint", "ordered": "boolean"}
 KEYS = {"id": "bigint", "key": "string"}
+PLACES = {"partition": "int", "offset": "bigint", "place": "string"}
 VIEWS = {
     "uncommitted": OBSERVED,
     "again": OBSERVED,
@@ -85,6 +87,7 @@ VIEWS = {
     "open_transactions": OPEN_TRANSACTIONS,
     "answers": ANSWERS,
     "keys": KEYS,
+    "places": PLACES,
 } | OF_PROGRAMS
 
 _ROWS = "*.parquet"

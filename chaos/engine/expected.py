@@ -44,7 +44,7 @@ def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
     if not found.count:
         none = ModelError(f"it demands no row of the {plan.records} records that are sent; demand one at least")
         raise InconclusiveError(model.told(none))
-    return replace(plan, outputs=found.count)
+    return plan if model.of_table else replace(plan, outputs=found.count)  # growth of a table is counted in records
 
 
 def _model(plan: RunPlan) -> Model | None:

@@ -40,15 +40,16 @@ class Sampler(Poller):
         kafka: Kafka,
         history: History,
         source: Topic,
-        output: Topic,
+        output: Callable[[IsolationLevel], int],
         *,
         records: int,
         total: int,
         by_positions: bool = False,
     ) -> None:
-        """Source and output are the same topic when the loader itself is under test.
+        """The output is that of the source when the loader itself is under test.
 
         Args:
+            output: asks for its end.
             records: of the workload.
             total: rows that the output will have.
             by_positions: whether how many that are is not known, and those are counted that the pipeline has read.
@@ -76,7 +77,7 @@ class Sampler(Poller):
         """Empty while a leader does not answer; the reason is in the history."""
         try:
             written = self._kafka.end(*self._source, IsolationLevel.READ_UNCOMMITTED)
-            end = self._kafka.end(*self._output, IsolationLevel.READ_COMMITTED)
+            end = self._output(IsolationLevel.READ_COMMITTED)
             high = self._high = self._high_now()
         except KafkaException as error:
             self._silent(str(error))
@@ -103,7 +104,7 @@ class Sampler(Poller):
         self._samples += 1
         if self._samples % _SELDOM:
             return self._high
-        return self._kafka.end(*self._output, IsolationLevel.READ_UNCOMMITTED)
+        return self._output(IsolationLevel.READ_UNCOMMITTED)
 
 
 class PipelineSampler(Poller):

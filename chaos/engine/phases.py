@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, topics_of
 from chaos.engine.processes import LOADER, PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
-from chaos.judging import landing, models, own_loader, own_rows, spark_session, statements, transaction_logs
+from chaos.judging import landing, models, own_loader, own_rows, spark_session, statements, table_rows, transaction_logs
 from chaos.judging.own_rows import Numbering
 from chaos.loader.declaration import LEDGER, FillSource, OwnLoader
 from chaos.runtime.capabilities import Capability
@@ -30,6 +31,8 @@ from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
 from chaos.scenario.verifiers import TRANSACTIONS
 from chaos.subject.base import CHECKPOINT, Pipeline, Topic, Topics
+from chaos.subject.spark_submit import SparkSubmit
+from chaos.subject.tables import Table
 from verifiers.base import Bounds
 from verifiers.transactions import logs
 
@@ -55,7 +58,9 @@ class RunPlan:
         folder: the run directory; it exists.
         pipeline: None when the loader itself is under test.
         client: the client group of what is under test.
-        outputs: how many rows its model demands of the sink; None where that is one for each record.
+        outputs: how many rows its model demands of the sink; None where that is one for each record, and of a table, whose
+            growth is counted in records of the source.
+        table: what the pipeline writes in place of a topic, in this run.
     """
 
     scenario: Scenario
@@ -66,15 +71,16 @@ class RunPlan:
     pipeline: Pipeline | None
     client: str
     outputs: int | None = None
+    table: Table | None = None
 
     @property
     def judged(self) -> tuple[Topic, ...]:
         """The topics that are landed: the source comes first."""
-        return (self.topics.input, self.topics.output) if self.pipeline else (self.topics.input,)
+        return (self.topics.input, self.topics.output) if self.topics.sink else (self.topics.input,)
 
     @property
     def output(self) -> Topic:
-        """The topic whose growth is the progress of the run."""
+        """The topic whose growth is the progress of the run; the source where a table is written (`written`)."""
         return self.topics.output
 
     @property
@@ -115,7 +121,9 @@ def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Pat
     topics = topics_of(scenario, system.kafka.cluster.prefix, folder.name)
     pipeline = pipeline_of(scenario.pipeline, system.parts, packages)
     loader = loader_of(scenario, system.parts, scenario_seed(schedule.seed, scenario.name))
-    return RunPlan(scenario, schedule, folder, topics, loader, pipeline, client_of(scenario.pipeline))
+    client = client_of(scenario.pipeline)
+    table = pipeline.of_run(endpoints(system, client), topics, folder) if isinstance(pipeline, SparkSubmit) else None
+    return RunPlan(scenario, schedule, folder, topics, loader, pipeline, client, table=table)
 
 
 def positions_of(plan: RunPlan, system: System) -> Positions | None:
@@ -130,13 +138,39 @@ def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
     """What triggers on batches look at; None when the pipeline is not a Spark job."""
     if Capability.CHECKPOINT not in plan.scenario.pipeline.capabilities:
         return None
+    table = plan.table
+    sink_ends = partial(kafka.offsets, *plan.topics.output) if table is None else partial(_versions, table)
     return Job(
         plan.folder / CHECKPOINT,
         plan.topics.source,
         partial(kafka.offsets, *plan.topics.input),
-        partial(kafka.offsets, *plan.topics.output),
+        sink_ends,
         lambda: _has_ended(processes.loader),
     )
+
+
+def _versions(table: Table) -> Mapping[int, Bounds]:
+    """How often rows were added to a table, as if these were the offsets of a log."""
+    count = table.versions()
+    return {0: Bounds(0, count, count)}
+
+
+def written(plan: RunPlan, kafka: Kafka, positions: Positions | None) -> Callable[[IsolationLevel], int]:
+    """Asks how far the output is: a topic by its end, a table by the records of the source that the pipeline is through with.
+
+    A table has no end that can be asked cheaply. Its rows stay when the pipeline goes back, so this number does, too.
+    """
+    if plan.table is None or positions is None:
+        return partial(kafka.end, *plan.output)
+    most = 0
+
+    def through(_isolation: IsolationLevel) -> int:
+        nonlocal most
+        with suppress(OSError):  # a fault removes the checkpoint
+            most = max(most, sum(positions().values()))
+        return most
+
+    return through
 
 
 # the phases ------------------------------------------------------------------------------------------------------------
@@ -225,7 +259,8 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
 
     def left() -> Mapping[str, int]:
         try:
-            missing = rest.missing(readable(kafka, plan.output), plan.demanded - triggers.refused(history)) if rest else {}
+            sent = plan.demanded - triggers.refused(history)
+            missing = rest.missing(readable(partial(kafka.end, *plan.output)), sent) if rest else {}
             return lag(kafka, plan.topics.input, plan.output, positions) | missing
         except KafkaException as error:  # a broker that does not answer now is asked again
             return {f"unknown: {error}": 1}
@@ -247,20 +282,22 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
     require_all_loaded(history, processes.loader, plan.records)
 
 
-def observe(
+def observe(  # noqa: PLR0913 - all that is landed
     plan: RunPlan,
     kafka: Kafka,
     spark: Callable[[], SparkSession],
     processes: RunProcesses,
     positions: Positions | None,
     rules: RequestRules,
+    read_table: Callable[[], table_rows.Landed] | None = None,
 ) -> None:
     """Land the topics. The source comes first: what the sink must hold is the model of the source as it was landed.
 
     The processes are stopped also after a drain that failed: a pipeline that went on would be ahead of what is read of it.
 
     Raises:
-        InconclusiveError: there is no ledger, because the loader never began, or what it said is not understood.
+        InconclusiveError: there is no ledger, because the loader never began, or what it said is not understood; or the table
+            cannot be read.
     """
     processes.stop()
     folder, ledger = plan.folder / "evidence", plan.folder / LEDGER
@@ -279,7 +316,9 @@ def observe(
     of_input = [name for name in verify if not plan.pipeline or name not in _OF_OUTPUT]
     source, ends = plan.topics.source, offsets[plan.topics.source]
     land(source, ends, acknowledged, "source", folder, verify=of_input, ledger=ledger, of_programs=of_source)
-    if plan.pipeline:
+    if read_table is not None:
+        _land_table(plan, session, read_table(), reached, lines)
+    elif plan.pipeline:
         landed, anywhere = landing.landed(session, folder, "source"), not plan.scenario.keeps_partitions
         expected = _by_model(plan, landed, reached, lines, anywhere=anywhere) or plan.pipeline.expected(landed)
         isolation = plan.scenario.isolation
@@ -306,6 +345,16 @@ def _land_transactions(plan: RunPlan, kafka: Kafka, rules: RequestRules, place: 
     names = kafka.topic_ids([plan.topics.names[name] for name in plan.scenario.pipeline.reads])
     heard = transaction_logs.heard(rules.starts(), rules.unfenced(), plan.group, names)
     logs.write(place, replace(found, **heard))
+
+
+def _land_table(plan: RunPlan, spark: SparkSession, found: table_rows.Landed, reached: Mapping[int, int], lines: int) -> None:
+    model, folder = models.of_scenario(plan.scenario), plan.folder / "evidence"
+    assert model is not None  # noqa: S101 - a file without one is refused
+    landed = landing.landed(spark, folder, "source")
+    sources = {topic: models.nothing(spark) for topic in plan.scenario.pipeline.reads}
+    sources[plan.scenario.source] = models.view(landed)
+    number = models.numbering(spark, replace(model, columns=found.columns), sources, reached, lines, anywhere=True)
+    table_rows.land(spark, found, number, folder, reached, plan.topics.partitions, plan.scenario.verify)
 
 
 def _by_model(plan: RunPlan, landed: DataFrame, reached: Mapping[int, int], lines: int, *, anywhere: bool) -> Numbering | None:
@@ -448,19 +497,21 @@ def standstill_of(plan: RunPlan, kafka: Ends, positions: Positions | None) -> st
     """Why output does not flow, or does not end, as far as that can be seen now."""
     try:
         topics = (plan.topics.input, plan.output)
-        written, output = (sum(ends.hw - ends.low for ends in kafka.offsets(*topic).values()) for topic in topics)
+        sent, output = (sum(ends.hw - ends.low for ends in kafka.offsets(*topic).values()) for topic in topics)
         read = None if positions is None else sum(positions().values())
     except KafkaException as error:
         return f"how far the pipeline is cannot be told: {error}"
     if plan.pipeline is None:
-        return f"{written} records are in {plan.topics.source}"
-    return standstill.why(standstill.Seen(plan.topics.source, plan.topics.sink, written, output, read, plan.group))
+        return f"{sent} records are in {plan.topics.source}"
+    if plan.table is not None:
+        return standstill.of_table(plan.topics.source, plan.table.place, sent, read or 0)
+    return standstill.why(standstill.Seen(plan.topics.source, plan.topics.sink, sent, output, read, plan.group))
 
 
-def readable(kafka: Kafka, topic: Topic) -> int:
-    """The read_committed end of a topic over all partitions; 0 when the brokers do not tell it now."""
+def readable(end: Callable[[IsolationLevel], int]) -> int:
+    """The read_committed end of an output (`written`); 0 when the brokers do not tell it now."""
     try:
-        return kafka.end(*topic, IsolationLevel.READ_COMMITTED)
+        return end(IsolationLevel.READ_COMMITTED)
     except KafkaException:
         return 0
 

@@ -141,6 +141,7 @@ def _submitted(declared: SparkSubmitPipeline, parts: Parts, packages: Sequence[P
         spark_home=str(parts.spark.home),
         scala=parts.spark.scala,
         java_home=str(parts.java.parent.parent),
+        table=declared.sink.table,
     )
 
 

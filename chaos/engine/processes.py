@@ -305,7 +305,7 @@ class RunProcesses:
 
 def _end_of(process: Process, when: str) -> str:
     """The exit code of a process that has ended, and the last line of its log."""
-    log, said = f"logs/{process.spec.log.name}", _last_line(process.spec.log)
+    log, said = f"logs/{process.spec.log.name}", last_line(process.spec.log)
     return f"{process.exit_code()} {when}; " + (f"the last line of {log}: {said}" if said else f"{log} is empty")
 
 
@@ -315,7 +315,7 @@ def _says_nothing_of_the_error(line: bytes) -> bool:
     return said or _FRAME.match(line) is not None or line.startswith(_LOADED)
 
 
-def _last_line(log: Path) -> str:
+def last_line(log: Path) -> str:
     """The last line that is not blank, shortened; "" if there is none, or no log.
 
     After a program has told its error, its supervisor tells that it has ended, and Java how it came there: these lines are

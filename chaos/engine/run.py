@@ -31,7 +31,7 @@ from chaos.common import signals
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
-from chaos.engine import phases
+from chaos.engine import phases, tables
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.observers import EarlyAudit, PipelineSampler, Sampler
 from chaos.engine.phases import RunPlan
@@ -94,7 +94,7 @@ def under_way(
         with phase("set_up"):
             phases.set_up(plan, system)
         with (
-            _sampler(plan, system.kafka, history),
+            _sampler(plan, system.kafka, history, positions),
             _pipeline_sampler(plan, system, history, positions),
             _auditing(plan, system.kafka, history, spark if early_audit else None),
         ):
@@ -115,7 +115,7 @@ def under_way(
             with tolerated("drain"):
                 phases.drain(plan, system.kafka, history, processes, positions)
         with phase("observe"):
-            phases.observe(stage.plan, system.kafka, spark, processes, positions, system.rules)
+            phases.observe(stage.plan, system.kafka, spark, processes, positions, system.rules, tables.reading(stage.plan, system))
     with phase("judge"):
         judge(spark(), stage.plan.scenario, plan.folder)
 
@@ -129,7 +129,7 @@ def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, posit
         client=plan.client,
         group=plan.group,
         pipeline=processes.crashable,
-        readable=partial(phases.readable, system.kafka, plan.output),
+        readable=partial(phases.readable, phases.written(plan, system.kafka, positions)),
         checkpoint=plan.folder / CHECKPOINT if Capability.CHECKPOINT in plan.scenario.pipeline.capabilities else None,
         timeouts=timeouts_of(plan.scenario.pipeline),
         source=plan.topics.source,
@@ -145,10 +145,10 @@ def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesse
     return Watch(history, flowing_since_s, plan.demanded, plan.trigger_within_s, stop, job, plan.records)
 
 
-def _sampler(plan: RunPlan, kafka: Kafka, history: History) -> Sampler:
-    by_positions = plan.scenario.by_transactions
+def _sampler(plan: RunPlan, kafka: Kafka, history: History, positions: phases.Positions | None) -> Sampler:
+    output, by_positions = phases.written(plan, kafka, positions), plan.scenario.by_transactions
     words = {"records": plan.records, "total": plan.demanded}
-    return Sampler(kafka, history, plan.topics.input, plan.output, **words, by_positions=by_positions)
+    return Sampler(kafka, history, plan.topics.input, output, **words, by_positions=by_positions)
 
 
 def _pipeline_sampler(

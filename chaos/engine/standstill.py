@@ -47,6 +47,20 @@ def why(seen: Seen) -> str:
     return f"{seen.written} records are in {seen.source}{positions}, and {seen.output} are in {seen.sink}"
 
 
+def of_table(source: str, table: str, written: int, read: int) -> str:
+    """The same of a pipeline that writes a table, which is read when it has ended.
+
+    Args:
+        written, read: records of the source, and how many of them its checkpoint is past.
+    """
+    if not written:
+        return f"the loader has written nothing to {source}; see logs/loader.log"
+    if not read:
+        unread = f"its checkpoint says that nothing of {source} was read; does the pipeline read {{source}} at {{bootstrap}}"
+        return f"{unread}, and keep its checkpoint in {{checkpoint}}? Its table is {table}; see logs/pipeline.log"
+    return f"{written} records are in {source}, and {read} were read, by its checkpoint; its table is {table}"
+
+
 _ELSEWHERE_IN_GROUP = (
     "does the pipeline commit its positions to another group, or not at all? Declare its group, or positions: none"
 )

@@ -11,6 +11,9 @@ and gives the rows of the sink: ``key`` and ``value``, text or bytes, and perhap
 source record that demands the row. Where each row has such a place, and no two have the same, their order is known. A function
 is given the same views as DataFrames, by their names, and the session, and returns such rows.
 
+Where the sink is a table, the rows have the columns of the table instead. They become text as those of the table did when they
+were read (`chaos.subject.read_table`).
+
 The rows are a multiset, and `chaos.judging.own_rows` says which row of the sink answers which of them.
 """
 
@@ -29,6 +32,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.common.errors import one_line
 from chaos.judging import own_rows
@@ -36,8 +40,11 @@ from chaos.judging.own_rows import Numbered, Numbering, text
 from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import NoPipeline
+from chaos.subject.read_table import AS_JSON
 from verifiers.findings import by_partition
 
+Columns = tuple[tuple[str, str], ...]
+"""Names and types, as Spark writes types."""
 Views = Mapping[str, DataFrame]
 """Name of a topic -> its records, with the columns of `COLUMNS`."""
 COLUMNS = {"key": "string", "value": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
@@ -69,6 +76,8 @@ class Model:
         folder: where its module is looked for first.
         identity: SQL over key and value, by which a row with a wrong value is told from one that nothing demands; "" for none.
         said_in: where all this is said: in the declaration of a ``pipeline``, or in the options of ``chaos audit``.
+        of_table: whether its rows are those of a table.
+        columns: of that table, once it has been read.
     """
 
     sql: str = ""
@@ -76,6 +85,8 @@ class Model:
     folder: str = ""
     identity: str = ""
     said_in: Literal["pipeline", "options"] = "pipeline"
+    of_table: bool = False
+    columns: Columns = ()
 
     @property
     def is_copy(self) -> bool:
@@ -116,7 +127,8 @@ def of_scenario(scenario: Scenario) -> Model | None:
     identity = pipeline.identity or ""
     if isinstance(pipeline.expected, ExpectedRows):
         said = pipeline.expected
-        return Model(said.sql or "", said.python or "", said.folder or "", identity)
+        of_table = scenario.table is not None
+        return Model(said.sql or "", said.python or "", said.folder or "", identity, of_table=of_table)
     return Model(identity=identity) if identity or scenario.workload.rows is not None else None
 
 
@@ -151,6 +163,9 @@ def numbering(
             _require_by_record(spark, model, sources, positions, found, left)
     except ModelError as error:
         return own_rows.unsaid(model.told(error))
+    if model.of_table:  # its identity has become the key
+        unordered, as_they_are = "the rows of a table have no order", not model.identity
+        return own_rows.of_sink(found.rows, positions, lines, anywhere=True, unordered=unordered, as_they_are=as_they_are)
     of_model = own_rows.of_sink(
         found.rows,
         positions,
@@ -190,6 +205,8 @@ def _require_by_record(
     """
     processed = f"offset < {by_partition(positions)}"
     reason = f"the pipeline is not at the end of its source ({left} records are left), and {_called_so(model)}"
+    if model.of_table:
+        raise ModelError(f"{reason} does not say which record demands a row of a table, so it is not known which rows are due")
     if not found.placed:
         raise ModelError(f"{reason} gives no partition and offset of the source, so it is not known which rows are due")
     now = demanded(spark, model, {topic: records.where(processed) for topic, records in sources.items()}).rows
@@ -218,7 +235,7 @@ def require_known(spark: SparkSession, model: Model, topics: Sequence[str]) -> N
         _contracted(_queried(spark, model, {topic: nothing(spark) for topic in topics}), model)
     if model.python:
         _function(model)
-    if model.identity:
+    if model.identity and not model.of_table:
         with _told("identity"):
             spark.createDataFrame([], "key string, value string").selectExpr(f"CAST({model.identity} AS STRING)")
 
@@ -287,7 +304,7 @@ def _views(spark: SparkSession, sources: Views) -> Iterator[None]:
 
 
 @contextmanager
-def _told(key: str = "", sources: Views | None = None) -> Iterator[None]:
+def _told(key: str = "", sources: Views | None = None, columns: Sequence[str] = ()) -> Iterator[None]:
     """What Spark says is wrong, in a line, with what there is where a name is not known."""
     try:
         yield
@@ -296,7 +313,7 @@ def _told(key: str = "", sources: Views | None = None) -> Iterator[None]:
         lines = said.strip().splitlines() or ["Spark failed"]
         place = re.search(r"\(line \d+, pos \d+\)", said)
         reason = one_line(lines[0] + (f" {place[0]}" if place and place[0] not in lines[0] else ""), _LONGEST)
-        names = ("key", "value") if key == "identity" else tuple(COLUMNS)
+        names = columns or (("key", "value") if key == "identity" else tuple(COLUMNS))
         views = f" The views are {', '.join(sources)}," if sources else ""
         there = f"{views}{' with the' if views else ' The'} columns {', '.join(names)}." if key else ""
         raise ModelError(f"{reason}{there}", of_identity=key == "identity") from error
@@ -364,6 +381,8 @@ def _contracted(found: DataFrame, model: Model) -> DataFrame:
     Raises:
         ModelError: one is missing, of another type, or no column of a record.
     """
+    if model.of_table:
+        return _of_table(found, model)
     kinds = [(name.lower(), kind) for name, kind in found.dtypes]
     if wrong := _wrong_columns([name for name, _ in kinds]) or next(filter(None, (_wrong_type(*one) for one in kinds)), ""):
         raise ModelError(f"{_called_so(model)} {wrong}")
@@ -371,6 +390,39 @@ def _contracted(found: DataFrame, model: Model) -> DataFrame:
     texts = [f"{text(name) if of_kind[name] == 'binary' else f'CAST({name} AS STRING)'} AS {name}" for name in ("key", "value")]
     place = [f"CAST({name if name in of_kind else 'NULL'} AS BIGINT) AS {name}" for name in ("partition", "offset")]
     return found.selectExpr(*texts, *place)
+
+
+def _of_table(found: DataFrame, model: Model) -> DataFrame:
+    """The rows of a table as text; before it has been read, its columns are taken to be those that are given."""
+    columns = model.columns or tuple(found.dtypes)
+    if wrong := _unlike(found.dtypes, columns):
+        raise ModelError(f"{_called_so(model)} {wrong}")
+    quoted = [(f"`{name.replace('`', '``')}`", kind) for name, kind in columns]
+    with _told("identity", columns=[name for name, _ in columns]):
+        as_there = found.select(*(F.expr(f"CAST({name} AS {kind}) AS {name}") for name, kind in quoted))
+        value = F.to_json(F.struct(*(F.col(name) for name, _ in quoted)), AS_JSON)
+        own = F.coalesce(F.expr(f"CAST(({model.identity}) AS STRING)"), F.lit("null")) if model.identity else value
+        nowhere = [F.lit(None).cast("bigint").alias(name) for name in ("partition", "offset")]
+        return as_there.select(own.alias("key"), value.alias("value"), *nowhere)
+
+
+def _unlike(found: Sequence[tuple[str, str]], columns: Columns) -> str:
+    """Why these are not the columns of the table; "" if they are. Whole numbers may be of different sizes."""
+    there, given = ({name.lower(): kind for name, kind in ones} for ones in (columns, found))
+    listed = ", ".join(f"{name} {kind}" for name, kind in columns)
+    if len(given) < len(found):
+        return "has two columns of one name; keep one"
+    missing = next((name for name in there if name not in given), None)
+    if missing is not None:
+        return f"has no column {missing}, and the table has; the columns of the table are {listed}"
+    unknown = next((name for name in given if name not in there), None)
+    if unknown is not None:
+        return f"has a column {unknown}, and the table has none; the columns of the table are {listed}"
+    for name, kind in there.items():
+        one = given[name]
+        if one not in {kind, "void"} and not {one, kind} <= set(_NUMBERS):
+            return f"has a column {name} of type {one}, and that of the table is {kind}; write CAST({name} AS {kind})"
+    return ""
 
 
 def _wrong_columns(names: Sequence[str]) -> str:

@@ -34,6 +34,13 @@ _IDS = re.compile(r"\bid \d+(?: and \d+)?")
 _NAMES_OTHERS = frozenset(
     {"duplicate", "inversion", "not written", "elsewhere"}
 )  # the detail of a wrong value has what was written
+_OFFSETS = re.compile(r"\boffset (\d+)")
+_OF_TABLES = {
+    "cause: producer retry (the timestamps are equal)": "cause: unknown (written at the same time)",
+    "; cause: unknown (without timestamps)": "",
+    "nothing demands this id": "nothing demands this row",
+}
+"""What verifiers say of logs -> what is said of a table."""
 _HELD = re.compile(r"holds key '(\d+)'")
 _SENT = "id long, partition int, number long, key binary, value binary, headers array<struct<key: string, value: binary>>"
 _LINES = "id long, outcome string, partition int, offset long"
@@ -296,10 +303,28 @@ def named(finding: Finding, one: Evidence) -> Finding:
     """
     if one.keys is None or not finding.examples:
         return finding
+    if one.places is not None:
+        finding = replace(finding, examples=_placed(finding.examples, one.places))
     if finding.verifier in AS_THEY_ARE:
         return replace(finding, examples=_with_keys_there(finding.examples, one.observed))
     keys = keys_of(one.keys, ids_in(finding.examples))
     return replace(finding, examples=tuple(with_key(example, keys) for example in finding.examples))
+
+
+def _placed(examples: Sequence[Example], places: DataFrame) -> tuple[Example, ...]:
+    """The examples with their places in a table, also in what they say of others: it has no partitions and offsets."""
+    named = {int(number) for one in examples for number in _OFFSETS.findall(one.detail)}
+    asked = sorted(named | {one.offset for one in examples if one.offset is not None})
+    rows = places.where(F.col("offset").isin(asked)).collect() if asked else ()
+    there = {row["offset"]: row["place"] for row in rows}
+
+    def placed(one: Example) -> Example:
+        detail = _OFFSETS.sub(lambda offset: there.get(int(offset[1]), offset[0]), one.detail)
+        for of_logs, of_tables in _OF_TABLES.items():
+            detail = detail.replace(of_logs, of_tables)
+        return replace(one, detail=detail, place=there.get(one.offset, "") if one.offset is not None else "not in the table")
+
+    return tuple(map(placed, examples))
 
 
 def keys_of(keys: DataFrame, ids: frozenset[int]) -> Mapping[int, str]:

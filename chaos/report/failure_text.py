@@ -60,15 +60,20 @@ def describe(report: Report, example: Example) -> str:
     """``duplicate: id 17, partition 2, offset 1204, 12:03:04.512Z, also at offset 1190 [during …]``."""
     if example.partition < 0 and example.id is None:  # of the run, not of a record
         return f"{example.anomaly}: {one_line(example.detail)}"
+    there = [example.place] if example.place else _in_log(example)
     parts = [
         _whose(example.id),
-        "" if example.partition < 0 else f"partition {example.partition}",
-        "not in the log" if example.offset is None else f"offset {example.offset}",
+        *there,
         "" if example.timestamp_ms is None else moment(example.timestamp_ms),
         one_line(example.detail),
     ]
     where = during(report, example.timestamp_ms, example.since_ms)
     return f"{example.anomaly}: {', '.join(part for part in parts if part)}{f' [{where}]' if where else ''}"
+
+
+def _in_log(example: Example) -> list[str]:
+    partition = "" if example.partition < 0 else f"partition {example.partition}"
+    return [partition, "not in the log" if example.offset is None else f"offset {example.offset}"]
 
 
 def _whose(id_: int | str | None) -> str:

@@ -28,11 +28,12 @@ from chaos.grammar.triggers import (
 )
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.scenario import expected, topics
+from chaos.scenario import expected, sinks, topics
 from chaos.scenario.model import Scenario, SystemSpec, Workload
-from chaos.scenario.pipelines import NoPipeline, Pipeline
+from chaos.scenario.pipelines import NoPipeline, Pipeline, SparkSubmitPipeline
 from chaos.scenario.verifiers import anomalies_of
 from chaos.subject import placeholders
+from chaos.subject.tables import Table
 
 _LATE_S = 60.0  # how long a trigger may come after the planned end of the workload
 _MAX_LOADING_S = 600.0
@@ -100,6 +101,8 @@ def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec]) -> It
         yield from expected.problems(pipeline.expected, pipeline.model, pipeline.identity, pipeline.reads)
         in_transactions = bool(pipeline.group) and pipeline.transactions
         yield from expected.of_transactions(pipeline.expected, pipeline.rows_per_record, in_transactions=in_transactions)
+    if isinstance(pipeline, SparkSubmitPipeline):
+        yield from sinks.problems(pipeline.sink, pipeline, pipeline.configuration)
     yield from _placeholders(pipeline.texts, there)
 
 
@@ -291,6 +294,8 @@ def _unreachable(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> It
     place = aim if hasattr(fault, aim) else "kind"
     yield from _at(place, _brokers(scenario, targets, system))
     yield from _at(place, _held(scenario, fault.when, targets))
+    if scenario.table is not None:
+        yield from _of_table(fault, scenario.table)
     if isinstance(fault, HangingTransaction) and scenario.sink in scenario.topics:
         yield from _at("partition", _partition(scenario, scenario.sink, fault.partition))
     yield from _at("target", _workers(getattr(fault, "target", None), system))
@@ -345,6 +350,18 @@ def _topic(scenario: Scenario, target: BrokerTarget) -> Iterator[str]:
         yield f"nothing reads or writes {target.topic} in this scenario; its topics are: {', '.join(used)}"
     else:
         yield from _partition(scenario, target.topic, target.partition)
+
+
+def _of_table(fault: FaultBase, table: Table) -> Iterator[Problem]:
+    """What only a topic can have."""
+    if isinstance(fault, HangingTransaction):
+        yield ("kind",), "the sink is a table, and this is about a transaction in a topic; leave it out"
+    if isinstance(fault.when, AtBatch) and fault.when.seen == "rows" and not table.tells_versions:
+        which = "an Iceberg table by its name" if table.format == "iceberg" else f"a table of {table.format}"
+        yield (
+            ("when", "seen"),
+            f"when {which} gets rows cannot be seen from outside in time; write seen: planned, or seen: done",
+        )
 
 
 def _partition(scenario: Scenario, topic: str, partition: int) -> Iterator[str]:

@@ -24,7 +24,8 @@ class ExpectedRows(Declared):
     Attributes:
         sql: a query over the topics that the pipeline reads, by their names, with the columns ``key``, ``value``,
             ``partition``, ``offset`` and ``timestamp``. It gives ``key`` and ``value``, and perhaps ``partition`` and
-            ``offset``, the place of the source record that demands the row.
+            ``offset``, the place of the source record that demands the row. Where the sink is a table, it gives the columns of
+            the table instead.
         python: ``module:function``, which is given a mapping from the names of these topics to DataFrames, and the Spark
             session, and returns a DataFrame with the same columns as the query.
         folder: where the module is looked for first; it begins at the folder of the scenarios file, which is the default.

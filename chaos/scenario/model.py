@@ -32,12 +32,14 @@ from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds, text_of_setting
 from chaos.install import jars, spark_versions
 from chaos.runtime.capabilities import Capability
+from chaos.scenario import sinks
 from chaos.scenario.pipelines import CommandPipeline, NoPipeline, Pipeline
 from chaos.scenario.rows import Rows
 from chaos.scenario.topics import TopicName, TopicSpecs
 from chaos.scenario.verifiers import NAMES, TRANSACTIONS, VerifierName
 from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
 from chaos.subject.placeholders import names_in
+from chaos.subject.tables import Table
 
 plugins.require(_FAULTS, _VERIFIERS)
 
@@ -374,8 +376,13 @@ class Scenario(Declared):
 
     @property
     def sink(self) -> str:
-        """The topic that the pipeline writes; "" where there is no pipeline."""
+        """The topic that the pipeline writes; "" where there is no pipeline, and where it writes a table."""
         return self.pipeline.sink.topic if self.pipeline.sink else ""
+
+    @property
+    def table(self) -> Table | None:
+        """The table that the pipeline writes; None where it writes a topic, and where there is no pipeline."""
+        return self.pipeline.sink.table if self.pipeline.sink else None
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -391,6 +398,8 @@ class Scenario(Declared):
         """Whether a record must be in the partition of the sink that it had in the source."""
         if self.pipeline.sink is None or self.pipeline.sink.routing is not None:
             return self.pipeline.sink is None or self.pipeline.sink.routing == "same"
+        if self.table is not None:
+            return False
         return self.topics[self.source].partitions == self.topics[self.sink].partitions
 
     def below(self, folder: Path) -> Self:
@@ -458,6 +467,8 @@ class Scenario(Declared):
             "outcomes": "transactions" in self.speaks,
             "deliveries": "deliveries" in self.speaks,
         }
+        if self.table is not None:
+            there |= dict.fromkeys(sinks.OF_LOGS_ONLY, False)
         views = {"commits": there["commits"], "told": there["outcomes"], "deliveries": there["deliveries"]}
         for name, verifier in _VERIFIERS.things.items():
             has_log = "source" in verifier.subjects or self.pipeline.sink is not None
@@ -469,6 +480,8 @@ class Scenario(Declared):
         """Verifier -> why it is not asked, also where that follows from the declaration of the pipeline."""
         if self.by_transactions:
             return {**self.leave_out, "offsets": "expected: transactions"}
+        if self.table is not None:
+            return {**dict.fromkeys(sinks.OF_LOGS_ONLY, sinks.NOT_ASKED), **self.leave_out}
         if self.pipeline.sink is None or self.pipeline.has_positions:
             return self.leave_out
         return {**self.leave_out, **dict.fromkeys(("offsets", "commits"), "positions: none")}

@@ -14,6 +14,7 @@ from chaos.grammar.units import SomeSeconds, text_of_setting
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.expected import Expected, ExpectedRows, HowManyRows
 from chaos.scenario.rows import Written
+from chaos.scenario.sinks import Sink
 from chaos.scenario.topics import Reads, TopicSink
 from chaos.subject import command, spark_submit
 from chaos.subject.placeholders import names_in, partly_substituted
@@ -219,12 +220,12 @@ def _positions(value: Any) -> Any:
 
 
 class SparkSubmitPipeline(Declared):
-    """Any Spark job that reads topics and writes one, in Python or in a jar.
+    """Any Spark job that reads topics and writes one, or a table, in Python or in a jar.
 
     Attributes:
         kind: which kind of pipeline it is.
         reads: topics; of several, the workload fills one, and the others stay empty.
-        sink: where it writes.
+        sink: where it writes: a topic, or a table.
         application: a Python script or a jar; the path begins at the folder of the scenarios file.
         positions: where it says how far it is: in its checkpoint; in a consumer group, if it commits positions there itself; or
             nowhere, ``none``.
@@ -242,7 +243,7 @@ class SparkSubmitPipeline(Declared):
         rows_per_record: how many rows of the sink one record makes, at least and at most, or always; with it, transactions are
             asked too, also beside a model.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
-            is a wrong value. The default is the key alone.
+            is a wrong value. The default is the key alone. Of a table: SQL over its columns, by which its rows are told apart.
         keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.
         transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them
             that is the coordinator of the id that was on the wire last.
@@ -253,7 +254,7 @@ class SparkSubmitPipeline(Declared):
 
     kind: Literal["spark_submit"]
     reads: Reads
-    sink: TopicSink
+    sink: Sink
     application: Annotated[str, StringConstraints(min_length=1)]
     positions: Annotated[Literal["checkpoint", "none"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
     arguments: tuple[str, ...]
@@ -299,6 +300,7 @@ class SparkSubmitPipeline(Declared):
             **_named("environment", self.environment, known),
             **({("positions", "group"): Text(self.group, of_names)} if self.group else {}),
             **_listed("transactional_ids", self.transactional_ids, (*of_names, "partition")),
+            **{("sink", *place): Text(*text) for place, text in self.sink.texts.items()},
         }
 
     @field_validator("arguments")
@@ -326,6 +328,7 @@ class SparkSubmitPipeline(Declared):
             "configuration": {name: partly_substituted(value, project) for name, value in self.configuration.items()},
             "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
             "working_directory": _whole(folder, self.working_directory),
+            "sink": self.sink.below(folder),
         }
         if isinstance(self.expected, ExpectedRows):
             places["expected"] = self.expected.below(folder)

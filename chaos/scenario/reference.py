@@ -31,6 +31,7 @@ from chaos.scenario.model import (
 )
 from chaos.scenario.pipelines import CommandPipeline, InGroup, NoPipeline, SparkSubmitPipeline
 from chaos.scenario.rows import Rows
+from chaos.scenario.sinks import JdbcTable, Sink
 from chaos.scenario.topics import TopicSink, TopicSpec
 from chaos.scenario.verifiers import (
     ANOMALIES_OF_PROGRESS,
@@ -66,6 +67,8 @@ _SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
         "`kind: command`": CommandPipeline,
         "`kind: spark_submit`": SparkSubmitPipeline,
         "`sink`": TopicSink,
+        "`sink` of a Spark job": Sink,
+        "`sink: jdbc`": JdbcTable,
         "`positions`": InGroup,
         "`expected`": ExpectedRows,
         "`rows_per_record`": RowsPerRecord,
@@ -112,6 +115,7 @@ _VIEWS = {
     "commits": "what the consumer group committed (`group`, or `positions: {group: …}`)",
     "answers": "which record each row answers",
     "keys": "the keys of records",
+    "places": "where the rows of a table are",
 }
 
 

@@ -16,7 +16,7 @@ of its own, whose names begin with it.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
@@ -127,6 +127,21 @@ class TopicSink(Declared):
     topic: TopicName
     routing: Literal["same", "any"] | None = None
 
+    @property
+    def table(self) -> None:
+        """It is none."""
+        return
+
+
+class WrittenTo(Protocol):
+    """What a pipeline writes: `TopicSink`, or a table as well (`chaos.scenario.sinks.Sink`), whose topic is ""."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def routing(self) -> Literal["same", "any"] | None: ...
+
 
 Reads = Annotated[tuple[TopicName, ...], Field(min_length=1)]
 
@@ -147,18 +162,19 @@ def no_partition(name: str, partition: int, topics: Mapping[str, TopicSpec]) -> 
     return f"{name} has no partition {partition}; it has {f'0 to {last}' if last else 'partition 0 only'}"
 
 
-def of_pipeline(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], sink: TopicSink | None) -> Iterator[Problem]:
+def of_pipeline(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], sink: WrittenTo | None) -> Iterator[Problem]:
     """What is wrong with the topics that a pipeline names, with places in its declaration.
 
     Args:
         reads: empty where there is no pipeline, as `sink` is None.
+        sink: one without a topic is a table.
     """
     for number, name in enumerate(reads):
         if message := unknown(name, topics):
             yield ("reads", number), message
         elif name in reads[:number]:
             yield ("reads", number), f"{name} is here twice; keep one"
-    if sink is None:
+    if sink is None or not sink.topic:
         return
     if message := unknown(sink.topic, topics):
         yield ("sink", "topic"), message
@@ -186,7 +202,7 @@ def of_workload(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], into: s
         yield (), f"{which}: {', '.join(choice)}; say which one is filled: workload: {{into: {choice[0]}}}"
 
 
-def cannot_stay(topics: Mapping[str, TopicSpec], source: str, sink: TopicSink | None) -> str:
+def cannot_stay(topics: Mapping[str, TopicSpec], source: str, sink: WrittenTo | None) -> str:
     """Why not every record can keep its partition on the way to the sink, where that is demanded; "" if it can."""
     if sink is None or sink.routing != "same" or not {source, sink.topic} <= topics.keys():
         return ""

@@ -12,7 +12,7 @@ from chaos.subject.base import Topics
 MEANINGS: Mapping[str, str] = {
     "bootstrap": "the bootstrap servers, at a listener of its own",
     "source": "the first topic that it reads; of a loader, the one that it fills",
-    "sink": "the topic that it writes",
+    "sink": "the topic that it writes; of a table its path or name",
     "partition": "a partition of the source: one copy of the command, or one transactional id, for each",
     "checkpoint": "where the query must keep its checkpoint",
     "folder": "the folder for the files of this run",

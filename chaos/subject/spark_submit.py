@@ -12,6 +12,7 @@ is small unless it says otherwise. What an external system demands of an applica
 in a file in memory.
 """
 
+import json
 import struct
 import sys
 from collections.abc import Mapping
@@ -21,11 +22,13 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
+from chaos.common import files
 from chaos.subject import clients, models
 from chaos.subject.base import CHECKPOINT, DRIVER_PORT, Command, Endpoints, Topics
 from chaos.subject.checkpoint import checkpointed, of_query
 from chaos.subject.placeholders import by_partition, of_topics, substituted
 from chaos.subject.supervisor import IN_MEMORY, supervised
+from chaos.subject.tables import READER, SPEC, Table
 
 OF_NAMES = ("source", "sink", "prefix", "suffix")
 PLACEHOLDERS = ("bootstrap", "source", "sink", "checkpoint", "folder", "prefix", "suffix", "project")
@@ -56,6 +59,7 @@ class SparkSubmit:
         spark_home: whose ``bin/spark-submit`` starts it.
         scala: of that Spark.
         java_home: of its JVMs.
+        table: where it writes, if that is no topic.
     """
 
     application: str
@@ -73,13 +77,13 @@ class SparkSubmit:
     spark_home: str = ""
     scala: str = "2.13"
     java_home: str = ""
+    table: Table | None = None
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        places = {"folder": str(folder), "checkpoint": str(folder / CHECKPOINT)}
-        known = {**of_topics(topics), **places, "bootstrap": endpoints.kafka}
+        known = self._known(endpoints, topics, folder)
         demanded, settings = endpoints.spark_options, self._settings(endpoints, known)
         words = [
-            str(Path(self.spark_home) / "bin" / "spark-submit"),
+            self._program,
             *(("--properties-file", IN_MEMORY) if demanded else ()),
             *(("--load-spark-defaults",) if demanded and self.scala != _BEFORE_SPARK_4 else ()),  # 3.5 does not know it
             *(("--class", self.main_class) if self.main_class else ()),
@@ -87,15 +91,8 @@ class SparkSubmit:
             self.application,
             *(substituted(word, known) for word in self.arguments),
         ]
-        of_spark = {
-            "SPARK_HOME": self.spark_home,
-            "SPARK_LOCAL_IP": endpoints.host,
-            "SPARK_SCALA_VERSION": self.scala,
-            "PYSPARK_PYTHON": sys.executable,  # the executors' too
-            "JAVA_HOME": self.java_home,
-        }
         environment = {name: substituted(value, known) for name, value in self.environment.items()}
-        environment |= {**of_spark, **clients.option_variables(endpoints)}
+        environment |= {**self._of_spark(endpoints), **clients.option_variables(endpoints)}
         if demanded:
             environment[_SUBMITTED] = properties(demanded)
         argv = supervised([words], self.restarts, in_memory=_SUBMITTED if demanded else "", folder=self.working_directory)
@@ -106,6 +103,59 @@ class SparkSubmit:
             f"a query to begin its checkpoint in {folder / CHECKPOINT}",
         )
         return Command(argv, environment, has_events=False, has_begun=has_begun, begins_by=begins_by)
+
+    def reader(self, endpoints: Endpoints, topics: Topics, folder: Path, place: Path, identity: str) -> Command:
+        """What reads the table, with the packages and settings of the job, in one process: no worker is needed.
+
+        Args:
+            place: a folder for what is read (`chaos.subject.tables`).
+            identity: SQL over the columns, by which its rows are told apart; "" for none.
+        """
+        known = self._known(endpoints, topics, folder)
+        table = self.of_run(endpoints, topics, folder)
+        assert table is not None  # noqa: S101 - a slip of ours, not of the user
+        spec = {
+            "format": table.format,
+            "place": table.place,
+            "options": dict(table.options),
+            "password_in": table.password_in,
+            "identity": identity,
+            "places": known,
+        }
+        place.mkdir(parents=True, exist_ok=True)
+        files.write_atomically(place / SPEC, json.dumps(spec, indent=1))
+        settings = {**self._settings(endpoints, known), "spark.master": "local[2]", "spark.sql.session.timeZone": "UTC"}
+        confs = (word for name, value in settings.items() for word in ("--conf", f"{name}={value}"))
+        environment = {name: substituted(value, known) for name, value in self.environment.items()}
+        return Command(
+            (self._program, *confs, str(READER), str(place)), environment | self._of_spark(endpoints), has_events=False
+        )
+
+    def of_run(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Table | None:
+        """The table of this run, if it writes one."""
+        return None if self.table is None else self.table.of_run(self._places(endpoints, topics, folder))
+
+    def _known(self, endpoints: Endpoints, topics: Topics, folder: Path) -> dict[str, str]:
+        """What stands in place of placeholders."""
+        known = self._places(endpoints, topics, folder)
+        return known if self.table is None else {**known, "sink": self.table.of_run(known).place}
+
+    def _places(self, endpoints: Endpoints, topics: Topics, folder: Path) -> dict[str, str]:
+        places = {"folder": str(folder), "checkpoint": str(folder / CHECKPOINT)}
+        return {**of_topics(topics), **places, "bootstrap": endpoints.kafka}
+
+    @property
+    def _program(self) -> str:
+        return str(Path(self.spark_home) / "bin" / "spark-submit")
+
+    def _of_spark(self, endpoints: Endpoints) -> dict[str, str]:
+        return {
+            "SPARK_HOME": self.spark_home,
+            "SPARK_LOCAL_IP": endpoints.host,
+            "SPARK_SCALA_VERSION": self.scala,
+            "PYSPARK_PYTHON": sys.executable,  # the executors' too
+            "JAVA_HOME": self.java_home,
+        }
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """Seed the group, if it has one: position 0 in every source partition. It makes its checkpoint itself."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from pydantic import TypeAdapter
 
 from chaos.common.errors import DeadlineError, InconclusiveError
@@ -20,6 +20,7 @@ from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.plan import plan
 from chaos.subject.base import Topic, Topics
 from chaos.subject.command import CommandPipeline
+from chaos.subject.tables import Table
 from verifiers.base import Bounds
 
 
@@ -253,6 +254,21 @@ def test_a_run_whose_loader_never_began_cannot_be_observed(history, tmp_path):
         phases.observe(run_plan(tmp_path), FakeEnds({}), lambda: pytest.fail("asked"), processes, None, None)
 
     assert pipeline.done == ["stop"]
+
+
+def test_a_table_grows_by_the_records_that_its_pipeline_is_through_with(tmp_path):
+    """Its rows stay when the pipeline goes back, and while a fault has removed the checkpoint."""
+    asked = iter([{0: 3, 1: 2}, {0: 9, 1: 2}, {0: 3, 1: 2}, OSError("removed"), {0: 9, 1: 9}])
+
+    def positions():
+        found = next(asked)
+        if isinstance(found, OSError):
+            raise found
+        return found
+
+    ends = phases.written(replace(run_plan(tmp_path), table=Table("delta", "/run/large")), FakeEnds({}), positions)
+
+    assert [ends(IsolationLevel.READ_COMMITTED) for _ in range(5)] == [5, 11, 11, 11, 18]
 
 
 @pytest.mark.parametrize("committed", [5, 100])

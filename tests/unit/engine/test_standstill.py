@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.engine.standstill import Seen, why
+from chaos.engine.standstill import Seen, of_table, why
 
 SLOW = Seen("orders-7", "copies-7", written=90, output=30, read=40, group="copy-7")
 
@@ -43,3 +43,16 @@ OTHER_QUERY = "is that of another query? Give the one that reads {source} a plac
 def test_each_way_has_its_sentence(changes, said):
     """One that fits a slow pipeline has the numbers, and blames nobody."""
     assert why(replace(SLOW, **changes)) == said
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "said"),
+    [
+        (0, 0, "the loader has written nothing to orders-7; see logs/loader.log"),
+        (90, 0, "its checkpoint says that nothing of orders-7 was read; does the pipeline read {source} at {bootstrap}"),
+        (90, 40, "90 records are in orders-7, and 40 were read, by its checkpoint; its table is /run/large"),
+    ],
+)
+def test_of_a_table_only_the_checkpoint_tells(written, read, said):
+    """It is read when the pipeline has ended."""
+    assert of_table("orders-7", "/run/large", written, read).startswith(said)

@@ -268,6 +268,12 @@ def test_a_missing_row_whose_place_is_not_known(run: Fabricated) -> None:
     assert describe(run.report(), lost) == "lost: key c-7, not in the log, all records together demand it"
 
 
+def test_the_place_of_a_row_in_a_table(run: Fabricated) -> None:
+    """Its file and version, and neither a partition nor an offset."""
+    twice = Example("duplicate", 0, 17, "c-7", None, "also at version 1, file a", place="version 2, file b")
+    assert describe(run.report(), twice) == "duplicate: key c-7, version 2, file b, also at version 1, file a"
+
+
 def test_what_was_not_asked_is_told_with_the_reason(run: Fabricated) -> None:
     """VALID says nothing of it."""
     assert "Not asked: ordering (rows are read in any order)" in explained(

@@ -1,0 +1,61 @@
+"""The table that a pipeline has written, read by the pipeline's own Spark when the pipeline has ended.
+
+What reads it is `chaos.subject.read_table`. The driver and its executors are gone then, so nothing is added to the table
+meanwhile; where the format has versions or snapshots, the last one is read.
+"""
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+
+from chaos.cluster.system import System
+from chaos.common import clock
+from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.engine.phases import RunPlan
+from chaos.engine.pipelines import endpoints
+from chaos.engine.processes import last_line
+from chaos.judging import table_rows
+from chaos.runtime.base import Process, ProcessSpec
+from chaos.subject.spark_submit import SparkSubmit
+from chaos.subject.tables import ABOUT
+
+_READ_WITHIN_S = 300.0  # minutes for tables of some gigabytes; a database that does not answer takes no longer
+_PLACE = "table"
+_LOG = "table.log"
+
+
+def reading(plan: RunPlan, system: System) -> Callable[[], table_rows.Landed] | None:
+    """What reads the table; None where a topic is written."""
+    return None if plan.table is None else partial(read, plan, system)
+
+
+def read(plan: RunPlan, system: System) -> table_rows.Landed:
+    """Start the reading and wait for its end; the rows are in the folder of the run.
+
+    Raises:
+        InconclusiveError: the table cannot be read; the message says what to mend.
+    """
+    pipeline, table = plan.pipeline, plan.table
+    assert isinstance(pipeline, SparkSubmit)  # noqa: S101 - a slip of ours, not of the user
+    assert table is not None  # noqa: S101 - likewise
+    place, scratch = plan.folder / _PLACE, plan.folder / "tmp"
+    shutil.rmtree(place, ignore_errors=True)
+    scratch.mkdir(exist_ok=True)
+    identity = getattr(plan.scenario.pipeline, "identity", None) or ""
+    command = pipeline.reader(endpoints(system, plan.client), plan.topics, plan.folder, place, identity)
+    env = {**command.env, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
+    log, hosts = plan.folder / "logs" / _LOG, (command.env["SPARK_LOCAL_IP"],)
+    spec = ProcessSpec(_PLACE, tuple(command.argv), plan.folder, log, env, hosts)
+    what = f"pipeline, sink, {table.format}"
+    _wait(system.runtime.start(spec), what)
+    if not (place / ABOUT).exists():
+        raise InconclusiveError(f"{what}: it could not be read; the last line of logs/{_LOG}: {last_line(log)}")
+    return table_rows.read(place, table)
+
+
+def _wait(process: Process, what: str) -> None:
+    try:
+        clock.wait_until(lambda: not process.alive(), within_s=_READ_WITHIN_S, reason="the table to be read")
+    except DeadlineError:
+        process.kill_tree()
+        raise InconclusiveError(f"{what}: it could not be read within {_READ_WITHIN_S:g} s; see logs/{_LOG}") from None

@@ -1,0 +1,113 @@
+"""The rows of a table, as the job's own Spark has landed them, become evidence that is judged as a log is.
+
+A table has no offsets: its rows are numbered by time and place, in a partition of their own. They are judged as a multiset, so
+that these numbers decide nothing; findings name the file and the version of the table instead.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from chaos.common.errors import InconclusiveError
+from chaos.judging.models import Columns
+from chaos.judging.own_rows import Numbering
+from chaos.subject.tables import ABOUT, ROWS, Table
+from verifiers import evidence
+from verifiers.base import Bounds, Evidence
+
+_LANDED = "key string, value string, place string, timestamp_ms bigint"
+_NUMBER = "row_number() OVER (ORDER BY timestamp_ms, place, value, key) - 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What was read.
+
+    Attributes:
+        rows: a folder, with key string, value string, place string and timestamp_ms long.
+        columns: of the table.
+        version: which version of it was read, in words.
+        count: of rows.
+    """
+
+    rows: Path
+    columns: Columns
+    version: str
+    count: int
+
+
+def read(place: Path, table: Table) -> Landed:
+    """What a reading has left in its folder.
+
+    Raises:
+        InconclusiveError: the table could not be read; the message says what to mend.
+    """
+    about: Mapping[str, Any] = json.loads((place / ABOUT).read_text(encoding="utf-8"))
+    if "problem" in about:
+        raise InconclusiveError(f"pipeline, sink, {table.format}: {about['problem']}; {mend(about['kind'], table)}")
+    columns = tuple((str(name), str(kind)) for name, kind in about["columns"])
+    return Landed(place / ROWS, columns, str(about["version"]), int(about["rows"]))
+
+
+def mend(kind: str, table: Table) -> str:
+    """What to do about a table that cannot be read.
+
+    Args:
+        kind: of the problem, as the reading calls it.
+    """
+    match kind:
+        case "absent":
+            return "does the pipeline write elsewhere? Its place is {sink} among the arguments, too; see logs/pipeline.log"
+        case "lacking":
+            what = "the driver of the database" if table.format == "jdbc" else f"what reads {table.format}"
+            return f"the job's Spark lacks {what}: name its package in packages, for this version of Spark and Scala"
+        case "other":
+            return "a package is for another version of Spark or Scala; see logs/table.log"
+        case _ if table.format == "jdbc":
+            url = table.options.get("url", "this url")
+            return f"does a server answer at {url}, and has it the table {table.place}? See logs/table.log"
+        case _:
+            return "see logs/table.log"
+
+
+def land(  # noqa: PLR0913 - all that is known of a sink
+    spark: SparkSession,
+    found: Landed,
+    number: Numbering,
+    folder: Path,
+    positions: Mapping[int, int],
+    source_partitions: int,
+    verify: Collection[str] = (),
+) -> None:
+    """Write the evidence of the sink.
+
+    Args:
+        number: which of its rows are expected.
+        folder: of all evidence.
+    """
+    rows = spark.read.schema(_LANDED).parquet(str(found.rows))
+    numbered = rows.selectExpr(
+        "0 AS partition", f"CAST({_NUMBER} AS BIGINT) AS offset", "timestamp_ms", "key", "value", "place"
+    )
+    held = numbered.localCheckpoint()
+    observed = held.select(*evidence.OBSERVED)
+    answered = number(observed)
+    views = {name: view for name, view in answered.views.items() if name != "ledger" or name in verify}
+    one = Evidence(
+        "sink",
+        answered.expected,
+        observed,
+        {0: Bounds(0, found.count, found.count)},
+        positions,
+        **views,
+        places=held.select(*evidence.PLACES),
+        anywhere=True,
+        source_partitions=source_partitions,
+        unordered=answered.unordered,
+        unsaid=answered.unsaid,
+    )
+    evidence.write(folder, one)

@@ -1,0 +1,108 @@
+"""The orders job as it may stand in any repository: it keeps large orders, adds the region of the customer, and fills a table.
+
+spark-submit … orders.py WAY BOOTSTRAP SOURCE TABLE CHECKPOINT [URL]
+
+``parquet``, ``delta``, ``iceberg``  Structured Streaming's own sinks: what a batch adds is noted in the table with its number
+``delta_append``                     foreachBatch, and each batch is appended: a batch that is done again is there twice
+``delta_once``                       the same with the number of the batch (txnAppId, txnVersion): Delta leaves it out then
+``postgres_append``                  foreachBatch, and each batch is appended by Spark's JDBC writer
+``postgres_upsert``                  the same into a second table, from which new places of the source go to the first
+"""
+
+import sys
+from collections.abc import Callable
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+SMALLEST = 100
+ORDER = "order BIGINT, amount BIGINT"
+AT_ONCE = 3000
+COLUMNS = ("customer", "order", "amount", "region")
+PLACE = "source_partition, source_offset"
+OF_TABLE = 'customer text, "order" bigint, amount bigint, region text'
+
+
+def main() -> None:
+    """Run until it is ended."""
+    way, bootstrap, source, table, checkpoint, *url = sys.argv[1:]
+    spark = SparkSession.builder.appName("orders").config("spark.sql.shuffle.partitions", 3).getOrCreate()
+    kafka = {"kafka.bootstrap.servers": bootstrap, "subscribe": source, "startingOffsets": "earliest"}
+    full = {"minOffsetsPerTrigger": AT_ONCE, "maxOffsetsPerTrigger": AT_ONCE, "maxTriggerDelay": "15s"}
+    orders = enriched(spark.readStream.format("kafka").options(**kafka, **full).load())
+    if way in BY_BATCH:
+        writer = orders.writeStream.foreachBatch(lambda batch, number: BY_BATCH[way](batch, number, table, *url))
+    else:
+        writer = orders.select(*COLUMNS).writeStream.format(way)
+    writer = writer.option("checkpointLocation", checkpoint)
+    if way == "iceberg":
+        spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {table} (customer string, `order` long, amount long, region string) USING iceberg"
+        )
+        writer.toTable(table).awaitTermination()
+    if way in {"parquet", "delta"}:
+        writer = writer.option("path", table)
+    writer.start().awaitTermination()
+
+
+def enriched(records: DataFrame) -> DataFrame:
+    """The large orders, with the regions of their customers, and their places in the source."""
+    customers = records.sparkSession.range(97).select(
+        F.concat(F.lit("customer-"), "id").alias("customer"),
+        F.element_at(F.array(F.lit("north"), F.lit("south"), F.lit("west")), (F.col("id") % 3 + 1).cast("int")).alias("region"),
+    )
+    orders = records.withColumn("o", F.from_json(F.col("value").cast("string"), ORDER)).where(F.col("o.amount") >= SMALLEST)
+    return orders.join(F.broadcast(customers), F.col("key").cast("string") == F.col("customer")).select(
+        F.col("partition").alias("source_partition"),
+        F.col("offset").alias("source_offset"),
+        *("customer", "o.order", "o.amount", "region"),
+    )
+
+
+def append(batch: DataFrame, _number: int, table: str) -> None:
+    """As many do it."""
+    batch.select(*COLUMNS).write.format("delta").mode("append").save(table)
+
+
+def append_once(batch: DataFrame, number: int, table: str) -> None:
+    """The table remembers the last batch of this job, in the same commit as its rows."""
+    once = {"txnAppId": "orders", "txnVersion": number}
+    batch.select(*COLUMNS).write.format("delta").options(**once).mode("append").save(table)
+
+
+def insert(batch: DataFrame, _number: int, table: str, url: str) -> None:
+    """Each task inserts its rows in a transaction of its own."""
+    _written(batch.select(*COLUMNS), table, url, "append")
+
+
+def upsert(batch: DataFrame, _number: int, table: str, url: str) -> None:
+    """A place of the source that the table has already is left out, in one statement."""
+    of_batch = '"batch of orders"'
+    _written(batch, of_batch, url, "overwrite")
+    jvm = batch.sparkSession.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to it
+    connection = jvm.org.postgresql.Driver().connect(url, jvm.java.util.Properties())
+    try:
+        own = f"source_partition int, source_offset bigint, {OF_TABLE}, PRIMARY KEY ({PLACE})"
+        columns = f'{PLACE}, customer, "order", amount, region'
+        statement = connection.createStatement()
+        statement.execute(f"CREATE TABLE IF NOT EXISTS {table} ({own})")
+        statement.execute(f"INSERT INTO {table} SELECT {columns} FROM {of_batch} ON CONFLICT ({PLACE}) DO NOTHING")  # noqa: S608
+    finally:
+        connection.close()
+
+
+def _written(rows: DataFrame, table: str, url: str, mode: str) -> None:
+    options = {"url": url, "dbtable": table, "driver": "org.postgresql.Driver"}
+    rows.write.format("jdbc").options(**options).mode(mode).save()
+
+
+BY_BATCH: dict[str, Callable[..., None]] = {
+    "delta_append": append,
+    "delta_once": append_once,
+    "postgres_append": insert,
+    "postgres_upsert": upsert,
+}
+
+
+if __name__ == "__main__":
+    main()

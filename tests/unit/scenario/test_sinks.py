@@ -1,0 +1,130 @@
+"""`sink` of a Spark job: a topic or a table, what must be said of a table, and where it is told what is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from chaos.common.errors import ScenarioError
+from chaos.scenario.model import Scenario
+from chaos.subject.tables import Table
+from tests.unit.scenario.declared import errors_of, loaded
+
+JOB = f"kind: spark_submit, application: {Path(__file__)}, arguments: ['{{checkpoint}}'], reads: [orders]"
+EXPECTED = "expected: {sql: SELECT key AS customer FROM orders}"
+TOPICS = "topics: {orders: {}, kept: {}}\n"
+
+
+def text(sink: str, more: str = EXPECTED, fault: str = "") -> str:
+    """A file with one scenario."""
+    faults = f"    faults: [{{{fault}}}]\n" if fault else ""
+    pipeline = f"    pipeline: {{{JOB}, sink: {{{sink}}}, {more}}}\n"
+    return f"version: 2\nscenarios:\n  - name: a\n    title: A\n{pipeline}{faults}{TOPICS}"
+
+
+def scenario(sink: str, more: str = EXPECTED, folder: Path = Path()) -> Scenario:
+    return loaded(text(sink, more), folder / "scenarios.yaml").scenarios[0]
+
+
+@pytest.mark.parametrize(
+    ("sink", "table"),
+    [
+        ("parquet: '{folder}/kept'", Table("parquet", "{folder}/kept")),
+        ("delta: '/lake/{suffix}'", Table("delta", "/lake/{suffix}")),
+        ("iceberg: '{folder}/kept'", Table("iceberg", "{folder}/kept")),
+        ("topic: kept", None),
+    ],
+)
+def test_a_topic_or_a_table(sink: str, table: Table | None) -> None:
+    """One key says which kind of table it is."""
+    assert scenario(sink).table == table
+
+
+def test_a_database_is_read_with_the_driver_that_its_url_asks_for() -> None:
+    """The password is named by its variable, and is not in the declaration."""
+    url = "jdbc:postgresql://127.0.0.1/shop"
+    table = scenario(f"jdbc: {{url: '{url}', table: 't_{{suffix}}', user: shop, password_in: SHOP_PASSWORD}}").table
+
+    options = {"url": url, "user": "shop", "driver": "org.postgresql.Driver"}
+    assert table == Table("jdbc", "t_{suffix}", options, password_in="SHOP_PASSWORD")  # noqa: S106 - the name of a variable
+
+
+def test_a_function_is_looked_for_below_the_folder_of_the_file(tmp_path: Path) -> None:
+    """Like that of a model."""
+    assert scenario("python: 'shop:read'", folder=tmp_path).table == Table("python", "shop:read", {"folder": str(tmp_path)})
+
+
+def test_a_run_reads_what_it_has_written() -> None:
+    """The sink is in the scenario of a run's folder."""
+    for sink in ("parquet: '{folder}/kept'", "jdbc: {url: 'jdbc:h2:{folder}/db', table: kept}", "python: 'shop:read'"):
+        one = scenario(sink)
+        assert Scenario.of_run(one.to_run()).pipeline == one.pipeline
+
+
+def test_what_only_logs_have_is_not_asked() -> None:
+    """And it is said so."""
+    asked = scenario("parquet: '{folder}/kept'")
+
+    assert {"duplicates", "gaps", "values", "ordering", "ledger", "progress"} <= set(asked.verify)
+    assert not {"atomicity", "offsets", "stability", "hanging", "commits"} & set(asked.verify)
+    assert asked.left_out["offsets"] == "the sink is a table, whose rows have neither offsets nor transactions"
+
+
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [
+        ("", "a sink is one of topic, parquet, delta, iceberg, jdbc and python, and this has none of them; write one of them"),
+        (
+            "topic: kept, delta: '{folder}'",
+            "a sink is one of topic, parquet, delta, iceberg, jdbc and python, and this has topic and delta; write one of them",
+        ),
+        ("delta: '{folder}', folder: src", "folder is where a module of python is looked for; leave it out"),
+        (
+            "delta: '{folder}', routing: any",
+            "routing is about the partitions of a topic, and this sink is a table; leave it out",
+        ),
+        ("delta: /lake/orders", "all runs would write this one table; put {folder} or {suffix} into it"),
+        ("delta: '{folders}'", "{folders} in '{folders}' is not a placeholder; there are {folder}, {checkpoint}"),
+        ("parqet: '{folder}'", "'parqet' is not known here (did you mean parquet?)"),
+        ("python: shop", "'shop' does not name a function; write module:function"),
+    ],
+)
+def test_what_is_wrong_with_a_sink(sink: str, said: str) -> None:
+    """Each in a line, at its place."""
+    found = errors_of(text(sink))
+
+    assert all(error.startswith("scenarios.yaml:5:") for error in found)
+    assert any(said in error for error in found)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("restarts: 1", "what the table must hold is not said; write expected: {sql: SELECT …}, or {python: module:function}"),
+        ("expected: source", "what the table must hold is not said"),
+        ("model: square", "a model by name is of keys and values, and the sink is a table; write expected: {sql: SELECT …}"),
+        (f"{EXPECTED}, positions: {{group: g}}", "no broker tells how far a job that writes a table is, and it must be known"),
+    ],
+)
+def test_what_must_be_said_beside_a_table(more: str, said: str) -> None:
+    """A model with the table's columns, and positions that are in the checkpoint."""
+    assert any(said in error for error in errors_of(text("delta: '{folder}/kept'", more)))
+
+
+def test_faults_that_a_table_cannot_have() -> None:
+    """No transaction can hang in it; and rows of a database are not seen in time."""
+    hanging = "kind: hanging_transaction, partition: 0, for: 5s, when: {after: 1s}"
+    rows = "kind: crash_pipeline, when: {batch: 1, seen: rows}"
+    database = "jdbc: {url: 'jdbc:h2:{folder}/db', table: kept}"
+
+    assert any("this is about a transaction in a topic" in one for one in errors_of(text("delta: '{folder}'", fault=hanging)))
+    assert any("write seen: planned, or seen: done" in one for one in errors_of(text(database, fault=rows)))
+    loaded(text("delta: '{folder}'", fault=rows))
+    loaded(text(database, fault=rows.replace("rows", "done")))
+
+
+def test_a_command_writes_topics_only() -> None:
+    """It has no Spark that could read its table."""
+    declared = text("delta: '{folder}'", "restarts: 1").replace(JOB, "kind: command, run: [a], group: g, reads: [orders]")
+
+    with pytest.raises(ScenarioError, match="'delta' is not known here"):
+        loaded(declared)

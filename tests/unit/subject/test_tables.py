@@ -1,0 +1,78 @@
+"""How often rows were added to a table, as its files tell, and what is read of it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaos.subject.base import Endpoints, Topics
+from chaos.subject.spark_submit import SparkSubmit
+from chaos.subject.tables import READER, SPEC, Table
+
+TOPICS = Topics("orders-7", "", 3, suffix="7", names={"orders": "orders-7"})
+ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "10.0.0.1")
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+
+
+@pytest.mark.parametrize(
+    ("format_", "files", "versions"),
+    [
+        ("parquet", [], 0),
+        ("parquet", ["part-0.parquet", "a=1/part-1.parquet", "_temporary/0/part-2.parquet", "_SUCCESS"], 2),
+        ("parquet", ["part-0.parquet", "part-1.parquet", "_spark_metadata/0", "_spark_metadata/.0.crc"], 1),
+        ("parquet", ["_spark_metadata/9.compact", "_spark_metadata/10"], 11),
+        ("delta", ["part-0.parquet"], 0),
+        ("delta", ["_delta_log/00000000000000000000.json", "_delta_log/00000000000000000011.json"], 12),
+        ("iceberg", ["metadata/v1.metadata.json"], 1),
+        ("iceberg", ["metadata/v1.metadata.json", "metadata/v3.metadata.json", "metadata/snap-1.avro"], 3),
+        ("jdbc", ["part-0.parquet"], 0),
+    ],
+)
+def test_how_often_rows_were_added(tmp_path: Path, format_: str, files: list[str], versions: int) -> None:
+    """Files that tasks have not committed count only where the table has no log of its own."""
+    touch(tmp_path, *files)
+
+    assert Table(format_, str(tmp_path)).versions() == versions
+
+
+def test_an_iceberg_table_by_its_name_is_not_seen_in_files() -> None:
+    """Its catalog knows where it is."""
+    assert Table("iceberg", "/lake/orders").tells_versions
+    assert not Table("iceberg", "lake.shop.orders").tells_versions
+
+
+def job(table: Table) -> SparkSubmit:
+    own = {"spark.sql.catalog.lake.warehouse": "{folder}/lake", "spark.sql.session.timeZone": "Asia/Tokyo"}
+    return SparkSubmit(
+        "/shop/job.py", ("{sink}",), configuration=own, packages=("/jars/delta.jar",), spark_home="/spark", table=table
+    )
+
+
+def test_the_job_is_told_where_its_table_is() -> None:
+    """Instead of a topic."""
+    command = job(Table("delta", "{folder}/{orders}")).command(ENDPOINTS, TOPICS, Path("/run"))
+
+    assert command.argv[0] == sys.executable
+    assert json.loads(command.argv[4])[0][-1] == "/run/orders-7"
+
+
+def test_it_is_read_by_the_job_s_own_spark(tmp_path: Path) -> None:
+    """With its packages and settings, but for the master and the time zone, which the JSON of its rows depends on."""
+    table = Table("jdbc", "kept_{suffix}", {"url": "jdbc:h2:{folder}/db"}, password_in="SHOP")  # noqa: S106 - its name
+
+    argv = job(table).reader(ENDPOINTS, TOPICS, Path("/run"), tmp_path / "table", "customer").argv
+
+    settings = dict(word.split("=", 1) for word in argv[2:-2:2])
+    assert (argv[0], argv[-2:]) == ("/spark/bin/spark-submit", (str(READER), str(tmp_path / "table")))
+    assert settings["spark.jars"] == "/jars/delta.jar"
+    assert settings["spark.sql.catalog.lake.warehouse"] == "/run/lake"
+    assert (settings["spark.master"], settings["spark.sql.session.timeZone"]) == ("local[2]", "UTC")
+    spec = json.loads((tmp_path / "table" / SPEC).read_text())
+    assert (spec["format"], spec["place"], spec["options"]) == ("jdbc", "kept_7", {"url": "jdbc:h2:/run/db"})
+    assert (spec["password_in"], spec["identity"], spec["places"]["folder"]) == ("SHOP", "customer", "/run")
