@@ -7,6 +7,7 @@ meanwhile; where the format has versions or snapshots, the last one is read.
 import shutil
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from chaos.cluster.system import System
 from chaos.common import clock
@@ -47,15 +48,17 @@ def read(plan: RunPlan, system: System) -> table_rows.Landed:
     log, hosts = plan.folder / "logs" / _LOG, (command.env["SPARK_LOCAL_IP"],)
     spec = ProcessSpec(_PLACE, tuple(command.argv), plan.folder, log, env, hosts)
     what = f"pipeline, sink, {table.format}"
-    _wait(system.runtime.start(spec), what)
+    _wait(system.runtime.start(spec), place / ABOUT, what)
     if not (place / ABOUT).exists():
         raise InconclusiveError(f"{what}: it could not be read; the last line of logs/{_LOG}: {last_line(log)}")
     return table_rows.read(place, table)
 
 
-def _wait(process: Process, what: str) -> None:
+def _wait(process: Process, about: Path, what: str) -> None:
+    """Its supervisor ends by itself only if the reading fails."""
     try:
-        clock.wait_until(lambda: not process.alive(), within_s=_READ_WITHIN_S, reason="the table to be read")
+        clock.wait_until(lambda: about.exists() or not process.alive(), within_s=_READ_WITHIN_S, reason="the table to be read")
     except DeadlineError:
-        process.kill_tree()
         raise InconclusiveError(f"{what}: it could not be read within {_READ_WITHIN_S:g} s; see logs/{_LOG}") from None
+    finally:
+        process.stop()

@@ -37,6 +37,8 @@ _BEFORE_SPARK_4 = "2.12"
 _SMALL = {"spark.driver.memory": "512m", "spark.executor.memory": "512m"}
 _ADDED = ("driver", "executor")
 _JARS = "spark.jars"
+_OF_READING = {"spark.master": "local[2]", "spark.sql.session.timeZone": "UTC"}
+"""Of the process that reads a table: no worker is needed, and the text of times must not depend on the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +83,11 @@ class SparkSubmit:
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
         known = self._known(endpoints, topics, folder)
-        demanded, settings = endpoints.spark_options, self._settings(endpoints, known)
-        words = [
-            self._program,
-            *(("--properties-file", IN_MEMORY) if demanded else ()),
-            *(("--load-spark-defaults",) if demanded and self.scala != _BEFORE_SPARK_4 else ()),  # 3.5 does not know it
-            *(("--class", self.main_class) if self.main_class else ()),
-            *(word for name, value in settings.items() if name not in demanded for word in ("--conf", f"{name}={value}")),
-            self.application,
-            *(substituted(word, known) for word in self.arguments),
-        ]
-        environment = {name: substituted(value, known) for name, value in self.environment.items()}
-        environment |= {**self._of_spark(endpoints), **clients.option_variables(endpoints)}
-        if demanded:
-            environment[_SUBMITTED] = properties(demanded)
-        argv = supervised([words], self.restarts, in_memory=_SUBMITTED if demanded else "", folder=self.working_directory)
+        of_class = ("--class", self.main_class) if self.main_class else ()
+        application = (self.application, *(substituted(word, known) for word in self.arguments))
+        settings = self._settings(endpoints, known)
+        argv, environment = self._submitted(endpoints, known, settings, of_class, application, self.restarts)
+        environment |= clients.option_variables(endpoints)
         if not self.has_checkpoint:
             return Command(argv, environment, has_events=False)
         has_begun, begins_by = (
@@ -124,12 +116,9 @@ class SparkSubmit:
         }
         place.mkdir(parents=True, exist_ok=True)
         files.write_atomically(place / SPEC, json.dumps(spec, indent=1))
-        settings = {**self._settings(endpoints, known), "spark.master": "local[2]", "spark.sql.session.timeZone": "UTC"}
-        confs = (word for name, value in settings.items() for word in ("--conf", f"{name}={value}"))
-        environment = {name: substituted(value, known) for name, value in self.environment.items()}
-        return Command(
-            (self._program, *confs, str(READER), str(place)), environment | self._of_spark(endpoints), has_events=False
-        )
+        settings = {**self._settings(endpoints, known), **_OF_READING}
+        argv, environment = self._submitted(endpoints, known, settings, (), (str(READER), str(place)), restarts=0)
+        return Command(argv, environment, has_events=False)
 
     def of_run(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Table | None:
         """The table of this run, if it writes one."""
@@ -144,18 +133,37 @@ class SparkSubmit:
         places = {"folder": str(folder), "checkpoint": str(folder / CHECKPOINT)}
         return {**of_topics(topics), **places, "bootstrap": endpoints.kafka}
 
-    @property
-    def _program(self) -> str:
-        return str(Path(self.spark_home) / "bin" / "spark-submit")
-
-    def _of_spark(self, endpoints: Endpoints) -> dict[str, str]:
-        return {
+    def _submitted(
+        self,
+        endpoints: Endpoints,
+        known: Mapping[str, str],
+        settings: Mapping[str, str],
+        options: tuple[str, ...],
+        application: tuple[str, ...],
+        restarts: int,
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The words of spark-submit below a supervisor, and its environment."""
+        demanded = endpoints.spark_options
+        words = [
+            str(Path(self.spark_home) / "bin" / "spark-submit"),
+            *(("--properties-file", IN_MEMORY) if demanded else ()),
+            *(("--load-spark-defaults",) if demanded and self.scala != _BEFORE_SPARK_4 else ()),  # 3.5 does not know it
+            *options,
+            *(word for name, value in settings.items() if name not in demanded for word in ("--conf", f"{name}={value}")),
+            *application,
+        ]
+        environment = {name: substituted(value, known) for name, value in self.environment.items()}
+        environment |= {
             "SPARK_HOME": self.spark_home,
             "SPARK_LOCAL_IP": endpoints.host,
             "SPARK_SCALA_VERSION": self.scala,
             "PYSPARK_PYTHON": sys.executable,  # the executors' too
             "JAVA_HOME": self.java_home,
         }
+        if demanded:
+            environment[_SUBMITTED] = properties(demanded)
+        argv = supervised([words], restarts, in_memory=_SUBMITTED if demanded else "", folder=self.working_directory)
+        return argv, environment
 
     def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
         """Seed the group, if it has one: position 0 in every source partition. It makes its checkpoint itself."""

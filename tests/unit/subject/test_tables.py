@@ -66,10 +66,11 @@ def test_it_is_read_by_the_job_s_own_spark(tmp_path: Path) -> None:
     """With its packages and settings, but for the master and the time zone, which the JSON of its rows depends on."""
     table = Table("jdbc", "kept_{suffix}", {"url": "jdbc:h2:{folder}/db"}, password_in="SHOP")  # noqa: S106 - its name
 
-    argv = job(table).reader(ENDPOINTS, TOPICS, Path("/run"), tmp_path / "table", "customer").argv
+    command = job(table).reader(ENDPOINTS, TOPICS, Path("/run"), tmp_path / "table", "customer")
 
+    (argv,) = json.loads(command.argv[4])
     settings = dict(word.split("=", 1) for word in argv[2:-2:2])
-    assert (argv[0], argv[-2:]) == ("/spark/bin/spark-submit", (str(READER), str(tmp_path / "table")))
+    assert (argv[0], argv[-2:]) == ("/spark/bin/spark-submit", [str(READER), str(tmp_path / "table")])
     assert settings["spark.jars"] == "/jars/delta.jar"
     assert settings["spark.sql.catalog.lake.warehouse"] == "/run/lake"
     assert (settings["spark.master"], settings["spark.sql.session.timeZone"]) == ("local[2]", "UTC")
