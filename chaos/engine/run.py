@@ -115,7 +115,7 @@ def under_way(
             with tolerated("drain"):
                 phases.drain(plan, system.kafka, history, processes, positions)
         with phase("observe"):
-            phases.observe(stage.plan, system.kafka, spark, processes, positions, system.rules, tables.reading(stage.plan, system))
+            phases.observe(stage.plan, system.kafka, spark, processes, positions, system.rules, tables.reading(plan, system))
     with phase("judge"):
         judge(spark(), stage.plan.scenario, plan.folder)
 
