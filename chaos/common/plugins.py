@@ -1,4 +1,4 @@
-"""What other packages add to this one, by entry points of their own: faults, verifiers (docs/plugins.md).
+"""What other packages add to this one, by entry points of their own: faults, verifiers, generators (docs/plugins.md).
 
 A group of entry points is one call of `installed`, with what a thing of this group must be, and a place in a call of `require`.
 A package that cannot be used is told there, and not here, so that only those commands fail that would need it.

@@ -76,9 +76,17 @@ def loader_of(scenario: Scenario, parts: Parts, seed: int) -> FillSource | OwnLo
         parts, seed: for a loader of the user's own.
     """
     workload, producer = scenario.workload, scenario.workload.producer
-    if workload.rows is not None and workload.rows.command is not None:
-        programs = {"java": str(parts.java), "kafka_tools": parts.tools_class_path}
-        return OwnLoader(workload.rows.command, workload.records, workload.rate_per_s, seed, programs)
+    rows = workload.rows
+    if rows is not None and rows.command is not None:
+        return OwnLoader(
+            words=rows.command,
+            records=workload.records,
+            rate_per_s=workload.rate_per_s,
+            seed=seed,
+            programs={"java": str(parts.java), "kafka_tools": parts.tools_class_path},
+            environment=rows.environment,
+            working_directory=rows.working_directory or "",
+        )
     return FillSource(
         workload.records,
         workload.rate_per_s,

@@ -1,6 +1,7 @@
 """The rows that a scenario declares become a file of the run's folder, before anything is sent (`chaos.loader.rows`).
 
-SQL is computed by the judge's Spark, files are read here, and a function is run by a process of its own. What is wrong with any
+SQL is computed by the judge's Spark, files are read here, and a function or a generator is run by
+a process of its own. What is wrong with any
 of them is told in a line, and the run is UNKNOWN.
 """
 
@@ -22,6 +23,7 @@ from chaos.engine.phases import RunPlan, write_down
 from chaos.loader import rows, sources
 from chaos.loader.declaration import FillSource
 from chaos.loader.rows import RowsError
+from chaos.loader.sources import Function
 from chaos.scenario.checks import too_long
 from chaos.scenario.plan import scenario_seed
 from chaos.scenario.rows import Rows
@@ -70,8 +72,8 @@ def _written(declared: Rows, plan: RunPlan, wanted: int | None, path: Path, spar
     if declared.file is not None:
         return _of_file(Path(declared.file), path, partitions, wanted)
     seed = scenario_seed(plan.schedule.seed, plan.scenario.name)
-    command = sources.command(declared.python or "", declared.folder or "", seed, wanted, partitions, path)
-    _run(command, plan.folder)
+    function = Function(declared.python or declared.generator or "", declared.folder or "", declared.arguments)
+    _run(sources.command(function, seed, wanted, partitions, path), plan.folder)
     return int(parquet.read_metadata(path).num_rows)
 
 

@@ -7,7 +7,7 @@ described in `chaos.loader.plain`, and what transactions change in `chaos.loader
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -101,6 +101,8 @@ class OwnLoader:
         records: how many it must send.
         rate_per_s: how many in a second it should send; it is told, and not held to it.
         programs: what ``{java}`` and ``{kafka_tools}`` stand for.
+        environment: its variables, whose values may have placeholders, too.
+        working_directory: where it runs; "" for the folder of the run.
     """
 
     words: tuple[str, ...]
@@ -108,6 +110,8 @@ class OwnLoader:
     rate_per_s: float
     seed: int
     programs: Mapping[str, str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    working_directory: str = ""
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
         """The process that runs it, and writes its ledger to ``<folder>/ledger.csv`` when it has ended."""
@@ -115,7 +119,9 @@ class OwnLoader:
         places = {"bootstrap": endpoints.kafka, "folder": str(folder), "python": sys.executable, "source": topics.source}
         known = {**of_topics(topics), **self.programs, **numbers, **places}
         words = [substituted(word, known) for word in self.words]
-        return Command(own.command(words, self.records, topics.partitions, folder / LEDGER), option_variables(endpoints))
+        environment = {name: substituted(value, known) for name, value in self.environment.items()}
+        run = own.command(words, self.records, topics.partitions, folder / LEDGER, self.working_directory)
+        return Command(run, {**environment, **option_variables(endpoints)})
 
     def transactional_ids(self, topics: Topics) -> tuple[str, ...]:  # noqa: ARG002
         """It does not say whether it has any."""

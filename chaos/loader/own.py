@@ -162,9 +162,14 @@ class _TookTooLong(Exception):  # noqa: N818 - no error: it was told to stop, an
     """The loader was told to stop, and is killed now; what it started may still hold its output open."""
 
 
-def command(words: Sequence[str], records: int, partitions: int, ledger: Path) -> tuple[str, ...]:
-    """The process that runs this command."""
+def command(words: Sequence[str], records: int, partitions: int, ledger: Path, folder: str = "") -> tuple[str, ...]:
+    """The process that runs this command.
+
+    Args:
+        folder: where the command runs; "" for that of the process.
+    """
     given = {"--words": json.dumps(words), "--records": records, "--partitions": partitions, "--ledger": ledger}
+    given |= {"--folder": folder} if folder else {}
     return (sys.executable, "-m", __name__, *(word for option, value in given.items() for word in (option, str(value))))
 
 
@@ -173,11 +178,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="run a loader, and keep its ledger")
     for name, kind in (("words", json.loads), ("records", int), ("partitions", int), ("ledger", Path)):
         parser.add_argument(f"--{name}", type=kind, required=True)
+    parser.add_argument("--folder")
     asked = parser.parse_args()
     under_way = asked.ledger.with_suffix(".part")
     with under_way.open("w", encoding="utf-8", newline="") as into:
         ledger = Ledger(into, asked.partitions, asked.records)
-        code = _run(asked.words, ledger.read)
+        code = _run(asked.words, asked.folder, ledger.read)
         ledger.close()
     under_way.replace(asked.ledger)
     refused = {"refused": ledger.refused} if ledger.refused else {}
@@ -187,10 +193,16 @@ def main() -> None:
     sys.exit(code)
 
 
-def _run(words: Sequence[str], read: Callable[[IO[bytes]], None]) -> int:
+def _run(words: Sequence[str], folder: str | None, read: Callable[[IO[bytes]], None]) -> int:
     """The exit code of the loader; 0 if it was told to stop."""
     try:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=die_with_parent)  # noqa: PLW1509 - this process has one thread
+        process = subprocess.Popen(
+            words,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - this process has one thread
+        )
     except OSError as error:
         sys.exit(f"the loader cannot be started: {error}")
     assert process.stdout is not None  # noqa: S101 - it is a pipe

@@ -1,4 +1,4 @@
-"""Where rows of one's own come from: a file of Parquet or JSON lines, or a Python function.
+"""Where rows of one's own come from: a file of Parquet or JSON lines, or a Python function, which may be that of a package.
 
 Rows are read or made a part at a time. A function is run by a process of its own, for it may be anything; a generator need not
 end, if it is declared how many rows are sent. It is given a number, the seed, by which it may choose::
@@ -6,6 +6,8 @@ end, if it is declared how many rows are sent. It is given a number, the seed, b
     def orders(seed):
         for number in range(20_000):
             yield {"key": f"customer-{number % 97}", "value": json.dumps({"order": number})}
+
+One that another package has added is known by a name (`chaos.loader.generators`).
 """
 
 import argparse
@@ -13,11 +15,11 @@ import importlib
 import json
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -102,15 +104,25 @@ def _of_lines(file: Path) -> Iterator[Any]:
 # functions ----------------------------------------------------------------------------------------------------------------
 
 
-def command(function: str, folder: str, seed: int, records: int | None, partitions: int, path: Path) -> tuple[str, ...]:
-    """The process that writes what a function yields. It ends with 0, or says on the last line of its errors what is wrong.
+class Function(NamedTuple):
+    """What yields the rows.
 
-    Args:
-        function: ``module:function``.
-        folder: where the module is looked for first.
+    Attributes:
+        name: ``module:function``, or that of a generator.
+        folder: where the module is looked for first; "" for a generator.
+        arguments: what it is given beside the seed, by name.
     """
-    given = {"--function": function, "--folder": folder, "--seed": seed, "--partitions": partitions, "--path": path}
-    words = [word for option, value in given.items() for word in (option, str(value))]
+
+    name: str
+    folder: str
+    arguments: Mapping[str, Any]
+
+
+def command(function: Function, seed: int, records: int | None, partitions: int, path: Path) -> tuple[str, ...]:
+    """The process that writes what a function yields. It ends with 0, or says on the last line of its errors what is wrong."""
+    given = {"--function": function.name, "--folder": function.folder, "--arguments": json.dumps(function.arguments)}
+    given |= {"--seed": str(seed), "--partitions": str(partitions), "--path": str(path)}
+    words = [word for pair in given.items() for word in pair]
     return (sys.executable, "-m", __name__, *words, *(() if records is None else ("--records", str(records))))
 
 
@@ -120,23 +132,34 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="write the rows that a function yields")
     for name, kind in (("function", str), ("folder", str), ("seed", int), ("partitions", int), ("path", Path)):
         parser.add_argument(f"--{name}", type=kind, required=True)
+    parser.add_argument("--arguments", type=json.loads, required=True)
     parser.add_argument("--records", type=int)
     asked = parser.parse_args()
     sys.excepthook = partial(_last_word, asked.function)
-    sys.path.insert(0, asked.folder)
-    yielded = _yielded(asked.function, asked.seed)
-    rows.write(asked.path, yielded, asked.partitions, asked.records, name=lambda number: f"row {number} of {asked.function}")
+    found, name = _found(asked.function, asked.folder)
+    sys.excepthook = partial(_last_word, name)
+    yielded = found(asked.seed, **asked.arguments)
+    if not isinstance(yielded, Iterable) or isinstance(yielded, str | bytes):
+        raise RowsError(f"{name} gives a value of type {type(yielded).__name__}, not rows; yield one after the other")
+    rows.write(asked.path, yielded, asked.partitions, asked.records, name=lambda number: f"row {number} of {name}")
 
 
-def _yielded(function: str, seed: int) -> Iterable[Any]:
-    module, _, name = function.partition(":")
+def _found(function: str, folder: str) -> tuple[Callable[..., Any], str]:
+    """The function, and its name for people."""
+    module, is_function, name = function.partition(":")
+    if not is_function:
+        from chaos.loader import generators  # noqa: PLC0415 - it imports the packages of others, which no function needs
+
+        if function not in generators.PLUGINS.things:
+            raise RowsError(
+                f"there is no generator {function} in the environment of {sys.executable}; install its package there"
+            )
+        return generators.PLUGINS.things[function], generators.spoken(function)
+    sys.path.insert(0, folder)
     found = getattr(importlib.import_module(module), name, None)
     if not callable(found):
         raise RowsError(f"there is no function {name} in {module}")
-    yielded = found(seed)
-    if not isinstance(yielded, Iterable) or isinstance(yielded, str | bytes):
-        raise RowsError(f"{function} gives a value of type {type(yielded).__name__}, not rows; yield one after the other")
-    return yielded
+    return found, function
 
 
 def _last_word(function: str, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -139,7 +139,8 @@ def _rows(scenario: Scenario) -> Iterator[Problem]:
         yield ("workload", "rows"), message
     asked = getattr(scenario.pipeline, "expected", None)
     if scenario.workload.rows is not None and scenario.workload.rows.command and isinstance(asked, expected.ExpectedRows):
-        message = "how many rows are `expected` must be known before they are sent; write sql, file or python, or expect source"
+        known = "how many rows are `expected` must be known before they are sent"
+        message = f"{known}; write sql, file, python or generator, or expect source"
         yield ("workload", "rows", "command"), message
 
 

@@ -184,8 +184,8 @@ def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
             message = f"{one_line(runs_in)} is not a folder; {begins}"
             yield Mistake(("scenarios", number, "pipeline", "working_directory"), message)
         rows = scenario.workload.rows
-        if rows is not None and (wrong := rows.problem(folder)):
-            yield Mistake(("scenarios", number, "workload", "rows", rows.kind), wrong)
+        for place, message in rows.problems(folder) if rows is not None else ():
+            yield Mistake(("scenarios", number, "workload", "rows", *place), message)
 
 
 def _is_file(path: str) -> bool:

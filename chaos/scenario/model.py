@@ -31,6 +31,7 @@ from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
 from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds, text_of_setting
 from chaos.install import jars, spark_versions
+from chaos.loader.generators import PLUGINS as _GENERATORS
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import sinks
 from chaos.scenario.pipelines import CommandPipeline, NoPipeline, Pipeline
@@ -41,7 +42,7 @@ from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
 from chaos.subject.placeholders import names_in
 from chaos.subject.tables import Table
 
-plugins.require(_FAULTS, _VERIFIERS)
+plugins.require(_FAULTS, _VERIFIERS, _GENERATORS)
 
 # faults by chance -----------------------------------------------------------------------------------------------------
 
@@ -166,7 +167,7 @@ class Workload(Declared):
     Attributes:
         into: the topic; it may be left out where the pipeline reads one topic or, with ``pipeline: none``, where the file
             declares one.
-        records: how many; without it, all that ``rows`` from a file or a function has.
+        records: how many; without it, all that ``rows`` from a file, a function or a generator has.
         rate_per_s: how many in a second.
         producer: how they are sent.
         rows: what they are; the default are the integers 0, 1, 2, …, as keys and values, id i to partition i mod the number
@@ -191,7 +192,7 @@ class Workload(Declared):
 
     @property
     def wanted(self) -> int | None:
-        """How many rows of one's own there must be; None where a file or a function says that itself."""
+        """How many rows of one's own there must be; None where a file, a function or a generator says that itself."""
         leaves_open = self.rows is not None and self.rows.sql is None and "records" not in self.model_fields_set
         return None if leaves_open else self.records
 
@@ -420,7 +421,12 @@ class Scenario(Declared):
         """
         picked = [pick.fault for pick in self.random.pick] if self.random else []
         kinds = {fault.kind for fault in (*self.faults, *picked)}
-        brought = {_FAULTS.group: _FAULTS.used(kinds), _VERIFIERS.group: _VERIFIERS.used(self.verify)}
+        generator = self.workload.rows.generator if self.workload.rows else None
+        brought = {
+            _FAULTS.group: _FAULTS.used(kinds),
+            _VERIFIERS.group: _VERIFIERS.used(self.verify),
+            _GENERATORS.group: _GENERATORS.used({generator} if generator else ()),
+        }
         added = {_ASKED: self.verify, _PLUGINS: brought}
         return json.dumps(self.model_dump(mode="json", by_alias=True) | added, indent=1)
 
@@ -434,9 +440,10 @@ class Scenario(Declared):
         declared = json.loads(text)
         asked = declared.pop(_ASKED)
         known: Mapping[str, Collection[str]] = {_FAULTS.group: FAULTS, _VERIFIERS.group: NAMES}
-        for group, words in declared.pop(_PLUGINS, {}).items():
-            for word, origin in words.items():
-                if word not in known[group]:
+        brought = declared.pop(_PLUGINS, {})
+        for group, there in known.items():  # the rows of a generator are in the folder of the run
+            for word, origin in brought.get(group, {}).items():
+                if word not in there:
                     raise PluginError(f"{word!r} came from {origin}, which is not installed here: install it to judge this run")
         scenario = cls.model_validate(declared)
         return scenario.without((name for name in scenario.verify if name not in asked), _NOT_THEN)

@@ -1,17 +1,23 @@
-"""Rows of one's own in a workload: `rows: {sql: …}`, `{file: …}`, `{python: …}` or `{command: […]}`; else integers are sent."""
+"""Rows of one's own in a workload: `rows: {sql: …}`, `{file: …}`, `{python: …}`, `{generator: …}` or `{command: […]}`.
 
-from collections.abc import Mapping
+Without them, integers are sent.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
-from chaos.grammar.base import Declared, Location, shown
-from chaos.loader import sources
+from chaos.common.errors import one_line
+from chaos.grammar.base import Declared, Location, Problem, did_you_mean, shown
+from chaos.grammar.units import text_of_setting
+from chaos.loader import generators, sources
 from chaos.loader.declaration import PLACEHOLDERS
 from chaos.subject.placeholders import partly_substituted
 
-_KINDS = ("sql", "file", "python", "command")
+_KINDS = ("sql", "file", "python", "generator", "command")
 Written = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -26,21 +32,30 @@ FunctionName = Annotated[Written, AfterValidator(_names_a_function)]
 
 
 class Rows(Declared):
-    """Where the rows come from that the loader writes: one of ``sql``, ``file``, ``python`` and ``command``.
+    """Where the rows come from that the loader writes: one of ``sql``, ``file``, ``python``, ``generator`` and ``command``.
 
     Attributes:
         sql: a query over ``ids``, whose column ``id`` counts from 0 to ``records`` - 1; the judge's Spark computes it.
         file: Parquet or JSON lines; the path begins at the folder of the scenarios file.
         python: ``module:function``, which yields rows and is given a seed.
+        generator: a function that an installed package has added (docs/plugins.md), by its name.
+        arguments: what the function of ``python`` or the generator is given beside the seed, by name.
         command: a loader of your own, word by word. It writes ``records`` records to the topic itself, and says what became of
             them (docs/adapters.md).
+        environment: variables of that loader.
+        working_directory: where that loader runs; the path begins at the folder of the scenarios file. The default is the
+            folder of the run.
         folder: where the module is looked for first; it begins at the folder of the scenarios file too.
     """
 
     sql: Written | None = None
     file: Written | None = None
     python: FunctionName | None = None
+    generator: Written | None = None
+    arguments: dict[str, JsonValue] = Field(alias="with", default_factory=dict)
     command: Annotated[tuple[Written, ...], Field(min_length=1)] | None = None
+    environment: dict[str, Annotated[str, BeforeValidator(text_of_setting)]] = Field(default_factory=dict)
+    working_directory: Written | None = None
     folder: Written | None = None
 
     @model_validator(mode="after")
@@ -48,9 +63,14 @@ class Rows(Declared):
         given = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             found = f"this has {' and '.join(given)}" if given else "this has none of them"
-            raise ValueError(f"rows come from one of sql, file, python and command, and {found}; write one of them")
+            raise ValueError(f"rows come from one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}, and {found}; write one of them")
         if self.folder is not None and self.python is None:
             raise ValueError("folder is where a module of python is looked for; leave it out")
+        if self.arguments and self.python is None and self.generator is None:
+            raise ValueError("with are arguments of python or of a generator; leave it out")
+        for key in ("environment", "working_directory"):
+            if getattr(self, key) and self.command is None:
+                raise ValueError(f"{key} is that of a command; leave it out")
         return self
 
     @property
@@ -60,7 +80,10 @@ class Rows(Declared):
     @property
     def texts(self) -> Mapping[Location, tuple[str, tuple[str, ...]]]:
         """Where placeholders may be: place -> the text, and what may stand there beside topics."""
-        return {("command", number): (word, PLACEHOLDERS) for number, word in enumerate(self.command or ())}
+        return {
+            **{("command", number): (word, PLACEHOLDERS) for number, word in enumerate(self.command or ())},
+            **{("environment", name): (value, PLACEHOLDERS) for name, value in self.environment.items()},
+        }
 
     def below(self, folder: Path) -> Self:
         """The same with whole paths."""
@@ -72,14 +95,26 @@ class Rows(Declared):
         if self.command is not None:
             project = {"project": str(folder.resolve())}
             places["command"] = tuple(partly_substituted(word, project) for word in self.command)
+            places["environment"] = {name: partly_substituted(value, project) for name, value in self.environment.items()}
+        if self.working_directory is not None:
+            places["working_directory"] = str((folder / self.working_directory).resolve())
         return self.model_copy(update=places)
 
-    def problem(self, folder: Path) -> str:
-        """Why they cannot be had, as far as that is known without asking Spark or running anything; "" if nothing is wrong."""
-        if self.file is None:
-            return ""
-        wrong = sources.problem(Path(self.below(folder).file or ""))
-        return f"{shown(self.file)} {wrong}; a path begins at the folder of this file, {folder.resolve()}" if wrong else ""
+    def problems(self, folder: Path) -> Iterator[Problem]:
+        """Why they cannot be had, as far as that is known without asking Spark or running anything."""
+        begins = f"a path begins at the folder of this file, {folder.resolve()}"
+        if self.file is not None and (wrong := sources.problem(Path(self.below(folder).file or ""))):
+            yield ("file",), f"{shown(self.file)} {wrong}; {begins}"
+        if self.working_directory is not None and not os.path.isdir(folder / self.working_directory):  # noqa: PTH112 - it takes any path
+            yield ("working_directory",), f"{one_line(self.working_directory)} is not a folder; {begins}"
+        if self.generator is not None:
+            there = generators.PLUGINS.things
+            if self.generator not in there:
+                known = f"there are: {', '.join(there)}" if there else "no package that is installed has added any"
+                unknown = f"there is no generator {shown(self.generator)}{did_you_mean(self.generator, there)}"
+                yield ("generator",), f"{unknown}; {known}"
+            elif wrong := generators.wrong_arguments(self.generator, self.arguments):
+                yield (("with",) if self.arguments else ("generator",)), wrong
 
     def count(self) -> int | None:
         """How many rows a file has, once its path is whole; None where that is not known beforehand."""

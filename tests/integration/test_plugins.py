@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from tests.integration.external import ROOT, environment
 
@@ -34,14 +36,16 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def played(installed, net, tmp_path_factory):
-    """Its two scenarios: scenario -> the folder of its run."""
+    """Its scenarios: scenario -> the folder of its run."""
     folder = tmp_path_factory.mktemp("played")
     runs = folder / "runs"
     flags = ("-m", "chaos", "-p", "no:cacheprovider", "--rootdir", folder, "--chaos-runs", runs)
     answer = ran("-m", "pytest", PACKAGE / "scenarios.yaml", *flags, env={**environment(net), **installed}, cwd=folder)
     (folder / "played.log").write_text(answer.stdout + answer.stderr, encoding="utf-8")
     found = {report(path.parent)["scenario"]: path.parent for path in runs.glob("*/report.json")}
-    assert set(found) == {"begin-trimmed", "nothing-to-trim"}, answer.stdout[-4000:] + answer.stderr
+    assert set(found) == {"begin-trimmed", "nothing-to-trim", "keys-recur", "generator-raises"}, (
+        answer.stdout[-4000:] + answer.stderr
+    )
     return found
 
 
@@ -69,6 +73,27 @@ def test_a_fault_without_effect_makes_the_run_unknown(played):
 
     assert (report(run)["verdict"], finding(run)["verdict"], finding(run)["count"]) == ("UNKNOWN", "VALID", 0)
     assert report(run)["problems"] == ["trim_log-1: it had no effect"]
+
+
+def test_the_rows_of_its_generator_are_sent(played):
+    """Five keys, of which one recurs most; each row is found as often as it was sent."""
+    run = played["keys-recur"]
+    keys = Counter(parquet.read_table(run / "rows.parquet").column("key").to_pylist())
+
+    assert (report(run)["verdict"], report(run)["problems"]) == ("VALID", [])
+    assert len(keys) == 5
+    assert keys.most_common(1)[0][0] == b"customer-1"
+    assert {one["checked"] for one in report(run)["findings"] if one["verifier"] in {"gaps", "duplicates"}} == {900}
+
+
+def test_a_generator_that_raises_makes_the_run_unknown(played):
+    """One line, with its package and the place in its code."""
+    run = played["generator-raises"]
+
+    (problem,) = report(run)["problems"]
+    assert report(run)["verdict"] == "UNKNOWN"
+    assert "generator: skewed of retention-chaos 1.0 raised ValueError: there must be a customer, not 0 (" in problem
+    assert problem.endswith("generators.py:11)")
 
 
 def test_the_run_is_judged_again(played, installed):

@@ -9,6 +9,7 @@ import pytest
 from chaos.common.errors import PluginError
 from chaos.common.plugins import UnfitError, installed, listed, require
 from chaos.faults.registry import _fault
+from chaos.loader.generators import _made as _generator
 from chaos.scenario.verifiers import _made
 from tests.unit.plugins import FAULT, VERIFIER, install
 
@@ -171,3 +172,24 @@ def test_a_class_that_is_not_a_verifier(site, right, wrong, said):
 def test_a_verifier_that_is_right(site):
     """It is made without arguments."""
     assert loaded(site, _made, VERIFIER, "tidy", "shop:Tidy").anomalies == ("untidy",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("orders = 7", "this is not a function; name one that is given a number, the seed, and yields rows"),
+        ("def orders():\n    yield {}", "it takes no seed; let its first argument be one, a number: def rows(seed): …"),
+        ("def orders(*, seed):\n    yield {}", "it takes no seed; let its first argument be one, a number: def rows(seed): …"),
+    ],
+)
+def test_a_thing_that_is_not_a_generator(site, text, said):
+    """It is told before anything is started."""
+    with pytest.raises(UnfitError) as caught:
+        loaded(site, _generator, text, "orders", "shop:orders")
+
+    assert str(caught.value) == said
+
+
+def test_a_generator_that_is_right(site):
+    """Whatever else it takes is asked for when a scenario uses it."""
+    assert loaded(site, _generator, "def orders(seed, customers):\n    yield seed", "orders", "shop:orders")

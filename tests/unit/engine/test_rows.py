@@ -13,10 +13,14 @@ from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan, scenario_seed
 from chaos.subject.base import Topics
+from tests.unit.plugins import install
 
 MODULE = """
 def orders(seed):
     yield from [{"key": "a", "value": str(seed)}] * 4
+
+def many(seed, *, rows, value="x"):
+    yield from [(None, value)] * rows
 
 def breaks(seed):
     yield ("a", "b")
@@ -63,6 +67,55 @@ def test_a_function_says_how_many_there_are(tmp_path: Path) -> None:
     assert {row.value for row in rows.read(tmp_path / rows.FILE)} == {str(scenario_seed(5, "a")).encode()}
 
 
+def test_a_function_is_given_what_the_scenario_says(tmp_path: Path) -> None:
+    """By name, beside the seed."""
+    made = with_rows(run_plan(tmp_path, rows={"python": "shop:many", "with": {"rows": 3, "value": "a"}}), no_spark)
+
+    assert made.records == 3
+    assert {row.value for row in rows.read(tmp_path / rows.FILE)} == {b"a"}
+
+
+GENERATORS = """
+def recurring(seed, customers=97):
+    for number in range(4):
+        yield {"key": f"customer-{number % customers}", "value": str(seed)}
+"""
+
+
+@pytest.fixture
+def shop_chaos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with a generator, as this process and those that it starts find it."""
+    site = tmp_path / "site"
+    install(site, "shop-chaos", {"chaos.generators: recurring": "shop_rows:recurring"}, shop_rows=GENERATORS)
+    monkeypatch.setenv("PYTHONPATH", str(site))
+
+
+@pytest.mark.usefixtures("shop_chaos")
+def test_a_generator_of_a_package(tmp_path: Path) -> None:
+    """By its name, wherever its module is."""
+    made = with_rows(run_plan(tmp_path, rows={"generator": "recurring", "with": {"customers": 2}}), no_spark)
+
+    assert made.records == 4
+    assert {row.key for row in rows.read(tmp_path / rows.FILE)} == {b"customer-0", b"customer-1"}
+
+
+@pytest.mark.usefixtures("shop_chaos")
+@pytest.mark.parametrize(
+    ("declared", "said"),
+    [
+        (
+            {"generator": "recurring", "with": {"customers": 0}},
+            r"recurring of shop-chaos 1\.0 raised ZeroDivisionError: .* \(.*shop_rows\.py:4\)",
+        ),
+        ({"generator": "skewed"}, "there is no generator skewed in the environment of .*; install its package there"),
+    ],
+)
+def test_a_generator_that_gives_no_rows(tmp_path: Path, declared: dict[str, object], said: str) -> None:
+    """One line, with the package and the place in its code."""
+    with pytest.raises(InconclusiveError, match=f"^workload, rows, generator: {said}$"):
+        with_rows(run_plan(tmp_path, rows=declared), no_spark)
+
+
 def test_a_file_that_was_changed_since_it_was_declared(tmp_path: Path) -> None:
     """It has fewer rows now than the scenario counted."""
     (tmp_path / "a.jsonl").write_text('{"value": "a"}\n' * 3, encoding="utf-8")
@@ -76,8 +129,12 @@ def test_a_file_that_was_changed_since_it_was_declared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("workload", "said"),
     [
-        ({"rows": {"python": "shop:breaks"}}, r"python: shop:breaks raised OSError: no stock \(.*shop\.py:7\)"),
+        ({"rows": {"python": "shop:breaks"}}, r"python: shop:breaks raised OSError: no stock \(.*shop\.py:10\)"),
         ({"rows": {"python": "shop:none"}}, "python: there is no function none in shop"),
+        (
+            {"rows": {"python": "shop:many", "with": {"row": 3}}},
+            r"python: shop:many raised TypeError: many\(\) got an unexpected keyword argument 'row'",
+        ),
         ({"records": 5, "rows": {"python": "shop:orders"}}, "python: there are 4 rows, and records: 5 were declared"),
         (
             {"rate": "0.001/s", "rows": {"python": "shop:orders"}},

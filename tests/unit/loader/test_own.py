@@ -164,6 +164,24 @@ def test_a_loader_that_is_told_to_stop(obeys: bool, tmp_path: Path, monkeypatch:
     assert (tmp_path / "ledger.csv").exists()
 
 
+def test_a_loader_has_its_own_folder_and_variables(tmp_path: Path) -> None:
+    """A relative path of its command begins there; the values may have placeholders, and ours are not replaced by them."""
+    loader = OwnLoader(
+        ("cat", "{orders}"), 1, 1.0, 7, {}, {"TOPIC": "{orders}", "KAFKA_CLIENT_OPTIONS": "mine"}, str(tmp_path / "shop")
+    )
+    topics = Topics("orders-x", "", 3, names={"orders": "orders-x"})
+    (tmp_path / "shop").mkdir()
+    said = '{"sent": 1}\n{"ok": 1, "partition": 0, "offset": 0}\n'
+    (tmp_path / "shop" / "orders-x").write_text(said, encoding="utf-8")
+
+    command = loader.command(Endpoints("link:9092", "broker:9092", options={"a": "b"}), topics, tmp_path)
+    ended = subprocess.run(command.argv, capture_output=True, text=True, timeout=ENDS_WITHIN_S, check=False)
+
+    assert (ended.returncode, json.loads(ended.stdout)) == (0, {"event": "loaded", "records": 1})
+    assert command.env["TOPIC"] == "orders-x"
+    assert command.env["KAFKA_CLIENT_OPTIONS"] != "mine"
+
+
 def test_what_the_words_stand_for() -> None:
     """The topic by its name and as the source, the loader's link, how many, how fast, and from what seed."""
     words = ("{python}", "{project}/a.py", "{bootstrap}", "{orders}", "{source}", "{records}", "{rate}", "{seed}", "{java}")

@@ -9,6 +9,7 @@ from pyarrow import parquet
 
 from chaos.loader import rows, sources
 from chaos.loader.rows import RowsError
+from chaos.loader.sources import Function
 
 MODULE = """
 from random import Random
@@ -91,7 +92,7 @@ def test_files_that_give_no_rows(tmp_path: Path) -> None:
 def made(folder: Path, function: str, seed: int = 1, records: int | None = None) -> subprocess.CompletedProcess[str]:
     """Run the process that writes the rows of a function of `MODULE`."""
     (folder / "stock.py").write_text(MODULE, encoding="utf-8")
-    command = sources.command(function, str(folder), seed, records, 3, folder / rows.FILE)
+    command = sources.command(Function(function, str(folder), {}), seed, records, 3, folder / rows.FILE)
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 

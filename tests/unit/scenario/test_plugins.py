@@ -23,6 +23,7 @@ scenarios:
     pipeline: none
     faults: [{kind: trim_log, target: "leader(numbers, 0)", keep: 5, when: {after: 1s}}]
     expect: {retention: {trimmed: some}}
+    workload: {records: 9, rows: {generator: skewed, with: {customers: 5}}}
 topics: {numbers: {partitions: 3}}
 """
 ASKS = """\
@@ -81,6 +82,7 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
         "chaos.verifiers: retention": "retention_chaos.verifiers:Retention",
         "chaos.verifiers: tidy": "shop:Tidy",
         "chaos.faults: stall": "bare:Stall",
+        "chaos.generators: skewed": "retention_chaos.generators:skewed",
     }
     install(tmp_path / "site", "retention-chaos", points, shop=VERIFIER, bare=FAULT)
     wrong = [
@@ -89,6 +91,8 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
         FILE.replace("leader(", "follower("),
         FILE.replace("trimmed", "trimed"),
         FILE.replace("expect: {retention: {trimmed: some}}", "leave_out: {retentoin: why}"),
+        FILE.replace("generator: skewed", "generator: skewd"),
+        FILE.replace("customers: 5", "custmers: 5"),
     ]
 
     on_the_page = ["#### `stall`", "#### `trim_log`", "| `0` | how many stay. |", "| `retention` |"]
@@ -103,7 +107,11 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
     assert told["asked"][-1] == "progress"
     assert told["of_run"] == "trim_log"
     origin = "retention-chaos 1.0"
-    assert told["brought"] == {"chaos.faults": {"trim_log": origin}, "chaos.verifiers": {"retention": origin}}
+    assert told["brought"] == {
+        "chaos.faults": {"trim_log": origin},
+        "chaos.verifiers": {"retention": origin},
+        "chaos.generators": {"skewed": origin},
+    }
     assert [len(lines) for lines in told["wrong"]] == [1] * len(wrong)
     for (line,), starts in zip(
         told["wrong"],
@@ -113,10 +121,13 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
             "f.yaml:6:14: trim_log cannot be aimed at follower(numbers, 0); its target is leader",
             "f.yaml:7:34: retention finds nothing that is called 'trimed' (did you mean trimmed?); it finds: trimmed",
             "f.yaml:7:17: 'retentoin' is not known here (did you mean retention?); write duplicates, ",
+            "f.yaml:8:46: there is no generator 'skewd' (did you mean skewed?); there are: skewed",
+            "f.yaml:8:60: skewed is called as skewed(seed: int, customers: int = 97) -> ",
         ),
         strict=True,
     ):
         assert line.startswith(starts)
+    assert told["wrong"][-1][0].endswith(", and not so: got an unexpected keyword argument 'custmers'")
     assert told["listed"] == [["stall", ""], ["trim_log", TRIMS]]  # one has no docstring
     assert told["reference"] == on_the_page
     assert told["schema"] == ["TrimLog", "CutLink"]
@@ -125,12 +136,14 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
 def test_packages_that_cannot_be_used_are_told_where_scenarios_are_asked_for(run, tmp_path):
     """All of them, a line each; the tests of the repository do not care."""
     install(tmp_path / "site", "shop-chaos", {"chaos.faults: stall": "shop:Stall"}, shop=FAULT.replace('"stall"', '"halt"'))
-    install(tmp_path / "site", "bank-chaos", {"chaos.verifiers: tidy": "bank:Tidy"}, bank="import no_such_module\n")
+    points = {"chaos.verifiers: tidy": "bank:Tidy", "chaos.generators: rows": "bank:rows"}
+    install(tmp_path / "site", "bank-chaos", points, bank="import no_such_module\n")
     missing = "(ModuleNotFoundError: No module named 'no_such_module')"
     mend = "mend that package, or uninstall it"
     lines = (
         'shop-chaos 1.0: entry point chaos.faults: stall = shop:Stall: Stall is not of this kind; write kind: Literal["stall"]',
         f"bank-chaos 1.0: entry point chaos.verifiers: tidy = bank:Tidy: it cannot be imported {missing}; {mend}",
+        f"bank-chaos 1.0: entry point chaos.generators: rows = bank:rows: it cannot be imported {missing}; {mend}",
     )
 
     plan = run(*COMMAND, "plan")
@@ -173,12 +186,24 @@ def test_a_run_of_an_earlier_version_names_no_packages():
     """There were none."""
     (scenario,) = read().scenarios
     run = json.loads(scenario.to_run())
-    assert run.pop("plugins") == {"chaos.faults": {}, "chaos.verifiers": {}}
+    assert run.pop("plugins") == {"chaos.faults": {}, "chaos.verifiers": {}, "chaos.generators": {}}
 
     assert Scenario.of_run(json.dumps(run)).verify == scenario.verify
 
 
-@pytest.mark.parametrize("path", ["pyproject.toml", "retention_chaos/faults.py", "retention_chaos/verifiers.py"])
+def test_the_rows_of_a_run_are_in_its_folder():
+    """So the package that made them is not needed to judge it again."""
+    (scenario,) = read("workload: {records: 10, rows: {sql: SELECT 1}}").scenarios
+    run = json.loads(scenario.to_run())
+    run["plugins"]["chaos.generators"] = {"orders": "shop-chaos 1.0"}
+    run["workload"]["rows"] = {"generator": "orders"}
+
+    assert Scenario.of_run(json.dumps(run)).workload.rows.generator == "orders"
+
+
+@pytest.mark.parametrize(
+    "path", ["pyproject.toml", *(f"retention_chaos/{name}.py" for name in ("faults", "verifiers", "generators"))]
+)
 def test_the_page_shows_the_package_that_is_tested(path):
     """Nobody copies code that has never run."""
     text = (PACKAGE / path).read_text(encoding="utf-8")

@@ -52,8 +52,11 @@ def test_a_run_reads_what_it_has_written() -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ("{}", "rows come from one of sql, file, python and command, and this has none of them; write one of them"),
-        ("{sql: SELECT 1, file: a.parquet}", "rows come from one of sql, file, python and command, and this has sql and file"),
+        ("{}", "rows come from one of sql, file, python, generator and command, and this has none of them; write one of them"),
+        (
+            "{sql: SELECT 1, file: a.parquet}",
+            "rows come from one of sql, file, python, generator and command, and this has sql and file",
+        ),
         ("{sql: SELECT 1, folder: src}", "folder is where a module of python is looked for; leave it out"),
         ("{sql: ''}", "this text must not be empty"),
         ("{python: orders}", "'orders' does not name a function; write module:function, e.g. shop.testing:orders"),
@@ -62,6 +65,10 @@ def test_a_run_reads_what_it_has_written() -> None:
         ("{file: none.parquet}", "'none.parquet' is not there; a path begins at the folder of this file, "),
         ("{command: []}", "this must not be empty; write at least one"),
         ("{command: [a]}", "records is missing: a run waits for as many as rows: {command: …} sends; write records: 20000"),
+        ("{generator: orders}", "there is no generator 'orders'; no package that is installed has added any"),
+        ("{sql: SELECT 1, with: {a: 1}}", "with are arguments of python or of a generator; leave it out"),
+        ("{sql: SELECT 1, environment: {A: b}}", "environment is that of a command; leave it out"),
+        ("{sql: SELECT 1, working_directory: .}", "working_directory is that of a command; leave it out"),
         ("7", "7 is not a mapping"),
     ],
 )
@@ -90,7 +97,10 @@ def test_a_model_that_needs_integers() -> None:
     assert error == f"scenarios.yaml:6:35: {said}"
 
 
-OWN = "rows: {command: ['{python}', '{project}/a.py', '{records}', '{datasource}', '{other}']}"
+OWN = (
+    "rows: {environment: {HOME: '{project}', TO: '{other}'}, "
+    "command: ['{python}', '{project}/a.py', '{records}', '{datasource}', '{other}']}"
+)
 
 
 def test_a_loader_of_ones_own(tmp_path: Path) -> None:
@@ -101,6 +111,7 @@ def test_a_loader_of_ones_own(tmp_path: Path) -> None:
     scenario = loaded(text, tmp_path / "scenarios.yaml").scenarios[0]
 
     assert scenario.workload.rows.command == ("{python}", f"{tmp_path}/a.py", "{records}", "{datasource}", "{other}")
+    assert scenario.workload.rows.environment == {"HOME": str(tmp_path), "TO": "{other}"}
     assert scenario.used == ("datasource", "datasink", "other")
     assert scenario.workload.wanted == 10
     assert Scenario.of_run(scenario.to_run()).workload == scenario.workload
@@ -110,6 +121,14 @@ def test_a_loader_of_ones_own(tmp_path: Path) -> None:
     ("workload", "said"),
     [
         ("{records: 10, rows: {command: [a, '{cluster}']}}", "{cluster} in '{cluster}' is not a placeholder; there are {boot"),
+        (
+            "{records: 10, rows: {command: [a], environment: {B: '{checkpoint}'}}}",
+            "{checkpoint} in '{checkpoint}' is not a placeholder; there are {boot",
+        ),
+        (
+            "{records: 10, rows: {command: [a], working_directory: no/such}}",
+            "no/such is not a folder; a path begins at the folder of this file, ",
+        ),
         (
             "{records: 10, rows: {command: [a]}, producer: {acks: all, in_flight: 1}}",
             "producer says how our loader writes, and rows: {command: …} writes itself; leave it out",
@@ -132,7 +151,7 @@ def test_rows_that_are_not_known_beforehand_have_no_model() -> None:
 
     assert loaded(text.replace("{asked}", "source")).scenarios
     (error,) = errors_of(text.replace("{asked}", "{sql: 'SELECT key, value FROM datasource'}"))
-    assert "how many rows are `expected` must be known before they are sent; write sql, file or python" in error
+    assert "how many rows are `expected` must be known before they are sent; write sql, file, python or generator" in error
 
 
 def test_a_loader_of_ones_own_may_use_transactions() -> None:
