@@ -12,16 +12,19 @@ from chaos.install.artifacts import Parts
 from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
+from chaos.scenario.pipelines import ContainerPipeline as DeclaredContainer
 from chaos.scenario.pipelines import NoPipeline, SparkSubmitPipeline
 from chaos.scenario.pipelines import Pipeline as DeclaredPipeline
 from chaos.subject.base import Endpoints, Pipeline, Topic, Topics
 from chaos.subject.command import CommandPipeline
+from chaos.subject.container import ContainerPipeline
 from chaos.subject.spark_submit import SparkSubmit
 
 _SUBMITTED_WITHIN_S = 180.0
 _CLIENTS = {
     "spark_submit": "spark",
     "command": "app",
+    "container": "app",
     "none": "loader",
 }
 
@@ -57,6 +60,8 @@ def pipeline_of(declared: DeclaredPipeline, parts: Parts, packages: Sequence[Pat
     match declared:
         case DeclaredCommand():
             return _command(declared, parts)
+        case DeclaredContainer():
+            return _container(declared)
         case SparkSubmitPipeline():
             return _submitted(declared, parts, packages)
         case NoPipeline():
@@ -166,4 +171,17 @@ def _command(declared: DeclaredCommand, parts: Parts) -> CommandPipeline:
         environment=declared.environment,
         says_started="started" in declared.speaks,
         working_directory=declared.working_directory or "",
+    )
+
+
+def _container(declared: DeclaredContainer) -> ContainerPipeline:
+    return ContainerPipeline(
+        run=declared.command,
+        group=declared.group,
+        model=declared.model or "identity",
+        ids=declared.transactional_ids,
+        image=declared.image,
+        restarts=declared.restarts,
+        environment=declared.environment,
+        says_started="started" in declared.speaks,
     )

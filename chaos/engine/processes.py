@@ -108,9 +108,10 @@ class ManagedProcess:
         self._log = folder / "logs" / f"{name}.log"
         scratch = folder / "tmp"
         scratch.mkdir(exist_ok=True)
-        env = {**command.env, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
+        of_this_machine = {} if command.image else {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
+        env = {**command.env, **of_this_machine}
         hosts = (command.env["SPARK_LOCAL_IP"],) if "SPARK_LOCAL_IP" in command.env else ()  # executors connect to a driver
-        self._spec = ProcessSpec(name, tuple(command.argv), folder, self._log, env, hosts)
+        self._spec = ProcessSpec(name, tuple(command.argv), folder, self._log, env, hosts, command.image)
         self._has_begun = command.has_begun
         self._begins_by = command.begins_by
         self._down = False

@@ -132,10 +132,9 @@ def _one_step_down(annotation: Any, part: str | int) -> Any:
     if get_origin(plain) is dict:
         return get_args(plain)[1]
     models = _models(annotation)
-    for model in models:
-        if part in _fields(model):
-            return _fields(model)[part]
-    return next((model for model in models if part in _tags(model)), annotation)
+    if member := next((model for model in models if len(models) > 1 and part in _tags(model)), None):
+        return member  # first, because a member may have a key that is called like the tag of another
+    return next((_fields(model)[part] for model in models if part in _fields(model)), annotation)
 
 
 def _tags(model: type[BaseModel]) -> tuple[Any, ...]:

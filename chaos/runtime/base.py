@@ -11,6 +11,7 @@ import psutil
 
 from chaos.common import processes
 from chaos.common.processes import ProcessTree
+from chaos.subject.base import Image
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,7 @@ class ProcessSpec:
         env: added to the environment of the process that starts it.
         log: standard output and error, appended over restarts.
         hosts: the addresses that it listens on, its own first; empty if no other process connects to it.
+        image: of the user's, that it runs in, where the runtime has containers.
     """
 
     name: str
@@ -32,6 +34,7 @@ class ProcessSpec:
     log: Path
     env: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords may be in it
     hosts: tuple[str, ...] = ()
+    image: Image | None = None
 
 
 class Process(Protocol):

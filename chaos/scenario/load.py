@@ -26,7 +26,7 @@ from chaos.scenario.model import (
     SparkSpec,
     SystemSpec,
 )
-from chaos.scenario.pipelines import NoPipeline, Pipeline, SparkSubmitPipeline
+from chaos.scenario.pipelines import ContainerPipeline, NoPipeline, Pipeline, SparkSubmitPipeline
 
 _TOPICS: TypeAdapter[topics.TopicSpecs] = TypeAdapter(topics.TopicSpecs)
 _FORMER_VERSIONS = (1,)
@@ -179,7 +179,7 @@ def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
         if isinstance(pipeline, SparkSubmitPipeline) and not _is_file(pipeline.below(folder).application):
             message = f"{one_line(pipeline.application)} is not a file; {begins}"
             yield Mistake(("scenarios", number, "pipeline", "application"), message)
-        runs_in = None if isinstance(pipeline, NoPipeline) else pipeline.working_directory
+        runs_in = None if isinstance(pipeline, NoPipeline | ContainerPipeline) else pipeline.working_directory
         if runs_in is not None and not _is_folder(str(folder / runs_in)):
             message = f"{one_line(runs_in)} is not a folder; {begins}"
             yield Mistake(("scenarios", number, "pipeline", "working_directory"), message)

@@ -34,7 +34,7 @@ from chaos.install import jars, spark_versions
 from chaos.loader.generators import PLUGINS as _GENERATORS
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import sinks
-from chaos.scenario.pipelines import CommandPipeline, NoPipeline, Pipeline
+from chaos.scenario.pipelines import CommandPipeline, ContainerPipeline, NoPipeline, Pipeline
 from chaos.scenario.rows import Rows
 from chaos.scenario.topics import TopicName, TopicSpecs
 from chaos.scenario.verifiers import NAMES, TRANSACTIONS, VerifierName
@@ -452,7 +452,7 @@ class Scenario(Declared):
     def speaks(self) -> frozenset[str]:
         """Of what the program under test makes statements: ``transactions``, ``deliveries`` (docs/adapters.md)."""
         match self.pipeline:
-            case CommandPipeline():
+            case CommandPipeline() | ContainerPipeline():
                 return frozenset(self.pipeline.speaks)
             case NoPipeline() if self.workload.producer.transaction_records:
                 return frozenset({"transactions"})

@@ -1,4 +1,4 @@
-"""What may be under test, as a scenarios file declares it: any command, any Spark job, or the loader alone.
+"""What may be under test, as a scenarios file declares it: any command, image or Spark job, or the loader alone.
 
 How names and parameters are resolved: `chaos.scenario.declared`.
 """
@@ -16,7 +16,7 @@ from chaos.scenario.expected import Expected, ExpectedRows, HowManyRows
 from chaos.scenario.rows import Written
 from chaos.scenario.sinks import Sink
 from chaos.scenario.topics import Reads, TopicSink
-from chaos.subject import command, spark_submit
+from chaos.subject import command, container, spark_submit
 from chaos.subject.placeholders import names_in, partly_substituted
 
 _IN_GROUP = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
@@ -95,14 +95,13 @@ Model = Literal["identity", "square"]
 Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
 
 
-class CommandPipeline(Declared):
-    """Any command that reads topics and writes one, in any language.
+class _InGroup(Declared):
+    """A program whose positions are in a consumer group, if it has any.
 
     Attributes:
         kind: which kind of pipeline it is.
         reads: topics; of several, the workload fills one, and the others stay empty.
         sink: where it writes.
-        run: the command, word by word; with ``{partition}`` in it, one copy for each source partition.
         group: the consumer group that holds its positions; it is needed, unless there are none.
         positions: ``none`` if it has none that can be asked for; in place of ``group``.
         model: what it makes of a value, by name: the same, which is the default, or its square.
@@ -116,21 +115,16 @@ class CommandPipeline(Declared):
         transactional_ids: by source partition, or one with ``{partition}`` in it, for ``transaction_coordinator``; without them
             that is the coordinator of the id that was on the wire last.
         restarts: how often a copy that ended with an error is started again.
-        repeat: start a copy that ended without an error again, too: some commands stop at the end that the source had at
-            their start.
         environment: variables of the command.
-        working_directory: where it runs; the path begins at the folder of the scenarios file. The default is the folder of the
-            run.
         transactions: false if it uses none; then no fault may wait for their requests.
         speaks: what it reports on its standard output (docs/adapters.md).
         session_timeout_s: after which its group excludes a member that is silent, for ``outlasts`` of a pause.
         transaction_timeout_s: after which the coordinator aborts its transaction, for ``outlasts`` of a pause.
     """
 
-    kind: Literal["command"]
+    kind: str
     reads: Reads
     sink: TopicSink
-    run: Annotated[tuple[Word, ...], Field(min_length=1)]
     group: Word | Literal[""] = ""
     positions: Literal["none"] | None = None
     model: Model | None = None
@@ -140,9 +134,7 @@ class CommandPipeline(Declared):
     keeps_headers: Annotated[bool, Field(strict=True)] = True
     transactional_ids: tuple[Word, ...] = ()
     restarts: Restarts = 3
-    repeat: Annotated[bool, Field(strict=True)] = False
     environment: dict[str, Word] = Field(default_factory=dict)
-    working_directory: Word | None = None
     transactions: Annotated[bool, Field(strict=True)] = True
     speaks: tuple[Literal["started", "transactions", "deliveries"], ...] = ()
     session_timeout_s: SomeSeconds | None = Field(alias="session_timeout", default=None)
@@ -158,15 +150,13 @@ class CommandPipeline(Declared):
         """Whether it can be asked how far it is."""
         return self.positions is None
 
-    @property
-    def texts(self) -> Mapping[Location, Text]:
-        """Where placeholders may be: place -> the text, and what may stand there beside topics."""
-        known = command.PLACEHOLDERS
+    def texts_with(self, known: tuple[str, ...]) -> dict[Location, Text]:
+        """Where all such programs may have these placeholders."""
+        of_ids = tuple(dict.fromkeys((*known, "partition")))
         return {
-            **_listed("run", self.run, known),
             **_named("environment", self.environment, known),
             **({("group",): Text(self.group, known)} if self.group else {}),
-            **_listed("transactional_ids", self.transactional_ids, known),
+            **_listed("transactional_ids", self.transactional_ids, of_ids),
         }
 
     @field_validator("group")
@@ -184,6 +174,32 @@ class CommandPipeline(Declared):
             raise ValueError("group holds its positions, and positions: none says that there are none; leave one of them out")
         return self
 
+    def places(self, folder: Path) -> dict[str, Any]:
+        """The values with paths that begin at this folder, as whole paths."""
+        return {"expected": self.expected.below(folder)} if isinstance(self.expected, ExpectedRows) else {}
+
+
+class CommandPipeline(_InGroup):
+    """Any command that reads topics and writes one, in any language.
+
+    Attributes:
+        run: the command, word by word; with ``{partition}`` in it, one copy for each source partition.
+        repeat: start a copy that ended without an error again, too: some commands stop at the end that the source had at
+            their start.
+        working_directory: where it runs; the path begins at the folder of the scenarios file. The default is the folder of the
+            run.
+    """
+
+    kind: Literal["command"]
+    run: Annotated[tuple[Word, ...], Field(min_length=1)]
+    repeat: Annotated[bool, Field(strict=True)] = False
+    working_directory: Word | None = None
+
+    @property
+    def texts(self) -> Mapping[Location, Text]:
+        """Where placeholders may be: place -> the text, and what may stand there beside topics."""
+        return {**_listed("run", self.run, command.PLACEHOLDERS), **self.texts_with(command.PLACEHOLDERS)}
+
     def below(self, folder: Path) -> Self:
         """The same with the folder of the scenarios file in place of ``{project}``."""
         project = {"project": str(folder.resolve())}
@@ -192,9 +208,35 @@ class CommandPipeline(Declared):
             "environment": {name: partly_substituted(value, project) for name, value in self.environment.items()},
             "working_directory": _whole(folder, self.working_directory),
         }
-        if isinstance(self.expected, ExpectedRows):
-            places["expected"] = self.expected.below(folder)
-        return self.model_copy(update=places)
+        return self.model_copy(update=places | self.places(folder))
+
+
+class ContainerPipeline(_InGroup):
+    """An image that reads topics and writes one: a container on the network of the run (``--chaos-runtime containers``).
+
+    It sees no folder of this machine, so what it needs is in the image, which must be on this machine and have an ``sh``.
+    Its user is that of the image.
+
+    Attributes:
+        image: its name. Nothing is pulled.
+        command: what is given to the entrypoint of the image, word by word; the default is what the image has for it.
+        restarts: how often the entrypoint is run again, in the same container, after it has ended with an error.
+        environment: variables of the container.
+    """
+
+    kind: Literal["container"]
+    image: Word
+    command: tuple[Word, ...] = ()
+
+    @property
+    def texts(self) -> Mapping[Location, Text]:
+        """Where placeholders may be: place -> the text, and what may stand there beside topics."""
+        known = container.PLACEHOLDERS
+        return {**_listed("command", self.command, known), **self.texts_with(known)}
+
+    def below(self, folder: Path) -> Self:
+        """The same with whole paths."""
+        return self.model_copy(update=self.places(folder))
 
 
 def _whole(folder: Path, path: str | None) -> str | None:
@@ -336,6 +378,6 @@ class SparkSubmitPipeline(Declared):
 
 
 Pipeline = Annotated[
-    NoPipeline | CommandPipeline | SparkSubmitPipeline,
+    NoPipeline | CommandPipeline | ContainerPipeline | SparkSubmitPipeline,
     Field(discriminator="kind"),
 ]

@@ -29,7 +29,7 @@ from chaos.scenario.model import (
     SystemSpec,
     Workload,
 )
-from chaos.scenario.pipelines import CommandPipeline, InGroup, NoPipeline, SparkSubmitPipeline
+from chaos.scenario.pipelines import CommandPipeline, ContainerPipeline, InGroup, NoPipeline, SparkSubmitPipeline
 from chaos.scenario.rows import Rows
 from chaos.scenario.sinks import JdbcTable, Sink
 from chaos.scenario.topics import TopicSink, TopicSpec
@@ -42,7 +42,7 @@ from chaos.scenario.verifiers import (
     PROGRESS,
     TRANSACTIONS,
 )
-from chaos.subject import command, spark_submit
+from chaos.subject import command, container, spark_submit
 from chaos.subject.placeholders import MEANINGS
 from verifiers.base import Verifier
 from verifiers.transactions.verifier import Transactions
@@ -65,6 +65,7 @@ _SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
     },
     "Pipelines": {
         "`kind: command`": CommandPipeline,
+        "`kind: container`": ContainerPipeline,
         "`kind: spark_submit`": SparkSubmitPipeline,
         "`sink`": TopicSink,
         "`sink` of a Spark job": Sink,
@@ -100,7 +101,7 @@ _PLACES = {  # what has a section of this page -> that section
 }
 _TITLES = {
     **{kind.__name__: heading or "scenario" for parts in _SECTIONS.values() for heading, kind in parts.items()},
-    **{kind.__name__: "pipeline" for kind in (NoPipeline, CommandPipeline, SparkSubmitPipeline)},
+    **{kind.__name__: "pipeline" for kind in (NoPipeline, CommandPipeline, ContainerPipeline, SparkSubmitPipeline)},
     **{kind.__name__: "trigger" for kind in _TRIGGERS.values()},
     **{kind.__name__: "fault" for kind in FAULTS.values()},
 }
@@ -151,10 +152,11 @@ def _declaration(declared: type[BaseModel]) -> Iterator[str]:
 
 
 def _keys(declared: type[BaseModel], without: tuple[str, ...] = ()) -> Iterator[str]:
-    """A table of them, if there are any."""
+    """A table of them, if there are any: what must be written comes first."""
     schema = schema_of(declared)
     required = schema.get("required", ())
-    rows = [_row(key, value, key in required) for key, value in schema["properties"].items() if key not in without]
+    keys = sorted(schema["properties"], key=lambda key: key not in required)
+    rows = [_row(key, schema["properties"][key], key in required) for key in keys if key not in without]
     if rows:
         yield table(_COLUMNS, rows)
 
@@ -265,7 +267,12 @@ def _matrix() -> str:
 
 
 def _placeholders() -> str:
-    kinds = {"`command`": command.PLACEHOLDERS, "`spark_submit`": spark_submit.PLACEHOLDERS, "`rows: command`": OF_LOADER}
+    kinds = {
+        "`command`": command.PLACEHOLDERS,
+        "`container`": container.PLACEHOLDERS,
+        "`spark_submit`": spark_submit.PLACEHOLDERS,
+        "`rows: command`": OF_LOADER,
+    }
     rows = [
         [f"`{{{name}}}`", meaning, *("yes" if name in known else "" for known in kinds.values())]
         for name, meaning in MEANINGS.items()

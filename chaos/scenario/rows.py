@@ -52,7 +52,7 @@ class Rows(Declared):
     file: Written | None = None
     python: FunctionName | None = None
     generator: Written | None = None
-    arguments: dict[str, JsonValue] = Field(alias="with", default_factory=dict)
+    arguments: dict[str, Annotated[JsonValue, Field(title="value")]] = Field(alias="with", default_factory=dict)
     command: Annotated[tuple[Written, ...], Field(min_length=1)] | None = None
     environment: dict[str, Annotated[str, BeforeValidator(text_of_setting)]] = Field(default_factory=dict)
     working_directory: Written | None = None

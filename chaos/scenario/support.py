@@ -18,7 +18,7 @@ from chaos.grammar.triggers import OnRequest, Trigger
 from chaos.install import spark_versions
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
 from chaos.scenario.model import Scenario, SystemSpec
-from chaos.scenario.pipelines import NoPipeline, SparkSubmitPipeline
+from chaos.scenario.pipelines import ContainerPipeline, NoPipeline, SparkSubmitPipeline
 
 ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
 POSSIBLE_OUTSIDE = frozenset(
@@ -37,6 +37,10 @@ _OF_JVMS = ("spark", "pipeline")
 _OF_SINK = ("transaction_coordinator", "group_coordinator")
 _PREFIXED = ("{prefix}", "{source}", "{sink}")  # and every topic, whose names on the wire begin with the prefix
 
+_NO_NETWORK = (
+    "kind: container joins the network of a run, and only a system in containers has one; use --chaos-runtime containers, "
+    "which needs Docker, or run the program itself: kind: command"
+)
 _LACKING: Mapping[Capability, str] = {
     Capability.PIPELINE: "there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
     Capability.CONSUMER_GROUP: "this pipeline does not keep its position in a consumer group, so there is no group to break",
@@ -84,6 +88,8 @@ def impossible(scenario: Scenario, runtime: str) -> Iterator[Problem]:
         runtime: one of `RUNTIMES`; "" if the file is only read. What is possible on an external system depends on its
             declaration: `impossible_outside`.
     """
+    if runtime and runtime != "containers":
+        yield from _outside_of_containers(scenario)
     for place, fault in faults_of(scenario):
         lacking = fault.needs & OF_PIPELINES - scenario.pipeline.capabilities
         if lacking:
@@ -92,6 +98,11 @@ def impossible(scenario: Scenario, runtime: str) -> Iterator[Problem]:
         if absent:
             reason = f"{fault.kind} is possible in containers only: it needs {_first(absent)}"
             yield (*place, "kind"), f"{reason}; here {fault.without}; or use --chaos-runtime containers"
+
+
+def _outside_of_containers(scenario: Scenario) -> Iterator[Problem]:
+    if isinstance(scenario.pipeline, ContainerPipeline):
+        yield ("pipeline", "kind"), _NO_NETWORK
 
 
 def unavailable(system: SystemSpec, runtime: str) -> Iterator[Problem]:
@@ -110,6 +121,7 @@ def _first(capabilities: frozenset[Capability]) -> Capability:
 
 def impossible_outside(scenario: Scenario, external: External) -> Iterator[Problem]:
     """Every part of a scenario that cannot be done to this external system, with its location in the scenario."""
+    yield from _outside_of_containers(scenario)
     yield from _names(scenario)
     for name, reason in _unasked(external).items():
         if isinstance(scenario.expect, Mapping) and name in scenario.expect:

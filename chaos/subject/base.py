@@ -96,6 +96,17 @@ class Endpoints:
     spark_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+class Image(NamedTuple):
+    """An image of the user's, in place of programs of this machine.
+
+    Attributes:
+        around: what runs its entrypoint: the words of that follow.
+    """
+
+    name: str
+    around: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A process to start: its arguments, and variables that are added to its environment.
@@ -105,6 +116,7 @@ class Command:
             the lines of their log so.
         has_begun: whether what it runs works, as far as that can be seen; asked when it has reported that it started.
         begins_by: what is seen then, for people; "" if nothing is asked.
+        image: that it runs in; its arguments are given to the entrypoint then, in place of what the image has for it.
     """
 
     argv: tuple[str, ...]
@@ -112,6 +124,7 @@ class Command:
     has_events: bool = True
     has_begun: Callable[[], bool] = lambda: True
     begins_by: str = ""
+    image: Image | None = None
 
 
 class Pipeline(Protocol):

@@ -26,14 +26,58 @@ PLACEHOLDERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class CommandPipeline:
-    """The pipeline.
+class InGroup:
+    """A program whose positions are in a consumer group, if it has any.
 
     Attributes:
-        run: the command, word by word; with ``{partition}`` in it, one copy for each source partition.
-        model: ``identity`` (the value is copied) or ``square``.
+        run: what is run, word by word.
         group: the consumer group that holds its positions; "" if it has none.
+        model: ``identity`` (the value is copied) or ``square``.
         ids: its transactional ids by source partition, or one with ``{partition}`` in it, or none.
+    """
+
+    run: tuple[str, ...]
+    group: str
+    model: str = "identity"
+    ids: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ValueError: a misplaced placeholder, or an unknown model.
+        """
+        if self.model not in models.MODELS:
+            raise ValueError(f"model must be one of {', '.join(models.MODELS)}, not {self.model!r}")
+        if "partition" in names_in(self.group):
+            raise ValueError("group must not contain {partition}: one group holds the positions in all partitions")
+
+    def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
+        if self.group:
+            clients.seed(endpoints, self.consumer_group(topics), topics)
+
+    def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:  # noqa: ARG002
+        return clients.positions(endpoints, self.consumer_group(topics), topics)
+
+    def expected(self, source: DataFrame) -> DataFrame:
+        return models.expected(source, self.model)
+
+    def consumer_group(self, topics: Topics) -> str:
+        return substituted(self.group, self.known(topics))
+
+    def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
+        return by_partition(self.ids, self.known(topics), topics.partitions)
+
+    def known(self, topics: Topics) -> dict[str, str]:
+        """What placeholders stand for before the system is there."""
+        return of_topics(topics)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPipeline(InGroup):
+    """The pipeline; with ``{partition}`` in its words, there is one copy for each source partition.
+
+    Attributes:
         java: what ``{java}`` stands for.
         kafka_tools: what ``{kafka_tools}`` stands for.
         restarts: how often a copy that ended with an error is started again.
@@ -44,10 +88,6 @@ class CommandPipeline:
         working_directory: where it runs; "" for the folder of the run.
     """
 
-    run: tuple[str, ...]
-    group: str
-    model: str = "identity"
-    ids: tuple[str, ...] = ()
     java: str = "java"
     kafka_tools: str = ""
     restarts: int = 3
@@ -62,15 +102,12 @@ class CommandPipeline:
         Raises:
             ValueError: a misplaced placeholder, an unknown model, or no command.
         """
+        InGroup.__post_init__(self)
         if not self.run:
             raise ValueError("run must be a command, not empty")
-        if self.model not in models.MODELS:
-            raise ValueError(f"model must be one of {', '.join(models.MODELS)}, not {self.model!r}")
-        if "partition" in names_in(self.group):
-            raise ValueError("group must not contain {partition}: one group holds the positions in all partitions")
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        known = self._known(topics) | {"bootstrap": endpoints.kafka, "folder": str(folder)}
+        known = self.known(topics) | {"bootstrap": endpoints.kafka, "folder": str(folder)}
         copies = [
             [substituted(word, known | {"partition": str(number)}) for word in self.run]
             for number in range(self._copies(topics))
@@ -85,25 +122,9 @@ class CommandPipeline:
         environment = {name: substituted(value, known) for name, value in self.environment.items()}
         return Command(words, {**environment, **clients.option_variables(endpoints)}, has_events=self.says_started)
 
-    def prepare(self, endpoints: Endpoints, topics: Topics) -> None:
-        if self.group:
-            clients.seed(endpoints, self.consumer_group(topics), topics)
-
-    def positions(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Mapping[int, int]:  # noqa: ARG002
-        return clients.positions(endpoints, self.consumer_group(topics), topics)
-
-    def expected(self, source: DataFrame) -> DataFrame:
-        return models.expected(source, self.model)
-
-    def consumer_group(self, topics: Topics) -> str:
-        return substituted(self.group, self._known(topics))
-
-    def transactional_ids(self, topics: Topics) -> tuple[str, ...]:
-        return by_partition(self.ids, self._known(topics), topics.partitions)
-
     def _copies(self, topics: Topics) -> int:
         names = {name for word in self.run for name in names_in(word)}
         return topics.partitions if "partition" in names else 1
 
-    def _known(self, topics: Topics) -> dict[str, str]:
+    def known(self, topics: Topics) -> dict[str, str]:
         return {**of_topics(topics), "java": self.java, "kafka_tools": self.kafka_tools, "python": sys.executable}

@@ -12,7 +12,7 @@ networks are removed as well as its processes.
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
@@ -123,6 +123,23 @@ def has_image(client: Any, name: str) -> bool:
         except ImageNotFound:
             return False
         return True
+
+
+def configuration(client: Any, name: str) -> Mapping[str, Any]:
+    """What an image of the user's runs, and how.
+
+    Raises:
+        RuntimeUnavailableError: it does not exist on this machine.
+    """
+    with asking(f"look for the image {name}"):
+        try:
+            found: Mapping[str, Any] = client.images.get(name).attrs["Config"]
+        except ImageNotFound:
+            raise RuntimeUnavailableError(
+                f"the image {name} does not exist here, and nothing is pulled in the middle of a run; "
+                f"docker pull {name}, or build it"
+            ) from None
+    return found
 
 
 def choose_reaper(client: Any) -> str:

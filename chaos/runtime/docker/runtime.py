@@ -14,11 +14,13 @@ image provides what is below them, such as the C library.
 
     read-only   the project, its virtual environment and the Python below it, the JDK, the cache of parts, the working directory
     writable    the folder of runs, and the folders that a process names
+
+An image of the user's (`kind: container`) is not one of these: it sees its log, and nothing else of this machine.
 """
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -33,6 +35,7 @@ from chaos.runtime.docker import engine, network
 from chaos.runtime.docker.engine import asking
 from chaos.runtime.docker.network import Machine
 from chaos.runtime.docker.process import REAL, ContainerProcess, Disk, on_disk
+from chaos.subject.base import Image
 
 _INTO_LOG = 'exec "$@" >>"$0" 2>&1'  # Docker's own log is not a file of ours
 _PROJECT = Path(__file__).parents[3]
@@ -80,6 +83,32 @@ class ContainerRuntime:
         return self._start(on_disk(spec, disk), disk)
 
     def _start(self, spec: ProcessSpec, disk: Disk | None) -> ContainerProcess:
+        return self._of_an_image(spec, spec.image) if spec.image else self._of_this_machine(spec, disk)
+
+    def _of_an_image(self, spec: ProcessSpec, image: Image) -> ContainerProcess:
+        """A process that sees nothing of this machine but its log, and whose user is that of its image."""
+        own = entrypoint(engine.configuration(self._client, image.name), spec.argv)
+        writable(spec, self._runs)
+        spec.log.chmod(0o666)
+        container = self._new(spec.name, image.name)
+        container.with_command([])
+        container.with_envs(**{**spec.env, SESSION_VARIABLE: self.session.id})
+        container.with_volume_mapping(spec.log, str(spec.log), "rw")
+        container.with_kwargs(
+            **self._network_of(None),
+            entrypoint=["sh", "-c", _INTO_LOG, str(spec.log), *image.around, *own],
+            labels=self._labels,
+            init=True,
+            stop_signal="SIGTERM",
+            security_opt=["no-new-privileges"],
+        )
+        with asking(f"start {spec.name}, the image {image.name}"):
+            container.start()
+        process = ContainerProcess(spec, container.get_wrapped_container(), None, self._start_on)
+        self.session.record(process.pid, spec.name)
+        return process
+
+    def _of_this_machine(self, spec: ProcessSpec, disk: Disk | None) -> ContainerProcess:
         written = writable(spec, self._runs)
         machine = self._machine(spec.hosts) if spec.hosts else None
         container = self._new(spec.name)
@@ -135,10 +164,10 @@ class ContainerRuntime:
             return network.at_address(self._client, self._network, "")
         return {"network_mode": f"container:{machine.container.id}"}
 
-    def _new(self, name: str) -> DockerContainer:
+    def _new(self, name: str, image: str = "") -> DockerContainer:
         """A container that is not started yet."""
-        container = DockerContainer(self._image, name=f"chaos-{self.session.id[:8]}-{len(self._containers)}-{name}")
-        container.image = self._image  # built here: without the prefix of a registry
+        container = DockerContainer(image or self._image, name=f"chaos-{self.session.id[:8]}-{len(self._containers)}-{name}")
+        container.image = image or self._image  # it is here: without the prefix of a registry
         self._containers.append(container)
         return container
 
@@ -176,6 +205,22 @@ def writable(spec: ProcessSpec, runs: Path) -> tuple[Path, ...]:
         folder.mkdir(parents=True, exist_ok=True)
     spec.log.touch()  # it is read from before the container starts
     return outermost(folders)
+
+
+def entrypoint(configuration: Mapping[str, Any], given: Sequence[str]) -> tuple[str, ...]:
+    """What runs in a container of an image.
+
+    Args:
+        configuration: of the image, as Docker has it.
+        given: in place of what the image gives to its entrypoint; empty for that.
+
+    Raises:
+        RuntimeUnavailableError: nothing does.
+    """
+    words = (*(configuration.get("Entrypoint") or ()), *(given or configuration.get("Cmd") or ()))
+    if not words:
+        raise RuntimeUnavailableError("this image has neither an entrypoint nor a command; declare `command` in the pipeline")
+    return words
 
 
 def outermost(paths: Iterable[Path]) -> tuple[Path, ...]:

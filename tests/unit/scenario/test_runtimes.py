@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from chaos.common.errors import ScenarioError
+from chaos.scenario.model import Scenario
 from tests.unit.scenario.declared import loaded
 
 PATH = Path("scenarios.yaml")
@@ -63,3 +64,58 @@ def test_a_file_that_is_wrong_says_both():
         loaded(text, PATH, "local")
 
     assert [line.split(":")[1] for line in str(error.value).splitlines()] == ["7"]
+
+
+IMAGE = """\
+version: 2
+topics: {orders: {}, copies: {}}
+pipelines:
+  copy:
+    kind: container
+    image: shop/copy:1
+    command: ["{bootstrap}", "{orders}", "{copies}"]
+    group: "copy-{suffix}"
+    reads: [orders]
+    sink: {topic: copies}
+scenarios:
+  - {name: copy, title: An image copies a topic, pipeline: copy}
+"""
+
+
+def test_an_image_needs_a_system_in_containers():
+    """Nowhere else is there a network of the run that it could join."""
+    with pytest.raises(ScenarioError) as error:
+        loaded(IMAGE, PATH, "local")
+
+    (line,) = str(error.value).splitlines()
+    said = (
+        "kind: container joins the network of a run, and only a system in containers has one; use --chaos-runtime containers, "
+    )
+    assert line.startswith("scenarios.yaml:")
+    assert said in line
+
+
+@pytest.mark.parametrize("runtime", ["containers", ""])
+def test_an_image_is_read_where_it_is_possible(runtime):
+    """All faults of a group and of a process are possible with it."""
+    (scenario,) = loaded(IMAGE, PATH, runtime).scenarios
+
+    assert scenario.pipeline.image == "shop/copy:1"
+    assert Scenario.of_run(scenario.to_run()).pipeline == scenario.pipeline
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('"{bootstrap}"', '"{python}"', "{python} in '{python}' is not a placeholder; there are {bootstrap}, {source}"),
+        ('    group: "copy-{suffix}"\n', "", "group is missing: the consumer group that holds its positions"),
+        ("image: shop/copy:1", "run: [copy]", "'run' is not known here"),
+    ],
+)
+def test_an_image_that_is_declared_wrongly(right, wrong, said):
+    """What is on this machine is not in the image."""
+    assert right in IMAGE
+    with pytest.raises(ScenarioError) as error:
+        loaded(IMAGE.replace(right, wrong), PATH)
+
+    assert said in str(error.value)

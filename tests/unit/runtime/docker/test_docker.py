@@ -121,3 +121,23 @@ def client_without_images():
         raise docker.errors.ImageNotFound(f"No such image: {name}")
 
     return SimpleNamespace(images=SimpleNamespace(get=get))
+
+
+@pytest.mark.parametrize(
+    ("configuration", "given", "runs"),
+    [
+        ({"Entrypoint": ["copy"], "Cmd": ["all"]}, (), ("copy", "all")),
+        ({"Entrypoint": ["copy"], "Cmd": ["all"]}, ("some",), ("copy", "some")),
+        ({"Entrypoint": None, "Cmd": ["copy", "all"]}, (), ("copy", "all")),
+        ({"Entrypoint": None}, ("copy",), ("copy",)),
+    ],
+)
+def test_what_runs_in_an_image_is_what_docker_would_run(configuration, given, runs):
+    """A declared command takes the place of that of the image, and is given to the same entrypoint."""
+    assert runtime.entrypoint(configuration, given) == runs
+
+
+def test_an_image_that_runs_nothing():
+    """It is told what to declare."""
+    with pytest.raises(RuntimeUnavailableError, match="declare `command` in the pipeline"):
+        runtime.entrypoint({"Entrypoint": None, "Cmd": None}, ())
