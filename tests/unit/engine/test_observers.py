@@ -1,5 +1,6 @@
 """The early audit: it reads on where it ended, reports what is new, and only too many runs make it give up."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -177,8 +178,8 @@ def test_where_the_rows_of_the_output_are_not_known_the_records_that_were_read_a
     """A filter lets 30 of 80 records pass."""
     with History(tmp_path / "history.jsonl") as history:
         history.record(PipelineSampled(positions={0: 50, 1: 30}, lag=20))
-        topics = (Topic("source", 2), Topic("output", 2))
-        with Sampler(Ends(100, 30), history, *topics, records=100, total=100, by_positions=by_positions):
+        ends, counted = Ends(100, 30), {"records": 100, "total": 100, "by_positions": by_positions}
+        with Sampler(ends, history, Topic("source", 2), partial(ends.end, *Topic("output", 2)), **counted):
             clock.wait_until(lambda: history.latest(ProgressSampled), within_s=60, reason="a sample")
 
         assert history.latest(ProgressSampled).committed == committed
