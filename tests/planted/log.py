@@ -36,6 +36,7 @@ BATCHES = (
 LEDGER = "id long, outcome string, partition int, offset long"
 ANSWERS = "partition int, offset long, id long, ordered boolean"
 KEYS = "id long, key string"
+PLACES = "partition int, offset long, place string"
 OPEN = (
     "partition int, producer_id long, producer_epoch int, first_offset long, last_timestamp_ms long, asked_at_ms long, "
     "transactional_id string, coordinator_state string, coordinator_producer_id long, coordinator_epoch int, timeout_ms long, "
@@ -253,6 +254,10 @@ class Log:
             for id_, row in found
         )
 
+    def all_places(self) -> list[tuple[int, int, str]]:
+        """Where each record is said to be, as if the log were a table."""
+        return [(row.partition, row.offset, f"file {row.partition} row {row.offset}") for row in self.observed]
+
     def evidence(self, spark: SparkSession, views: Collection[str] = ()) -> Evidence:
         """As the verifiers are given it, the records in no particular order."""
         made = {
@@ -266,6 +271,7 @@ class Log:
             "commits": lambda: _frame(spark, self.all_commits(), COMMITS),
             "answers": lambda: _frame(spark, [(row.partition, row.offset, None, True) for row in self.observed], ANSWERS),
             "keys": lambda: _frame(spark, [(row.id, str(row.id)) for row in self.expected], KEYS),
+            "places": lambda: _frame(spark, self.all_places(), PLACES),
         }
         return Evidence(
             "sink",

@@ -60,6 +60,7 @@ def test_views_are_landed_when_they_are_there(spark: SparkSession, tmp_path: Pat
     assert sorted(map(tuple, found.told.collect())) == sorted(log.all_told())
     assert sorted(map(tuple, found.deliveries.collect())) == sorted(log.all_deliveries())
     assert sorted(map(tuple, found.commits.collect())) == sorted(log.all_commits())
+    assert sorted(map(tuple, found.places.collect())) == sorted(log.all_places())
     assert {name: dict(getattr(found, name).dtypes) for name in evidence.VIEWS} == evidence.VIEWS
 
 
