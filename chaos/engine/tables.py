@@ -4,6 +4,7 @@ What reads it is `chaos.subject.read_table`. The driver and its executors are go
 meanwhile; where the format has versions or snapshots, the last one is read.
 """
 
+import re
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from chaos.cluster.system import System
 from chaos.common import clock
-from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.errors import DeadlineError, InconclusiveError, one_line
 from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import endpoints
 from chaos.engine.processes import last_line
@@ -23,6 +24,7 @@ from chaos.subject.tables import ABOUT
 _READ_WITHIN_S = 300.0  # minutes for tables of some gigabytes; a database that does not answer takes no longer
 _PLACE = "table"
 _LOG = "table.log"
+_ERROR = re.compile(r"(Error|Exception)\b")
 
 
 def reading(plan: RunPlan, system: System) -> Callable[[], table_rows.Landed] | None:
@@ -50,8 +52,15 @@ def read(plan: RunPlan, system: System) -> table_rows.Landed:
     what = f"pipeline, sink, {table.format}"
     _wait(system.runtime.start(spec), place / ABOUT, what)
     if not (place / ABOUT).exists():
-        raise InconclusiveError(f"{what}: it could not be read; the last line of logs/{_LOG}: {last_line(log)}")
+        raise InconclusiveError(f"{what}: it could not be read; logs/{_LOG}: {_error_in(log)}")
     return table_rows.read(place, table)
+
+
+def _error_in(log: Path) -> str:
+    """The last error of a log in which Spark says much else, shortened."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    errors = (line for line in reversed(lines) if _ERROR.search(line) and not line[:1].isspace())
+    return one_line(next(errors, last_line(log)), 300)
 
 
 def _wait(process: Process, about: Path, what: str) -> None:

@@ -17,6 +17,7 @@ import importlib
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,12 +57,16 @@ class NoTableError(Exception):
     """There is no table to be read."""
 
 
+class UnreadableError(Exception):
+    """What is declared does not lead to one: a function of the user's fails, or a password is not there."""
+
+
 Found = tuple[DataFrame, list[str], str, Any, Any]
 """The rows, the names of the columns that are the table's, which version it is; the columns of a row's place and its time."""
 
 
 def main() -> None:
-    """Read it; what is wrong with it is in about.json, and what is wrong with a function of the user's in the log."""
+    """Read it; what is wrong with it is in about.json."""
     folder = Path(sys.argv[1])
     sys.path.pop(0)  # the folder of this file: its modules are ours
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))
@@ -70,6 +75,8 @@ def main() -> None:
         about = _landed(spark, spec, folder / "rows")
     except NoTableError as error:
         about = {"problem": str(error), "kind": "absent"}
+    except UnreadableError as error:
+        about = {"problem": str(error)[:_LONGEST], "kind": "failed"}
     except (Py4JJavaError, PySparkException) as error:
         about = _problem(error)
     draft = folder / "about.draft"
@@ -154,6 +161,8 @@ def _iceberg(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
 def _jdbc(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
     """One query, and so one snapshot of the database."""
     options = {**spec["options"], "numPartitions": "1"}
+    if spec["password_in"] and spec["password_in"] not in os.environ:
+        raise UnreadableError(f"password_in: there is no variable {spec['password_in']} in the environment; set it")
     if spec["password_in"]:
         options["password"] = os.environ[spec["password_in"]]
     rows = spark.read.format("jdbc").options(**options).option("dbtable", spec["place"]).load()
@@ -162,16 +171,27 @@ def _jdbc(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
 
 
 def _python(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
-    module, _, function = spec["place"].partition(":")
-    sys.path.insert(0, spec["options"]["folder"])
-    found = getattr(importlib.import_module(module), function)(spark, dict(spec["places"]))
+    found = _called(spark, spec)
     if not isinstance(found, DataFrame):
-        raise NoTableError(f"{spec['place']} returned a value of type {type(found).__name__}, and not a DataFrame")
+        raise UnreadableError(f"{spec['place']} returned a value of type {type(found).__name__}, and not a DataFrame")
     try:
         found.select("_metadata.file_name", "_metadata.file_modification_time")
     except PySparkException:  # its rows are of no files
         return found, found.columns, "as the function gives it", F.lit("as the function gives it"), F.lit(None).cast("bigint")
     return _of_files(found, "as the function gives it")
+
+
+def _called(spark: SparkSession, spec: Mapping[str, Any]) -> Any:
+    """What the function returns; it may raise anything, as one that says what is expected may (`chaos.judging.models`)."""
+    module, _, function = spec["place"].partition(":")
+    sys.path.insert(0, spec["options"]["folder"])
+    try:
+        return getattr(importlib.import_module(module), function)(spark, dict(spec["places"]))
+    except Exception as error:
+        traceback.print_exc()
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UnreadableError(f"{spec['place']} raised {said} ({last.filename}:{last.lineno})") from error
 
 
 _READERS: Mapping[str, Callable[[SparkSession, Mapping[str, Any]], Found]] = {

@@ -223,12 +223,17 @@ def reads(tmp_path, monkeypatch):
         ("jdbc", "kept", NO_DRIVER, "the job's Spark lacks the driver of the database: name its package in packages"),
         ("iceberg", "lake.shop.orders", {}, "the job's Spark lacks what reads iceberg: name its package in packages"),
         ("python", "shop_of_tests:nothing", {}, "shop_of_tests:nothing returned a value of type str, and not a DataFrame"),
+        ("python", "shop_of_tests:fails", {}, "shop_of_tests:fails raised ValueError: no such shop ("),
     ],
-    ids=["no folder", "no table", "no driver", "no package", "function"],
+    ids=["no folder", "no table", "no driver", "no package", "no rows", "raises"],
 )
 def test_a_table_that_cannot_be_read(reads, tmp_path, format_, place, options, said):
     """A line with what to do about it."""
-    (tmp_path / "shop_of_tests.py").write_text("def nothing(spark, places):\n    return 'nothing'\n")
+    functions = (
+        "def nothing(spark, places):\n    return 'nothing'\n",
+        "def fails(spark, places):\n    raise ValueError('no such shop')\n",
+    )
+    (tmp_path / "shop_of_tests.py").write_text("".join(functions))
 
     with pytest.raises(InconclusiveError) as caught:
         reads(format_, place, {"folder": str(tmp_path)} if format_ == "python" else options)
