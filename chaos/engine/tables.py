@@ -22,6 +22,7 @@ from chaos.subject.spark_submit import SparkSubmit
 from chaos.subject.tables import ABOUT
 
 _READ_WITHIN_S = 300.0  # minutes for tables of some gigabytes; a database that does not answer takes no longer
+_ENDED_WITHIN_S = 120.0  # a second on a quiet machine
 _PLACE = "table"
 _LOG = "table.log"
 _ERROR = re.compile(r"(Error|Exception)\b")
@@ -45,6 +46,7 @@ def read(plan: RunPlan, system: System) -> table_rows.Landed:
     shutil.rmtree(place, ignore_errors=True)
     scratch.mkdir(exist_ok=True)
     identity = getattr(plan.scenario.pipeline, "identity", None) or ""
+    _require_rest(system)
     command = pipeline.reader(endpoints(system, plan.client), plan.topics, plan.folder, place, identity)
     env = {**command.env, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
     log, hosts = plan.folder / "logs" / _LOG, (command.env["SPARK_LOCAL_IP"],)
@@ -54,6 +56,15 @@ def read(plan: RunPlan, system: System) -> table_rows.Landed:
     if not (place / ABOUT).exists():
         raise InconclusiveError(f"{what}: it could not be read; logs/{_LOG}: {_error_in(log)}")
     return table_rows.read(place, table)
+
+
+def _require_rest(system: System) -> None:
+    """Wait until no task can add rows any more: executors that have lost their driver end by themselves, a little later.
+
+    On a cluster that others use, executors of others run, too, and whose they are is not asked.
+    """
+    if not system.kafka.cluster.prefix:
+        clock.wait_until(lambda: not system.spark.executors(), within_s=_ENDED_WITHIN_S, reason="the executors to end")
 
 
 def _error_in(log: Path) -> str:

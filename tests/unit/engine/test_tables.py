@@ -1,0 +1,145 @@
+"""The process that reads a table: what is started, what is waited for, and what is said if it cannot be read."""
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from chaos.common.errors import InconclusiveError
+from chaos.engine import tables
+from chaos.engine.phases import RunPlan
+from chaos.engine.pipelines import topics_of
+from chaos.loader.declaration import FillSource
+from chaos.scenario.plan import plan
+from chaos.subject.base import Endpoints
+from chaos.subject.spark_submit import SparkSubmit
+from chaos.subject.tables import Table
+from tests.unit.scenario.declared import loaded
+
+FOUND = {"columns": [["customer", "string"]], "version": "version 2", "rows": 7}
+FILE = f"""\
+version: 2
+topics: {{orders: {{}}}}
+scenarios:
+  - name: a
+    title: A
+    pipeline:
+      kind: spark_submit
+      application: {Path(__file__)}
+      arguments: ["{{checkpoint}}"]
+      reads: [orders]
+      sink: {{delta: "{{folder}}/large"}}
+      identity: customer
+      expected: {{sql: SELECT key AS customer FROM orders}}
+"""
+
+
+@dataclass
+class Reading:
+    """A process that leaves what it found, or an error in its log, and has ended unless it hangs."""
+
+    about: dict | None
+    said: str = ""
+    hangs: bool = False
+    spec: object = None
+    stopped: int = 0
+
+    def start(self, spec):
+        self.spec = spec
+        spec.log.parent.mkdir(parents=True, exist_ok=True)
+        spec.log.write_text(self.said)
+        if self.about is not None:
+            (spec.cwd / "table" / "about.json").write_text(json.dumps(self.about))
+        return self
+
+    def alive(self):
+        return self.hangs
+
+    def stop(self):
+        self.stopped += 1
+
+
+@dataclass
+class Cluster:
+    """Spark, whose executors end when they are asked for the third time."""
+
+    asked: int = 0
+    master: str = "spark://m:7077"
+    driver_host: str = "127.0.0.1"
+    java_options: str = ""
+    options: dict = field(default_factory=dict)
+
+    def executors(self):
+        self.asked += 1
+        return ["executor"] if self.asked < 3 else []
+
+
+def system(reading):
+    """A cluster of our own."""
+    kafka = SimpleNamespace(bootstrap="audit:9092", cluster=SimpleNamespace(prefix="", options={}, java={}))
+    parts = SimpleNamespace(spark=SimpleNamespace(connector=()))
+    return SimpleNamespace(kafka=kafka, spark=Cluster(), parts=parts, runtime=reading, bootstrap=lambda _client: "link:9092")
+
+
+@pytest.fixture
+def run_plan(tmp_path):
+    scenario = loaded(FILE).scenarios[0]
+    table = Table("delta", f"{tmp_path}/large")
+    job = SparkSubmit("/shop/job.py", (), spark_home="/spark", table=table)
+    topics = topics_of(scenario, "", "7")
+    return RunPlan(scenario, plan(scenario, 1), tmp_path, topics, FillSource(10, 5), job, "spark", table=table)
+
+
+def test_a_table_is_read_once_no_task_can_add_to_it(run_plan):
+    """By the job's own Spark; the process is ended when it has left what it found."""
+    reading = Reading(FOUND, hangs=True)
+    cluster = system(reading)
+
+    found = tables.read(run_plan, cluster)
+
+    assert (found.columns, found.version, found.count) == ((("customer", "string"),), "version 2", 7)
+    assert cluster.spark.asked == 3
+    assert reading.stopped == 1
+    assert json.loads((run_plan.folder / "table" / "spec.json").read_text())["identity"] == "customer"
+    assert reading.spec.hosts == ("127.0.0.1",)
+
+
+def test_what_an_earlier_reading_left_is_not_taken_for_this_one(run_plan):
+    """A drain that failed may be observed twice."""
+    (run_plan.folder / "table").mkdir()
+    (run_plan.folder / "table" / "about.json").write_text(json.dumps(FOUND))
+
+    with pytest.raises(InconclusiveError, match="it could not be read"):
+        tables.read(run_plan, system(Reading(None)))
+
+
+@pytest.mark.parametrize(
+    ("about", "said", "told"),
+    [
+        (
+            {"problem": "there is no Delta table at /x", "kind": "absent"},
+            "",
+            "there is no Delta table at /x; does the pipeline",
+        ),
+        (
+            None,
+            "Error: Missing application\n\tat a.B\nINFO bye\n",
+            "it could not be read; logs/table.log: Error: Missing application",
+        ),
+        (None, "Killed\n", "it could not be read; logs/table.log: Killed"),
+    ],
+    ids=["no table", "an error", "no error"],
+)
+def test_why_a_table_cannot_be_read(run_plan, about, said, told):
+    """In a line, with the place of the sink in the declaration."""
+    with pytest.raises(InconclusiveError) as caught:
+        tables.read(run_plan, system(Reading(about, said)))
+
+    assert str(caught.value).startswith(f"pipeline, sink, delta: {told}")
+
+
+def test_a_topic_is_not_read_so(run_plan):
+    """There is nothing to start."""
+    assert tables.reading(replace(run_plan, table=None), system(Reading(FOUND))) is None
