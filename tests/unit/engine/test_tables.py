@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,27 +12,26 @@ from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import topics_of
 from chaos.loader.declaration import FillSource
 from chaos.scenario.plan import plan
-from chaos.subject.base import Endpoints
 from chaos.subject.spark_submit import SparkSubmit
 from chaos.subject.tables import Table
 from tests.unit.scenario.declared import loaded
 
 FOUND = {"columns": [["customer", "string"]], "version": "version 2", "rows": 7}
-FILE = f"""\
+FILE = """\
 version: 2
-topics: {{orders: {{}}}}
+topics: {orders: {}}
 scenarios:
   - name: a
     title: A
     pipeline:
       kind: spark_submit
-      application: {Path(__file__)}
-      arguments: ["{{checkpoint}}"]
+      application: THIS
+      arguments: ["{checkpoint}"]
       reads: [orders]
-      sink: {{delta: "{{folder}}/large"}}
+      sink: {delta: "{folder}/large"}
       identity: customer
-      expected: {{sql: SELECT key AS customer FROM orders}}
-"""
+      expected: {sql: SELECT key AS customer FROM orders}
+""".replace("THIS", __file__)
 
 
 @dataclass
