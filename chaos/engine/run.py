@@ -28,7 +28,7 @@ from pyspark.sql import SparkSession
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.system import System
 from chaos.common import signals
-from chaos.common.errors import DeadlineError, InconclusiveError
+from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
 from chaos.engine import phases, tables
@@ -52,6 +52,7 @@ class Stage:
     Attributes:
         plan: its scenario is what is judged; a block may put another one there, of the same pipeline and workload.
         flows: whether the phase steady has reached its end.
+        stands_still: whether output was waited for in vain; what has never flowed is not waited for a second time.
     """
 
     plan: RunPlan
@@ -59,6 +60,7 @@ class Stage:
     nemesis: Nemesis
     watch: Watch
     flows: bool
+    stands_still: bool
 
 
 def execute(
@@ -66,7 +68,8 @@ def execute(
 ) -> None:
     """Run the phases 1 to 7; arguments, outcome and errors are those of `under_way`."""
     with under_way(plan, system, history, spark, early_audit=early_audit) as stage:
-        phases.inject(plan, stage.watch, stage.processes, stage.nemesis)
+        if not stage.stands_still:  # else there is nothing to break, and no trigger would come
+            phases.inject(plan, stage.watch, stage.processes, stage.nemesis)
 
 
 @contextmanager
@@ -99,25 +102,33 @@ def under_way(
             _auditing(plan, system.kafka, history, spark if early_audit else None),
         ):
             try:
-                with tolerated("steady"):
+                with tolerated("steady") as failed:
                     flowing_since_s = phases.steady(plan, system, history, processes, nemesis)
                 with tolerated("inject"):
                     watch = _watch(plan, system.kafka, history, processes, flowing_since_s, stop)
-                    stage = Stage(plan, processes, nemesis, watch, flows=flowing_since_s > 0)
+                    flows, stands_still = flowing_since_s > 0, any(isinstance(error, DeadlineError) for error in failed)
+                    stage = Stage(plan, processes, nemesis, watch, flows, stands_still)
                     yield stage
             except BaseException:
                 with phase("heal"):
                     phases.heal(system, nemesis)
                 raise
-            with tolerated("heal"):
-                phases.heal(system, nemesis)
-                phases.recover(history, processes, plan.demanded)
-            with tolerated("drain"):
-                phases.drain(plan, system.kafka, history, processes, positions)
+            _come_to_rest(stage, system, history, positions)
         with phase("observe"):
             phases.observe(stage.plan, system.kafka, spark, processes, positions, system.rules, tables.reading(plan, system))
     with phase("judge"):
         judge(spark(), stage.plan.scenario, plan.folder)
+
+
+def _come_to_rest(stage: Stage, system: System, history: History, positions: phases.Positions | None) -> None:
+    """The phases heal and drain; what stands still is healed and not waited for."""
+    with _tolerated(history, "heal"):
+        phases.heal(system, stage.nemesis)
+        if not stage.stands_still:
+            phases.recover(history, stage.processes, stage.plan.demanded)
+    if not stage.stands_still:
+        with _tolerated(history, "drain"):
+            phases.drain(stage.plan, system.kafka, history, stage.processes, positions)
 
 
 def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, positions: phases.Positions | None) -> FaultContext:
@@ -184,13 +195,14 @@ def in_phase(history: History, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _tolerated(history: History, name: str) -> Iterator[None]:
-    """A phase after whose failure there is still something to observe."""
+def _tolerated(history: History, name: str) -> Iterator[list[ChaosError]]:
+    """A phase after whose failure there is still something to observe; what it failed with is in the list then."""
+    failed: list[ChaosError] = []
     try:
         with in_phase(history, name):
-            yield
-    except (DeadlineError, InconclusiveError):
-        return
+            yield failed
+    except (DeadlineError, InconclusiveError) as error:
+        failed.append(error)
 
 
 @contextmanager
