@@ -59,7 +59,7 @@ def pipeline_of(declared: DeclaredPipeline, parts: Parts, packages: Sequence[Pat
     """
     match declared:
         case DeclaredCommand():
-            return _command(declared, parts)
+            return _command(declared, parts, packages)
         case DeclaredContainer():
             return _container(declared)
         case SparkSubmitPipeline():
@@ -134,7 +134,7 @@ def endpoints(system: System, client: str) -> Endpoints:
 
 def packages_of(declared: DeclaredPipeline) -> tuple[str, ...]:
     """What must be fetched before it can be run."""
-    return declared.packages if isinstance(declared, SparkSubmitPipeline) else ()
+    return declared.packages if isinstance(declared, SparkSubmitPipeline | DeclaredCommand) else ()
 
 
 def _submitted(declared: SparkSubmitPipeline, parts: Parts, packages: Sequence[Path]) -> SparkSubmit:
@@ -158,7 +158,7 @@ def _submitted(declared: SparkSubmitPipeline, parts: Parts, packages: Sequence[P
     )
 
 
-def _command(declared: DeclaredCommand, parts: Parts) -> CommandPipeline:
+def _command(declared: DeclaredCommand, parts: Parts, packages: Sequence[Path]) -> CommandPipeline:
     return CommandPipeline(
         run=declared.run,
         group=declared.group,
@@ -171,6 +171,7 @@ def _command(declared: DeclaredCommand, parts: Parts) -> CommandPipeline:
         environment=declared.environment,
         says_started="started" in declared.speaks,
         working_directory=declared.working_directory or "",
+        packages=":".join(map(str, packages)),
     )
 
 

@@ -188,12 +188,24 @@ class CommandPipeline(_InGroup):
             their start.
         working_directory: where it runs; the path begins at the folder of the scenarios file. The default is the folder of the
             run.
+        packages: what it needs from Maven Central, as ``group:artifact:version``, with all that these need; fetched once,
+            before the run. ``{packages}`` is their class path.
     """
 
     kind: Literal["command"]
     run: Annotated[tuple[Word, ...], Field(min_length=1)]
     repeat: Annotated[bool, Field(strict=True)] = False
     working_directory: Word | None = None
+    packages: tuple[Package, ...] = ()
+
+    @model_validator(mode="after")
+    def _packages_are_used(self) -> Self:
+        named = any("packages" in names_in(text) for text in (*self.run, *self.environment.values()))
+        if named and not self.packages:
+            raise ValueError("packages is missing: {packages} is their class path; write packages: [group:artifact:version]")
+        if self.packages and not named:
+            raise ValueError("packages are a class path, and nothing here names it; write {packages} where it is needed")
+        return self
 
     @property
     def texts(self) -> Mapping[Location, Text]:

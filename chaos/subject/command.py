@@ -21,7 +21,7 @@ from chaos.subject.supervisor import supervised
 
 PLACEHOLDERS = (
     *("bootstrap", "source", "sink", "folder", "prefix", "suffix"),
-    *("java", "kafka_tools", "partition", "python", "project"),
+    *("java", "kafka_tools", "packages", "partition", "python", "project"),
 )
 
 
@@ -86,6 +86,7 @@ class CommandPipeline(InGroup):
         says_started: whether the command reports ``started`` itself, when it is ready and not only begun. Of no other command
             are events believed.
         working_directory: where it runs; "" for the folder of the run.
+        packages: the class path that ``{packages}`` stands for.
     """
 
     java: str = "java"
@@ -95,6 +96,7 @@ class CommandPipeline(InGroup):
     environment: Mapping[str, str] = field(default_factory=dict)
     says_started: bool = False
     working_directory: str = ""
+    packages: str = ""
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -127,4 +129,7 @@ class CommandPipeline(InGroup):
         return topics.partitions if "partition" in names else 1
 
     def known(self, topics: Topics) -> dict[str, str]:
-        return {**of_topics(topics), "java": self.java, "kafka_tools": self.kafka_tools, "python": sys.executable}
+        return {**of_topics(topics), **self._programs()}
+
+    def _programs(self) -> dict[str, str]:
+        return {"java": self.java, "kafka_tools": self.kafka_tools, "packages": self.packages, "python": sys.executable}

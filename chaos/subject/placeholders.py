@@ -25,6 +25,7 @@ MEANINGS: Mapping[str, str] = {
     "python": "the Python that runs this framework",
     "java": "the Java that runs the system",
     "kafka_tools": "the class path of Kafka's own programs and of Kafka Streams",
+    "packages": "the class path of the pipeline's ``packages``",
 }
 """What the placeholders stand for; which kind of pipeline has which is said beside it."""
 

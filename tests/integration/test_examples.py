@@ -132,6 +132,17 @@ def test_aiokafka_is_right_where_the_group_waits_for_its_transaction(chaos_sessi
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize(("name", "twice"), [("flink-killed-in-its-commit", False), ("flink-at-least-once-killed", True)])
+def test_flink(chaos_session, name, twice):
+    """Killed: what a checkpoint has covered is committed by the next job, and with at_least_once the rest is written again."""
+    report = played(chaos_session, "flink", name)
+
+    assert report.verdict is Verdict.VALID, report.problems
+    assert [fault.effective for fault in report.faults] == [True]
+    assert (counts(report)["duplicates"] > 0) is twice
+
+
+@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "twice"), [("streams-killed-in-its-commit", False), ("streams-at-least-once-killed", True)])
 def test_kafka_streams(chaos_session, name, twice):
     """Killed at the same load: with exactly_once_v2 nothing is written again, with at_least_once much is."""

@@ -13,6 +13,7 @@ from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import Pipeline
 from chaos.subject.command import CommandPipeline
+from chaos.subject.container import ContainerPipeline
 from chaos.subject.spark_submit import SparkSubmit
 
 JOB = {
@@ -52,7 +53,8 @@ def scenario(producer=None, **pipeline):
                 "kind": "command",
                 "reads": ["datasource"],
                 "sink": {"topic": "datasink"},
-                "run": ["{java}", "-cp", "{kafka_tools}"],
+                "run": ["{java}", "-cp", "{kafka_tools}:{packages}"],
+                "packages": ["a:b:1"],
                 "group": "g-{suffix}",
                 "model": "square",
                 "transactional_ids": ["t-{partition}"],
@@ -62,7 +64,8 @@ def scenario(producer=None, **pipeline):
                 "speaks": ["started"],
             },
             CommandPipeline(
-                run=("{java}", "-cp", "{kafka_tools}"),
+                run=("{java}", "-cp", "{kafka_tools}:{packages}"),
+                packages="/cache/b.jar",
                 group="g-{suffix}",
                 model="square",
                 ids=("t-{partition}",),
@@ -71,6 +74,30 @@ def scenario(producer=None, **pipeline):
                 restarts=1,
                 repeat=True,
                 environment={"A": "{folder}"},
+                says_started=True,
+            ),
+            "app",
+        ),
+        (
+            {
+                "kind": "container",
+                "reads": ["datasource"],
+                "sink": {"topic": "datasink"},
+                "image": "shop/copy:1",
+                "command": ["{bootstrap}"],
+                "group": "g-{suffix}",
+                "transactional_ids": ["t"],
+                "restarts": 1,
+                "environment": {"A": "{sink}"},
+                "speaks": ["started", "transactions"],
+            },
+            ContainerPipeline(
+                run=("{bootstrap}",),
+                group="g-{suffix}",
+                ids=("t",),
+                image="shop/copy:1",
+                restarts=1,
+                environment={"A": "{sink}"},
                 says_started=True,
             ),
             "app",

@@ -398,6 +398,20 @@ def test_what_does_not_name_a_package(package: str) -> None:
     assert error.endswith(f"{package!r} does not name a package; {example}")
 
 
+@pytest.mark.parametrize(
+    ("run", "packages", "said"),
+    [
+        ("[java, '{packages}']", "[]", "packages is missing: {packages} is their class path; write packages: [group:artifact:"),
+        ("[java]", "['a:b:1']", "packages are a class path, and nothing here names it; write {packages} where it is needed"),
+    ],
+)
+def test_packages_of_a_command_are_its_class_path(run: str, packages: str, said: str) -> None:
+    """One that does not name it would run without them."""
+    (error,) = errors_of(head(f"{{kind: command, group: g, run: {run}, packages: {packages}}}"))
+
+    assert said in error
+
+
 def test_what_is_not_asked_of_a_pipeline_without_positions_is_named() -> None:
     """Reports name it with the reason; of others there is nothing to name."""
     without, others = (

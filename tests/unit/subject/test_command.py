@@ -22,10 +22,10 @@ def copies(*run: str, **options: object) -> list[list[str]]:
 
 def test_every_placeholder_is_replaced() -> None:
     """Also in the middle of a word."""
-    words = ("{java}", "-cp={kafka_tools}", "{bootstrap}", "{source}:{sink}", "{folder}/x", "{suffix}")
+    words = ("{java}", "-cp={kafka_tools}:{packages}", "{bootstrap}", "{source}:{sink}", "{folder}/x", "{suffix}")
 
-    assert copies(*words, java="/jdk/java", kafka_tools="/a/*:/b/*") == [
-        ["/jdk/java", "-cp=/a/*:/b/*", "link:9092", "datasource-7:datasink-7", "/run/x", "7"]
+    assert copies(*words, java="/jdk/java", kafka_tools="/a/*:/b/*", packages="/c/d.jar") == [
+        ["/jdk/java", "-cp=/a/*:/b/*:/c/d.jar", "link:9092", "datasource-7:datasink-7", "/run/x", "7"]
     ]
 
 
