@@ -111,6 +111,7 @@ def test_anomalies_by_a_header(system, tmp_path):
     assert (examples["gaps"], examples["duplicates"]) == (["t-150"], ["t-3", "t-6"])
 
 
+@pytest.mark.nightly
 def test_a_copy_into_more_partitions(system, tmp_path):
     """From 3 partitions to 6, as Kafka's Java producer chooses them; the keys recur, and so do whole records."""
     records = [(f"user-{number % 17}", str(number % 5)) for number in range(RECORDS)]
@@ -128,6 +129,7 @@ def test_a_copy_into_more_partitions(system, tmp_path):
     assert (same[0], "(the source has 3 partitions, the sink 6)" in notes(same[2])["values"]) == (1, True)
 
 
+@pytest.mark.nightly
 def test_several_topics(system, tmp_path):
     """One log by any routing; with as many sinks the first belongs to the first. An example names its topic."""
     records = [(f"user-{number % 17}", str(number)) for number in range(RECORDS)]

@@ -81,10 +81,8 @@ def test_the_coordinator_of_an_id_that_is_not_declared(chaos_session):
     ]
 
 
-@pytest.mark.parametrize(
-    ("name", "missing"),
-    [pytest.param("own-loader-leader-killed", 0, marks=pytest.mark.nightly), ("own-loader-that-forgets", 3)],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "missing"), [("own-loader-leader-killed", 0), ("own-loader-that-forgets", 3)])
 def test_a_loader_of_ones_own_is_judged_by_what_it_says(chaos_session, name, missing):
     """All that it was told is compared with the log; what it only claims is found, and named by its own names."""
     report = played(chaos_session, "adapters", name)

@@ -101,7 +101,7 @@ def test_a_file_that_was_lost_is_no_lost_record(run):
     assert list(run.glob("judge-*")) == []
 
 
-@pytest.mark.parametrize("report", ["", '{"replay": '])
+@pytest.mark.parametrize("report", ["", pytest.param('{"replay": ', marks=pytest.mark.nightly)])
 def test_a_report_that_was_lost_is_made_anew(run, report):
     """Only the line that repeats the run was nowhere else."""
     before = json.loads((run / "report.json").read_text(encoding="utf-8"))

@@ -110,6 +110,7 @@ def test_a_sink_that_writes_orders_twice(chaos_session):
     ]
 
 
+@pytest.mark.nightly
 def test_rows_that_no_source_demands(copied, tmp_path):
     """A function of Python demands the large orders, and the application copies all: exactly the others are named."""
     (tmp_path / "shop.py").write_text(MODEL, encoding="utf-8")
@@ -122,6 +123,7 @@ def test_rows_that_no_source_demands(copied, tmp_path):
     assert (values.checked, values.counts["phantom"]) == (3000, 1200)
 
 
+@pytest.mark.nightly
 def test_rows_without_a_place(copied):
     """A copy by a query without places: all is compared but the order, and the report says so."""
     report = copied(expected={"sql": "SELECT key, value FROM orders"})

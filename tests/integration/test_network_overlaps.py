@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 LINK = "spark->broker-2"
 CUT = {"kind": "cut_link", "link": LINK, "for": "5s"}
+THROTTLE = {"kind": "throttle_link", "link": LINK, "rate": "64KB/s", "for": "5s"}
 
 
 def injected(scene, name, fault):
@@ -20,7 +21,7 @@ def injected(scene, name, fault):
     return injection
 
 
-@pytest.mark.parametrize("other", [CUT, {"kind": "throttle_link", "link": LINK, "rate": "64KB/s", "for": "5s"}])
+@pytest.mark.parametrize("other", [THROTTLE, pytest.param(CUT, marks=pytest.mark.nightly)])
 def test_a_cable_stays_pulled_until_nobody_pulls_it(running, other):
     """A throttle breaks connections when it is healed: that must not mend what another fault has cut."""
     address = running.scene.system.addresses.client("spark", 2)

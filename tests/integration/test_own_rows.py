@@ -78,6 +78,7 @@ def test_a_copy_that_is_killed_before_it_commits(ran):
     assert "cause: replay (key customer-" in first.detail
 
 
+@pytest.mark.nightly
 def test_a_pipeline_without_positions(ran, tmp_path):
     """Its output tells when it has done all; what cannot be asked is named. It begins at the first record by itself."""
     text = COPY.read_text(encoding="utf-8")
@@ -107,7 +108,8 @@ def test_a_function_with_nulls_bytes_headers_and_a_record_that_is_too_large(ran,
     assert [line for line in ledger if ",fail," in line] == ["1500,fail,2,"]
 
 
-@pytest.mark.parametrize("promised", [True, pytest.param(False, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("promised", [True, False])
 def test_a_copy_that_loses_headers(ran, tmp_path, promised):
     """A control: every record is a wrong value, and its headers are shown; a copy that promises none is right."""
     text = COPY.read_text(encoding="utf-8")
@@ -150,6 +152,7 @@ def test_a_query_that_spark_cannot_read(ran):
     assert any("workload, rows, sql: [UNRESOLVED_COLUMN" in problem for problem in report.problems), report.problems
 
 
+@pytest.mark.nightly
 def test_the_loader_alone_in_transactions(ran, tmp_path):
     """A transaction with a record that is refused is aborted, and sent again without it; all that was told is true."""
     values = [b"x" * 3_000_000 if number == 60 else bytes([255, number % 5]) for number in range(300)]

@@ -58,6 +58,7 @@ def run(session, folder, routing="", expect="valid"):
     return session.run(file.scenarios[0], file.system, "", lambda _event: None).report
 
 
+@pytest.mark.nightly
 def test_a_topic_may_have_more_partitions_than_the_one_that_is_copied(chaos_session, tmp_path):
     """Everything is compared: no record is in a wrong partition, and order is judged by the partitions of the source."""
     report = run(chaos_session, tmp_path)

@@ -41,6 +41,7 @@ def test_a_table_that_knows_its_batches(chaos_session, name):
     assert not found["ordering"].asked
 
 
+@pytest.mark.nightly
 def test_a_batch_that_is_appended_again(chaos_session):
     """All of it is there twice, and each row names the version of the table; so it is judged again when the table is gone."""
     report, found = played(chaos_session, "tables-delta-append-last-commit-deleted")

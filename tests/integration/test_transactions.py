@@ -193,7 +193,7 @@ RUNS = {
     "late-commit-copier": {},  # Kafka's Java client: transactions v2
     "transaction-coordinator-killed-sending-markers": {},  # the next coordinator sends some again
 }
-IN_THE_GATE = ("late-commit-one-producer", "transaction-coordinator-killed-sending-markers")
+IN_THE_GATE = ("late-commit-one-producer",)
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_a_storm_in_a_group_without_members_did_not_bite(system):
     assert healed == {"generations_joined": 0, "partitions_taken": 0}
 
 
-@pytest.mark.parametrize("kind", ["blackhole_link", "cut_link"])
+@pytest.mark.parametrize("kind", ["blackhole_link", pytest.param("cut_link", marks=pytest.mark.nightly)])
 def test_a_scenario_whose_fault_did_not_bite_is_unknown(chaos_session, kind):
     """All verifiers say VALID, and the run is UNKNOWN, with the reason. That a link was used once is not enough."""
     file = load_text(IDLE.replace("KIND", kind), ROOT / "scenarios.yaml")
