@@ -296,7 +296,7 @@ class _Reader:
 
 
 def _parsed(log: Log, data: bytes, low: int, high: int, take: Take | None) -> Iterator[Batch]:
-    """The batches that begin between two offsets, and their records to whoever takes them."""
+    """The batches that begin between two offsets, and their records to `take`."""
     for batch in whole_batches(data):
         if not low <= batch.base_offset < high:
             continue

@@ -70,7 +70,7 @@ def write(path: Path, raw: Iterable[Any], partitions: int, records: int | None, 
         name: how people are told of the n-th, from 0 on.
 
     Raises:
-        RowsError: one is no row, or there are too few or too many.
+        RowsError: one is not a row, or there are too few or too many.
     """
     written = 0
     left = enumerate(islice(raw, MOST_ROWS + 1 if records is None else records))
@@ -190,7 +190,7 @@ def _row(one: Any, name: Callable[[], str]) -> dict[str, Any]:
 def _pair(one: Any, name: Callable[[], str]) -> Mapping[str, Any]:
     if isinstance(one, tuple | list) and len(one) == _PAIR:
         return dict(zip(("key", "value"), one, strict=True))
-    raise RowsError(f"{name()} is no row but {_type(one)}; give a mapping with key and value, or a pair of both")
+    raise RowsError(f"{name()} is not a row but {_type(one)}; give a mapping with key and value, or a pair of both")
 
 
 def _bytes(value: Any, name: Callable[[], str], column: str) -> bytes | None:

@@ -61,7 +61,7 @@ class SparkSubmit:
         spark_home: whose ``bin/spark-submit`` starts it.
         scala: of that Spark.
         java_home: of its JVMs.
-        table: where it writes, if that is no topic.
+        table: where it writes, if that is not a topic.
     """
 
     application: str

@@ -4,7 +4,7 @@
                              --checkpoint …
 
 ``exactly_once`` writes through `pipelines.spark_square.sink` and keeps its position in a consumer group, committed with the
-rows: the group is called as the application, and whoever deploys it commits position 0 there. ``at_least_once`` is Spark's
+rows: the group has the application's name, and its deployment commits position 0 there. ``at_least_once`` is Spark's
 stock Kafka sink (``KafkaStreamingWrite``: it has no commit coordinator, so any retry writes again).
 
 Its log has, for people, a line of JSON for each batch and whatever happens to its query:

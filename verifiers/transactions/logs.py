@@ -111,7 +111,7 @@ class Start(NamedTuple):
 
 
 class Unfenced(NamedTuple):
-    """Positions of a transaction that were sent without a generation: whoever was excluded from its group could send them."""
+    """Positions of a transaction that were sent without a generation: a consumer that its group has excluded can send them."""
 
     consumer_group: str
     producer_id: int

@@ -75,8 +75,8 @@ def test_many_large_rows_are_written_part_by_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        ([7], "row 0 is no row but a value of type int; give a mapping with key and value, or a pair of both"),
-        ([("a", "b", "c")], "row 0 is no row but a value of type tuple"),
+        ([7], "row 0 is not a row but a value of type int; give a mapping with key and value, or a pair of both"),
+        ([("a", "b", "c")], "row 0 is not a row but a value of type tuple"),
         ([("a", "b"), {"key": "a"}], "row 1: 'value' is missing; write null"),
         ([{"value": "a", "amount": 1}], "row 0: 'amount' is not known; a row has key, value, partition, headers"),
         ([("a", 7)], "row 0: value is a value of type int; give text, bytes or null"),

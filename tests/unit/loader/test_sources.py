@@ -112,7 +112,7 @@ def test_a_function_is_given_the_seed(tmp_path: Path) -> None:
     [
         ("stock:raises", "stock:raises raised LookupError: no such price ("),
         ("stock:number", "stock:number gives a value of type int, not rows; yield one after the other"),
-        ("stock:numbers", "row 0 of stock:numbers is no row but a value of type int"),
+        ("stock:numbers", "row 0 of stock:numbers is not a row but a value of type int"),
         ("stock:nothing", "there is no function nothing in stock"),
         ("stock:few", "there are 1 rows, and records: 5 were declared"),
         ("shop.stock:few", "shop.stock:few cannot be imported: No module named 'shop'"),
