@@ -24,7 +24,7 @@ MEANINGS: Mapping[str, str] = {
     "seed": "a number that is the same for the same seed of the run",
     "python": "the Python that runs this framework",
     "java": "the Java that runs the system",
-    "kafka_tools": "the class path of Kafka's own programs and of Kafka Streams",
+    "kafka_tools": "the class path of Kafka's own programs and of Kafka Streams, in the version that ``chaos parts`` prints",
     "packages": "the class path of the pipeline's ``packages``",
 }
 """What the placeholders stand for; which kind of pipeline has which is said beside it."""
