@@ -40,6 +40,7 @@ from pyspark.sql import functions as F
 def large(sources, spark):
     return sources["orders"].where(F.get_json_object("value", "$.amount") >= 4).select("key", "value", "partition", "offset")
 """
+STOCK = "orders-stock-executors-crashed"
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
 
 
@@ -53,7 +54,8 @@ def demanded(id_):
 def played(session, name):
     """The report of one of the example's scenarios, and its findings by verifier and log."""
     file = load(ORDERS)
-    report = session.run(file.scenario(name), file.system, "", lambda _event: None).report
+    scenario = file.scenario(name)
+    report = session.run(scenario, scenario.system or file.system, "", lambda _event: None).report
     return report, {(one.verifier, one.subject): one for one in report.findings}
 
 
@@ -72,7 +74,7 @@ def copied(chaos_session, tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["orders-executors-crashed", "orders-driver-killed"])
+@pytest.mark.parametrize("name", ["orders-executors-crashed", "orders-driver-killed", "orders-executors-crashed-spark-3-5"])
 def test_a_job_that_filters_and_enriches_as_the_query_demands(chaos_session, name):
     """Every large order was compared, its order too, and nothing is missing, double or wrong."""
     report, findings = played(chaos_session, name)
@@ -86,9 +88,10 @@ def test_a_job_that_filters_and_enriches_as_the_query_demands(chaos_session, nam
     assert all(fault.effective for fault in report.faults)
 
 
-def test_a_sink_that_writes_orders_twice(chaos_session):
+@pytest.mark.parametrize("name", [STOCK, pytest.param(f"{STOCK}-spark-3-5", marks=pytest.mark.nightly)])
+def test_a_sink_that_writes_orders_twice(chaos_session, name):
     """As many duplicates as the log has rows too many, each named by customer, order and place; judged again, the same."""
-    report, findings = played(chaos_session, "orders-stock-executors-crashed")
+    report, findings = played(chaos_session, name)
 
     assert report.verdict is Verdict.VALID, report.problems  # as expected: it is a control
     folder = Path(report.run_dir)
