@@ -25,13 +25,8 @@ def played(session, name):
     return report, {one.verifier: one for one in report.findings if one.subject == "sink"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "tables-parquet-executors-killed-in-a-batch",
-        pytest.param("tables-iceberg-last-commit-deleted", marks=pytest.mark.nightly),
-    ],
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["tables-parquet-executors-killed-in-a-batch", "tables-iceberg-last-commit-deleted"])
 def test_a_table_that_knows_its_batches(chaos_session, name):
     """Each large order was compared, and is there once."""
     report, found = played(chaos_session, name)
