@@ -59,7 +59,7 @@ def write(batch: DataFrame, bootstrap: str, sink: str, group: str) -> None:
         producer.begin_transaction()
         for row in rows:
             if row["offset"] >= done[row["partition"]]:
-                producer.produce(sink, row["value"], row["key"], row["partition"])
+                producer.produce(sink, row["value"], bytes(row["key"]), row["partition"])  # a bytearray until Spark 4.1
         positions = [TopicPartition(end["topic"], end["partition"], end["last"] + 1) for end in ends]
         producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), WITHIN_S)
         producer.commit_transaction(WITHIN_S)

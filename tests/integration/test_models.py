@@ -74,7 +74,7 @@ def copied(chaos_session, tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["orders-executors-crashed", "orders-driver-killed"])
+@pytest.mark.parametrize("name", ["orders-executors-crashed", "orders-driver-killed", "orders-executors-crashed-spark-3-5"])
 def test_a_job_that_filters_and_enriches_as_the_query_demands(chaos_session, name):
     """Every large order was compared, its order too, and nothing is missing, double or wrong."""
     report, findings = played(chaos_session, name)
