@@ -7,7 +7,7 @@ RESULTS ?= allure-results
 TEST_PARTS := install lint types imports unit planted parts go integration
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit planted integration integration-nightly go fuzz mutants reference report lock clean
+.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit planted planted-nightly integration integration-nightly go fuzz mutants reference report lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 22
@@ -60,6 +60,9 @@ unit: install  ## the unit tests: they start no Kafka and no Spark
 
 planted: install  ## every verifier must find the anomalies that are planted (Spark, no Kafka)
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal tests/planted
+
+planted-nightly: install  ## the same with a hundred logs made by chance for each test that makes some
+	PLANTED_EXAMPLES=100 $(MAKE) --no-print-directory planted
 
 SYSTEMS ?= 1
 WORKERS := $(if $(filter-out 1,$(SYSTEMS)),-n $(SYSTEMS) --dist loadfile)
