@@ -64,11 +64,12 @@ def doctor(
     from chaos.loader.generators import PLUGINS as GENERATORS  # noqa: PLC0415
     from chaos.runtime.docker import doctor as docker_checks  # noqa: PLC0415
     from chaos.scenario.verifiers import PLUGINS as VERIFIERS  # noqa: PLC0415
+    from chaos.subject.tables import READERS  # noqa: PLC0415
 
     checks: dict[str, Callable[[], object]] = {
         "java": lambda: str(preflight.find_java()),
         "machine": lambda: preflight.check_machine(artifacts.cache_folder(), Path("runs")),
-        "plugins": lambda: plugins.listed(FAULTS, VERIFIERS, GENERATORS),
+        "plugins": lambda: plugins.listed(FAULTS, VERIFIERS, GENERATORS, READERS),
     }
     if not containers:  # their network has addresses of its own
         checks["addresses"] = lambda: preflight.check_addresses(listeners(addresses.from_environment(), _BROKERS))

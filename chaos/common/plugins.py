@@ -1,4 +1,4 @@
-"""What other packages add to this one, by entry points of their own: faults, verifiers, generators (docs/plugins.md).
+"""What other packages add to this one, by entry points of their own: faults, verifiers, generators, sinks (docs/plugins.md).
 
 A group of entry points is one call of `installed`, with what a thing of this group must be, and a place in a call of `require`.
 A package that cannot be used is told there, and not here, so that only those commands fail that would need it.
@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from inspect import signature
 from typing import Any, Generic, TypeVar
 
 from chaos.common.errors import PluginError, one_line
@@ -86,6 +87,16 @@ def require(*groups: Installed[Any]) -> None:
     problems = [problem for group in groups for problem in group.problems]
     if problems:
         raise PluginError("\n".join(problems))
+
+
+def called_wrongly(name: str, function: Callable[..., Any], given: int, arguments: Mapping[str, Any]) -> str:
+    """Why a function cannot be called with these arguments by name, after as many as are always given; "" if it can."""
+    takes = signature(function)
+    try:
+        takes.bind(*range(given), **arguments)
+    except TypeError as error:
+        return f"{name} is called as {name}{takes}, and not so: {error}"
+    return ""
 
 
 def listed(*groups: Installed[Any]) -> str:

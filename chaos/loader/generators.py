@@ -4,7 +4,7 @@ The entry point of the group ``chaos.generators`` names the function, and its na
 of the function are those that ``with`` gives it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from inspect import signature
 from typing import Any
 
@@ -26,16 +26,6 @@ def _made(name: str, thing: Any) -> Generator:  # noqa: ARG001 - a function need
     except (TypeError, ValueError):
         raise UnfitError("it takes no seed; let its first argument be one, a number: def rows(seed): …") from None
     return thing  # type: ignore[no-any-return]
-
-
-def wrong_arguments(name: str, arguments: Mapping[str, Any]) -> str:
-    """Why this generator cannot be called with a seed and these; "" if it can."""
-    takes = signature(PLUGINS.things[name])
-    try:
-        takes.bind(0, **arguments)
-    except TypeError as error:
-        return f"{name} is called as {name}{takes}, and not so: {error}"
-    return ""
 
 
 def spoken(name: str) -> str:

@@ -40,9 +40,10 @@ from chaos.scenario.topics import TopicName, TopicSpecs
 from chaos.scenario.verifiers import NAMES, TRANSACTIONS, VerifierName
 from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
 from chaos.subject.placeholders import names_in
+from chaos.subject.tables import READERS as _READERS
 from chaos.subject.tables import Table
 
-plugins.require(_FAULTS, _VERIFIERS, _GENERATORS)
+plugins.require(_FAULTS, _VERIFIERS, _GENERATORS, _READERS)
 
 # faults by chance -----------------------------------------------------------------------------------------------------
 
@@ -422,10 +423,12 @@ class Scenario(Declared):
         picked = [pick.fault for pick in self.random.pick] if self.random else []
         kinds = {fault.kind for fault in (*self.faults, *picked)}
         generator = self.workload.rows.generator if self.workload.rows else None
+        reader = getattr(self.pipeline.sink, "reader", None)
         brought = {
             _FAULTS.group: _FAULTS.used(kinds),
             _VERIFIERS.group: _VERIFIERS.used(self.verify),
             _GENERATORS.group: _GENERATORS.used({generator} if generator else ()),
+            _READERS.group: _READERS.used({reader} if reader else ()),
         }
         added = {_ASKED: self.verify, _PLUGINS: brought}
         return json.dumps(self.model_dump(mode="json", by_alias=True) | added, indent=1)
@@ -441,7 +444,7 @@ class Scenario(Declared):
         asked = declared.pop(_ASKED)
         known: Mapping[str, Collection[str]] = {_FAULTS.group: FAULTS, _VERIFIERS.group: NAMES}
         brought = declared.pop(_PLUGINS, {})
-        for group, there in known.items():  # the rows of a generator are in the folder of the run
+        for group, there in known.items():  # what generators and readers gave is in the folder of the run
             for word, origin in brought.get(group, {}).items():
                 if word not in there:
                     raise PluginError(f"{word!r} came from {origin}, which is not installed here: install it to judge this run")

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
 from chaos.common.errors import one_line
+from chaos.common.plugins import called_wrongly
 from chaos.grammar.base import Declared, Location, Problem, did_you_mean, shown
 from chaos.grammar.units import text_of_setting
 from chaos.loader import generators, sources
@@ -113,7 +114,7 @@ class Rows(Declared):
                 known = f"there are: {', '.join(there)}" if there else "no package that is installed has added any"
                 unknown = f"there is no generator {shown(self.generator)}{did_you_mean(self.generator, there)}"
                 yield ("generator",), f"{unknown}; {known}"
-            elif wrong := generators.wrong_arguments(self.generator, self.arguments):
+            elif wrong := called_wrongly(self.generator, there[self.generator], 1, self.arguments):
                 yield (("with",) if self.arguments else ("generator",)), wrong
 
     def count(self) -> int | None:

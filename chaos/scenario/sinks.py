@@ -6,6 +6,7 @@
     sink: {iceberg: lake.shop.orders}                 # or a path
     sink: {jdbc: {url: "jdbc:postgresql://127.0.0.1:5432/shop", table: '"orders_{suffix}"', user: shop}}
     sink: {python: "shop.testing:read_orders"}
+    sink: {reader: shop_table, with: {region: north}}  # a function of an installed package
 
 What must be in a table is said by `expected`, whose rows have the table's columns. Its rows have no offsets, no order and no
 transactions, so they are judged as a multiset: duplicates, gaps, values.
@@ -15,17 +16,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from chaos.grammar.base import Declared, Location, Problem
+from chaos.common.plugins import called_wrongly
+from chaos.grammar.base import Declared, Location, Problem, did_you_mean, shown
 from chaos.grammar.units import text_of_setting
 from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.rows import FunctionName, Written
 from chaos.scenario.topics import TopicName
 from chaos.subject.placeholders import names_in, partly_substituted
-from chaos.subject.tables import OF_A_RUN, PLACEHOLDERS, Table
+from chaos.subject.tables import OF_A_RUN, PLACEHOLDERS, READERS, Table
 
-_KINDS = ("topic", "parquet", "delta", "iceberg", "jdbc", "python")
+_KINDS = ("topic", "parquet", "delta", "iceberg", "jdbc", "python", "reader")
 _PATHS = ("parquet", "delta", "iceberg")
 _DRIVERS = {"jdbc:postgresql:": "org.postgresql.Driver", "jdbc:mysql:": "com.mysql.cj.jdbc.Driver"}
 NOT_ASKED = "the sink is a table, whose rows have neither offsets nor transactions"
@@ -62,7 +64,7 @@ class JdbcTable(Declared):
 
 
 class Sink(Declared):
-    """What a Spark job writes: one of ``topic``, ``parquet``, ``delta``, ``iceberg``, ``jdbc`` and ``python``.
+    """What a Spark job writes: one of ``topic``, ``parquet``, ``delta``, ``iceberg``, ``jdbc``, ``python`` and ``reader``.
 
     Attributes:
         topic: one of ``topics``.
@@ -72,6 +74,8 @@ class Sink(Declared):
         jdbc: a table of a database.
         python: ``module:function``, which is given the job's Spark session and a mapping from placeholders to their values, and
             returns a DataFrame: the rows of a table of any other kind.
+        reader: such a function that an installed package has added (docs/plugins.md), by its name.
+        arguments: what the function of ``python`` or the reader is given beside those two, by name.
         folder: where the module is looked for first; it begins at the folder of the scenarios file, which is the default.
         routing: of a topic: ``same`` if a record must be in the partition that it had in the source, ``any`` if the pipeline
             chooses one. Where it is left out: ``same``, if both topics have as many partitions, else ``any``.
@@ -83,6 +87,8 @@ class Sink(Declared):
     iceberg: Written | None = None
     jdbc: JdbcTable | None = None
     python: FunctionName | None = None
+    reader: Written | None = None
+    arguments: dict[str, Annotated[JsonValue, Field(title="value")]] = Field(alias="with", default_factory=dict)
     folder: Written | None = None
     routing: Literal["same", "any"] | None = None
 
@@ -94,6 +100,8 @@ class Sink(Declared):
             raise ValueError(f"a sink is one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}, and {found}; write one of them")
         if self.folder is not None and self.python is None:
             raise ValueError("folder is where a module of python is looked for; leave it out")
+        if self.arguments and self.python is None and self.reader is None:
+            raise ValueError("with are arguments of python or of a reader; leave it out")
         if self.routing is not None and not self.topic:
             raise ValueError("routing is about the partitions of a topic, and this sink is a table; leave it out")
         return self
@@ -108,7 +116,9 @@ class Sink(Declared):
         if self.jdbc is not None:
             return Table("jdbc", self.jdbc.table, self.jdbc.of_spark, self.jdbc.password_in or "")
         if self.python is not None:
-            return Table("python", self.python, {"folder": self.folder or "."})
+            return Table("python", self.python, {"folder": self.folder or "."}, arguments=self.arguments)
+        if self.reader is not None:
+            return Table("reader", self.reader, arguments=self.arguments)
         if self.parquet is not None:
             return Table("parquet", self.parquet)
         if self.delta is not None:
@@ -144,6 +154,8 @@ def problems(sink: Sink, declared: Any, configuration: Mapping[str, str]) -> Ite
     """
     if sink.topic:
         return
+    if sink.reader is not None:
+        yield from _of_reader(sink.reader, sink.arguments)
     if declared.model is not None:
         yield (
             ("model",),
@@ -160,3 +172,13 @@ def problems(sink: Sink, declared: Any, configuration: Mapping[str, str]) -> Ite
     if texts and not any(name in OF_A_RUN for text in where for name in names_in(text)):
         own = ", ".join(f"{{{name}}}" for name in OF_A_RUN)
         yield ("sink", sink.kind), f"all runs would write this one table; put {{folder}} or {{suffix}} into it (one of {own})"
+
+
+def _of_reader(name: str, arguments: Mapping[str, Any]) -> Iterator[Problem]:
+    """Why there is no such reader, or why it cannot be called so."""
+    there = READERS.things
+    if name not in there:
+        known = f"there are: {', '.join(there)}" if there else "no package that is installed has added any"
+        yield ("sink", "reader"), f"there is no reader {shown(name)}{did_you_mean(name, there)}; {known}"
+    elif wrong := called_wrongly(name, there[name].function, 2, arguments):
+        yield ("sink", *(("with",) if arguments else ("reader",))), wrong

@@ -2,7 +2,8 @@
 
 spark-submit … read_table.py FOLDER
 
-FOLDER/spec.json   what is read: ``format``, ``place``, ``options``, ``password_in``, ``identity``, ``places``
+FOLDER/spec.json   what is read: ``format``, ``place``, ``options``, ``password_in``, ``arguments``, ``identity``,
+                   ``places``
 FOLDER/rows/       key string, value string, place string, timestamp_ms long
 FOLDER/about.json  ``columns`` (name and type of each), ``version`` (what was read, in words) and ``rows``; or ``problem``
 
@@ -184,9 +185,10 @@ def _python(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
 def _called(spark: SparkSession, spec: Mapping[str, Any]) -> Any:
     """What the function returns; it may raise anything, as one that says what is expected may (`chaos.judging.models`)."""
     module, _, function = spec["place"].partition(":")
-    sys.path.insert(0, spec["options"]["folder"])
+    if spec["options"]["folder"] not in sys.path:
+        sys.path.insert(0, spec["options"]["folder"])
     try:
-        return getattr(importlib.import_module(module), function)(spark, dict(spec["places"]))
+        return getattr(importlib.import_module(module), function)(spark, dict(spec["places"]), **spec["arguments"])
     except Exception as error:
         traceback.print_exc()
         last = traceback.extract_tb(error.__traceback__)[-1]

@@ -106,14 +106,7 @@ class SparkSubmit:
         known = self._known(endpoints, topics, folder)
         table = self.of_run(endpoints, topics, folder)
         assert table is not None  # noqa: S101 - a slip of ours, not of the user
-        spec = {
-            "format": table.format,
-            "place": table.place,
-            "options": dict(table.options),
-            "password_in": table.password_in,
-            "identity": identity,
-            "places": known,
-        }
+        spec = table.spec | {"identity": identity, "places": known}
         place.mkdir(parents=True, exist_ok=True)
         files.write_atomically(place / SPEC, json.dumps(spec, indent=1))
         settings = {**self._settings(endpoints, known), **_OF_READING}

@@ -2,7 +2,7 @@
 
 spark-submit … orders.py WAY BOOTSTRAP SOURCE TABLE CHECKPOINT [URL]
 
-``parquet``, ``delta``, ``iceberg``  Structured Streaming's own sinks: what a batch adds is noted in the table with its number
+``parquet``, ``delta``, ``iceberg``  Structured Streaming's own sinks, ``json`` too: a batch is noted with its number
 ``delta_append``                     foreachBatch, and each batch is appended: a batch that is done again is there twice
 ``delta_once``                       the same with the number of the batch (txnAppId, txnVersion): Delta leaves it out then
 ``postgres_append``                  foreachBatch, and each batch is appended by Spark's JDBC writer
@@ -40,7 +40,7 @@ def main() -> None:
             f"CREATE TABLE IF NOT EXISTS {table} (customer string, `order` long, amount long, region string) USING iceberg"
         )
         writer.toTable(table).awaitTermination()
-    if way in {"parquet", "delta"}:
+    if way in {"parquet", "json", "delta"}:
         writer = writer.option("path", table)
     writer.start().awaitTermination()
 

@@ -43,7 +43,8 @@ def played(installed, net, tmp_path_factory):
     answer = ran("-m", "pytest", PACKAGE / "scenarios.yaml", *flags, env={**environment(net), **installed}, cwd=folder)
     (folder / "played.log").write_text(answer.stdout + answer.stderr, encoding="utf-8")
     found = {report(path.parent)["scenario"]: path.parent for path in runs.glob("*/report.json")}
-    assert set(found) == {"begin-trimmed", "nothing-to-trim", "keys-recur", "generator-raises"}, (
+    of_tables = {"json-lines", "json-lines-in-part", "reader-raises"}
+    assert set(found) == {"begin-trimmed", "nothing-to-trim", "keys-recur", "generator-raises", *of_tables}, (
         answer.stdout[-4000:] + answer.stderr
     )
     return found
@@ -96,9 +97,31 @@ def test_a_generator_that_raises_makes_the_run_unknown(played):
     assert problem.endswith("generators.py:11)")
 
 
-def test_the_run_is_judged_again(played, installed):
-    """From its files, by the same verifier."""
-    run = played["begin-trimmed"]
+def test_the_rows_that_its_reader_gives_are_judged(played):
+    """With its arguments: of 6000 orders 4000 are large, and 20 of those are of 100, which one scenario's reader leaves out."""
+    whole, part = report(played["json-lines"]), report(played["json-lines-in-part"])
+
+    assert (whole["verdict"], whole["problems"]) == ("VALID", [])
+    checked = {one["verifier"]: one["checked"] for one in whole["findings"] if one["subject"] == "sink"}
+    assert (checked["gaps"], checked["duplicates"], checked["values"]) == (4000, 4000, 4000)
+    (gaps,) = (one for one in part["findings"] if (one["verifier"], one["subject"]) == ("gaps", "sink"))
+    assert (part["verdict"], gaps["verdict"], gaps["counts"]) == ("VALID", "INVALID", {"lost": 20})
+
+
+def test_a_reader_that_raises_makes_the_run_unknown(played):
+    """One line, with the function and the place in its code."""
+    run = report(played["reader-raises"])
+
+    (problem,) = run["problems"]
+    assert run["verdict"] == "UNKNOWN"
+    assert problem.startswith("pipeline, sink, reader: retention_chaos.sinks:json_lines raised AnalysisException: ")
+    assert "sinks.py:10)" in problem
+
+
+@pytest.mark.parametrize("name", ["begin-trimmed", "json-lines"])
+def test_the_run_is_judged_again(played, installed, name):
+    """From its files, by the same verifiers."""
+    run = played[name]
     before = finding(run)
     (run / "findings.json").unlink()
 

@@ -203,8 +203,16 @@ NO_DRIVER = {"url": "jdbc:x:y", "driver": "x.Y"}
 def reads(tmp_path, monkeypatch):
     """Read a table as the process does that the subject's Spark runs."""
 
-    def read(format_, place, options):
-        spec = {"format": format_, "place": place, "options": options, "password_in": "", "identity": "", "places": {}}
+    def read(format_, place, options, **arguments):
+        spec = {
+            "format": format_,
+            "place": place,
+            "options": options,
+            "password_in": "",
+            "arguments": arguments,
+            "identity": "",
+            "places": {},
+        }
         (tmp_path / SPEC).write_text(json.dumps(spec))
         monkeypatch.setattr(sys, "argv", ["read_table.py", str(tmp_path)])
         monkeypatch.setattr(sys, "path", ["", *sys.path])
@@ -243,11 +251,11 @@ def test_a_table_that_cannot_be_read(reads, tmp_path, format_, place, options, s
 
 
 def test_rows_that_a_function_reads(spark, reads, tmp_path):
-    """It is given the session and the places of the run; its rows are judged like those of any table."""
-    code = "def kept(spark, places):\n    return spark.range(3).selectExpr('id AS order', 'NULL AS note')\n"
+    """It is given the session, the places of the run and its own arguments; its rows are judged like those of any table."""
+    code = "def kept(spark, places, count):\n    return spark.range(count).selectExpr('id AS order', 'NULL AS note')\n"
     (tmp_path / "shop_that_keeps.py").write_text(code)
 
-    found = reads("python", "shop_that_keeps:kept", {"folder": str(tmp_path)})
+    found = reads("python", "shop_that_keeps:kept", {"folder": str(tmp_path)}, count=3)
 
     assert (found.count, found.columns) == (3, (("order", "bigint"), ("note", "void")))
     rows = spark.read.parquet(str(found.rows)).orderBy("value").collect()

@@ -11,6 +11,7 @@ from chaos.common.plugins import UnfitError, installed, listed, require
 from chaos.faults.registry import _fault
 from chaos.loader.generators import _made as _generator
 from chaos.scenario.verifiers import _made
+from chaos.subject.tables import _made as _reader
 from tests.unit.plugins import FAULT, VERIFIER, install
 
 GROUP = "chaos.faults"
@@ -193,3 +194,36 @@ def test_a_thing_that_is_not_a_generator(site, text, said):
 def test_a_generator_that_is_right(site):
     """Whatever else it takes is asked for when a scenario uses it."""
     assert loaded(site, _generator, "def orders(seed, customers):\n    yield seed", "orders", "shop:orders")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "shelf = 5",
+            "this is not a function of a module; name one like def read(spark, places): …",
+        ),
+        (
+            "def outer():\n    def shelf(spark, places):\n        return 5\n    return shelf\nshelf = outer()",
+            "this is not a function of a module; name one like def read(spark, places): …",
+        ),
+        (
+            "def shelf(spark):\n    return 5",
+            "it cannot be given a session and places; let its first arguments be these: def read(spark, places): …",
+        ),
+    ],
+    ids=["no function", "inside another", "too few arguments"],
+)
+def test_a_thing_that_reads_no_sink(site, text, said):
+    """It is told before anything is started."""
+    with pytest.raises(UnfitError) as caught:
+        loaded(site, _reader, text, "shelf", "shop:shelf")
+
+    assert str(caught.value) == said
+
+
+def test_a_reader_is_found_where_its_package_is(site):
+    """The Spark of a job imports it by its name, from that folder."""
+    found = loaded(site, _reader, "def shelf(spark, places, name):\n    return 5", "shelf", "shop:shelf")
+
+    assert (found.place, found.folder) == ("shop:shelf", str(site.resolve()))

@@ -26,6 +26,20 @@ scenarios:
     workload: {records: 9, rows: {generator: skewed, with: {customers: 5}}}
 topics: {numbers: {partitions: 3}}
 """
+TABLE = """\
+version: 2
+scenarios:
+  - name: table
+    title: Table
+    pipeline:
+      kind: spark_submit
+      reads: [numbers]
+      sink: {reader: json_lines, with: {columns: n BIGINT}}
+      application: job.py
+      arguments: ["{folder}", "{checkpoint}"]
+      expected: {sql: SELECT key AS n FROM numbers}
+topics: {numbers: {}}
+"""
 ASKS = """\
 import json
 import sys
@@ -42,13 +56,18 @@ def loaded(text):
     except ScenarioError as error:
         return str(error).splitlines()
 
-right, *wrong = json.loads(sys.argv[1])
+right, table, *wrong = json.loads(sys.argv[1])
+of_table = loaded(table)
 scenario = loaded(right)
 print(json.dumps({
     "plan": list(describe(plan(scenario, 1))),
     "asked": scenario.verify,
     "of_run": type(scenario).of_run(scenario.to_run()).faults[0].kind,
-    "brought": json.loads(scenario.to_run())["plugins"],
+    "brought": {
+        group: things | json.loads(of_table.to_run())["plugins"][group]
+        for group, things in json.loads(scenario.to_run())["plugins"].items()
+    },
+    "read": of_table.table.spec,
     "wrong": [loaded(text) for text in wrong],
     "listed": [[fault.kind, fault.does] for fault in listing() if fault.family == "retention-chaos 1.0"],
     "reference": [word for word in json.loads(sys.argv[2]) if word in page()],
@@ -83,6 +102,7 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
         "chaos.verifiers: tidy": "shop:Tidy",
         "chaos.faults: stall": "bare:Stall",
         "chaos.generators: skewed": "retention_chaos.generators:skewed",
+        "chaos.sinks: json_lines": "retention_chaos.sinks:json_lines",
     }
     install(tmp_path / "site", "retention-chaos", points, shop=VERIFIER, bare=FAULT)
     wrong = [
@@ -93,11 +113,16 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
         FILE.replace("expect: {retention: {trimmed: some}}", "leave_out: {retentoin: why}"),
         FILE.replace("generator: skewed", "generator: skewd"),
         FILE.replace("customers: 5", "custmers: 5"),
+        TABLE.replace("reader: json_lines", "reader: jason_lines"),
+        TABLE.replace("columns: n BIGINT", "colums: n BIGINT"),
+        TABLE.replace(", with: {columns: n BIGINT}", ""),
+        TABLE.replace("reader: json_lines", "delta: '{folder}/large'"),
     ]
+    (tmp_path / "job.py").touch()
 
     on_the_page = ["#### `stall`", "#### `trim_log`", "| `0` | how many stay. |", "| `retention` |"]
 
-    answer = run("-c", ASKS, json.dumps([FILE, *wrong]), json.dumps(on_the_page))
+    answer = run("-c", ASKS, json.dumps([FILE, TABLE, *wrong]), json.dumps(on_the_page))
 
     assert answer.returncode == 0, answer.stderr
     told = json.loads(answer.stdout)
@@ -111,6 +136,7 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
         "chaos.faults": {"trim_log": origin},
         "chaos.verifiers": {"retention": origin},
         "chaos.generators": {"skewed": origin},
+        "chaos.sinks": {"json_lines": origin},
     }
     assert [len(lines) for lines in told["wrong"]] == [1] * len(wrong)
     for (line,), starts in zip(
@@ -123,11 +149,23 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
             "f.yaml:7:17: 'retentoin' is not known here (did you mean retention?); write duplicates, ",
             "f.yaml:8:46: there is no generator 'skewd' (did you mean skewed?); there are: skewed",
             "f.yaml:8:60: skewed is called as skewed(seed: int, customers: int = 97) -> ",
+            "f.yaml:8:22: there is no reader 'jason_lines' (did you mean json_lines?); there are: json_lines",
+            "f.yaml:8:40: json_lines is called as json_lines(spark: ",
+            "f.yaml:8:22: json_lines is called as json_lines(spark: ",
+            "f.yaml:8:13: with are arguments of python or of a reader; leave it out",
         ),
         strict=True,
     ):
         assert line.startswith(starts)
-    assert told["wrong"][-1][0].endswith(", and not so: got an unexpected keyword argument 'custmers'")
+    assert told["wrong"][6][0].endswith(", and not so: got an unexpected keyword argument 'custmers'")
+    assert told["wrong"][8][0].endswith(", and not so: missing a required argument: 'columns'")
+    assert told["read"] == {
+        "format": "python",
+        "place": "retention_chaos.sinks:json_lines",
+        "options": {"folder": str(PACKAGE)},
+        "password_in": "",
+        "arguments": {"columns": "n BIGINT"},
+    }
     assert told["listed"] == [["stall", ""], ["trim_log", TRIMS]]  # one has no docstring
     assert told["reference"] == on_the_page
     assert told["schema"] == ["TrimLog", "CutLink"]
@@ -136,7 +174,7 @@ def test_what_another_package_adds_is_part_of_the_grammar(run, tmp_path):
 def test_packages_that_cannot_be_used_are_told_where_scenarios_are_asked_for(run, tmp_path):
     """All of them, a line each; the tests of the repository do not care."""
     install(tmp_path / "site", "shop-chaos", {"chaos.faults: stall": "shop:Stall"}, shop=FAULT.replace('"stall"', '"halt"'))
-    points = {"chaos.verifiers: tidy": "bank:Tidy", "chaos.generators: rows": "bank:rows"}
+    points = {"chaos.verifiers: tidy": "bank:Tidy", "chaos.generators: rows": "bank:rows", "chaos.sinks: shelf": "bank:shelf"}
     install(tmp_path / "site", "bank-chaos", points, bank="import no_such_module\n")
     missing = "(ModuleNotFoundError: No module named 'no_such_module')"
     mend = "mend that package, or uninstall it"
@@ -144,6 +182,7 @@ def test_packages_that_cannot_be_used_are_told_where_scenarios_are_asked_for(run
         'shop-chaos 1.0: entry point chaos.faults: stall = shop:Stall: Stall is not of this kind; write kind: Literal["stall"]',
         f"bank-chaos 1.0: entry point chaos.verifiers: tidy = bank:Tidy: it cannot be imported {missing}; {mend}",
         f"bank-chaos 1.0: entry point chaos.generators: rows = bank:rows: it cannot be imported {missing}; {mend}",
+        f"bank-chaos 1.0: entry point chaos.sinks: shelf = bank:shelf: it cannot be imported {missing}; {mend}",
     )
 
     plan = run(*COMMAND, "plan")
@@ -186,7 +225,7 @@ def test_a_run_of_an_earlier_version_names_no_packages():
     """There were none."""
     (scenario,) = read().scenarios
     run = json.loads(scenario.to_run())
-    assert run.pop("plugins") == {"chaos.faults": {}, "chaos.verifiers": {}, "chaos.generators": {}}
+    assert run.pop("plugins") == {"chaos.faults": {}, "chaos.verifiers": {}, "chaos.generators": {}, "chaos.sinks": {}}
 
     assert Scenario.of_run(json.dumps(run)).verify == scenario.verify
 
@@ -196,13 +235,14 @@ def test_the_rows_of_a_run_are_in_its_folder():
     (scenario,) = read("workload: {records: 10, rows: {sql: SELECT 1}}").scenarios
     run = json.loads(scenario.to_run())
     run["plugins"]["chaos.generators"] = {"orders": "shop-chaos 1.0"}
+    run["plugins"]["chaos.sinks"] = {"shelf": "shop-chaos 1.0"}
     run["workload"]["rows"] = {"generator": "orders"}
 
     assert Scenario.of_run(json.dumps(run)).workload.rows.generator == "orders"
 
 
 @pytest.mark.parametrize(
-    "path", ["pyproject.toml", *(f"retention_chaos/{name}.py" for name in ("faults", "verifiers", "generators"))]
+    "path", ["pyproject.toml", *(f"retention_chaos/{name}.py" for name in ("faults", "verifiers", "generators", "sinks"))]
 )
 def test_the_page_shows_the_package_that_is_tested(path):
     """Nobody copies code that has never run."""

@@ -69,13 +69,19 @@ def test_what_only_logs_have_is_not_asked() -> None:
     assert asked.left_out["offsets"] == "the sink is a table, whose rows have neither offsets nor transactions"
 
 
+KINDS = "topic, parquet, delta, iceberg, jdbc, python and reader"
+
+
 @pytest.mark.parametrize(
     ("sink", "said"),
     [
-        ("", "a sink is one of topic, parquet, delta, iceberg, jdbc and python, and this has none of them; write one of them"),
+        (
+            "",
+            f"a sink is one of {KINDS}, and this has none of them; write one of them",
+        ),
         (
             "topic: kept, delta: '{folder}'",
-            "a sink is one of topic, parquet, delta, iceberg, jdbc and python, and this has topic and delta; write one of them",
+            f"a sink is one of {KINDS}, and this has topic and delta; write one of them",
         ),
         ("delta: '{folder}', folder: src", "folder is where a module of python is looked for; leave it out"),
         (
