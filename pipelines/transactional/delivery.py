@@ -4,7 +4,7 @@ Both steps in one transaction are in `pipelines.transactional.transactions`. Her
 what all three share.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,7 +13,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from pipelines.messages import ThrottledEvents
 from pipelines.transactional.options import Options
 
-Rows = Sequence[tuple[int, bytes | None, bytes]]
 Reported = Callable[[KafkaError | None, Message], None]
 
 
@@ -23,6 +22,18 @@ class FencedError(Exception):
 
 class BrokenError(Exception):
     """The worker cannot go on, and a restart may not help."""
+
+
+class RowsError(Exception):
+    """The rows of a batch could not be made to their end: whatever of them was written must not be seen."""
+
+
+class Rows(Protocol):
+    """Rows in their order: partition, key, value. They may be made while they are read, and their number is known then."""
+
+    def __iter__(self) -> Iterator[tuple[int, bytes | None, bytes]]: ...
+
+    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,7 @@ class Batch:
     """What is delivered together.
 
     Attributes:
-        rows: partition, key, value; already transformed.
+        rows: already transformed, or transformed when they are read, which may raise RowsError in a transaction.
         ends: position after the last record, by source partition.
     """
 
@@ -55,7 +66,9 @@ class Batch:
 
     @property
     def keys(self) -> list[str]:
-        return [key.decode(errors="replace") for _, key, _ in self.rows if key is not None]
+        """Of rows that are known before they are read."""
+        known = self.rows if isinstance(self.rows, Sequence) else ()
+        return [key.decode(errors="replace") for _, key, _ in known if key is not None]
 
     def positions(self, source: str) -> list[TopicPartition]:
         return [TopicPartition(source, partition, end) for partition, end in sorted(self.ends.items())]

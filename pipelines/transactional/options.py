@@ -4,10 +4,12 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
+from typing import TypeVar
 
 DELIVERIES = ("exactly_once", "at_least_once", "at_most_once")
 PRODUCERS_PER = ("unanswered", "process")
 RESETS = ("error", "earliest", "latest")
+IDS = ("own", "shared")
 _WORKERS = 9  # one digit, because partitions are assigned in the order of the members' names
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 _MS = {"ms": 1, "s": 1000, "m": 60_000}
@@ -27,6 +29,7 @@ class Options:
         seed: of these aborts.
         producer_per: ``unanswered`` makes a new producer after a transaction that was not answered at once; ``process`` keeps
             the same one, whose late commit request can end a later transaction.
+        transactional_ids: ``own``, one for each worker, or ``shared``, one for all, which then fence each other: a mistake.
         auto_offset_reset: where a worker begins without a position: ``earliest``, ``latest``, or ``error`` to end instead.
         socket_timeout_ms: how long it waits for the answer to a request.
         retry_backoff_ms: how long it waits before a request is sent again; what was answered sooner was sent once.
@@ -41,6 +44,7 @@ class Options:
     transaction_failure_probability: float = 0.0
     seed: int = 0
     producer_per: str = "unanswered"
+    transactional_ids: str = "own"
     auto_offset_reset: str = "error"
     socket_timeout_ms: int = 3000
     retry_backoff_ms: int = 250
@@ -69,29 +73,45 @@ class Options:
                 self.auto_offset_reset not in RESETS,
                 f"auto_offset_reset must be one of {', '.join(RESETS)}, not {self.auto_offset_reset!r}",
             ),
+            (
+                self.transactional_ids not in IDS,
+                f"transactional_ids must be one of {', '.join(IDS)}, not {self.transactional_ids!r}",
+            ),
             (not 1 <= self.workers <= _WORKERS, f"workers must be 1 to {_WORKERS}, not {self.workers}"),
             (self.batch_records < 1, f"batch_records must be 1 or more, not {self.batch_records}"),
             (not 0 <= probability <= 1, f"transaction_failure_probability must be 0 to 1, not {probability}"),
             (probability > 0 and delivery != "exactly_once", f"{delivery} has no transactions that could fail"),
         )
 
+    def transactional_id(self, group: str, worker: int) -> str:
+        """That of a worker, the same after a restart."""
+        return transactional_id(group, 0 if self.transactional_ids == "shared" else worker)
 
-def parsed(words: Sequence[str] | None = None) -> tuple[argparse.Namespace, Options]:
+
+Chosen = TypeVar("Chosen", bound=Options)
+
+
+def parsed(
+    words: Sequence[str] | None = None,
+    *,
+    kind: type[Chosen],
+    description: str = "datasource -> square -> datasink, without Spark",
+) -> tuple[argparse.Namespace, Chosen]:
     """Where to read and write (``kafka``, ``source``, ``sink``, ``group``), and the options, as the command line says.
 
-    Every field of `Options` is an option; ``…_ms`` is written without it, as a duration: ``--session-timeout 6s``.
+    Every field of this kind of `Options` is an option; ``…_ms`` is written without it, as a duration: ``--session-timeout 6s``.
     """
-    parser = argparse.ArgumentParser(description="datasource -> square -> datasink, without Spark")
+    parser = argparse.ArgumentParser(description=description)
     for name in _PLACE:
         parser.add_argument(f"--{name}", required=True)
-    for field in fields(Options):
+    for field in fields(kind):
         assert field.default is not MISSING  # noqa: S101 - a slip of ours
         option = field.name.removesuffix("_ms").replace("_", "-")
         reads: Callable[[str], object] = _milliseconds if field.name.endswith("_ms") else type(field.default)
         parser.add_argument(f"--{option}", dest=field.name, type=reads, default=field.default)
     arguments = parser.parse_args(words)
     try:
-        return arguments, Options(**{field.name: getattr(arguments, field.name) for field in fields(Options)})
+        return arguments, kind(**{field.name: getattr(arguments, field.name) for field in fields(kind)})
     except ValueError as error:
         parser.error(str(error))
 
@@ -109,7 +129,7 @@ def _milliseconds(text: str) -> int:
 
 
 def transactional_id(group: str, worker: int) -> str:
-    """One for each worker, the same after a restart."""
+    """The name of a worker, the same after a restart: of its consumer and, where each has its own, of its transactions."""
     return f"{group}-{worker}"
 
 

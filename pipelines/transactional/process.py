@@ -39,7 +39,7 @@ from threading import Thread
 from pipelines.kafka import librdkafka_options
 from pipelines.messages import ThrottledEvents, monotonic_s, say
 from pipelines.transactional.delivery import Place
-from pipelines.transactional.options import parsed
+from pipelines.transactional.options import Options, parsed
 from pipelines.transactional.worker import Worker
 
 _TURN_S = 0.1
@@ -50,7 +50,7 @@ def main() -> None:
     """Run all workers until told to stop, or until none is left."""
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: signals.append(number))
-    arguments, options = parsed()
+    arguments, options = parsed(kind=Options)
     place = Place(arguments.kafka, arguments.source, arguments.sink, arguments.group, librdkafka_options())
     events = ThrottledEvents()
     workers = [Worker(number, options, place, events, lambda: bool(signals)) for number in range(options.workers)]

@@ -18,8 +18,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from pipelines.kafka import HungError, send_offsets
 from pipelines.messages import ThrottledEvents, monotonic_s
-from pipelines.transactional.delivery import Batch, BrokenError, FencedError, Place, common, enqueue
-from pipelines.transactional.options import Options, speaker, transactional_id
+from pipelines.transactional.delivery import Batch, BrokenError, FencedError, Place, RowsError, common, enqueue
+from pipelines.transactional.options import Options, speaker
 
 _JITTER = 0.2  # RD_KAFKA_RETRY_JITTER_PERCENT
 _RENEWALS = 10
@@ -77,6 +77,9 @@ class Transactions:
         except HungError as error:
             failed = str(error)
             self._renew(failed)
+        except RowsError as error:
+            failed = str(error)
+            self._roll_back()
         return failed
 
     def _transact(self, batch: Batch, consumer: Consumer) -> str:
@@ -139,11 +142,14 @@ class Transactions:
         if error.fatal() or not error.txn_requires_abort():
             self._renew(error)
             return f"its outcome was open: {error}"
+        self._roll_back()
+        return str(error)
+
+    def _roll_back(self) -> None:
         try:
             self._abort()
         except KafkaException as raised:
             self._renew(raised.args[0])
-        return str(error)
 
     def _renew(self, why: KafkaError | str) -> None:
         """Make a new producer, and with it a new epoch.
@@ -185,7 +191,7 @@ class Transactions:
         return Producer(
             common(self._options, self._place)
             | {
-                "transactional.id": transactional_id(self._place.group, self._worker),
+                "transactional.id": self._options.transactional_id(self._place.group, self._worker),
                 "transaction.timeout.ms": self._options.transaction_timeout_ms,
                 "message.timeout.ms": self._options.transaction_timeout_ms,
             }

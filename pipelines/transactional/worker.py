@@ -25,14 +25,22 @@ class Worker:
     """Runs until it is told to stop, is fenced, or cannot go on."""
 
     def __init__(
-        self, number: int, options: Options, place: Place, events: ThrottledEvents, stopped: Callable[[], bool]
+        self,
+        number: int,
+        options: Options,
+        place: Place,
+        events: ThrottledEvents,
+        stopped: Callable[[], bool],
+        transform: Callable[[Sequence[Message]], Batch] | None = None,
     ) -> None:
         """Make its clients; no broker is asked for anything yet.
 
         Args:
             number: from 0.
             stopped: tells whether it shall stop.
+            transform: what is delivered for the records of a batch; the squares of their values, where it is left out.
         """
+        self._transform = transform or transformed
         self._number = number
         self._options = options
         self._place = place
@@ -88,7 +96,7 @@ class Worker:
                 return records
 
     def _deliver(self, records: Sequence[Message]) -> None:
-        batch, began_s = transformed(records), monotonic_s()
+        batch, began_s = self._transform(records), monotonic_s()
         self._transaction += 1
         failed = self._delivery.deliver(batch, self._consumer)
         said = {"transaction": self._transaction, "ms": round(1000 * (monotonic_s() - began_s))}

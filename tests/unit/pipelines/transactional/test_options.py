@@ -17,7 +17,7 @@ TOPICS = Topics("datasource-7", "datasink-7", 3)
 
 def test_without_options_it_works_as_they_say() -> None:
     """The place has no default."""
-    place, options = parsed(PLACE)
+    place, options = parsed(PLACE, kind=Options)
 
     assert (place.kafka, place.source, place.sink, place.group) == ("link:9092", "in", "out", "g")
     assert options == Options()
@@ -27,7 +27,7 @@ def test_every_option_can_be_given() -> None:
     """Durations have a unit there."""
     words = ("--workers=2", "--interval=2s", "--session-timeout=0.5m", "--transaction-failure-probability=0.25", "--seed=4")
 
-    assert parsed((*PLACE, *words))[1] == Options(
+    assert parsed((*PLACE, *words), kind=Options)[1] == Options(
         workers=2, interval_ms=2000, session_timeout_ms=30_000, transaction_failure_probability=0.25, seed=4
     )
 
@@ -38,6 +38,7 @@ def test_every_option_can_be_given() -> None:
         ("--delivery=exactly_twice", "must be one of exactly_once, at_least_once, at_most_once, not 'exactly_twice'"),
         ("--producer-per=day", "producer_per must be one of unanswered, process, not 'day'"),
         ("--auto-offset-reset=none", "auto_offset_reset must be one of error, earliest, latest, not 'none'"),
+        ("--transactional-ids=none", "transactional_ids must be one of own, shared, not 'none'"),
         ("--workers=0", "workers must be 1 to 9, not 0"),
         ("--workers=10", "workers must be 1 to 9, not 10"),
         ("--workers=many", "argument --workers: invalid int value: 'many'"),
@@ -50,7 +51,7 @@ def test_every_option_can_be_given() -> None:
 def test_impossible_values_are_refused(word: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The last line says what is wrong, and a report shows it."""
     with pytest.raises(SystemExit):
-        parsed((*PLACE, word))
+        parsed((*PLACE, word), kind=Options)
 
     assert message in capsys.readouterr().err.splitlines()[-1]
 
@@ -69,7 +70,7 @@ def test_the_declared_application_gives_each_of_its_options() -> None:
     assert named == options | {"--kafka", "--source", "--sink", "--group"}
     place = [f"--{name}=x" for name in ("kafka", "source", "sink", "group")]
     given = [word for word in declared.run if word.startswith("--") and word.partition("=")[0] in options]
-    assert parsed([*place, *given])[1] == Options()
+    assert parsed([*place, *given], kind=Options)[1] == Options()
 
 
 @pytest.mark.parametrize(

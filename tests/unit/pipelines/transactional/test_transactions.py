@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from pipelines import kafka
 from pipelines.messages import ThrottledEvents
 from pipelines.transactional import transactions as ctp_transactions
-from pipelines.transactional.delivery import Batch, BrokenError, FencedError, Place
+from pipelines.transactional.delivery import Batch, BrokenError, FencedError, Place, RowsError
 from pipelines.transactional.options import Options
 from pipelines.transactional.transactions import Transactions
 
@@ -255,3 +255,41 @@ def test_a_transaction_is_stated_before_anything_of_it_is_sent(broker, capsys, m
     deliver(broker)
 
     assert seen == [{"begin": 1, "by": "worker-0", "ids": ["2"]}]
+
+
+class Halves:
+    """Rows that end in the middle."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self):
+        yield 0, b"2", b"4"
+        raise RowsError("row 2 is not one")
+
+
+def deliver_halves(broker):
+    transactions = Transactions(0, Options(), Place("link", "source", "sink", "source-ctp"), ThrottledEvents(), lambda: False)
+    transactions.prepare()
+    return transactions.deliver(Batch(Halves(), {0: 1}), broker)
+
+
+def test_rows_that_cannot_be_made_to_their_end_are_rolled_back(broker):
+    """What was written of them is in an open transaction, which the next batch must not find."""
+    assert deliver_halves(broker) == "row 2 is not one"
+
+    assert broker.calls[-3:] == ["begin_transaction-1", "produce-1", "abort_transaction-1"]
+
+
+def test_a_rollback_that_fails_costs_the_producer_its_epoch(broker):
+    """Whatever is left of the transaction, the next producer's first call ends it."""
+    broker.errors["abort_transaction"] = [TIMED_OUT]
+
+    assert deliver_halves(broker) == "row 2 is not one"
+    assert broker.calls[-1] == "init_transactions-2"
+
+
+def test_workers_may_share_one_transactional_id_by_mistake():
+    """Each then fences the one before it."""
+    assert [Options(transactional_ids="shared").transactional_id("g", number) for number in range(2)] == ["g-0", "g-0"]
+    assert [Options().transactional_id("g", number) for number in range(2)] == ["g-0", "g-1"]

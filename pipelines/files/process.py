@@ -1,0 +1,160 @@
+"""Files with transactions: all records of one file in one transaction, with the position of its URL.
+
+    urls ──consume──▶ download ─▶ parse ──produce──▶ transactions      N records of one file
+                        │                                              in the same transaction (KIP-98, KIP-447)
+                        └─────────── position of the URL ───────▶ the consumer group
+
+There are N nodes, each with a transactional.id of its own, which share the partitions of the topic of URLs. They are the
+workers of `pipelines.transactional`, where it is said how they read, renew their producers and are fenced; here is what becomes
+of a URL. The records of a file are written while it comes (`pipelines.files.download`), so a file may be larger than memory,
+and whatever ends it in the middle, an error of the server or SIGTERM, aborts the transaction.
+
+A file that cannot be had is tried again after a pause, ``attempts`` times. One that is bad, or is tried in vain, either ends
+its node (``--bad-file stop``), whose last line names the URL and the row, and so in the end all nodes: the URL stays where it
+is. Or its position is committed without a record (``--bad-file skip``), and it is told:
+
+    {"event": "refused", "worker": 0, "url": "http://…/17.csv", "why": "http://…/17.csv, row 3: it has 2 fields, not 3"}
+
+All other lines are those of `pipelines.transactional.process`; the statements of deliveries among them (docs/adapters.md).
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Event
+
+from confluent_kafka import Message
+
+from pipelines.files.download import BadFileError, FileRows, StoppedError, Web
+from pipelines.kafka import librdkafka_options
+from pipelines.messages import ThrottledEvents, say
+from pipelines.transactional.delivery import Batch, BrokenError, Place
+from pipelines.transactional.options import Options, parsed
+from pipelines.transactional.process import run
+from pipelines.transactional.worker import Worker
+
+BAD_FILES = ("stop", "skip")
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions(Options):
+    """How the pipeline works; in place of records, a transaction has one file.
+
+    Attributes:
+        bad_file: what becomes of a file that cannot be processed: ``stop`` ends its node, ``skip`` goes on with the next.
+        attempts: how often a file is tried that could not be had.
+        backoff_ms: the pause before the second attempt; it doubles up to ``backoff_max_ms``.
+        timeout_ms: how long an answer of a server, and each part of one, is waited for.
+        connect_to: ``HOST=ADDRESS:PORT``: where this host of URLs is to be found, as curl's option of this name says it.
+    """
+
+    batch_records: int = 1
+    bad_file: str = "stop"
+    attempts: int = 10
+    backoff_ms: int = 100
+    backoff_max_ms: int = 1000
+    timeout_ms: int = 2000
+    connect_to: str = ""
+
+    def _rules(self) -> tuple[tuple[bool, str], ...]:
+        return (
+            *Options._rules(self),  # noqa: SLF001 - of this class; `super()` does not know a class with slots
+            (self.batch_records != 1, f"batch_records must be 1, one file in a transaction, not {self.batch_records}"),
+            (self.delivery != "exactly_once", f"delivery must be exactly_once, not {self.delivery!r}"),
+            (self.bad_file not in BAD_FILES, f"bad_file must be one of {', '.join(BAD_FILES)}, not {self.bad_file!r}"),
+            (self.attempts < 1, f"attempts must be 1 or more, not {self.attempts}"),
+            (
+                bool(self.connect_to) and not _is_mapping(self.connect_to),
+                f"connect_to must be HOST=ADDRESS:PORT, not {self.connect_to!r}",
+            ),
+        )
+
+    def web(self, stopped: Callable[[], bool]) -> Web:
+        """How files are asked for."""
+        host, _, address = self.connect_to.partition("=")
+        return Web(self.timeout_ms / 1000, {host: address} if host else {}, stopped)
+
+    def pause_s(self, failures: int) -> float:
+        """Before the attempt that follows so many failures."""
+        return min(self.backoff_max_ms, self.backoff_ms * 2.0 ** (failures - 1)) / 1000
+
+
+def _is_mapping(text: str) -> bool:
+    host, _, address = text.partition("=")
+    to_host, _, port = address.rpartition(":")
+    return bool(host and to_host and port.isdecimal())
+
+
+@dataclass(slots=True)
+class Files:
+    """What one node makes of the URLs that it is given, one after the other.
+
+    Attributes:
+        pause: waits for so many seconds, or until the pipeline is told to stop.
+        url, rows: of the last one; failures: how often it has failed.
+    """
+
+    worker: int
+    options: FileOptions
+    events: ThrottledEvents
+    web: Web
+    pause: Callable[[float], object]
+    url: tuple[int, int] = (-1, -1)
+    rows: FileRows | None = None
+    failures: int = 0
+
+    def batch(self, records: Sequence[Message]) -> Batch:
+        """The rows of the file behind one URL, which are downloaded when they are read; none, if it is refused.
+
+        Raises:
+            BrokenError: it is refused, and a refused file ends the node.
+        """
+        (record,) = records
+        place = record.partition() or 0, record.offset() or 0
+        error = self.rows.error if self.rows is not None and place == self.url else None
+        self.failures = self.failures + 1 if error else 0
+        text = (record.value() or b"").decode(errors="backslashreplace")
+        ends = {place[0]: place[1] + 1}
+        self.url = place
+        if error and not isinstance(error, StoppedError):
+            if isinstance(error, BadFileError) or self.failures >= self.options.attempts:
+                return Batch(self._refused(text, str(error)), ends)
+            self.pause(self.options.pause_s(self.failures))
+        self.rows = FileRows(text, self.web)
+        return Batch(self.rows, ends)
+
+    def _refused(self, url: str, why: str) -> tuple[()]:
+        tried = f" ({self.failures} attempts)" if self.failures > 1 else ""
+        if self.options.bad_file == "stop":
+            raise BrokenError(f"{why}{tried}")
+        self.events.say("refused", worker=self.worker, url=url, why=f"{why}{tried}")
+        return ()
+
+
+def main() -> None:
+    """Run all nodes until told to stop, or until none is left."""
+    stop = Event()
+    signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
+    arguments, options = parsed(kind=FileOptions, description="urls -> download -> parse -> transactions")
+    place = Place(arguments.kafka, arguments.source, arguments.sink, arguments.group, librdkafka_options())
+    events = ThrottledEvents()
+    nodes = [node(number, options, place, events, stop) for number in range(options.workers)]
+    run(nodes, events, stop.is_set)
+    if stop.is_set():
+        say("stopped")
+    else:
+        why = next((one.ended_because for one in nodes if one.ended_because), "")
+        sys.stderr.write(f"no node is left: {why}\n")  # the last line, which a report shows
+    os._exit(0 if stop.is_set() else 1)  # the clients of a broker that is gone would wait for it
+
+
+def node(number: int, options: FileOptions, place: Place, events: ThrottledEvents, stop: Event) -> Worker:
+    """A worker that makes a transaction of each URL."""
+    files = Files(number, options, events, options.web(stop.is_set), stop.wait)
+    return Worker(number, options, place, events, stop.is_set, files.batch)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""What a node makes of URLs: attempts, pauses, and files that are refused."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Event, Thread
+
+import pytest
+
+from pipelines.files.download import Web
+from pipelines.files.process import FileOptions, Files
+from pipelines.files.server import FileServer
+from pipelines.messages import ThrottledEvents
+from pipelines.transactional.delivery import Batch, BrokenError, RowsError
+from pipelines.transactional.options import parsed
+
+PLACE = ("--kafka=link:9092", "--source=in", "--sink=out", "--group=g")
+
+
+@dataclass
+class Record:
+    """A URL, as a consumer returns it."""
+
+    of_value: bytes | None
+    of_offset: int = 5
+
+    def partition(self) -> int:
+        return 1
+
+    def offset(self) -> int:
+        return self.of_offset
+
+    def value(self) -> bytes | None:
+        return self.of_value
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    with FileServer("127.0.0.1", 0) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+class Node:
+    """The files of one node, with a clock that only notes pauses."""
+
+    def __init__(self, server: FileServer, **options: object) -> None:
+        self.paused: list[float] = []
+        web = Web(5.0, {"files": f"127.0.0.1:{server.server_address[1]}"})
+        chosen = FileOptions(**options)  # type: ignore[arg-type] - of any kind
+        self.files = Files(3, chosen, ThrottledEvents(), web, self.paused.append)
+
+    def turn(self, url: bytes | None, offset: int = 5) -> tuple[Batch, int | str]:
+        """The batch of a URL, with how many rows it has or what ended them."""
+        batch = self.files.batch([Record(url, offset)])  # type: ignore[list-item] - a stand-in
+        try:
+            return batch, len(list(batch.rows))
+        except RowsError as error:
+            return batch, str(error)
+
+
+def test_a_url_becomes_the_rows_of_its_file_and_its_position(server: FileServer) -> None:
+    """Nothing was asked of the server before the rows are read: the transaction has begun by then."""
+    node = Node(server)
+    batch = node.files.batch([Record(b"http://files/17.csv?rows=40")])  # type: ignore[list-item] - a stand-in
+
+    assert server.requests("/17.csv?rows=40") == 0
+    assert len(list(batch.rows)) == 40
+    assert batch.ends == {1: 6}
+    assert batch.keys == []
+
+
+def test_a_file_that_could_not_be_had_is_tried_again_after_a_pause(server: FileServer) -> None:
+    """All of it, from its first row on."""
+    node = Node(server)
+
+    assert "answered 500" in str(node.turn(b"http://files/17.csv?rows=40&first=500")[1])
+    assert node.paused == []
+    assert node.turn(b"http://files/17.csv?rows=40&first=500")[1] == 40
+    assert node.paused == [0.1]
+
+
+def test_pauses_double_up_to_their_limit(server: FileServer) -> None:
+    """A server that is down is not asked more and more often."""
+    node = Node(server, attempts=7)
+    for _ in range(7):
+        node.turn(b"http://files/17.csv?rows=40&always=503")
+
+    assert node.paused == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("url", "why", "turns"),
+    [
+        (b"http://files/a.csv?rows=9&broken=3", "http://files/a.csv?rows=9&broken=3, row 3: it has 2 fields, not 3", 1),
+        (b"http://files/a.csv?always=404", "http://files/a.csv?always=404: the server answered 404 Not Found", 1),
+        (b"17.csv", "'17.csv' is not a URL of a file; write http://HOST/PATH.csv, or .jsonl", 1),
+        (None, "'' is not a URL of a file; write http://HOST/PATH.csv, or .jsonl", 1),
+        (b"http://files/a.csv?always=503", "http://files/a.csv?always=503: the server answered 503 Service Unavailable", 2),
+    ],
+)
+def test_a_file_that_is_refused_stops_its_node_or_is_skipped(
+    server: FileServer, url: bytes | None, why: str, turns: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As is declared. No record of it is in the batch that moves its position."""
+    stops, skips = Node(server, attempts=2), Node(server, attempts=2, bad_file="skip")
+    tried = f" ({turns} attempts)" if turns > 1 else ""
+    for _ in range(turns):
+        stops.turn(url)
+        skips.turn(url)
+
+    with pytest.raises(BrokenError) as raised:
+        stops.turn(url)
+    assert str(raised.value) == why + tried
+
+    batch, count = skips.turn(url)
+    assert (count, batch.ends) == (0, {1: 6})
+    said = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert said == {"event": "refused", "worker": 3, "url": (url or b"").decode(), "why": why + tried}
+    assert skips.turn(b"http://files/17.csv?rows=40", 6)[1] == 40
+
+
+def test_failures_of_one_file_are_not_those_of_another(server: FileServer) -> None:
+    """Also if both have the same URL: they are two records."""
+    node = Node(server, attempts=2)
+    node.turn(b"http://files/a.csv?always=503", 5)
+    node.turn(b"http://files/a.csv?always=503", 6)
+
+    assert node.paused == []
+
+
+def test_what_kafka_has_refused_is_not_the_fault_of_the_file(server: FileServer) -> None:
+    """The transaction of a whole file was aborted: it is downloaded again at once."""
+    node = Node(server, attempts=1)
+    assert [node.turn(b"http://files/17.csv?rows=40")[1] for _ in range(3)] == [40, 40, 40]
+
+    assert node.paused == []
+    assert server.requests("/17.csv?rows=40") == 3
+
+
+def test_the_command_line_has_the_options_of_both() -> None:
+    """Durations have a unit there."""
+    place, options = parsed(
+        (*PLACE, "--bad-file=skip", "--timeout=500ms", "--connect-to=files=127.0.0.1:80", "--workers=2"), kind=FileOptions
+    )
+
+    assert place.group == "g"
+    assert options == FileOptions(bad_file="skip", timeout_ms=500, connect_to="files=127.0.0.1:80", workers=2)
+    assert options.web(Event().is_set).connect_to == {"files": "127.0.0.1:80"}
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("--bad-file=burn", "bad_file must be one of stop, skip, not 'burn'"),
+        ("--attempts=0", "attempts must be 1 or more, not 0"),
+        ("--batch-records=2", "batch_records must be 1, one file in a transaction, not 2"),
+        ("--delivery=at_least_once", "delivery must be exactly_once, not 'at_least_once'"),
+        ("--connect-to=files", "connect_to must be HOST=ADDRESS:PORT, not 'files'"),
+        ("--workers=0", "workers must be 1 to 9, not 0"),
+    ],
+)
+def test_impossible_values_are_refused(word: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The last line says what is wrong, and a report shows it."""
+    with pytest.raises(SystemExit):
+        parsed((*PLACE, word), kind=FileOptions)
+
+    assert message in capsys.readouterr().err.splitlines()[-1]
