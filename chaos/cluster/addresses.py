@@ -5,6 +5,8 @@
     127.77.1.i                 broker i itself: CONTROLLER 19093, INTERNAL 19092, AUDIT 19095, one port per client group
     127.77.2.(10a+b)           the link broker-a->broker-b, ports 19092 and 19093
     127.77.(10+k).i:19100+k    the link of client group k to broker i
+    127.77.3.j:19200           service j, if it is started by a run
+    127.77.(10+k).(100+j):19200  the link of client group k to service j
     localhost:20000+10*77+i    broker i again, under a host name, for other programs (`chaos up` only)
 
 A second system on the same machine takes another prefix (``CHAOS_NET=127.78``).
@@ -24,6 +26,8 @@ CONTROLLER_PORT = 19093
 INTERNAL_PORT = 19092
 AUDIT_PORT = 19095
 _CLIENT_PORT = 19100
+_SERVICE_PORT = 19200
+_SERVICES_FROM = 100
 _OUTSIDE_PORT = 20_000
 _ESTABLISHED = "01"
 _SOCKET = "socket:["
@@ -85,6 +89,14 @@ class Addresses:
     def client(self, client: str, number: int) -> Address:
         """The link of a client group to a broker; this is what the broker advertises to the group."""
         return f"{self.net}.{10 + CLIENTS.index(client)}.{number}", self.client_port(client)
+
+    def service(self, number: int) -> Address:
+        """Where a service listens that is started by a run; they are numbered from 1."""
+        return f"{self.net}.3.{number}", _SERVICE_PORT
+
+    def to_service(self, client: str, number: int) -> Address:
+        """The link of a client group to a service."""
+        return f"{self.net}.{10 + CLIENTS.index(client)}.{_SERVICES_FROM + number}", _SERVICE_PORT
 
 
 def from_environment() -> Addresses:

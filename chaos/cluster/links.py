@@ -1,10 +1,10 @@
-"""Links: the ordered pairs client -> broker and broker -> broker, each through proxies of its own.
+"""Links: the ordered pairs client -> broker, broker -> broker and client -> service, each through proxies of its own.
 
     spark ──spark->broker-2──▶ [kafka ▸ toxics] ──▶ broker-2    bytes on the link pass the toxics in this order:
     spark ◀─────────────────── [toxics ◂ kafka] ◀── broker-2    `kafka` is first, so it counts what a later one swallows
 
 A link between brokers has two proxies, INTERNAL (replication, transaction markers) and CONTROLLER (the quorum, heartbeats),
-because a fault cuts the cable, not a port.
+because a fault cuts the cable, not a port. A service is what a pipeline uses beside Kafka; nothing is known of its protocol.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import NamedTuple
 
-from chaos.cluster.addresses import CLIENTS, CONTROLLER_PORT, INTERNAL_PORT, Addresses
+from chaos.cluster.addresses import CLIENTS, CONTROLLER_PORT, INTERNAL_PORT, Address, Addresses
 from chaos.cluster.toxiproxy import ProxySpec, Toxic, Toxiproxy
 
 STREAMS = {"up": ("upstream",), "down": ("downstream",), "both": ("upstream", "downstream")}
@@ -42,7 +42,8 @@ class Link:
 
     Attributes:
         source: the end that opens the connections: ``spark``, ``loader`` or ``broker-1``.
-        broker: number of the broker at the other end.
+        broker: number of the broker at the other end; 0 if that is a service.
+        service: its name, if it is one.
     """
 
     source: str
@@ -50,11 +51,17 @@ class Link:
     proxies: tuple[ProxySpec, ...]
     toxiproxy: Toxiproxy
     pulled: Pulled = field(default_factory=Pulled, compare=False)
+    service: str = ""
 
     @property
     def name(self) -> str:
         """As in scenarios, e.g. ``spark->broker-2``."""
-        return f"{self.source}->broker-{self.broker}"
+        return f"{self.source}->{self.target}"
+
+    @property
+    def target(self) -> str:
+        """The end that accepts connections: ``broker-2``, or ``service(files)``."""
+        return f"service({self.service})" if self.service else f"broker-{self.broker}"
 
     @property
     def replication(self) -> "Link":
@@ -136,6 +143,20 @@ def every_link(addresses: Addresses, brokers: int, toxiproxy: Toxiproxy) -> tupl
         for target in numbers
     ]
     return (*of_clients, *of_brokers)
+
+
+def service_links(addresses: Addresses, services: Mapping[str, Address], toxiproxy: Toxiproxy) -> tuple[Link, ...]:
+    """The links from each client group to each service, which has its own address."""
+    return tuple(
+        Link(client, 0, (_service_proxy(addresses, client, number, name, upstream),), toxiproxy, service=name)
+        for client in CLIENTS
+        for number, (name, upstream) in enumerate(services.items(), start=1)
+    )
+
+
+def _service_proxy(addresses: Addresses, client: str, number: int, name: str, upstream: Address) -> ProxySpec:
+    link = f"{client}->service({name})"
+    return ProxySpec(f"{client}-to-service-{name}", addresses.to_service(client, number), upstream, link, raw=True)
 
 
 def _client_proxy(addresses: Addresses, client: str, number: int) -> ProxySpec:

@@ -2,14 +2,14 @@
 
 import ipaddress
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaos.cluster.addresses import AUDIT_PORT, CONTROLLER_PORT, INTERNAL_PORT, Address, Addresses, joined
 from chaos.cluster.broker import Broker, Brokers
 from chaos.cluster.hooks import BrokerHooks
 from chaos.cluster.kafka import Cluster, Kafka
-from chaos.cluster.links import Link, every_link
+from chaos.cluster.links import Link, every_link, service_links
 from chaos.cluster.rules import RequestRules
 from chaos.cluster.spark import Spark, SparkCluster
 from chaos.cluster.toxiproxy import Toxiproxy
@@ -23,13 +23,33 @@ Echo = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Service:
+    """A server beside Kafka.
+
+    Attributes:
+        address: where it listens, past its links.
+        run: the command that starts it for a run; empty if it is there already.
+    """
+
+    name: str
+    address: Address
+    run: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
-    """Where the processes of a system run; `folder` is for their files."""
+    """Where the processes of a system run; `folder` is for their files.
+
+    Attributes:
+        services: what is there beside Kafka; a run starts those that have a command.
+    """
 
     runtime: Runtime
     parts: Parts
     addresses: Addresses
     folder: Path
+    services: tuple[Service, ...] = ()
 
 
 class System:
@@ -46,6 +66,7 @@ class System:
             spark: runs the pipeline's driver.
             links: those that go through proxies of ours.
         """
+        self.services = place.services
         self.parts = place.parts
         self.runtime = place.runtime
         self.addresses = place.addresses
@@ -55,7 +76,8 @@ class System:
         self.hooks: BrokerHooks | None = None
         self.toxiproxy = Toxiproxy(place.addresses.toxiproxy)
         self.links = tuple(links)
-        self.rules = RequestRules(self.toxiproxy, {link.name: [proxy.name for proxy in link.proxies] for link in self.links})
+        of_kafka = {link.name: [proxy.name for proxy in link.proxies] for link in self.links if not link.service}
+        self.rules = RequestRules(self.toxiproxy, of_kafka)
         self.up_s = 0.0
         self._proxy_server: Process | None = None
 
@@ -82,6 +104,11 @@ class System:
         if not self.kafka.is_ours:
             return self.kafka.bootstrap
         return joined([self.addresses.client(client, number) for number in self.kafka.broker_ids])
+
+    def found_by(self, client: str) -> dict[str, str]:
+        """Service -> ``HOST:PORT``, where this client group finds it: its own link."""
+        of_client = [link for link in self.links if link.service and link.source == client]
+        return {link.service: joined([proxy.listen for proxy in link.proxies]) for link in of_client}
 
     def versions(self) -> dict[str, str]:
         """For reports; a cluster that is not ours does not tell its version."""
@@ -114,7 +141,9 @@ class System:
 
     def _listeners(self) -> list[Address]:
         if self.kafka.is_ours:
-            return listeners(self.addresses, len(self.kafka.broker_ids))
+            of_services = [proxy.listen for link in self.links if link.service for proxy in link.proxies]
+            started = [service.address for service in self.services if service.run]
+            return [*listeners(self.addresses, len(self.kafka.broker_ids)), *of_services, *started]
         return [self.addresses.toxiproxy, *(proxy.listen for link in self.links for proxy in link.proxies)]
 
     def _start_toxiproxy(self) -> None:
@@ -155,7 +184,9 @@ def of_our_own(
         Broker(number, brokers, addresses, folders[number], place.parts, kafka, is_outside, config) for number in numbers
     ]
     spark = Spark(place.runtime, place.parts, addresses, place.folder / "spark", workers)
-    links = every_link(addresses, brokers, Toxiproxy(addresses.toxiproxy))
+    proxy = Toxiproxy(addresses.toxiproxy)
+    links = every_link(addresses, brokers, proxy)
+    links += service_links(addresses, {service.name: service.address for service in place.services}, proxy)
     return System(place, Kafka(cluster, Brokers(place.runtime, planned)), spark, links)
 
 

@@ -23,12 +23,18 @@ _REFUSED = (requests.RequestException, InvalidToxic, NotFound, ProxyExists)
 
 @dataclass(frozen=True, slots=True)
 class ProxySpec:
-    """One proxy; its name is safe in a URL, and `link` is the name of the link that it is a part of."""
+    """One proxy; its name is safe in a URL.
+
+    Attributes:
+        link: the name of the link that it is a part of.
+        raw: whether something else than Kafka is spoken there, so that nothing in it is taken for a request.
+    """
 
     name: str
     listen: Address
     upstream: Address
     link: str = ""
+    raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,7 @@ class Toxiproxy:
         self._ask("create the proxies", lambda: APIConsumer.post("/populate", json=body, timeout=_TIMEOUT_S))
         for spec in specs:
             for stream in ("upstream", "downstream"):
-                self.add(spec.name, Toxic(f"kafka_{stream}", "kafka", stream, {"link": spec.link, "stream": stream}))
+                self.add(spec.name, Toxic(f"kafka_{stream}", "kafka", stream, _identity(spec, stream)))
 
     def add(self, proxy: str, toxic: Toxic) -> None:
         """Add a toxic to a proxy; it also affects connections that are open already."""
@@ -126,6 +132,11 @@ class Toxiproxy:
             host, port = self.address
             raise InjectionError(f"Toxiproxy at {host}:{port} could not {action}: {error}") from error
         return response
+
+
+def _identity(spec: ProxySpec, stream: str) -> dict[str, Any]:
+    """What a `kafka` toxic is told once."""
+    return {"link": spec.link, "stream": stream, **({"raw": True} if spec.raw else {})}
 
 
 def _proxy_json(spec: ProxySpec) -> dict[str, Any]:

@@ -5,12 +5,12 @@ The system is used again from scenario to scenario as long as it is healthy and 
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from chaos.cluster import addresses
 from chaos.cluster.addresses import Addresses
-from chaos.cluster.system import Place, System, of_our_own
+from chaos.cluster.system import Place, Service, System, of_our_own
 from chaos.common import files, warden
 from chaos.common.errors import DeadlineError
 from chaos.external import discovery as external_system
@@ -103,6 +103,7 @@ class Environment:
         if self.external is None:
             kafka = kafka_versions.ensure(spec.kafka.version, parts, self.echo)
             brokers, workers, config = spec.kafka.brokers, spec.spark.workers, spec.kafka.config
+            place = replace(place, services=_services(spec, plan_of_addresses))
             system = of_our_own(place, kafka, brokers=brokers, workers=workers, config=config)
         else:
             system = external_system.found(place, self.external, self.echo)
@@ -119,6 +120,14 @@ class Environment:
             runtime = containers.open_runtime(session_files(), self.runs, self.echo)
             return runtime, Addresses(runtime.net)
         return LocalRuntime(session_files()), addresses.from_environment()
+
+
+def _services(spec: SystemSpec, plan: Addresses) -> tuple[Service, ...]:
+    """What is declared, with addresses for those that a run starts."""
+    return tuple(
+        Service(name, declared.address or plan.service(number), declared.run, declared.environment)
+        for number, (name, declared) in enumerate(spec.services.items(), start=1)
+    )
 
 
 def _heals(system: System) -> bool:

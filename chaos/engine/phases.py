@@ -195,7 +195,10 @@ def set_up(plan: RunPlan, system: System) -> None:
 
 
 def steady(plan: RunPlan, system: System, history: History, processes: RunProcesses, nemesis: Nemesis) -> float:
-    """Start the pipeline and the loader, and return the moment when output flows, in monotonic seconds."""
+    """Start services, pipeline and loader, and return the moment when output flows, in monotonic seconds."""
+    for service in system.services:
+        if service.run:
+            processes.start_service(service)
     if plan.pipeline:
         command = plan.pipeline.command(endpoints(system, plan.client), plan.topics, plan.folder)
         processes.start_pipeline(command).wait_until_started()

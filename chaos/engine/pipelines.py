@@ -129,6 +129,7 @@ def endpoints(system: System, client: str) -> Endpoints:
         options=kafka.cluster.options,
         java=kafka.cluster.java,
         spark_options=spark.options,
+        services=system.found_by(client),
     )
 
 

@@ -6,13 +6,16 @@ are copied to the history, and nothing else is asked of a pipeline.
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
+from chaos.cluster import protocol
+from chaos.cluster.system import Service
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.events import ProcessSaid
@@ -20,9 +23,11 @@ from chaos.common.history import History
 from chaos.judging.statements import STARTED_AGAIN
 from chaos.runtime.base import Process, ProcessSpec, Runtime
 from chaos.subject.base import Command
+from chaos.subject.placeholders import substituted
 
 PIPELINE = "pipeline"
 LOADER = "loader"
+_SERVES_WITHIN_S = 60.0
 _STARTED_WITHIN_S = 180.0
 _TAIL_BYTES = 16_384
 _SUPERVISOR = "supervisor"
@@ -256,6 +261,30 @@ class RunProcesses:
     folder: Path
     pipeline: ManagedProcess | None = None
     loader: ManagedProcess | None = None
+    services: list[ManagedProcess] = field(default_factory=list)
+
+    def start_service(self, service: Service) -> None:
+        """Start a server beside Kafka, and return when it listens.
+
+        Raises:
+            InconclusiveError: it ended first.
+            DeadlineError: nothing listened in time.
+        """
+        host, port = service.address
+        known = {"address": f"{host}:{port}", "folder": str(self.folder), "python": sys.executable}
+        words = tuple(substituted(word, known) for word in service.run)
+        environment = {name: substituted(value, known) for name, value in service.environment.items()}
+        process = ManagedProcess(
+            self.runtime, self.history, f"service-{service.name}", Command(words, environment, has_events=False), self.folder
+        )
+        self.services.append(process)
+
+        def listens() -> bool:
+            process.must_live()
+            return not protocol.refused(service.address)
+
+        reason = f"the service {service.name} to listen at {host}:{port}; see logs/{process.name}.log"
+        clock.wait_until(listens, within_s=_SERVES_WITHIN_S, reason=reason)
 
     def start_pipeline(self, command: Command) -> ManagedProcess:
         self.pipeline = ManagedProcess(self.runtime, self.history, PIPELINE, command, self.folder)
@@ -275,7 +304,9 @@ class RunProcesses:
         return self.pipeline
 
     def check(self) -> None:
-        """Raise InconclusiveError when the pipeline has ended, which must outlive the faults."""
+        """Raise InconclusiveError when the pipeline or a service has ended, which must outlive the faults."""
+        for service in self.services:
+            service.must_live()
         if self.pipeline is not None:
             self.pipeline.must_live()
 
@@ -301,7 +332,7 @@ class RunProcesses:
             process.kill()
 
     def _started(self) -> list[ManagedProcess]:
-        return [process for process in (self.pipeline, self.loader) if process is not None]
+        return [process for process in (self.pipeline, self.loader, *self.services) if process is not None]
 
 
 def _end_of(process: Process, when: str) -> str:

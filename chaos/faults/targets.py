@@ -11,7 +11,7 @@ from chaos.cluster.links import Link
 from chaos.common import clock
 from chaos.common.errors import InjectionError
 from chaos.faults.base import FaultContext
-from chaos.grammar.targets import BrokerTarget, LinkPattern
+from chaos.grammar.targets import BrokerTarget, LinkPattern, ServiceTarget
 
 _WITHIN_S = 10.0
 
@@ -39,15 +39,11 @@ def resolve_links(pattern: LinkPattern, context: FaultContext, rng: Random) -> t
     Raises:
         InjectionError: no link fits the pattern.
     """
-    left, right = _endpoints(pattern.left, context, rng), _endpoints(pattern.right, context, rng)
+    left, right = _endpoints(pattern.left, context, rng), _accepting(pattern.right, context, rng)
     pairs = {(source, target) for source in left for target in right}
     if pattern.both_ways:
         pairs |= {(target, source) for source, target in pairs}
-    links = [
-        link
-        for link in context.system.links
-        if (link.source, f"broker-{link.broker}") in pairs and link.source != f"broker-{link.broker}"
-    ]
+    links = [link for link in context.system.links if (link.source, link.target) in pairs and link.source != link.target]
     if not links:
         raise InjectionError(f"no link fits {pattern}")
     return links, in_words([link.name for link in links], pattern)
@@ -159,13 +155,17 @@ def _transactional_id(context: FaultContext, partition: int) -> str:
             f"which transactional id is that of partition {partition} is not known; declare transactional_ids in the pipeline, "
             "or write transaction_coordinator, for the id that was on the wire last"
         )
-    own = [link.name for link in context.system.links if link.source == context.client]
+    own = [link.name for link in context.system.links if link.source == context.client and not link.service]
     seen = context.system.rules.transactional_id(own)
     if not seen:
         raise LookupError(
             f"no transactional id was declared, and none was on {context.client}->* in this run: it has begun no transaction"
         )
     return seen
+
+
+def _accepting(endpoint: str | BrokerTarget | ServiceTarget, context: FaultContext, rng: Random) -> list[str]:
+    return [str(endpoint)] if isinstance(endpoint, ServiceTarget) else _endpoints(endpoint, context, rng)
 
 
 def _endpoints(endpoint: str | BrokerTarget, context: FaultContext, rng: Random) -> list[str]:

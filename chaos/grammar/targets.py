@@ -10,7 +10,8 @@ executors  ``executor(busiest)``, ``executor(any)``, ``executor(all)``, ``execut
 workers    ``worker(any)``, ``worker(all)``, ``worker-2``
 links      ``FROM->TO`` or, between brokers, ``FROM<->TO``: ``spark->leader(orders, 0)``, ``*->broker-2``,
            ``broker-*<->controller``. An end is a broker, ``broker-*``, ``*``, or, on the left, a client: ``spark``,
-           ``app`` (a pipeline without Spark), ``loader``, or ``pipeline``, which is the client under test
+           ``app`` (a pipeline without Spark), ``loader``, or ``pipeline``, which is the client under test. On the right
+           of a client it may be ``service(NAME)``, one of ``system: services``, which ``*`` does not stand for
 =========  ==========================================================================================================
 """
 
@@ -44,6 +45,8 @@ BROKERS_HELP = (
 _WITH_TOPIC: tuple[Role, ...] = ("leader", "follower")
 _ALONE: tuple[Role, ...] = tuple(role for role in get_args(Role) if role not in (*_WITH_TOPIC, "broker"))
 _SEVERAL: tuple[Role, ...] = ("follower", "any", "all")  # these may be different brokers at the two ends of a link
+SERVICE_NAME = r"[a-z][a-z0-9_]{0,39}"
+_SERVICE = re.compile(rf"service\(\s*(?P<name>{SERVICE_NAME})\s*\)")
 _ENDPOINTS = (*CLIENTS, "broker-*", "*")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,3}")
 _CALL = re.compile(r"(?P<role>[a-z_]+)\((?P<arguments>[^()]*)\)")
@@ -112,15 +115,25 @@ class WorkerTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceTarget:
+    """A server that a pipeline uses beside Kafka, by its name."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"service({self.name})"
+
+
+@dataclass(frozen=True, slots=True)
 class LinkPattern:
     """Links from the left to the right.
 
     An endpoint is a client, a broker target, ``broker-*``, or ``*`` for all endpoints (on the right, where connections are
-    accepted, these are the brokers). The pattern never includes a link of a broker to itself.
+    accepted, these are the brokers); on the right also a service. The pattern never includes a link of a broker to itself.
     """
 
     left: str | BrokerTarget
-    right: str | BrokerTarget
+    right: str | BrokerTarget | ServiceTarget
     both_ways: bool = False
 
     def __str__(self) -> str:
@@ -179,12 +192,21 @@ def link_pattern(text: Any) -> LinkPattern:
     left, found, right = (part.strip() for part in text.partition(arrow))
     if not found or not left or not right:
         raise ValueError(f"{shown(text)} is not a link; {_LINKS_HELP}")
-    pattern = LinkPattern(_endpoint(left), _endpoint(right), both_ways=arrow == "<->")
+    pattern = LinkPattern(_endpoint(left), _accepting(right), both_ways=arrow == "<->")
     _must_be_possible(pattern)
     return pattern
 
 
+def _accepting(text: str) -> str | BrokerTarget | ServiceTarget:
+    found = _SERVICE.fullmatch(text)
+    return ServiceTarget(found["name"]) if found else _endpoint(text)
+
+
 def _must_be_possible(link: LinkPattern) -> None:
+    if isinstance(link.right, ServiceTarget):
+        if link.left not in (*CLIENTS, "*") or link.both_ways:
+            raise ValueError(f"only clients connect to a service, and it connects to none; write pipeline->{link.right}")
+        return
     if link.right in CLIENTS:
         turned = f": write {link.right}->{link.left}, and choose the direction of the bytes with `stream`"
         raise ValueError(f"clients accept no connections{'' if link.left in CLIENTS else turned}")

@@ -4,7 +4,7 @@ Only what is certain when the file is read is an error; everything else is left 
 offer to a fault at all is checked by `chaos.scenario.support`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import combinations
 
 from chaos.faults.base import FaultBase, LinkFault, RequestsFault, ends_of
@@ -14,7 +14,7 @@ from chaos.faults.leadership import UncleanElection
 from chaos.faults.network_partitions import PartitionNetwork
 from chaos.faults.pipeline_process import PausePipeline
 from chaos.grammar.base import Location, Problem, did_you_mean, within
-from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, WorkerTarget
+from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, ServiceTarget, WorkerTarget
 from chaos.grammar.triggers import (
     OF_BROKERS,
     OF_CLIENTS,
@@ -28,7 +28,7 @@ from chaos.grammar.triggers import (
 )
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
-from chaos.scenario import expected, sinks, topics
+from chaos.scenario import expected, services, sinks, topics
 from chaos.scenario.model import Scenario, SystemSpec, Workload
 from chaos.scenario.pipelines import NoPipeline, Pipeline, SparkSubmitPipeline
 from chaos.scenario.verifiers import anomalies_of
@@ -62,7 +62,7 @@ def check(scenarios: Mapping[int, Scenario], system: SystemSpec) -> Iterator[Pro
 
 def _scenario(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
     yield from _tags(scenario)
-    yield from _topics(scenario)
+    yield from _topics(scenario, system)
     yield from _workload(scenario.workload)
     yield from _rows(scenario)
     yield from _verifiers(scenario)
@@ -94,8 +94,12 @@ def too_long(workload: Workload) -> str:
     return f"{takes}; a workload must end within 10 minutes: declare fewer records, or a higher rate"
 
 
-def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec]) -> Iterator[Problem]:
-    """What is wrong with the topics that a pipeline names, what it expects, and its placeholders, with places in it."""
+def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec], beside: Collection[str] = ()) -> Iterator[Problem]:
+    """What is wrong with the topics that a pipeline names, what it expects, and its placeholders, with places in it.
+
+    Args:
+        beside: the names of services.
+    """
     yield from topics.of_pipeline(there, pipeline.reads, pipeline.sink)
     if not isinstance(pipeline, NoPipeline):
         yield from expected.problems(pipeline.expected, pipeline.model, pipeline.identity, pipeline.reads)
@@ -103,12 +107,10 @@ def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec]) -> It
         yield from expected.of_transactions(pipeline.expected, pipeline.rows_per_record, in_transactions=in_transactions)
     if isinstance(pipeline, SparkSubmitPipeline):
         yield from sinks.problems(pipeline.sink, pipeline, pipeline.configuration)
-    yield from _placeholders(pipeline.texts, there)
+    yield from _placeholders(pipeline.texts, (*there, *beside))
 
 
-def _placeholders(
-    texts: Mapping[Location, tuple[str, tuple[str, ...]]], there: Mapping[str, topics.TopicSpec]
-) -> Iterator[Problem]:
+def _placeholders(texts: Mapping[Location, tuple[str, tuple[str, ...]]], there: Collection[str]) -> Iterator[Problem]:
     for place, (text, known) in texts.items():
         try:
             placeholders.check(text, [*known, *there])
@@ -116,9 +118,10 @@ def _placeholders(
             yield place, str(error)
 
 
-def _topics(scenario: Scenario) -> Iterator[Problem]:
+def _topics(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
     pipeline, there = scenario.pipeline, scenario.topics
-    yield from within(("pipeline",), of_pipeline(pipeline, there))
+    yield from within(("pipeline",), of_pipeline(pipeline, there, system.services))
+    yield from within(("system",), services.problems(system.services, there))
     yield from within(("workload",), topics.of_workload(there, pipeline.reads, scenario.workload.into))
     if message := topics.cannot_stay(there, scenario.source, pipeline.sink):
         yield ("pipeline", "sink", "routing"), message
@@ -302,6 +305,7 @@ def _unreachable(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> It
     yield from _at("target", _workers(getattr(fault, "target", None), system))
     if isinstance(fault, LinkFault):
         yield from _at("link", _client(scenario, fault.link))
+        yield from _at("link", _service(fault.link, system, reads=isinstance(fault, RequestsFault)))
     if isinstance(fault, RequestsFault):
         yield from _at("request", _request(scenario, fault.request, fault.link))
     if isinstance(fault.when, OnRequest):
@@ -320,6 +324,7 @@ def _trigger(scenario: Scenario, when: OnRequest, system: SystemSpec) -> Iterato
     if when.link is not None:
         yield from _at("link", _brokers(scenario, ends_of(when.link), system))
         yield from _at("link", _client(scenario, when.link))
+        yield from _at("link", _service(when.link, system, reads=True))
         if any(end.role in _OF_HELD for end in ends_of(when.link)):
             known = "receiver and sender are known only once the request is held"
             yield ("link",), f"{known}, so they cannot say where to hold it; name another broker"
@@ -416,6 +421,16 @@ def _client(scenario: Scenario, link: LinkPattern) -> Iterator[str]:
         yield "this pipeline does not run on Spark, so nothing would pass this link; write pipeline->…"
     if link.left == "app" and (Capability.SPARK in has or Capability.PIPELINE not in has):
         yield "this client does not run here, so nothing would pass this link; write pipeline->…"
+
+
+def _service(link: LinkPattern, system: SystemSpec, *, reads: bool) -> Iterator[str]:
+    """A service that there is not, and requests in a protocol that nobody here knows."""
+    if not isinstance(link.right, ServiceTarget):
+        return
+    if message := services.unknown(link.right.name, system.services):
+        yield message
+    elif reads:
+        yield f"{link.right} speaks another protocol than Kafka's, so its requests are not known; break its link, with cut_link"
 
 
 def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator[str]:

@@ -27,6 +27,7 @@ from chaos.scenario.model import (
     SystemSpec,
 )
 from chaos.scenario.pipelines import ContainerPipeline, NoPipeline, Pipeline, SparkSubmitPipeline
+from chaos.scenario.services import ServiceSpec
 
 _TOPICS: TypeAdapter[topics.TopicSpecs] = TypeAdapter(topics.TopicSpecs)
 _FORMER_VERSIONS = (1,)
@@ -103,7 +104,7 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     if version == VERSION and not _has_topics(tree):
         raise wrong_at([Mistake(("topics",), topics.MISSING)], tree, path)
     try:
-        tree = declared.resolve(expand(tree), topics.PLACEHOLDERS | _names_of_topics(tree))
+        tree = declared.resolve(expand(tree), topics.PLACEHOLDERS | _names_of_topics(tree) | _names_of_services(tree))
     except (MatrixProblem, declared.PipelineProblem) as problem:
         raise wrong_at([problem.mistake], tree, path) from None
     try:
@@ -117,7 +118,7 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     if wrong:
         raise wrong_at(wrong, tree, path)
     located = tuple(scenario.below(path.parent) for scenario in scenarios)
-    return ScenarioFile(path, model.system, model.topics, located, model.pipelines, tree)
+    return ScenarioFile(path, model.system.below(path.parent), model.topics, located, model.pipelines, tree)
 
 
 def refused(file: ScenarioFile, names: Collection[str], external: External) -> ScenarioError | None:
@@ -164,11 +165,19 @@ def _names_of_topics(tree: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(map(str, declared_)) if isinstance(declared_, Mapping) else frozenset()
 
 
+def _names_of_services(tree: Mapping[str, Any]) -> frozenset[str]:
+    system = tree.get("system")
+    declared_ = system.get("services") if isinstance(system, Mapping) else None
+    return frozenset(map(str, declared_)) if isinstance(declared_, Mapping) else frozenset()
+
+
 def _of_pipelines(model: ScenarioFileModel, scenarios: Iterable[Scenario]) -> Iterator[Mistake]:
     """What is wrong with named pipelines, also with those that no scenario has."""
     there = {**model.topics, **{name: spec for scenario in scenarios for name, spec in scenario.topics.items()}}
+    systems = [model.system, *(scenario.system for scenario in scenarios if scenario.system)]
+    services = {name for system in systems for name in system.services}
     for name, pipeline in model.pipelines.items():
-        for location, message in checks.of_pipeline(pipeline, there):
+        for location, message in checks.of_pipeline(pipeline, there, services):
             yield Mistake(("pipelines", name, *location), message)
 
 
@@ -209,8 +218,9 @@ def _readable(tree: Mapping[str, Any]) -> dict[int, Scenario]:
 
 
 def _system(tree: Mapping[str, Any]) -> SystemSpec:
-    """The declared system; the largest possible one if the declaration has errors."""
+    """The declared system; the largest possible one if the declaration has errors, with services of the same names."""
     try:
         return SystemSpec.model_validate(tree.get("system", {}))
     except ValidationError:
-        return SystemSpec(kafka=KafkaSpec(brokers=MOST_BROKERS), spark=SparkSpec(workers=MOST_WORKERS))
+        largest = SystemSpec(kafka=KafkaSpec(brokers=MOST_BROKERS), spark=SparkSpec(workers=MOST_WORKERS))
+        return largest.model_copy(update={"services": dict.fromkeys(_names_of_services(tree), ServiceSpec(at="localhost:1"))})

@@ -36,6 +36,7 @@ from chaos.runtime.capabilities import Capability
 from chaos.scenario import sinks
 from chaos.scenario.pipelines import CommandPipeline, ContainerPipeline, NoPipeline, Pipeline
 from chaos.scenario.rows import Rows
+from chaos.scenario.services import Services
 from chaos.scenario.topics import TopicName, TopicSpecs
 from chaos.scenario.verifiers import NAMES, TRANSACTIONS, VerifierName
 from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
@@ -308,10 +309,17 @@ class SystemSpec(Declared):
     Attributes:
         kafka: its brokers.
         spark: its cluster of Spark.
+        services: servers that a pipeline uses beside Kafka, by their names, each behind links of its own:
+            ``app->service(NAME)``. ``{NAME}`` is where a pipeline finds it, ``HOST:PORT``.
     """
 
     kafka: KafkaSpec = KafkaSpec()
     spark: SparkSpec = SparkSpec()
+    services: Services = Field(default_factory=dict)
+
+    def below(self, folder: Path) -> Self:
+        """The same with whole paths."""
+        return self.model_copy(update={"services": {name: spec.below(folder) for name, spec in self.services.items()}})
 
 
 _ASKED = "verify"
@@ -408,7 +416,8 @@ class Scenario(Declared):
         """The same scenario; paths that it has are below this folder, unless they are whole."""
         workload = self.workload.below(folder)
         pipeline = self.pipeline if isinstance(self.pipeline, NoPipeline) else self.pipeline.below(folder)
-        return self.model_copy(update={"pipeline": pipeline, "workload": workload})
+        system = self.system.below(folder) if self.system else None
+        return self.model_copy(update={"pipeline": pipeline, "workload": workload, "system": system})
 
     def without(self, names: Iterable[str], reason: str) -> Self:
         """The same scenario, where these verifiers are not asked."""

@@ -31,6 +31,7 @@ from chaos.scenario.model import (
 )
 from chaos.scenario.pipelines import CommandPipeline, ContainerPipeline, InGroup, NoPipeline, SparkSubmitPipeline
 from chaos.scenario.rows import Rows
+from chaos.scenario.services import ServiceSpec
 from chaos.scenario.sinks import JdbcTable, Sink
 from chaos.scenario.topics import TopicSink, TopicSpec
 from chaos.scenario.verifiers import (
@@ -61,6 +62,7 @@ _SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
         "`system`": SystemSpec,
         "`system: kafka`": KafkaSpec,
         "`system: spark`": SparkSpec,
+        "`system: services`": ServiceSpec,
         "`topics`": TopicSpec,
     },
     "Pipelines": {
@@ -280,7 +282,8 @@ def _placeholders() -> str:
     introduction = """\
 They stand in texts of a pipeline: in `run`, `arguments`, `configuration`, `environment`, and in names of groups and of
 transactional ids; and in a loader's `rows: {command: [...]}`. The name of every topic of the file is one, too: `{orders}` is
-what the topic is called in this run. So are the pipeline's `parameters`.
+what the topic is called in this run. So is the name of every service, for `HOST:PORT` of its link, and so are the
+pipeline's `parameters`.
 Where `{sink}` is wanted as it is, write `{{sink}}`; all other braces stay."""
     return f"{introduction}\n\n{table(('placeholder', 'stands for', *kinds), rows)}"
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from chaos.external.declaration import External
 from chaos.faults.base import FaultBase, LinkFault, RequestsFault
 from chaos.grammar.base import Location, Problem, within
-from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern
+from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern, ServiceTarget
 from chaos.grammar.triggers import OnRequest, Trigger
 from chaos.install import spark_versions
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
@@ -107,6 +107,8 @@ def _outside_of_containers(scenario: Scenario) -> Iterator[Problem]:
 
 def unavailable(system: SystemSpec, runtime: str) -> Iterator[Problem]:
     """What this runtime cannot offer of a declared system, with its location there."""
+    if runtime == "containers" and system.services:
+        yield ("services",), "services are on loopback addresses of this machine, which containers do not reach; run it locally"
     ours = spark_versions.here()
     if runtime == "containers" and system.spark.version != ours:
         yield (
@@ -178,7 +180,9 @@ def _fault(scenario: Scenario, fault: FaultBase, external: External) -> Iterator
 
 
 def _link(scenario: Scenario, fault: LinkFault, external: External) -> Iterator[Problem]:
-    if message := _not_led(scenario, fault.link, external):
+    if isinstance(fault.link.right, ServiceTarget):
+        yield ("link",), f"{fault.link.right} is a part of a system of our own, and an external one has no links to it"
+    elif message := _not_led(scenario, fault.link, external):
         yield ("link",), message
     if isinstance(fault, RequestsFault):
         yield from ((("request",), message) for message in _request(scenario, fault.request, external))
@@ -207,7 +211,7 @@ def _not_led(scenario: Scenario, link: LinkPattern, external: External) -> str:
     return ""
 
 
-def _of_sink(end: str | BrokerTarget, sink: str) -> bool:
+def _of_sink(end: str | BrokerTarget | ServiceTarget, sink: str) -> bool:
     """Whether a broker has this role because of what the sink sends to it."""
     return isinstance(end, BrokerTarget) and (end.topic == sink or end.role in _OF_SINK)
 

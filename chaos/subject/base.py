@@ -83,6 +83,7 @@ class Endpoints:
         options: for librdkafka clients, TLS and SASL for example.
         java: the same for Java clients.
         spark_options: further settings of a Spark application.
+        services: name -> ``HOST:PORT``, where this client finds what is there beside Kafka.
     """
 
     kafka: str
@@ -94,6 +95,7 @@ class Endpoints:
     options: Mapping[str, str] = field(default_factory=dict)
     java: Mapping[str, str] = field(default_factory=dict)
     spark_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    services: Mapping[str, str] = field(default_factory=dict)
 
 
 class Image(NamedTuple):

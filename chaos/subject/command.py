@@ -109,7 +109,7 @@ class CommandPipeline(InGroup):
             raise ValueError("run must be a command, not empty")
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        known = self.known(topics) | {"bootstrap": endpoints.kafka, "folder": str(folder)}
+        known = self.known(topics) | {"bootstrap": endpoints.kafka, "folder": str(folder), **endpoints.services}
         copies = [
             [substituted(word, known | {"partition": str(number)}) for word in self.run]
             for number in range(self._copies(topics))

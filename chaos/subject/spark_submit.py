@@ -124,7 +124,7 @@ class SparkSubmit:
 
     def _places(self, endpoints: Endpoints, topics: Topics, folder: Path) -> dict[str, str]:
         places = {"folder": str(folder), "checkpoint": str(folder / CHECKPOINT)}
-        return {**of_topics(topics), **places, "bootstrap": endpoints.kafka}
+        return {**of_topics(topics), **places, "bootstrap": endpoints.kafka, **endpoints.services}
 
     def _submitted(
         self,

@@ -9,6 +9,7 @@ import (
 // answer of a broker to a Metadata request, the transactional ids, and where its readers began.
 type link struct {
 	name        string
+	isRaw       bool // something else than Kafka is spoken on it
 	counts      [len(apis)]apiCounts
 	raw         atomic.Int64 // connections that do not talk Kafka
 	rawBytes    atomic.Int64

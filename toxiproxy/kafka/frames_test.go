@@ -11,6 +11,9 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
 
 	"kafka-spark-chaos/toxiproxy/internal/testbed"
 )
@@ -256,5 +259,47 @@ func TestHoldsLargeFrames(t *testing.T) {
 			testbed.Must(t, allRules.patch(json.RawMessage("null")))
 			allRules.interceptions = nil
 		}
+	}
+}
+
+// On a raw link the beginning of what could be a frame is not waited for to come whole, even if a rule waits for such a frame.
+func TestARawLinkIsMeteredAndNotRead(t *testing.T) {
+	for _, raw := range []bool{false, true} {
+		t.Run(fmt.Sprint(raw), func(t *testing.T) {
+			bed := newFixture(t)
+			echo, err := net.Listen("tcp", "127.0.0.1:0")
+			testbed.Must(t, err)
+			t.Cleanup(func() { echo.Close() })
+			go func() {
+				connection, err := echo.Accept()
+				if err == nil {
+					_, _ = io.Copy(connection, connection)
+				}
+			}()
+			server := testbed.NewServer()
+			proxy := toxiproxy.NewProxy(server, "service", "127.0.0.1:0", echo.Addr().String())
+			testbed.Must(t, server.Collection.Add(proxy, true))
+			t.Cleanup(proxy.Stop)
+			for _, stream := range []string{up, down} {
+				attributes := fmt.Sprintf(`{"link": "service%v", "stream": %q, "raw": %v}`, raw, stream, raw)
+				toxic := fmt.Sprintf(`{"name": "kafka_%s", "type": "kafka", "stream": %q, "attributes": %s}`, stream, stream, attributes)
+				testbed.AddToxic(t, proxy, toxic)
+			}
+			bed.arm("h", `{"api": "EndTxn", "at": "request", "action": "hold"}`)
+			connection, err := net.Dial("tcp", proxy.Listen)
+			testbed.Must(t, err)
+			t.Cleanup(func() { connection.Close() })
+
+			begins := []byte{0, 0, 1, 0, 0, 26, 0, 1, 0, 0, 0, 7, 0, 100, 'a'} // of an EndTxn whose client id has 100 bytes
+			_, err = connection.Write(begins)
+			testbed.Must(t, err)
+			testbed.Must(t, connection.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
+			answer := make([]byte, len(begins))
+			_, err = io.ReadFull(connection, answer)
+
+			if came := err == nil; came != raw {
+				t.Errorf("on a link with raw %v, the echo came: %v (%v)", raw, came, err)
+			}
+		})
 	}
 }

@@ -28,6 +28,8 @@ import (
 // before its downstream half (proxy.go), which is how the halves find each other.
 //
 // Frames are never gathered: what is known of one is its beginning, and the rest passes as it comes.
+//
+// On a link that is raw something else is spoken, HTTP say: it is metered, and nothing in it is taken for a frame.
 type Toxic struct {
 	link   *link // nil until constructed
 	stream string
@@ -82,6 +84,9 @@ func (k *Toxic) NewState() interface{} {
 	h := k.newHalf()
 	h.meter = &k.meter
 	k.meter.opened.Add(1)
+	if k.link != nil && k.link.isRaw {
+		h.isRaw()
+	}
 	return h
 }
 
@@ -154,7 +159,7 @@ func (k *Toxic) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	shown := []string{
-		"link", "stream", "rules", "counts", "unparsed", "oversized_frames", "interceptions", "interceptions_forgotten",
+		"link", "stream", "raw", "rules", "counts", "unparsed", "oversized_frames", "interceptions", "interceptions_forgotten",
 		"transactional_ids", "starts", "starts_forgotten", "unfenced_commits", "bytes", "chunks", "connections_opened", "connections_open",
 	}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
@@ -162,7 +167,7 @@ func (k *Toxic) UnmarshalJSON(data []byte) error {
 			return fmt.Errorf("%s: a kafka toxic has no such attribute", field)
 		}
 	}
-	name, stream, err := k.identity(data)
+	name, stream, raw, err := k.identity(data)
 	if err != nil {
 		return err
 	}
@@ -173,27 +178,32 @@ func (k *Toxic) UnmarshalJSON(data []byte) error {
 	}
 	if k.link == nil {
 		k.link, k.stream = linkOf(name, stream), stream
+		k.link.isRaw = raw
 	}
 	return nil
 }
 
-// identity is the link and the stream, which a toxic has from its construction and keeps.
-func (k *Toxic) identity(data []byte) (name, stream string, err error) {
-	given := struct{ Link, Stream *string }{}
+// identity is the link, the stream and whether it is raw, which a toxic has from its construction and keeps.
+func (k *Toxic) identity(data []byte) (name, stream string, raw bool, err error) {
+	given := struct {
+		Link, Stream *string
+		Raw          *bool
+	}{}
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&given); err != nil {
-		return "", "", err
+		return "", "", false, err
 	}
 	if k.link != nil {
-		if (given.Link != nil && *given.Link != k.link.name) || (given.Stream != nil && *given.Stream != k.stream) {
-			return "", "", errors.New("link, stream: cannot be changed")
+		isOther := (given.Link != nil && *given.Link != k.link.name) || (given.Stream != nil && *given.Stream != k.stream)
+		if isOther || (given.Raw != nil && *given.Raw != k.link.isRaw) {
+			return "", "", false, errors.New("link, stream, raw: cannot be changed")
 		}
-		return k.link.name, k.stream, nil
+		return k.link.name, k.stream, k.link.isRaw, nil
 	}
 	if given.Link == nil || *given.Link == "" {
-		return "", "", errors.New("link: is missing")
+		return "", "", false, errors.New("link: is missing")
 	}
 	if given.Stream == nil || (*given.Stream != up && *given.Stream != down) {
-		return "", "", errors.New("stream: is upstream or downstream")
+		return "", "", false, errors.New("stream: is upstream or downstream")
 	}
-	return *given.Link, *given.Stream, nil
+	return *given.Link, *given.Stream, given.Raw != nil && *given.Raw, nil
 }

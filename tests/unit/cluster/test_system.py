@@ -1,7 +1,7 @@
 """The plan of a whole system: its links and its listeners."""
 
 from chaos.cluster.addresses import Addresses
-from chaos.cluster.links import every_link
+from chaos.cluster.links import every_link, service_links
 from chaos.cluster.system import listeners
 from chaos.cluster.toxiproxy import Toxiproxy
 
@@ -26,3 +26,15 @@ def test_no_two_listeners_share_an_address():
 
     assert len(planned) == len(set(planned))
     assert all(host.startswith("127.77.") for host, _ in planned)
+
+
+def test_a_service_has_a_link_from_each_client_group():
+    """Nothing in it is taken for a request, and no two listen at the same place."""
+    services = {"files": Addresses().service(1), "postgres": ("127.0.0.1", 5432)}
+    links = service_links(Addresses(), services, Toxiproxy(("127.0.0.1", 1)))
+
+    assert [link.name for link in links if link.source == "app"] == ["app->service(files)", "app->service(postgres)"]
+    proxies = [proxy for link in links for proxy in link.proxies]
+    assert all(proxy.raw for proxy in proxies)
+    assert {proxy.upstream for proxy in proxies} == set(services.values())
+    assert len({proxy.listen for proxy in proxies} - set(listeners(Addresses(), 5))) == len(links) == 6

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from chaos.cluster.system import Service
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import ProcessSaid
 from chaos.common.history import History
@@ -369,3 +370,30 @@ def test_a_log_says_where_a_process_was_started_again(pipeline):
         b"--- started again ---",
         b'{"event": "started"}',
     ]
+
+
+def test_a_service_is_started_when_it_listens(history, tmp_path, monkeypatch):
+    """Its words have the address of this system; and it must outlive the faults."""
+    runtime, listens = FakeRuntime(), iter([True, True, False])
+    monkeypatch.setattr(processes_of_a_run.protocol, "refused", lambda _address: next(listens))
+    of_run = RunProcesses(runtime, history, tmp_path)
+
+    of_run.start_service(Service("files", ("127.77.3.1", 19200), ("serve", "--listen={address}"), {"AT": "{address}"}))
+
+    process = runtime.started["service-files"]
+    assert process.spec.argv == ("serve", "--listen=127.77.3.1:19200")
+    assert process.spec.env["AT"] == "127.77.3.1:19200"
+    of_run.check()
+    process.lives = False
+    with pytest.raises(InconclusiveError, match="the service-files ended with 1 in the middle of the run"):
+        of_run.check()
+
+
+def test_a_service_that_ends_before_it_listens(history, tmp_path, monkeypatch):
+    """What it said last is told at once, and not after a minute."""
+    runtime = FakeRuntime(says=b"address already in use\n")
+    monkeypatch.setattr(processes_of_a_run.protocol, "refused", lambda _address: True)
+    monkeypatch.setattr(FakeProcess, "alive", lambda _process: False)
+
+    with pytest.raises(InconclusiveError, match=r"the service-files ended with .*address already in use"):
+        RunProcesses(runtime, history, tmp_path).start_service(Service("files", ("h", 1), ("serve",)))

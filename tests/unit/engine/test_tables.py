@@ -78,7 +78,8 @@ def system(reading):
     """A cluster of our own."""
     kafka = SimpleNamespace(bootstrap="audit:9092", cluster=SimpleNamespace(prefix="", options={}, java={}))
     parts = SimpleNamespace(spark=SimpleNamespace(connector=()))
-    return SimpleNamespace(kafka=kafka, spark=Cluster(), parts=parts, runtime=reading, bootstrap=lambda _client: "link:9092")
+    found = {"bootstrap": lambda _client: "link:9092", "found_by": lambda _client: {}}
+    return SimpleNamespace(kafka=kafka, spark=Cluster(), parts=parts, runtime=reading, **found)
 
 
 @pytest.fixture

@@ -119,10 +119,13 @@ CUT = CutAfterBytes, {"kind": "cut_after_bytes", "bytes": "1KB", "stream": "up"}
 RESET = ResetLink, {"kind": "reset_link"}
 
 
-def disturbed(monkeypatch, declaration, link):
+SERVICE = "app->service(files)"
+
+
+def disturbed(monkeypatch, declaration, link, declared_link="app->broker-1"):
     """An injection at this link, through which our own transfers fare as they must."""
     model, declared = declaration
-    fault = model.model_validate({"link": "app->broker-1", "for": "300ms", "when": {"after": "0s"}} | declared)
+    fault = model.model_validate({"link": declared_link, "for": "300ms", "when": {"after": "0s"}} | declared)
     through = {ResetLink: transfer(end="reset", received=0), CutAfterBytes: transfer(end="closed")}
 
     def move(address, **_options):
@@ -195,3 +198,16 @@ def test_clients_that_met_a_toxic_which_does_nothing_prove_nothing(monkeypatch, 
 
     assert not proof.effective
     assert proof.facts["clients"]
+
+
+@pytest.mark.parametrize(("passes", "cuts", "effective"), [({"up": (5, 1), "down": (0, 0)}, 1, True), (QUIET, 0, False)])
+def test_of_a_service_it_counts_that_clients_have_met_the_toxic(monkeypatch, passes, cuts, effective):
+    """A transfer of our own would have to speak its protocol."""
+    injection = disturbed(monkeypatch, CUT, UsedLink("app->service(files)", passes=passes, cuts=cuts, service="files"), SERVICE)
+    monkeypatch.setattr(protocol, "upload", lambda *_address, **_options: pytest.fail("a service was asked"))
+
+    injection.inject()
+    proof = injection.proof()
+
+    assert proof.effective is effective
+    assert proof.facts.get("trials", {}) == {}

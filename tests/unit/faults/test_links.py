@@ -3,7 +3,7 @@
 import pytest
 
 from chaos.cluster import protocol
-from chaos.faults.links import DelayedLinks
+from chaos.faults.links import BlackholedLinks, DelayedLinks
 from tests.unit.faults.wire import LISTEN, UPSTREAM, UsedLink
 
 
@@ -71,3 +71,17 @@ def test_a_delayed_link_that_nobody_uses_proves_nothing(monkeypatch):
 
     assert (proof.effective, proof.facts["bytes_delayed"]) == (False, 0)
     assert "traffic on the links" in proof.facts["problem"]
+
+
+@pytest.mark.parametrize(("passes", "effective"), [((100, 1), True), ((0, 0), False)])
+def test_of_a_service_only_the_bytes_of_clients_prove_anything(monkeypatch, passes, effective):
+    """Nobody knows what it would answer to a ping, so it is not asked."""
+    monkeypatch.setattr(protocol, "ping", lambda *_address: pytest.fail("a service was asked"))
+    link = UsedLink("app->service(files)", passes={"up": passes, "down": passes}, service="files")
+    late, silent = delayed(link), BlackholedLinks("app->service(files)", 0.2, "blackhole", [(link, "both")])
+    if not effective:
+        monkeypatch.setattr(link, "swallowed", lambda *_name: 0)
+
+    for injection in (late, silent):
+        injection.inject()
+        assert injection.proof().effective is effective

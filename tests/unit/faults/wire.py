@@ -18,10 +18,15 @@ class FakeLink:
 
     source: str
     broker: int
+    service: str = ""
 
     @property
     def name(self):
-        return f"{self.source}->broker-{self.broker}"
+        return f"{self.source}->{self.target}"
+
+    @property
+    def target(self):
+        return f"service({self.service})" if self.service else f"broker-{self.broker}"
 
 
 LISTEN, UPSTREAM = ("127.0.0.1", 1), ("127.0.0.1", 2)
@@ -45,7 +50,13 @@ class UsedLink:
     proxies: tuple = (ProxySpec("app-to-broker-1", LISTEN, UPSTREAM),)
     source: str = "app"
     broker: int = 1
+    service: str = ""
     total: dict = field(default_factory=lambda: {"up": (0, 0), "down": (0, 0)})
+
+    @property
+    def target(self):
+        """As `chaos.cluster.links.Link.target`."""
+        return self.name.partition("->")[2]
 
     def traffic(self, stream):
         """As `chaos.cluster.links.Link.traffic`."""

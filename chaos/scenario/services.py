@@ -1,0 +1,113 @@
+"""`system: {services: …}`: servers that a pipeline uses beside Kafka, each behind links of its own.
+
+    system:
+      services:
+        files:    {run: ["{python}", "-m", "shop.file_server", "--listen={address}"]}     # started for each run anew
+        postgres: {at: "127.0.0.1:5432"}                                                  # runs already
+
+    pipelines:
+      load: {run: ["{python}", "-m", "shop.load", "--files={files}", "--database={postgres}"], …}
+
+    scenarios:
+      - {…, faults: [{kind: cut_link, link: "app->service(files)", when: {progress: 30%}, for: 3s}]}
+
+The name of a service is a placeholder in the texts of a pipeline: the address, ``HOST:PORT``, of the link on which its own
+client finds the service. Nothing of its protocol is known, so no request in it can be held.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from chaos.grammar.base import Declared, Problem, did_you_mean, shown
+from chaos.grammar.targets import SERVICE_NAME
+from chaos.grammar.units import text_of_setting
+from chaos.scenario.topics import PLACEHOLDERS
+from chaos.subject.placeholders import check, names_in, partly_substituted
+
+MOST_SERVICES = 9
+KNOWN = ("address", "folder", "project", "python")
+_ADDRESS = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:]+\]):(?P<port>[1-9]\d{0,4})")
+_EXAMPLE = '{run: ["{python}", "-m", "shop.file_server", "--listen={address}"]}, or {at: "127.0.0.1:5432"}'
+_LAST_PORT = 65_535
+
+
+def _place(value: Any) -> Any:
+    found = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
+    if found is None or int(found["port"]) > _LAST_PORT:
+        raise ValueError(f"{shown(value)} is not an address; write HOST:PORT, e.g. 127.0.0.1:5432")
+    return value
+
+
+def _name(value: Any) -> Any:
+    if not isinstance(value, str) or not re.fullmatch(SERVICE_NAME, value):
+        raise ValueError(f"{shown(value)} is not the name of a service; write lower-case letters, digits and _")
+    if value in PLACEHOLDERS or value in KNOWN:
+        raise ValueError(f"{{{value}}} stands for something else in a pipeline; choose another name for this service")
+    return value
+
+
+class ServiceSpec(Declared):
+    """A server that a pipeline uses beside Kafka: one that runs already, or one that is started for each run.
+
+    Attributes:
+        at: where it listens, ``HOST:PORT``, if it runs already.
+        run: the command that starts it, in the folder of the run; it must listen at ``{address}``, and run until SIGTERM.
+        environment: variables of the command, whose values may have the same placeholders: ``{address}``, ``{folder}``,
+            ``{project}`` and ``{python}``.
+    """
+
+    at: Annotated[str, BeforeValidator(_place)] | None = None
+    run: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    environment: dict[str, Annotated[str, BeforeValidator(text_of_setting)]] = Field(default_factory=dict)
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Where it listens; None if that is decided when it is started."""
+        if self.at is None:
+            return None
+        host, _, port = self.at.rpartition(":")
+        return host, int(port)
+
+    def below(self, folder: Path) -> Self:
+        """The same with the folder of the scenarios file in place of ``{project}``."""
+        project = {"project": str(folder.resolve())}
+        run = tuple(partly_substituted(word, project) for word in self.run)
+        environment = {name: partly_substituted(value, project) for name, value in self.environment.items()}
+        return self.model_copy(update={"run": run, "environment": environment})
+
+    @model_validator(mode="after")
+    def _is_one_or_the_other(self) -> Self:
+        if (self.at is None) == (not self.run):
+            raise ValueError(f"a service is started by a command, or is there already; write {_EXAMPLE}")
+        if self.at is not None and self.environment:
+            raise ValueError("environment is that of the command in run, and this service runs already; leave it out")
+        for text in (*self.run, *self.environment.values()):
+            check(text, KNOWN)
+        if self.run and "address" not in {name for word in (*self.run, *self.environment.values()) for name in names_in(word)}:
+            raise ValueError("{address} is missing: the service must listen there, where its links end")
+        return self
+
+
+Services = Annotated[
+    dict[Annotated[str, BeforeValidator(_name), Field(title="name of a service")], ServiceSpec], Field(max_length=MOST_SERVICES)
+]
+
+
+def problems(services: Collection[str], topics: Collection[str]) -> Iterator[Problem]:
+    """Services that are called as a topic is, with their places in the system."""
+    for name in services:
+        if name in topics:
+            message = f"{name} is the name of a topic as well, and {{{name}}} can stand for one of them only; rename one"
+            yield ("services", name), message
+
+
+def unknown(name: str, services: Mapping[str, ServiceSpec]) -> str:
+    """Why there is no such service; "" if there is."""
+    if name in services:
+        return ""
+    there = f"there are: {', '.join(services)}" if services else "none is declared; write system: {services: {NAME: …}}"
+    return f"there is no service {name!r}{did_you_mean(name, services)}; {there}"
