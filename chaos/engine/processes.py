@@ -8,11 +8,14 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import filterfalse
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from chaos.cluster import protocol
 from chaos.cluster.system import Service
@@ -120,6 +123,7 @@ class ManagedProcess:
         self._has_begun = command.has_begun
         self._begins_by = command.begins_by
         self._down = False
+        self._killed_before: ProcessSaid | None = None
         self._zombie: _Instance | None = None
         self._start = partial(_Instance, runtime, has_events=command.has_events)
         self._instance = self._start(self._spec)
@@ -165,6 +169,28 @@ class ManagedProcess:
         """Send SIGKILL to the whole process tree; name -> pid of what was killed. Until `restart` it may be dead."""
         self._down = True
         return self.process.kill_tree()
+
+    def terminate(self) -> Mapping[str, int]:
+        """Send SIGTERM to its supervisor, which hands it on, and return at once. Until `restart` it may be gone."""
+        self._down = True
+        self._killed_before = self._history.last_said(self.name, "killed")
+        if not self.process.alive():
+            return {}
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(self.process.pid).terminate()
+        return {self.name: self.process.pid}
+
+    def has_ended(self) -> bool:
+        """Whether the instance that does the work has."""
+        return not self.process.alive()
+
+    def resisted(self) -> str:
+        """What its supervisor says of copies that did not end after `terminate`, and were killed; "" if nothing."""
+        self.listen()
+        killed = self._history.last_said(self.name, "killed")
+        if killed is None or killed is self._killed_before:
+            return ""
+        return f"its supervisor had to kill {', '.join(f'copy {number}' for number in killed.content['copies'])}"
 
     def restart(self) -> None:
         """Start the process again unless it runs, and return when it has reported that it started, and works."""

@@ -57,6 +57,15 @@ class PipelineUnderTest(Protocol):
     def crash(self) -> Mapping[str, int]:
         """Send SIGKILL to all of its processes; name -> pid of those that were killed."""
 
+    def terminate(self) -> Mapping[str, int]:
+        """Send SIGTERM to it; name -> pid of what runs, nothing if it has ended already."""
+
+    def has_ended(self) -> bool:
+        """Whether its process has."""
+
+    def resisted(self) -> str:
+        """What says that it did not end by itself after `terminate`, and was killed; "" if nothing does."""
+
     def restart(self) -> None:
         """Start it again, and return when it runs."""
 

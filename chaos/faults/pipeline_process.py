@@ -1,4 +1,4 @@
-"""Faults of the pipeline itself: its process dies and comes back, freezes, or wakes up as a zombie beside its successor."""
+"""Faults of the pipeline itself: it dies or is told to end and comes back, freezes, or wakes up beside its successor."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,11 +8,12 @@ from typing import Any, Literal
 import psutil
 
 from chaos.common import clock, processes
-from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, TimedFault
+from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, TimedFault, unmet
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 
 _STOPS_WITHIN_S = 5.0
+_ENDS_WITHIN_S = 20.0  # its supervisor waits for five seconds before it kills
 _FENCED_WITHIN_S = 180.0  # its clients find out when they send something again
 
 
@@ -68,6 +69,35 @@ class CrashedPipeline(PipelineInjection):
     def proof(self) -> Proof:
         alive = [name for name, pid in self.pids.items() if psutil.pid_exists(pid)]
         return Proof(bool(self.pids) and not alive, {"pids": self.pids} | ({"alive": alive} if alive else {}))
+
+    def heal(self) -> None:
+        self.pipeline.restart()
+
+
+class TerminatePipeline(RestartedFault):
+    """The pipeline is told to end (SIGTERM), as in every deployment, and started again once it has ended."""
+
+    needs = frozenset({Capability.PIPELINE})
+    provokes = "an end in the middle of work: what is open must be aborted or committed, and the group left"
+    proved_by = "it has ended, and by itself: none of its processes had to be killed"
+    kind: Literal["terminate_pipeline"]
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        return TerminatedPipeline("the pipeline", self.restart_after_s, context.pipeline())
+
+
+@dataclass(slots=True)
+class TerminatedPipeline(PipelineInjection):
+    def inject(self) -> None:
+        """Tell it, and return at once."""
+        self.pids = self.pipeline.terminate()
+
+    def proof(self) -> Proof:
+        """One that ends only when it is killed has been crashed, which is another fault."""
+        missing = unmet(self.pipeline.has_ended, _ENDS_WITHIN_S, "the pipeline to end")
+        resisted = "" if missing else self.pipeline.resisted()
+        problem = {"problem": f"the pipeline does not end when it is told to: {resisted}"} if resisted else {}
+        return Proof(bool(self.pids) and not missing and not resisted, {"pids": self.pids, **missing, **problem})
 
     def heal(self) -> None:
         self.pipeline.restart()

@@ -3,6 +3,7 @@
     {"supervisor": "started", "copies": 3, "pids": [71, 72, 73]}      all copies run; not if they say so themselves
     {"supervisor": "ended", "copy": 1, "code": 0}                     the code is negative for a signal
     {"supervisor": "restarted", "copy": 1, "pid": 80, "restarts": 1}
+    {"supervisor": "killed", "copies": [2]}                           told to end, they had not after five seconds
     {"supervisor": "stopped"}
 
 Its word is not ``event``, with which many programs begin the lines of their own log. The copies share standard output and
@@ -175,16 +176,19 @@ def _in_memory(text: str) -> int:
 
 def _end(copies: Sequence[Copy]) -> None:
     """SIGTERM to all, SIGKILL to those that take too long."""
-    living = [copy.process for copy in copies if copy.process.poll() is None]
-    for process in living:
-        process.terminate()
-    give_up_s = monotonic_s() + _STOP_WITHIN_S
-    for process in living:
+    living = [copy for copy in copies if copy.process.poll() is None]
+    for copy in living:
+        copy.process.terminate()
+    give_up_s, killed = monotonic_s() + _STOP_WITHIN_S, []
+    for copy in living:
         try:
-            process.wait(max(0.0, give_up_s - monotonic_s()))
+            copy.process.wait(max(0.0, give_up_s - monotonic_s()))
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            copy.process.kill()
+            copy.process.wait()
+            killed.append(copy.number)
+    if killed:
+        _say("killed", copies=killed)
 
 
 @contextmanager

@@ -65,6 +65,7 @@ FAULTS = {
     "crash the master": {"kind": "crash_master"},
     "crash the master and what it knows": {"kind": "crash_master", "state": "lost"},
     "pipeline crashed": {"kind": "crash_pipeline"},
+    "pipeline ended in order": {"kind": "terminate_pipeline"},
     "pipeline paused": {"kind": "pause_pipeline", "for": "1s"},
     "driver killed before it commits": {"kind": "crash_before_commit"},
     "commit deleted": {"kind": "damage_checkpoint", "what": "commit_deleted"},

@@ -16,6 +16,7 @@ from chaos.faults.base import prove
 from chaos.faults.pipeline_process import (
     CrashPipeline,
     PausePipeline,
+    TerminatePipeline,
     ZombiePipeline,
 )
 from tests.unit.faults.wire import FakeRules, context
@@ -42,6 +43,18 @@ class FakePipeline:
 
     def restart(self):
         self.done.append("restart")
+
+    def terminate(self):
+        self.done.append("terminate")
+        if self.obeys:
+            self.process.terminate()
+        return self._pids
+
+    def has_ended(self):
+        return self.process.poll() is not None
+
+    def resisted(self):
+        return self.ended
 
     def pause(self):
         self.done.append("pause")
@@ -77,6 +90,7 @@ def pipeline(request, monkeypatch):
     """Ended with the test, whatever state it is in; what it does not do is not waited for."""
     fake = FakePipeline(**getattr(request, "param", {}))
     monkeypatch.setattr(pipeline_process, "_STOPS_WITHIN_S", 120 if fake.obeys else 0.3)
+    monkeypatch.setattr(pipeline_process, "_ENDS_WITHIN_S", 120 if fake.obeys else 0.3)
     monkeypatch.setattr(pipeline_process, "_FENCED_WITHIN_S", 120 if fake.says or fake.ended else 0.3)
     yield fake
     fake.end()
@@ -122,6 +136,42 @@ def test_a_pipeline_that_was_dead_already_was_not_crashed(pipeline, monkeypatch)
     crashed.inject()
 
     assert prove(crashed).effective is False
+
+
+def terminated(pipeline):
+    """An end in order, started again at once."""
+    return aimed(TerminatePipeline(kind="terminate_pipeline", when=NOW, restart_after="0s"), pipeline)
+
+
+def test_an_end_in_order_is_proved_when_it_has_come(pipeline):
+    """And healed by a start."""
+    told = terminated(pipeline)
+
+    told.inject()
+    proof = prove(told)
+    told.heal()
+
+    assert (proof.effective, proof.facts) == (True, {"pids": {"pipeline": pipeline.process.pid}})
+    assert pipeline.done == ["terminate", "restart"]
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "problem"),
+    [
+        ({"obeys": False}, "the pipeline to end"),
+        ({"ended": "its supervisor had to kill copy 0"}, "does not end when it is told to: its supervisor had to kill copy 0"),
+    ],
+    indirect=["pipeline"],
+)
+def test_a_pipeline_that_does_not_end_when_it_is_told_to_was_not_terminated(pipeline, problem):
+    """One that has to be killed has been crashed, which is another fault."""
+    told = terminated(pipeline)
+
+    told.inject()
+    proof = prove(told)
+
+    assert proof.effective is False
+    assert problem in proof.facts["problem"]
 
 
 def test_a_pause_is_proved_by_processes_that_are_stopped(pipeline):

@@ -76,6 +76,20 @@ def test_it_hands_on_sigterm_and_ends_with_success(supervise):
     assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
+def test_it_says_which_copies_did_not_end_when_told_to(supervise):
+    """They are killed, and that is another end than the one that was asked for."""
+    deaf = "trap '' TERM; while true; do echo deaf; sleep 0.1; done"
+    supervisor = supervise(FOR_EVER, deaf)
+    supervisor.hear("started")
+    while "deaf" not in supervisor.process.stdout.readline():
+        pass
+
+    supervisor.process.terminate()
+
+    assert list(supervisor.rest()) == [{"supervisor": "killed", "copies": [1]}, {"supervisor": "stopped"}]
+    assert supervisor.process.wait(120) == 0
+
+
 def test_it_outlives_copies_that_have_done_their_work(supervise):
     """A pipeline runs until it is told to stop: its source may grow."""
     supervisor = supervise("exit 0")
