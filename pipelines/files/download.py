@@ -69,13 +69,14 @@ class FileRows:
     """The rows of one file, which is downloaded while they are read.
 
     Attributes:
-        read: how many rows there were.
+        read: how many rows there were; amount: the sum of theirs.
         error: what ended the download before the file did.
     """
 
     url: str
     web: Web
     read: int = 0
+    amount: int = 0
     error: RowsError | None = None
 
     def __len__(self) -> int:
@@ -170,12 +171,31 @@ class FileRows:
             transaction, account, amount = (fields[name] for name in FIELDS)
             if not isinstance(transaction, str) or not isinstance(account, str) or not transaction or not account:
                 raise ValueError("transaction and account must be texts that are not empty")  # noqa: TRY301
-            value = dict(zip(FIELDS, (transaction, account, _whole(amount)), strict=True))
+            number = _whole(amount)
         except KeyError as error:
             raise BadFileError(f"{self.url}, row {self.read}: {error.args[0]} is missing") from error
         except ValueError as error:
             raise BadFileError(f"{self.url}, row {self.read}: {error}") from error
-        return _ANYWHERE, transaction.encode(), json.dumps(value, separators=(",", ":")).encode()
+        self.amount += number
+        value = dict(zip(FIELDS, (transaction, account, number), strict=True))
+        return _ANYWHERE, transaction.encode(), _json(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One record about a file, which can be read when the rows of the file have been."""
+
+    of: FileRows
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[Row]:
+        yield _ANYWHERE, self.of.url.encode(), _json({"rows": self.of.read, "amount": self.of.amount})
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _asked(connection: HTTPConnection, split: SplitResult) -> HTTPResponse:

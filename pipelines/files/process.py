@@ -15,27 +15,33 @@ is. Or its position is committed without a record (``--bad-file skip``), and it 
 
     {"event": "refused", "worker": 0, "url": "http://…/17.csv", "why": "http://…/17.csv, row 3: it has 2 fields, not 3"}
 
+With ``--summaries TOPIC`` each file has one record more, in another topic: how many rows it has, and the sum of their amounts.
+It is in the same transaction. ``--summaries-are apart`` is the mistake: a producer of its own writes it when the rows are read,
+and nothing takes it back where the transaction is aborted.
+
 All other lines are those of `pipelines.transactional.process`; the statements of deliveries among them (docs/adapters.md).
 """
 
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from threading import Event
 
-from confluent_kafka import Message
+from confluent_kafka import Message, Producer
 
-from pipelines.files.download import BadFileError, FileRows, StoppedError, Web
+from pipelines.files.download import BadFileError, FileRows, Row, StoppedError, Summary, TryAgainError, Web
 from pipelines.kafka import librdkafka_options
 from pipelines.messages import ThrottledEvents, say
-from pipelines.transactional.delivery import Batch, BrokenError, Place
+from pipelines.transactional.delivery import Batch, BrokenError, Place, common, written
 from pipelines.transactional.options import Options, parsed
 from pipelines.transactional.process import run
 from pipelines.transactional.worker import Worker
 
 BAD_FILES = ("stop", "skip")
+SUMMARIES = ("included", "apart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class FileOptions(Options):
         attempts: how often a file is tried that could not be had.
         backoff_ms: the pause before the second attempt; it doubles up to ``backoff_max_ms``.
         timeout_ms: how long an answer of a server, and each part of one, is waited for.
+        summaries: the topic of the records about whole files; none, if it is empty.
+        summaries_are: ``included`` in the transaction of the rows, or written ``apart`` from it, before it is committed.
         connect_to: ``HOST=ADDRESS:PORT``: where this host of URLs is to be found, as curl's option of this name says it.
     """
 
@@ -56,6 +64,8 @@ class FileOptions(Options):
     backoff_ms: int = 100
     backoff_max_ms: int = 1000
     timeout_ms: int = 2000
+    summaries: str = ""
+    summaries_are: str = "included"
     connect_to: str = ""
 
     def _rules(self) -> tuple[tuple[bool, str], ...]:
@@ -64,6 +74,10 @@ class FileOptions(Options):
             (self.batch_records != 1, f"batch_records must be 1, one file in a transaction, not {self.batch_records}"),
             (self.delivery != "exactly_once", f"delivery must be exactly_once, not {self.delivery!r}"),
             (self.bad_file not in BAD_FILES, f"bad_file must be one of {', '.join(BAD_FILES)}, not {self.bad_file!r}"),
+            (
+                self.summaries_are not in SUMMARIES,
+                f"summaries_are must be one of {', '.join(SUMMARIES)}, not {self.summaries_are!r}",
+            ),
             (self.attempts < 1, f"attempts must be 1 or more, not {self.attempts}"),
             (
                 bool(self.connect_to) and not _is_mapping(self.connect_to),
@@ -93,6 +107,7 @@ class Files:
 
     Attributes:
         pause: waits for so many seconds, or until the pipeline is told to stop.
+        apart: writes the summary of a file at once; None where it is included in the transaction.
         url, rows: of the last one; failures: how often it has failed.
     """
 
@@ -101,6 +116,7 @@ class Files:
     events: ThrottledEvents
     web: Web
     pause: Callable[[float], object]
+    apart: Callable[[Summary], None] | None = None
     url: tuple[int, int] = (-1, -1)
     rows: FileRows | None = None
     failures: int = 0
@@ -123,7 +139,10 @@ class Files:
                 return Batch(self._refused(text, str(error)), ends)
             self.pause(self.options.pause_s(self.failures))
         self.rows = FileRows(text, self.web)
-        return Batch(self.rows, ends)
+        summary = Summary(self.rows)
+        if self.apart is not None:
+            return Batch(SummarisedApart(self.rows, partial(self.apart, summary)), ends)
+        return Batch(self.rows, ends, {self.options.summaries: summary} if self.options.summaries else {})
 
     def _refused(self, url: str, why: str) -> tuple[()]:
         tried = f" ({self.failures} attempts)" if self.failures > 1 else ""
@@ -131,6 +150,32 @@ class Files:
             raise BrokenError(f"{why}{tried}")
         self.events.say("refused", worker=self.worker, url=url, why=f"{why}{tried}")
         return ()
+
+
+@dataclass(frozen=True, slots=True)
+class SummarisedApart:
+    """The rows of a file, after the last of which its summary is written, whatever becomes of their transaction."""
+
+    of: FileRows
+    write: Callable[[], None]
+
+    def __len__(self) -> int:
+        return len(self.of)
+
+    def __iter__(self) -> Iterator[Row]:
+        yield from self.of
+        self.write()
+
+
+def writer(options: FileOptions, place: Place) -> Callable[[Summary], None]:
+    """Writes summaries without a transaction."""
+    producer = Producer(common(options, place) | {"enable.idempotence": True})
+
+    def write(summary: Summary) -> None:
+        if refused := written(producer, options.summaries, summary, options.transaction_timeout_ms / 1000):
+            raise TryAgainError(f"{summary.of.url}: its summary was not written: {refused[0]}")
+
+    return write
 
 
 def main() -> None:
@@ -152,7 +197,8 @@ def main() -> None:
 
 def node(number: int, options: FileOptions, place: Place, events: ThrottledEvents, stop: Event) -> Worker:
     """A worker that makes a transaction of each URL."""
-    files = Files(number, options, events, options.web(stop.is_set), stop.wait)
+    apart = writer(options, place) if options.summaries and options.summaries_are == "apart" else None
+    files = Files(number, options, events, options.web(stop.is_set), stop.wait, apart)
     return Worker(number, options, place, events, stop.is_set, files.batch)
 
 

@@ -59,10 +59,12 @@ class Batch:
     Attributes:
         rows: already transformed, or transformed when they are read, which may raise RowsError in a transaction.
         ends: position after the last record, by source partition.
+        beside: topic -> rows that go there, and not to the sink, in the same transaction; they are read after `rows`.
     """
 
     rows: Rows
     ends: dict[int, int]
+    beside: Mapping[str, Rows] = field(default_factory=dict)
 
     @property
     def keys(self) -> list[str]:

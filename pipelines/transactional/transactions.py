@@ -84,7 +84,8 @@ class Transactions:
 
     def _transact(self, batch: Batch, consumer: Consumer) -> str:
         self._producer.begin_transaction()
-        enqueue(self._producer, self._place.sink, batch.rows)
+        for topic, rows in ((self._place.sink, batch.rows), *batch.beside.items()):
+            enqueue(self._producer, topic, rows)
         self._producer.flush(self._within_s)  # rows that arrive late are recognised by their sequence number
         if self._chance.random() < self._options.transaction_failure_probability:
             self._abort()

@@ -7,7 +7,7 @@ from threading import Event, Thread
 
 import pytest
 
-from pipelines.files.download import Web
+from pipelines.files.download import Summary, Web
 from pipelines.files.process import FileOptions, Files
 from pipelines.files.server import FileServer
 from pipelines.messages import ThrottledEvents
@@ -141,6 +141,32 @@ def test_what_kafka_has_refused_is_not_the_fault_of_the_file(server: FileServer)
     assert server.requests("/17.csv?rows=40") == 3
 
 
+SUMMARY = (-1, b"http://files/17.csv?rows=4", b'{"rows":4,"amount":70}')
+
+
+def test_a_summary_is_beside_the_rows_and_known_after_them(server: FileServer) -> None:
+    """It goes to its own topic, in the transaction of the rows."""
+    batch, _ = Node(server, summaries="summaries").turn(b"http://files/17.csv?rows=4")
+
+    assert list(batch.beside) == ["summaries"]
+    assert list(batch.beside["summaries"]) == [SUMMARY]
+    assert len(batch.beside["summaries"]) == 1
+    assert Node(server).turn(b"http://files/17.csv?rows=4")[0].beside == {}
+
+
+def test_a_summary_apart_is_written_when_the_last_row_was_read(server: FileServer) -> None:
+    """And not for a file that breaks off; whether the rows are committed afterwards, it does not know."""
+    wrote: list[Summary] = []
+    node = Node(server, summaries="summaries", summaries_are="apart")
+    node.files.apart = wrote.append
+
+    batch, count = node.turn(b"http://files/17.csv?rows=4")
+    assert (count, len(batch.rows), batch.beside) == (4, 4, {})
+    assert [list(summary) for summary in wrote] == [[SUMMARY]]
+    node.turn(b"http://files/17.csv?rows=4&first=cut", 6)
+    assert len(wrote) == 1
+
+
 def test_the_command_line_has_the_options_of_both() -> None:
     """Durations have a unit there."""
     place, options = parsed(
@@ -156,6 +182,7 @@ def test_the_command_line_has_the_options_of_both() -> None:
     ("word", "message"),
     [
         ("--bad-file=burn", "bad_file must be one of stop, skip, not 'burn'"),
+        ("--summaries-are=late", "summaries_are must be one of included, apart, not 'late'"),
         ("--attempts=0", "attempts must be 1 or more, not 0"),
         ("--batch-records=2", "batch_records must be 1, one file in a transaction, not 2"),
         ("--delivery=at_least_once", "delivery must be exactly_once, not 'at_least_once'"),

@@ -293,3 +293,28 @@ def test_workers_may_share_one_transactional_id_by_mistake():
     """Each then fences the one before it."""
     assert [Options(transactional_ids="shared").transactional_id("g", number) for number in range(2)] == ["g-0", "g-0"]
     assert [Options().transactional_id("g", number) for number in range(2)] == ["g-0", "g-1"]
+
+
+def test_what_is_beside_the_rows_is_read_after_them_and_in_their_transaction(broker):
+    """In a topic of its own: it may be about the rows, which are known only then."""
+    read = []
+
+    def noted(name):
+        read.append(name)
+        yield 0, None, name.encode()
+
+    class Late(Halves):
+        def __init__(self, name):
+            self.name = name
+
+        def __iter__(self):
+            return noted(self.name)
+
+    transactions = Transactions(0, Options(), Place("link", "source", "sink", "source-ctp"), ThrottledEvents(), lambda: False)
+    transactions.prepare()
+
+    assert transactions.deliver(Batch(Late("rows"), {0: 1}, {"beside": Late("summary")}), broker) == ""
+    assert read == ["rows", "summary"]
+    assert broker.words["produce"] == ("beside",)
+    order = "begin_transaction produce produce flush send_offsets_to_transaction commit_transaction"
+    assert broker.calls[-6:] == [f"{name}-1" for name in order.split()]
