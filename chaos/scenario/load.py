@@ -127,7 +127,7 @@ def refused(file: ScenarioFile, names: Collection[str], external: External) -> S
         Mistake(("scenarios", number, *location), f"{scenario.name}: {message}")
         for number, scenario in enumerate(file.scenarios)
         if scenario.name in names
-        for location, message in support.impossible_outside(scenario, external)
+        for location, message in support.impossible_outside(scenario, external, (scenario.system or file.system).services)
     ]
     return wrong_at(wrong, file.tree, file.path) if wrong else None
 
@@ -140,7 +140,8 @@ def problems(scenario: Scenario, folder: Path, system: SystemSpec, runtime: str,
         runtime: as for `load`; "" with an external system.
     """
     found = [*_checked({0: scenario}, system, runtime), *_missing([scenario], folder)]
-    outside = support.impossible_outside(scenario, external) if external else ()
+    services = (scenario.system or system).services
+    outside = support.impossible_outside(scenario, external, services) if external else ()
     return [*((mistake.location[2:], mistake.message) for mistake in found), *outside]
 
 

@@ -8,7 +8,7 @@ checked when a file is read; a fault is never skipped later. On an external syst
 * Executors can be signalled if they run on this machine, brokers can be broken if hooks are declared that do it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from chaos.external.declaration import External
 from chaos.faults.base import FaultBase, LinkFault, RequestsFault
@@ -19,6 +19,7 @@ from chaos.install import spark_versions
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.pipelines import ContainerPipeline, NoPipeline, SparkSubmitPipeline
+from chaos.subject.placeholders import names_in
 
 ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
 POSSIBLE_OUTSIDE = frozenset(
@@ -121,10 +122,15 @@ def _first(capabilities: frozenset[Capability]) -> Capability:
     return next(capability for capability in Capability if capability in capabilities)
 
 
-def impossible_outside(scenario: Scenario, external: External) -> Iterator[Problem]:
-    """Every part of a scenario that cannot be done to this external system, with its location in the scenario."""
+def impossible_outside(scenario: Scenario, external: External, services: Collection[str]) -> Iterator[Problem]:
+    """Every part of a scenario that cannot be done to this external system, with its location in the scenario.
+
+    Args:
+        services: the names of those that its system of our own would have.
+    """
     yield from _outside_of_containers(scenario)
     yield from _names(scenario)
+    yield from _beside(scenario, services)
     for name, reason in _unasked(external).items():
         if isinstance(scenario.expect, Mapping) and name in scenario.expect:
             yield ("expect", name), f"a result of {name!r} is expected, and it is not asked here: {reason}"
@@ -160,6 +166,14 @@ def _names(scenario: Scenario) -> Iterator[Problem]:
     for place, name in names.items():
         if not name.startswith((*_PREFIXED, *(f"{{{topic}}}" for topic in scenario.topics))):
             yield ("pipeline", *place), f"on a shared cluster, names must begin with its prefix; write {_PREFIXED[0]}{name}"
+
+
+def _beside(scenario: Scenario, services: Collection[str]) -> Iterator[Problem]:
+    """Services in the texts of a pipeline, which would be left as they are."""
+    for place, (text, _) in scenario.pipeline.texts.items():
+        if named := sorted({*names_in(text)} & {*services}):
+            where = "is a service, which only a system of our own has links to; here, write its address"
+            yield ("pipeline", *place), f"{{{named[0]}}} {where}"
 
 
 def _fault(scenario: Scenario, fault: FaultBase, external: External) -> Iterator[Problem]:

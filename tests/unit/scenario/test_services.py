@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from chaos.common.errors import ScenarioError
-from chaos.scenario.load import load_text
+from chaos.external import declaration
+from chaos.scenario.load import load_text, refused
 
 FILE = """\
 version: 2
@@ -126,3 +127,19 @@ def test_containers_do_not_reach_it() -> None:
     (error,) = errors(declared(), "containers")
 
     assert error.startswith("scenarios.yaml:4:5: services are on loopback addresses of this machine")
+
+
+def test_an_external_system_has_none() -> None:
+    """Neither its link, nor its address in the text of a pipeline, which would be left as it is."""
+    external = declaration.load_text("version: 1\nbootstrap: [kafka-1:9092]\nprefix: chaos-a-\n", Path("external.yaml"))
+
+    def told(**declaration: str) -> str:
+        text = declared(**declaration).replace("group: g", 'group: "{prefix}g"')
+        return str(refused(load_text(text, Path("scenarios.yaml")), ["a"], external))
+
+    place = "scenarios.yaml:14:19: a: "
+    assert told(fault="", words="{files}").startswith(
+        f"{place}{{files}} is a service, which only a system of our own has links to;"
+    )
+    assert "service(files) is a part of a system of our own, and an external one has no links to it" in told(words="x")
+    assert told(fault="", words="x") == "None"

@@ -23,7 +23,7 @@ NOW = "when: {after: 1s}"
 def found(scenario: Scenario, *lines: str) -> list[str]:
     """What is said of it, on a system with these lines in its declaration."""
     system = declaration.load_text(LEAST + "".join(f"{line}\n" for line in lines), Path("external.yaml"))
-    return [message for _, message in support.impossible_outside(scenario, system)]
+    return [message for _, message in support.impossible_outside(scenario, system, ())]
 
 
 def of_fault(fault: str, *lines: str, pipeline: str = SQUARE) -> list[str]:
