@@ -10,7 +10,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -258,6 +267,17 @@ class Kafka:
         if not group:
             raise LookupError("this pipeline has no consumer group")
         return self._owning(_GROUP_OFFSETS, group)
+
+    def members(self, group: str) -> int:
+        """How many members a consumer group has; 0 while it rebalances, and where there is none.
+
+        Raises:
+            KafkaException: its coordinator does not answer now.
+        """
+        found = self._asked(lambda admin: admin.describe_consumer_groups([group], request_timeout=_ASK_S))[group].result(
+            _ASK_S + 1
+        )
+        return len(found.members) if found.state == ConsumerGroupState.STABLE else 0
 
     def committed(self, group: str, topic: str) -> Iterator[Commit]:
         """Every position that a consumer group committed in a topic, in order.

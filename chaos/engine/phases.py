@@ -31,6 +31,8 @@ from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
 from chaos.scenario.verifiers import TRANSACTIONS
 from chaos.subject.base import CHECKPOINT, Pipeline, Topic, Topics
+from chaos.subject.command import CommandPipeline
+from chaos.subject.container import ContainerPipeline
 from chaos.subject.spark_submit import SparkSubmit
 from chaos.subject.tables import Table
 from verifiers.base import Bounds
@@ -200,8 +202,10 @@ def steady(plan: RunPlan, system: System, history: History, processes: RunProces
         if service.run:
             processes.start_service(service)
     if plan.pipeline:
-        command = plan.pipeline.command(endpoints(system, plan.client), plan.topics, plan.folder)
-        processes.start_pipeline(command).wait_until_started()
+        of_run = (endpoints(system, plan.client), plan.topics, plan.folder)
+        runs_often = CommandPipeline | ContainerPipeline
+        instance = partial(plan.pipeline.command, *of_run) if isinstance(plan.pipeline, runs_often) else None
+        processes.start_pipeline(plan.pipeline.command(*of_run), instance).wait_until_started()
         nemesis.approach()
     processes.start_loader(plan.loader.command(endpoints(system, "loader"), plan.topics, plan.folder))
 

@@ -7,7 +7,7 @@ are copied to the history, and nothing else is asked of a pipeline.
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -107,25 +107,36 @@ def _message(line: bytes, words: Iterable[str]) -> dict[str, Any] | None:
 
 
 class ManagedProcess:
-    """One process of a run and its messages; a second instance of it may take over."""
+    """One process of a run and its messages; a second instance of it may take over, and others may work beside it."""
 
-    def __init__(self, runtime: Runtime, history: History, name: str, command: Command, folder: Path) -> None:
-        """Start the process; its log is ``<folder>/logs/<name>.log``."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        history: History,
+        name: str,
+        command: Command,
+        folder: Path,
+        instance: Callable[[int], Command] | None = None,
+    ) -> None:
+        """Start the process; its log is ``<folder>/logs/<name>.log``.
+
+        Args:
+            instance: the command of another instance, from its number; None where there can be no other.
+        """
         self.name = name
         self._history = history
+        self._folder = folder
         self._log = folder / "logs" / f"{name}.log"
-        scratch = folder / "tmp"
-        scratch.mkdir(exist_ok=True)
-        of_this_machine = {} if command.image else {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
-        env = {**command.env, **of_this_machine}
-        hosts = (command.env["SPARK_LOCAL_IP"],) if "SPARK_LOCAL_IP" in command.env else ()  # executors connect to a driver
-        self._spec = ProcessSpec(name, tuple(command.argv), folder, self._log, env, hosts, command.image)
+        self._spec = _spec(name, command, folder)
         self._has_begun = command.has_begun
         self._begins_by = command.begins_by
         self._down = False
         self._killed_before: ProcessSaid | None = None
         self._zombie: _Instance | None = None
         self._start = partial(_Instance, runtime, has_events=command.has_events)
+        self._command_of = instance
+        self._others: list[_Instance] = []
+        self._leaving: list[_Instance] = []
         self._instance = self._start(self._spec)
 
     @property
@@ -139,6 +150,8 @@ class ManagedProcess:
         self._record(self.name, messages)
         if self._zombie:
             self._record(_zombie_of(self.name), self._zombie.new_messages())
+        for other in (*self._others, *self._leaving):
+            self._record(other.process.spec.name, other.new_messages())
         return messages
 
     def must_live(self) -> None:
@@ -151,6 +164,10 @@ class ManagedProcess:
         self._fall_back()
         if not self._down and not self.process.alive():
             raise InconclusiveError(self.how_it_ended("in the middle of the run"))
+        for other in self._others:
+            if not self._down and not other.process.alive():
+                ended = _end_of(other.process, "in the middle of the run")
+                raise InconclusiveError(f"{other.process.spec.name} ended with {ended}")
 
     def how_it_ended(self, when: str) -> str:
         """Its exit code and the last line of its log, which is where a program tells its error."""
@@ -168,21 +185,17 @@ class ManagedProcess:
     def crash(self) -> Mapping[str, int]:
         """Send SIGKILL to the whole process tree; name -> pid of what was killed. Until `restart` it may be dead."""
         self._down = True
-        return self.process.kill_tree()
+        return {name: pid for process in self._working() for name, pid in process.kill_tree().items()}
 
     def terminate(self) -> Mapping[str, int]:
         """Send SIGTERM to its supervisor, which hands it on, and return at once. Until `restart` it may be gone."""
         self._down = True
         self._killed_before = self._history.last_said(self.name, "killed")
-        if not self.process.alive():
-            return {}
-        with suppress(psutil.NoSuchProcess):
-            psutil.Process(self.process.pid).terminate()
-        return {self.name: self.process.pid}
+        return {name: pid for process in self._working() for name, pid in _terminated(process).items()}
 
     def has_ended(self) -> bool:
-        """Whether the instance that does the work has."""
-        return not self.process.alive()
+        """Whether all that does the work has."""
+        return not any(process.alive() for process in self._working())
 
     def resisted(self) -> str:
         """What its supervisor says of copies that did not end after `terminate`, and were killed; "" if nothing."""
@@ -194,18 +207,18 @@ class ManagedProcess:
 
     def restart(self) -> None:
         """Start the process again unless it runs, and return when it has reported that it started, and works."""
-        if self.process.alive():
-            return
-        before = self._history.last_said(self.name, "started")
-        with self.process.spec.log.open("ab") as log:  # what was killed may have left half a line
-            log.write(b"\n" + STARTED_AGAIN)
-        self.process.start()
+        started = [(process, self._said_started(process)) for process in self._working() if not process.alive()]
+        for process, _ in started:
+            with process.spec.log.open("ab") as log:  # what was killed may have left half a line
+                log.write(b"\n" + STARTED_AGAIN)
+            process.start()
         self._down = False
-        self._wait_until_started(before)
+        for process, before in started:
+            self._wait_until_started(before, process)
 
     def pause(self) -> Mapping[str, int]:
         """Send SIGSTOP to the whole process tree; name -> pid of what is stopped."""
-        return self.process.pause_tree()
+        return {name: pid for process in self._working() for name, pid in process.pause_tree().items()}
 
     def resume(self) -> None:
         """Send SIGCONT: to the first instance, the zombie, if a second one has taken over."""
@@ -213,10 +226,57 @@ class ManagedProcess:
             self._instance.contest()
             self._zombie.contest()
         (self._zombie or self._instance).process.resume_tree()
+        for other in self._others:
+            other.process.resume_tree()
+
+    @property
+    def instances(self) -> int:
+        """How many work now."""
+        return 1 + len(self._others)
+
+    def scale(self, to: int) -> Mapping[str, int]:
+        """Start or tell to end as many as that takes, the newest first, and return at once; name -> pid of each of them.
+
+        Raises:
+            LookupError: there can be no other instance of it.
+        """
+        if self._command_of is None:
+            raise LookupError(f"there is one {self.name}, and no other can be started")
+        changed = dict[str, int]()
+        while self.instances > to:
+            self._leaving.append(self._others.pop())
+            changed |= _terminated(self._leaving[-1].process)
+        while self.instances < to:
+            name = f"{self.name}-instance-{self.instances + 1}"
+            other = self._start(_spec(name, self._command_of(self.instances + 1), self._folder))
+            self._others.append(other)
+            changed[name] = other.process.pid
+        return changed
+
+    def wait_until_scaled(self) -> None:
+        """Return when all instances have reported that they started, and those that were told to end have ended.
+
+        Raises:
+            DeadlineError: one has not.
+        """
+        for other in self._others:
+            self._wait_until_started(None, other.process)
+        clock.wait_until(
+            lambda: not any(one.process.alive() for one in self._leaving),
+            within_s=_STARTED_WITHIN_S,
+            reason=f"instances of the {self.name} to end",
+        )
+
+    def _working(self) -> list[Process]:
+        """The instance that does the work, and those beside it."""
+        return [self.process, *(other.process for other in self._others)]
+
+    def _said_started(self, process: Process) -> ProcessSaid | None:
+        return self._history.last_said(self.name if process is self.process else process.spec.name, "started")
 
     def take_over(self) -> None:
         """Start a second instance, with a log of its own, and return when it has reported that it started, and works."""
-        before = self._history.last_said(self.name, "started")
+        before = self._said_started(self.process)
         self._zombie = self._instance
         self._log = self._log.with_stem(f"{self._log.stem}-2")
         self._instance = self._start(replace(self._spec, name=self._log.stem, log=self._log))
@@ -242,14 +302,14 @@ class ManagedProcess:
 
     def stop(self) -> None:
         """End the process, and read its last messages."""
-        if self._zombie:
-            self._zombie.process.stop(within_s=8)
+        for other in (*([self._zombie] if self._zombie else []), *self._leaving, *self._others):
+            other.process.stop(within_s=8)
         self.process.stop(within_s=8)
         self.listen()
 
     def kill(self) -> None:
         """Kill the process and all that it started."""
-        for instance in (self._instance, *([self._zombie] if self._zombie else [])):
+        for instance in (self._instance, *([self._zombie] if self._zombie else []), *self._leaving, *self._others):
             instance.process.kill_tree()
 
     def _fall_back(self) -> None:
@@ -258,20 +318,40 @@ class ManagedProcess:
         if first and first.process.alive() and not second.process.alive() and second.fenced() and not first.fenced():
             self._instance, self._zombie = first, second
 
-    def _wait_until_started(self, before: ProcessSaid | None) -> None:
+    def _wait_until_started(self, before: ProcessSaid | None, process: Process | None = None) -> None:
         """A driver that was started may take its time until its query reads: what is to be broken must be under way."""
+        one = process or self.process
 
         def started() -> bool:
             self.must_live()
-            return self._history.last_said(self.name, "started") is not before and self._has_begun()
+            return self._said_started(one) is not before and self._has_begun()
 
         begun = f", and for {self._begins_by}" if self._begins_by else ""
-        clock.wait_until(started, within_s=_STARTED_WITHIN_S, reason=f"the {self.name} to start{begun}; see {self._log}")
+        name = f"the {self.name}" if one is self.process else one.spec.name
+        clock.wait_until(started, within_s=_STARTED_WITHIN_S, reason=f"{name} to start{begun}; see {one.spec.log}")
 
     def _record(self, process: str, messages: Iterable[Mapping[str, Any]]) -> None:
         for message in messages:
             content = {key: value for key, value in message.items() if key != "event"}
             self._history.record(ProcessSaid(who=process, event=message["event"], content=content))
+
+
+def _spec(name: str, command: Command, folder: Path) -> ProcessSpec:
+    scratch = folder / "tmp"
+    scratch.mkdir(exist_ok=True)
+    of_this_machine = {} if command.image else {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
+    env = {**command.env, **of_this_machine}
+    hosts = (command.env["SPARK_LOCAL_IP"],) if "SPARK_LOCAL_IP" in command.env else ()  # executors connect to a driver
+    return ProcessSpec(name, tuple(command.argv), folder, folder / "logs" / f"{name}.log", env, hosts, command.image)
+
+
+def _terminated(process: Process) -> dict[str, int]:
+    """Send SIGTERM to a supervisor; its name and pid, or nothing if it has ended already."""
+    if not process.alive():
+        return {}
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(process.pid).terminate()
+    return {process.spec.name: process.pid}
 
 
 def _zombie_of(name: str) -> str:
@@ -312,8 +392,8 @@ class RunProcesses:
         reason = f"the service {service.name} to listen at {host}:{port}; see logs/{process.name}.log"
         clock.wait_until(listens, within_s=_SERVES_WITHIN_S, reason=reason)
 
-    def start_pipeline(self, command: Command) -> ManagedProcess:
-        self.pipeline = ManagedProcess(self.runtime, self.history, PIPELINE, command, self.folder)
+    def start_pipeline(self, command: Command, instance: Callable[[int], Command] | None = None) -> ManagedProcess:
+        self.pipeline = ManagedProcess(self.runtime, self.history, PIPELINE, command, self.folder, instance)
         return self.pipeline
 
     def start_loader(self, command: Command) -> None:

@@ -75,6 +75,16 @@ class PipelineUnderTest(Protocol):
     def resume(self) -> None:
         """Send SIGCONT to all of its processes."""
 
+    @property
+    def instances(self) -> int:
+        """How many instances of it work."""
+
+    def scale(self, to: int) -> Mapping[str, int]:
+        """Start or tell to end as many as that takes, and return at once; name -> pid of each of them."""
+
+    def wait_until_scaled(self) -> None:
+        """Return when those that were started run, and those that were told to end have ended."""
+
     def take_over(self) -> None:
         """Start a second instance beside the paused one, and return when it runs; from now on it is the pipeline."""
 

@@ -1,19 +1,25 @@
-"""Faults of the pipeline itself: it dies or is told to end and comes back, freezes, or wakes up beside its successor."""
+"""Faults of the pipeline itself: it dies or is told to end, freezes, is scaled out and in, or wakes up beside its successor."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import psutil
+from confluent_kafka import KafkaException
+from pydantic import Field
 
 from chaos.common import clock, processes
-from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, TimedFault, unmet
+from chaos.common.errors import InjectionError
+from chaos.faults.base import FaultBase, FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, TimedFault, unmet
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 
 _STOPS_WITHIN_S = 5.0
 _ENDS_WITHIN_S = 20.0  # its supervisor waits for five seconds before it kills
+_STABLE_WITHIN_S = 30.0
+_JOINS_WITHIN_S = 120.0
+_NOT_YET = (KafkaException,)
 _FENCED_WITHIN_S = 180.0  # its clients find out when they send something again
 
 
@@ -164,6 +170,76 @@ class PausedPipeline(PipelineInjection):
         outlasts = {name: after_s for name, after_s in self.timeouts.items() if lasts_s > after_s}
         is_within = {name: after_s for name, after_s in self.timeouts.items() if name not in outlasts}
         return {"outlasts": outlasts, "is_within": is_within}
+
+
+class Scale(FaultBase):
+    """So many instances of the pipeline run from now on: further ones are started, or the newest are told to end (SIGTERM).
+
+    They stay until the run ends, or another such fault. What tells them apart is the placeholder `{instance}` in the words of
+    the pipeline; a `transactional.id` that has none in it is shared, so that each instance fences the one before.
+
+    Attributes:
+        to: how many.
+    """
+
+    needs = frozenset({Capability.PIPELINE, Capability.CONSUMER_GROUP, Capability.GROUP_MEMBERS})
+    provokes = "a rebalance in the middle of work: partitions change hands while a transaction is open (KIP-447)"
+    proved_by = "as many members as that takes have joined the group or left it, and it is stable"
+    kind: Literal["scale"]
+    to: Annotated[int, Field(strict=True, ge=1, le=9)]
+
+    def describe(self) -> str:
+        return f"scale the pipeline to {self.to} instance{'s' if self.to > 1 else ''}"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        pipeline, kafka = context.pipeline(), context.system.kafka
+        if pipeline.instances == self.to:
+            raise InjectionError(f"{self.to} of the pipeline run already: there is nothing to scale")
+        return Scaled("the pipeline", 0.0, pipeline, to=self.to, members=lambda: kafka.members(context.group))
+
+
+@dataclass(slots=True, kw_only=True)
+class Scaled(PipelineInjection):
+    """A pipeline of which more or fewer instances run.
+
+    Attributes:
+        members: of its group, how many there are; 0 while they join or leave.
+        due: how many there must be.
+    """
+
+    to: int
+    members: Callable[[], int]
+    before: int = 0
+    due: int = 0
+
+    def inject(self) -> None:
+        """Start them or tell them to end: they join or leave later."""
+        self.before = self._members("the group to be stable before it is scaled")
+        self.due = self.before + self.to - self.pipeline.instances
+        self.pids = self.pipeline.scale(self.to)
+
+    def complete(self) -> None:
+        self.pipeline.wait_until_scaled()
+
+    def proof(self) -> Proof:
+        """Members that died before may still have been counted, so there may be fewer that are left."""
+        facts = {"pids": self.pids, "members_before": self.before}
+        reason = f"the group to be stable with {self.due} members"
+        missing = unmet(self._have_changed, _JOINS_WITHIN_S, reason, every_s=0.2, ignore=_NOT_YET, seen=self._seen)
+        return Proof(bool(self.pids) and not missing, {**facts, **(missing or {"members": self._seen()})})
+
+    def _have_changed(self) -> bool:
+        found = self.members()
+        return found >= self.due if self.due > self.before else 0 < found <= self.due
+
+    def _members(self, reason: str) -> int:
+        return clock.wait_until(self.members, within_s=_STABLE_WITHIN_S, reason=reason, every_s=0.1, ignore=_NOT_YET)
+
+    def _seen(self) -> str:
+        try:
+            return f"{self.members()} members"
+        except KafkaException as error:
+            return f"unknown: {error}"
 
 
 class ZombiePipeline(TimedFault):

@@ -21,7 +21,7 @@ from chaos.subject.supervisor import supervised
 
 PLACEHOLDERS = (
     *("bootstrap", "source", "sink", "folder", "prefix", "suffix"),
-    *("java", "kafka_tools", "packages", "partition", "python", "project"),
+    *("java", "kafka_tools", "packages", "partition", "instance", "python", "project"),
 )
 
 
@@ -77,6 +77,8 @@ class InGroup:
 class CommandPipeline(InGroup):
     """The pipeline; with ``{partition}`` in its words, there is one copy for each source partition.
 
+    ``{instance}`` is 1, and the number of the instance where a fault starts further ones.
+
     Attributes:
         java: what ``{java}`` stands for.
         kafka_tools: what ``{kafka_tools}`` stands for.
@@ -108,8 +110,9 @@ class CommandPipeline(InGroup):
         if not self.run:
             raise ValueError("run must be a command, not empty")
 
-    def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        known = self.known(topics) | {"bootstrap": endpoints.kafka, "folder": str(folder), **endpoints.services}
+    def command(self, endpoints: Endpoints, topics: Topics, folder: Path, instance: int = 1) -> Command:
+        places = {"bootstrap": endpoints.kafka, "folder": str(folder), "instance": str(instance), **endpoints.services}
+        known = self.known(topics) | places
         copies = [
             [substituted(word, known | {"partition": str(number)}) for word in self.run]
             for number in range(self._copies(topics))

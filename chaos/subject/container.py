@@ -13,7 +13,7 @@ from chaos.subject.base import Command, Endpoints, Image, Topics
 from chaos.subject.command import InGroup
 from chaos.subject.placeholders import substituted
 
-PLACEHOLDERS = ("bootstrap", "source", "sink", "prefix", "suffix")
+PLACEHOLDERS = ("bootstrap", "source", "sink", "prefix", "suffix", "instance")
 SUPERVISES = r"""
 restarts=$1 says_started=$2; shift 2
 died=0 stopped= child=
@@ -58,8 +58,8 @@ class ContainerPipeline(InGroup):
     environment: Mapping[str, str] = field(default_factory=dict)
     says_started: bool = False
 
-    def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:  # noqa: ARG002 - it sees no folder
-        known = self.known(topics) | {"bootstrap": endpoints.kafka}
+    def command(self, endpoints: Endpoints, topics: Topics, folder: Path, instance: int = 1) -> Command:  # noqa: ARG002 - no folder
+        known = self.known(topics) | {"bootstrap": endpoints.kafka, "instance": str(instance)}
         says = "yes" if self.says_started else "no"
         image = Image(self.image, around=("sh", "-c", SUPERVISES, "sh", str(self.restarts), says))
         environment = {name: substituted(value, known) for name, value in self.environment.items()}

@@ -64,7 +64,7 @@ class Application:
         self.producer = AIOKafkaProducer(
             bootstrap_servers=options.kafka,
             enable_idempotence=True,
-            transactional_id=options.group if self.transactional else None,
+            transactional_id=(options.transactional_id or options.group) if self.transactional else None,
         )
 
     async def run(self) -> None:
@@ -127,6 +127,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="square the numbers of a topic")
     for name in ("kafka", "source", "sink", "group"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--transactional-id", help="each instance needs its own; the default is the group")
     parser.add_argument("--guarantee", choices=["exactly_once", "at_least_once"], default="exactly_once")
     parser.add_argument("--rebalance", choices=["any-time", "wait"], default="wait")
     parser.add_argument("--batch-records", type=int, default=100)

@@ -23,6 +23,7 @@ class Options:
     Attributes:
         delivery: ``exactly_once``, ``at_least_once`` or ``at_most_once``.
         workers: members of the consumer group, each with a transactional.id of its own.
+        instance: which of several such processes in one group this is, from 1; their workers have other numbers.
         batch_records: the most records of one transaction.
         interval_ms: how long a transaction waits for records at most before it goes on with those it has.
         transaction_failure_probability: that a transaction is aborted after all of it was written, 0..1.
@@ -39,6 +40,7 @@ class Options:
 
     delivery: str = "exactly_once"
     workers: int = 3
+    instance: int = 1
     batch_records: int = 500
     interval_ms: int = 100
     transaction_failure_probability: float = 0.0
@@ -78,10 +80,16 @@ class Options:
                 f"transactional_ids must be one of {', '.join(IDS)}, not {self.transactional_ids!r}",
             ),
             (not 1 <= self.workers <= _WORKERS, f"workers must be 1 to {_WORKERS}, not {self.workers}"),
+            (self.instance < 1, f"instance must be 1 or more, not {self.instance}"),
             (self.batch_records < 1, f"batch_records must be 1 or more, not {self.batch_records}"),
             (not 0 <= probability <= 1, f"transaction_failure_probability must be 0 to 1, not {probability}"),
             (probability > 0 and delivery != "exactly_once", f"{delivery} has no transactions that could fail"),
         )
+
+    @property
+    def numbers(self) -> range:
+        """Those of its workers."""
+        return range((self.instance - 1) * self.workers, self.instance * self.workers)
 
     def transactional_id(self, group: str, worker: int) -> str:
         """That of a worker, the same after a restart."""

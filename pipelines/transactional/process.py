@@ -53,7 +53,7 @@ def main() -> None:
     arguments, options = parsed(kind=Options)
     place = Place(arguments.kafka, arguments.source, arguments.sink, arguments.group, librdkafka_options())
     events = ThrottledEvents()
-    workers = [Worker(number, options, place, events, lambda: bool(signals)) for number in range(options.workers)]
+    workers = [Worker(number, options, place, events, lambda: bool(signals)) for number in options.numbers]
     run(workers, events, lambda: bool(signals))
     if signals:
         say("stopped")

@@ -13,7 +13,7 @@ from chaos.common import clock
 from chaos.faults import containers
 from chaos.faults.answer_error import AnswerError
 from chaos.faults.kafka_state import RebalanceStorm
-from chaos.faults.pipeline_process import ZombiePipeline
+from chaos.faults.pipeline_process import Scale, ZombiePipeline
 from chaos.faults.registry import FAULTS as KINDS
 from chaos.faults.requests import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
 from chaos.faults.spark_executors import CrashExecutor
@@ -107,7 +107,7 @@ def test_a_fault_is_effective_and_heals(running, name):
 
 def test_every_fault_of_the_catalogue_is_tried_here():
     """A fault that is added without its test on the real system is a defect."""
-    elsewhere = {*OF_REQUESTS, RebalanceStorm, ZombiePipeline}  # test_protocol_faults.py
+    elsewhere = {*OF_REQUESTS, RebalanceStorm, Scale, ZombiePipeline}  # test_protocol_faults.py
     elsewhere |= {fault for fault in KINDS.values() if fault.__module__ == containers.__name__}  # test_container_faults.py
     assert {type(declared(fault)) for fault in FAULTS.values()} | elsewhere == set(KINDS.values())
 

@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import psutil
@@ -73,9 +74,8 @@ def application(chaos_session, tmp_path_factory):
     system.rules.begin()  # what other tests have sent on these links does not count
     pipeline.prepare(endpoints(system, "app"), topics)
     with History(folder / "history.jsonl") as history:
-        subject = ManagedProcess(
-            system.runtime, history, "pipeline", pipeline.command(endpoints(system, "app"), topics, folder), folder
-        )
+        instance = partial(pipeline.command, endpoints(system, "app"), topics, folder)
+        subject = ManagedProcess(system.runtime, history, "pipeline", instance(1), folder, instance)
         subject.wait_until_started()
         loading = FillSource(1_000_000, 300.0).command(endpoints(system, "loader"), topics, folder)
         loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
@@ -139,6 +139,14 @@ def test_a_storm_takes_partitions_of_the_application(application):
 
     assert proof.effective, proof.facts
     assert all(one["members"] and one["taken"] for one in proof.facts["rounds"])
+    goes_on(application)
+
+
+def test_instances_join_the_group_of_the_application_and_leave_it(application):
+    """One more, with a worker and a transactional id of its own, and then the first one alone again."""
+    proofs = [proved_and_healed(declared({"kind": "scale", "to": to}).prepare(application, Random(1))) for to in (2, 1)]
+
+    assert [(proof.effective, proof.facts.get("members_before")) for proof in proofs] == [(True, 1), (True, 2)], proofs
     goes_on(application)
 
 

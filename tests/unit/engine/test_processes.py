@@ -27,6 +27,7 @@ class FakeProcess:
     spec: ProcessSpec
     lives: bool = True
     done: list = field(default_factory=list)
+    pid: int = 0
 
     def alive(self):
         return self.lives
@@ -48,7 +49,20 @@ class FakeProcess:
 
     def kill_tree(self):
         self.done.append("kill")
-        return {}
+        self.lives = False
+        return {self.spec.name: self.pid}
+
+    def pause_tree(self):
+        self.done.append("pause")
+        return {self.spec.name: self.pid}
+
+    def start(self):
+        self.done.append("start")
+        self.lives = True
+        self.write(STARTED)
+
+
+STARTED = b'{"event": "started"}\n'
 
 
 @dataclass
@@ -397,3 +411,68 @@ def test_a_service_that_ends_before_it_listens(history, tmp_path, monkeypatch):
 
     with pytest.raises(InconclusiveError, match=r"the service-files ended with .*address already in use"):
         RunProcesses(runtime, history, tmp_path).start_service(Service("files", ("h", 1), ("serve",)))
+
+
+@pytest.fixture
+def scaled(history, tmp_path):
+    """A pipeline of three instances, and the processes by their names."""
+    runtime = FakeRuntime(says=STARTED)
+    words = lambda number: Command(("copy", f"--id={number}"))  # noqa: E731
+    pipeline = ManagedProcess(runtime, history, "pipeline", words(1), tmp_path, words)
+    assert set(pipeline.scale(3)) == {"pipeline-instance-2", "pipeline-instance-3"}
+    pipeline.wait_until_scaled()
+    return pipeline, runtime.started
+
+
+def test_instances_have_commands_and_logs_of_their_own(scaled, tmp_path):
+    """And what they say is told as theirs."""
+    pipeline, started = scaled
+
+    assert pipeline.instances == 3
+    assert [process.spec.argv[-1] for process in started.values()] == ["--id=1", "--id=2", "--id=3"]
+    assert started["pipeline-instance-3"].spec.log == tmp_path / "logs" / "pipeline-instance-3.log"
+    assert pipeline._history.last_said("pipeline-instance-2", "started")
+
+
+def test_all_instances_are_crashed_and_started_again(scaled):
+    """They are one pipeline."""
+    pipeline, started = scaled
+
+    assert set(pipeline.crash()) == set(started)
+    pipeline.must_live()
+    pipeline.restart()
+
+    assert [process.done for process in started.values()] == [["kill", "start"]] * 3
+    assert all(process.spec.log.read_bytes().endswith(b"\n" + STARTED_AGAIN + STARTED) for process in started.values())
+
+
+def test_all_instances_are_paused_resumed_and_stopped(scaled):
+    """None is left when the run ends."""
+    pipeline, started = scaled
+
+    assert set(pipeline.pause()) == set(started)
+    pipeline.resume()
+    pipeline.stop()
+
+    assert [process.done for process in started.values()] == [["pause", "resume", "stop"]] * 3
+
+
+def test_the_newest_instances_are_told_to_end(scaled):
+    """Until then they are heard, and they are waited for."""
+    pipeline, started = scaled
+    started["pipeline-instance-3"].lives = False
+    with pytest.raises(InconclusiveError, match=r"pipeline-instance-3 ended with 1"):
+        pipeline.must_live()
+
+    assert pipeline.scale(2) == {}  # it has ended already
+
+    pipeline.wait_until_scaled()
+    pipeline.must_live()
+    assert pipeline.instances == 2
+    assert started["pipeline"].alive()
+
+
+def test_a_pipeline_that_can_have_no_other_instance(pipeline):
+    """Its words know no instances: a query of Spark's has one checkpoint."""
+    with pytest.raises(LookupError, match="there is one pipeline, and no other can be started"):
+        pipeline.scale(2)

@@ -4,18 +4,22 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import dataclass, replace
 from random import Random
+from types import SimpleNamespace
 
 import psutil
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from chaos.common import clock
-from chaos.common.errors import DeadlineError
+from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults import pipeline_process
 from chaos.faults.base import prove
 from chaos.faults.pipeline_process import (
     CrashPipeline,
     PausePipeline,
+    Scale,
     TerminatePipeline,
     ZombiePipeline,
 )
@@ -65,6 +69,17 @@ class FakePipeline:
     def resume(self):
         self.done.append("resume")
         self.process.send_signal(signal.SIGCONT)
+
+    @property
+    def instances(self):
+        return self.done.count("scaled out") * 2 + 1
+
+    def scale(self, to):
+        self.done.append("scaled out" if to > 1 else "scaled in")
+        return self._pids
+
+    def wait_until_scaled(self):
+        self.done.append("waited")
 
     def take_over(self):
         self.done.append("take_over")
@@ -327,3 +342,66 @@ def test_a_command_that_had_just_ended_need_not_be_stopped(pipeline, monkeypatch
         paused.heal()
 
     assert (proof.effective, proof.facts) == (True, {"pids": {"pipeline": pipeline.process.pid}})
+
+
+@dataclass
+class FakeGroup:
+    """A cluster in whose group this happens; the last of it stays."""
+
+    sizes: list
+
+    def members(self, group):
+        assert group == "squares"
+        size = self.sizes.pop(0) if len(self.sizes) > 1 else self.sizes[0]
+        if size is None:
+            raise KafkaException(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS))
+        return size
+
+
+def scaling(pipeline, to, *sizes):
+    """Scale a pipeline whose group has so many members, one answer after the other."""
+    system = SimpleNamespace(kafka=FakeGroup(list(sizes)))
+    of_run = replace(context(FakeRules(), pipeline=lambda: pipeline), group="squares", system=system)
+    return Scale(kind="scale", when=NOW, to=to).prepare(of_run, Random(1))
+
+
+def test_a_pipeline_is_scaled_when_its_group_has_the_new_members(pipeline):
+    """Each instance has one worker; while they join, and while the coordinator does not answer, it is asked again."""
+    injection = scaling(pipeline, 3, 0, 1, 0, 2, None, 3)
+
+    injection.inject()
+    proof = prove(injection)
+
+    assert pipeline.done == ["scaled out", "waited"]
+    assert (proof.effective, proof.facts["members_before"], proof.facts["members"]) == (True, 1, "3 members")
+    assert injection.heal() is None
+
+
+def test_a_pipeline_whose_new_instances_join_no_group_was_not_scaled(pipeline, monkeypatch):
+    """They wait for something, or belong to another group."""
+    monkeypatch.setattr(pipeline_process, "_JOINS_WITHIN_S", 0.3)
+    injection = scaling(pipeline, 3, 1, 2)
+
+    injection.inject()
+    proof = prove(injection)
+
+    assert not proof.effective
+    assert "the group to be stable with 3 members" in proof.facts["problem"]
+    assert "2 members" in proof.facts["problem"]
+
+
+def test_a_pipeline_is_scaled_in(pipeline):
+    """One that had died before is not there any more either."""
+    pipeline.scale(3)
+    injection = scaling(pipeline, 1, 4, 0, 1)
+
+    injection.inject()
+
+    assert prove(injection).effective
+    assert pipeline.done == ["scaled out", "scaled in", "waited"]
+
+
+def test_a_pipeline_that_is_of_this_size_already(pipeline):
+    """Nothing would happen."""
+    with pytest.raises(InjectionError, match="1 of the pipeline run already: there is nothing to scale"):
+        scaling(pipeline, 1, 1)
