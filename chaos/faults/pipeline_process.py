@@ -226,7 +226,7 @@ class Scaled(PipelineInjection):
         facts = {"pids": self.pids, "members_before": self.before}
         reason = f"the group to be stable with {self.due} members"
         missing = unmet(self._have_changed, _JOINS_WITHIN_S, reason, every_s=0.2, ignore=_NOT_YET, seen=self._seen)
-        return Proof(bool(self.pids) and not missing, {**facts, **(missing or {"members": self._seen()})})
+        return Proof(bool(self.pids) and not missing, {**facts, **(missing or {"members": self.due})})
 
     def _have_changed(self) -> bool:
         found = self.members()

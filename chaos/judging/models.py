@@ -21,6 +21,7 @@ import importlib
 import importlib.machinery
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -362,9 +363,14 @@ def _importable(module: str, folder: str) -> Iterator[None]:
 
 @contextmanager
 def _raised(model: Model, what: str) -> Iterator[None]:
-    """Whatever the user's code raises, in a line. The third place with a broad ``except``: that code may be anything."""
+    """Whatever the user's code raises, in a line. The third place with a broad ``except``: that code may be anything.
+
+    A warning is no error there, whatever pytest makes of warnings in this repository.
+    """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            yield
     except (Exception, SystemExit) as error:
         frames = (one for one in reversed(extract_tb(error.__traceback__)) if not _NOT_THEIRS.search(one.filename))
         place = next((f" ({one.filename}:{one.lineno})" for one in frames if one.filename != __file__), "")

@@ -77,7 +77,7 @@ def main() -> None:
     except NoTableError as error:
         about = {"problem": str(error), "kind": "absent"}
     except UnreadableError as error:
-        about = {"problem": str(error)[:_LONGEST], "kind": "failed"}
+        about = {"problem": str(error), "kind": "failed"}
     except (Py4JJavaError, PySparkException) as error:
         about = _problem(error)
     draft = folder / "about.draft"
@@ -192,7 +192,7 @@ def _called(spark: SparkSession, spec: Mapping[str, Any]) -> Any:
     except Exception as error:
         traceback.print_exc()
         last = traceback.extract_tb(error.__traceback__)[-1]
-        said = " ".join(f"{type(error).__name__}: {error}".split())
+        said = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
         raise UnreadableError(f"{spec['place']} raised {said} ({last.filename}:{last.lineno})") from error
 
 

@@ -1,7 +1,7 @@
-"""What is sent, and what must come of it: both formats byte by byte, so that no library can be wrong in the job and here alike.
+"""What is sent, and what must come of it: Avro byte by byte, so that no library can be wrong in the job and here alike.
 
-Orders are Avro as order.avsc has it, large ones Protobuf as large.proto has it. Half of the orders are of one customer, as in
-many a shop, and one is so large that a broker refuses it for good: it is no gap, because its loader is told that it failed.
+Orders are as order.avsc has them, large ones as large.avsc has them. Half of the orders are of one customer, as in many a shop,
+and one is so large that a broker refuses it for good: it is no gap, because its loader is told that it failed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 REGIONS = ("north", "south", "west")
 SMALLEST = 100
 _MORE = 128
-"""The bit of a byte that says that another one follows, in Avro's numbers and in Protobuf's."""
+"""The bit of a byte that says that another one follows, in a number of Avro."""
 
 
 def skewed(seed: int, customers: int = 97, poison_at: int = 2000) -> Iterator[dict[str, Any]]:
@@ -35,15 +35,12 @@ def large(sources: Mapping[str, DataFrame], spark: SparkSession) -> DataFrame:  
 
 
 def _made(key: str, value: str) -> bytes | None:
-    """A large order in Protobuf; None for a small one."""
+    """A large order with its region; None for a small one."""
     payload = bytes.fromhex(value[2:]) if value.startswith("0x") else value.encode()
     order, rest = _read_long(payload)
     amount, _ = _read_long(rest)
     region = REGIONS[int(key.removeprefix("customer-")) % 3].encode()
-    if amount < SMALLEST:
-        return None
-    fields = (b"\x08" + _varint(order)) * bool(order) + b"\x10" + _varint(amount)  # a zero is not written
-    return fields + b"\x1a" + _varint(len(region)) + region
+    return _long(order) + _long(amount) + _long(len(region)) + region if amount >= SMALLEST else None
 
 
 def _long(number: int) -> bytes:

@@ -342,6 +342,8 @@ def test_a_topic_whose_name_needs_quotes(spark):
 # functions -----------------------------------------------------------------------------------------------------------------
 
 MODULE = """
+import warnings
+
 from pyspark.sql import functions as F
 
 def large(sources, spark):
@@ -355,6 +357,10 @@ def doubled(sources, spark):
 
 def inner(value):
     return value * 2
+
+def warns(sources, spark):
+    warnings.warn("this is slow")
+    return large(sources, spark)
 
 def fails(sources, spark):
     return sources["orders"].select("amount")
@@ -379,6 +385,7 @@ def module(tmp_path):
 def test_a_function(judged, module):
     """It is given what a query sees; a function of Spark's Python workers is found by them."""
     assert verdicts(judged(module("large"), KEPT)) == {}
+    assert verdicts(judged(module("warns"), KEPT)) == {}  # although pytest makes errors of warnings here
     assert verdicts(judged(module("large"), [*KEPT, KEPT[-1]])) == {"duplicates": ("INVALID", 1)}
     assert verdicts(judged(module("doubled"), [(key, value * 2, partition) for key, value, partition in ORDERS])) == {}
 

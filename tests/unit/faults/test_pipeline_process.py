@@ -373,7 +373,7 @@ def test_a_pipeline_is_scaled_when_its_group_has_the_new_members(pipeline):
     proof = prove(injection)
 
     assert pipeline.done == ["scaled out", "waited"]
-    assert (proof.effective, proof.facts["members_before"], proof.facts["members"]) == (True, 1, "3 members")
+    assert (proof.effective, proof.facts["members_before"], proof.facts["members"]) == (True, 1, 3)
     assert injection.heal() is None
 
 
