@@ -86,6 +86,7 @@ class Evidence:
             then.
         source_partitions: how many the source has, where that is not how many there are in ``bounds``; 0 where it is.
         unordered: why the order of what is expected is not known; empty where it is.
+        ended: whether the pipeline had to end before it had done everything, so that what is pending is not missed.
         unsaid: why it cannot be said what is expected; empty where it can.
 
     From ``uncommitted`` to ``commits`` they are views that only some verifiers need; from ``answers`` on, of some logs only.
@@ -111,6 +112,7 @@ class Evidence:
     anywhere: bool = False
     source_partitions: int = 0
     unordered: str = ""
+    ended: bool = False
     unsaid: str = ""
 
     @property

@@ -120,8 +120,11 @@ def write(folder: Path, evidence: Evidence) -> None:
     _write_bounds(place / "bounds.json", evidence, sorted(frames.keys() & VIEWS.keys()), _files(place, frames))
 
 
-def load(spark: SparkSession, folder: Path, subject: str) -> Evidence:
+def load(spark: SparkSession, folder: Path, subject: str, *, ended: bool = False) -> Evidence:
     """Read one subject's evidence; the frames are lazy.
+
+    Args:
+        ended: as in `Evidence`; it is not in the folder.
 
     Raises:
         EvidenceError: it is not there, was not completed, was changed since, or is of another shape.
@@ -141,6 +144,7 @@ def load(spark: SparkSession, folder: Path, subject: str) -> Evidence:
         source_partitions=routing.source_partitions,
         unordered=routing.unordered,
         unsaid=routing.unsaid,
+        ended=ended,
         **{view: _read(spark, place / view, VIEWS[view]) for view in views},
     )
 

@@ -2,7 +2,8 @@
 
     lost       the pipeline's committed position is past the input that demands the record: it will never come
     pending    it may still come, for the position is not past its input: it was judged too early, or the pipeline is stuck;
-               or it may be there, where an open transaction hides the end of its partition
+               or it may be there, where an open transaction hides the end of its partition. It is not missed where the pipeline
+               had to end in the middle of its work
     recovered  the writer never learned the outcome, and the record is there: allowed
     absent     the writer never learned the outcome, and the record is not there: allowed
 
@@ -46,7 +47,7 @@ class Gaps:
         checked = proved + found.get("there", 0) + lost + pending
         missing = judged.where("kind IN ('lost', 'pending')")
         examples = tuple(_example(row) for row in first(missing, lost + pending, by=("partition", "position", "id")))
-        verdict, note = rule(evidence, lost, checked, _undecided(pending))
+        verdict, note = rule(evidence, lost, checked, "" if evidence.ended else _undecided(pending))
         return Finding(self.name, evidence.subject, verdict, lost, checked, counts, examples, note)
 
 

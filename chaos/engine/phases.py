@@ -214,18 +214,22 @@ def steady(plan: RunPlan, system: System, history: History, processes: RunProces
         processes.check_loader()
 
     seen = partial(standstill_of, plan, system.kafka, positions_of(plan, system))
-    _wait_for_commits(history, check, lambda: 1, within_s=_FLOWS_WITHIN_S, reason="output to flow", seen=seen)
+    _wait_until(lambda: triggers.committed(history) > 0, check, _FLOWS_WITHIN_S, "output to flow", seen)
     return clock.monotonic_s()
 
 
-def inject(plan: RunPlan, watch: Watch, processes: RunProcesses, nemesis: Nemesis) -> None:
+def inject(plan: RunPlan, watch: Watch, processes: RunProcesses, nemesis: Nemesis, is_through: Callable[[], bool]) -> None:
     def check() -> None:
         processes.check()
         processes.check_loader()
 
     if not plan.schedule.steps:
         reason = "the workload to pass through an unbroken pipeline"
-        _wait_for_commits(watch.history, check, lambda: watch.total, within_s=watch.deadline_s, reason=reason)
+
+        def passed() -> bool:
+            return triggers.committed(watch.history) >= watch.total or is_through()
+
+        _wait_until(passed, check, watch.deadline_s, reason)
     nemesis.run(watch, check)
 
 
@@ -236,7 +240,7 @@ def heal(system: System, nemesis: Nemesis) -> None:
         system.kafka.wait_until_healthy()
 
 
-def recover(history: History, processes: RunProcesses, records: int) -> None:
+def recover(history: History, processes: RunProcesses, records: int, is_through: Callable[[], bool]) -> None:
     """Wait until output grows again: the pipeline's own time to come back belongs to the fault, not to the drain."""
     before = triggers.committed(history)
 
@@ -247,9 +251,19 @@ def recover(history: History, processes: RunProcesses, records: int) -> None:
             return True
         processes.hear_loader()
         ended = processes.pipeline is None and _has_ended(processes.loader)
-        return ended or now >= records - triggers.refused(history)
+        return ended or now >= records - triggers.refused(history) or is_through()
 
     clock.wait_until(grew, within_s=_RECOVERS_WITHIN_S, reason="output to grow again after the heal")
+
+
+def is_through(plan: RunPlan, kafka: Kafka, processes: RunProcesses, positions: Positions | None) -> bool:
+    """Whether all is loaded, and the pipeline past all of it: what it has not written by then, it has lost."""
+    if positions is None or not _has_ended(processes.loader):
+        return False
+    try:
+        return not lag(kafka, plan.topics.input, plan.output, positions)
+    except (KafkaException, OSError):  # a broker that does not answer now, a checkpoint that a fault has taken: not known
+        return False
 
 
 def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses, positions: Positions | None) -> None:
@@ -523,20 +537,18 @@ def readable(end: Callable[[IsolationLevel], int]) -> int:
         return 0
 
 
-def _wait_for_commits(
-    history: History,
+def _wait_until(
+    condition: Callable[[], bool],
     check: Callable[[], None],
-    records: Callable[[], int],
-    *,
     within_s: float,
     reason: str,
     seen: Callable[[], str] | None = None,
 ) -> None:
-    def committed() -> bool:
+    def met() -> bool:
         check()
-        return triggers.committed(history) >= records()
+        return condition()
 
-    clock.wait_until(committed, within_s=within_s, reason=reason, seen=seen)
+    clock.wait_until(met, within_s=within_s, reason=reason, seen=seen)
 
 
 def _has_ended(loader: ManagedProcess | None) -> bool:

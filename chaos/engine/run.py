@@ -53,6 +53,7 @@ class Stage:
         plan: its scenario is what is judged; a block may put another one there, of the same pipeline and workload.
         flows: whether the phase steady has reached its end.
         stands_still: whether output was waited for in vain; what has never flowed is not waited for a second time.
+        is_through: asks whether the pipeline is past all of its source, and nothing more will come.
     """
 
     plan: RunPlan
@@ -61,6 +62,7 @@ class Stage:
     watch: Watch
     flows: bool
     stands_still: bool
+    is_through: Callable[[], bool]
 
 
 def execute(
@@ -69,7 +71,7 @@ def execute(
     """Run the phases 1 to 7; arguments, outcome and errors are those of `under_way`."""
     with under_way(plan, system, history, spark, early_audit=early_audit) as stage:
         if not stage.stands_still:  # else there is nothing to break, and no trigger would come
-            phases.inject(plan, stage.watch, stage.processes, stage.nemesis)
+            phases.inject(plan, stage.watch, stage.processes, stage.nemesis, stage.is_through)
 
 
 @contextmanager
@@ -107,7 +109,8 @@ def under_way(
                 with tolerated("inject"):
                     watch = _watch(plan, system.kafka, history, processes, flowing_since_s, stop)
                     flows, stands_still = flowing_since_s > 0, any(isinstance(error, DeadlineError) for error in failed)
-                    stage = Stage(plan, processes, nemesis, watch, flows, stands_still)
+                    is_through = partial(phases.is_through, plan, system.kafka, processes, positions)
+                    stage = Stage(plan, processes, nemesis, watch, flows, stands_still, is_through)
                     yield stage
             except BaseException:
                 with phase("heal"):
@@ -125,7 +128,7 @@ def _come_to_rest(stage: Stage, system: System, history: History, positions: pha
     with _tolerated(history, "heal"):
         phases.heal(system, stage.nemesis)
         if not stage.stands_still:
-            phases.recover(history, stage.processes, stage.plan.demanded)
+            phases.recover(history, stage.processes, stage.plan.demanded, stage.is_through)
     if not stage.stands_still:
         with _tolerated(history, "drain"):
             phases.drain(stage.plan, system.kafka, history, stage.processes, positions)

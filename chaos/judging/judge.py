@@ -69,7 +69,10 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
             f"{folder / 'evidence' / 'source'} is missing, though the evidence of the sink is there: run the scenario again"
         )
     try:
-        evidence = [landed.load(spark, folder / "evidence", subject) for subject in subjects]
+        evidence = [
+            landed.load(spark, folder / "evidence", subject, ended=bool(scenario.ends) and subject == "sink")
+            for subject in subjects
+        ]
     except landed.EvidenceError as error:
         raise InconclusiveError(str(error)) from error
     if not evidence:

@@ -109,5 +109,6 @@ def land(  # noqa: PLR0913 - all that is known of a sink
         source_partitions=source_partitions,
         unordered=answered.unordered,
         unsaid=answered.unsaid,
+        ended=False,
     )
     evidence.write(folder, one)

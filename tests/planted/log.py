@@ -135,6 +135,7 @@ class Log:
     told_rows: tuple[Told, ...] | None = None
     delivered: tuple[Delivery, ...] | None = None
     committed: tuple[Commit, ...] | None = None
+    ended: bool = False
 
     def record(self, id_: int) -> Record:
         """The one with this id."""
@@ -170,6 +171,10 @@ class Log:
     def with_positions(self, positions: Mapping[int, int]) -> "Log":
         """The pipeline's committed positions are these."""
         return replace(self, positions=positions)
+
+    def that_ended(self) -> "Log":
+        """The pipeline had to end before it had done everything."""
+        return replace(self, ended=True)
 
     def with_open_transaction(self, partition: int) -> "Log":
         """The partition's last marker was not written: read_committed ends one offset early. Its bounds are now named last."""
@@ -279,6 +284,7 @@ class Log:
             _frame(spark, self.observed, OBSERVED),
             self.bounds,
             self.positions,
+            ended=self.ended,
             **{view: made[view]() for view in views},
         )
 

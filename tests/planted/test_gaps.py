@@ -57,6 +57,14 @@ def test_a_position_never_committed(judge: Judge, positions: dict[int, int]) -> 
     assert (finding.verdict, finding.counts) == (Verdict.UNKNOWN, NONE | {"pending": 1})
 
 
+@pytest.mark.parametrize(("position", "verdict", "kind"), [(3, Verdict.VALID, "pending"), (4, Verdict.INVALID, "lost")])
+def test_what_a_pipeline_that_had_to_end_left_undone(judge: Judge, position: int, verdict: Verdict, kind: str) -> None:
+    """It is counted and not missed. What the pipeline is past is lost all the same."""
+    finding = judge("gaps", clean().without(9).with_positions({0: position, 1: 8, 2: 8}).that_ended())
+
+    assert (finding.verdict, finding.counts, finding.note) == (verdict, NONE | {kind: 1}, "")
+
+
 @pytest.mark.parametrize("pending", [(10, 11), (10,)])
 def test_lost_and_pending_together(judge: Judge, pending: tuple[int, ...]) -> None:
     """What is lost decides; what is pending is still said, also when it is as many."""

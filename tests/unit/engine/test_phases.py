@@ -277,14 +277,14 @@ def test_output_has_recovered_when_it_grew_or_all_of_it_was_there(history, tmp_p
     loading = SimpleNamespace(alive=lambda: history.record(ProgressSampled(written=100, committed=10, total=100)) is not None)
     history.record(ProgressSampled(written=100, committed=committed, total=100))
 
-    phases.recover(history, run_processes(history, tmp_path, loader=FakeManagedProcess(loading)), 100)
+    phases.recover(history, run_processes(history, tmp_path, loader=FakeManagedProcess(loading)), 100, lambda: False)
 
     assert phases.triggers.committed(history) == max(committed, 10)
 
 
 def test_a_loader_that_is_alone_and_has_ended_adds_nothing_more(history, tmp_path):
     """Some of its records may have been lost: that is for the judge to say."""
-    phases.recover(history, run_processes(history, tmp_path, loader=FakeManagedProcess()), 100)
+    phases.recover(history, run_processes(history, tmp_path, loader=FakeManagedProcess()), 100, lambda: False)
 
 
 def test_a_pipeline_that_does_not_recover(history, tmp_path, monkeypatch):
@@ -293,7 +293,9 @@ def test_a_pipeline_that_does_not_recover(history, tmp_path, monkeypatch):
     pipeline = FakeManagedProcess()
 
     with pytest.raises(DeadlineError, match="output to grow again after the heal"):
-        phases.recover(history, run_processes(history, tmp_path, pipeline=pipeline, loader=FakeManagedProcess()), 100)
+        phases.recover(
+            history, run_processes(history, tmp_path, pipeline=pipeline, loader=FakeManagedProcess()), 100, lambda: False
+        )
 
     assert set(pipeline.done) == {"check"}
 
@@ -482,3 +484,49 @@ def test_a_loader_that_is_alone_has_nothing_to_blame(tmp_path):
     said = phases.standstill_of(alone, FakeEnds({"source": {0: Bounds(0, 7, 7)}}), None)
 
     assert said == "7 records are in source"
+
+
+TOPICS_OF_PIPELINE = Topics("source", "sink", 3)
+
+
+@pytest.mark.parametrize(
+    ("loads", "position", "hw", "through"),
+    [(False, 100, 60, True), (True, 100, 60, False), (False, 99, 60, False), (False, 100, 61, False)],
+)
+def test_a_pipeline_is_through_when_it_is_past_all_that_was_loaded(history, tmp_path, loads, position, hw, through):
+    """However little it has written: what it is past and has not written, it has lost. An open transaction may still end."""
+    ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 60, hw)}})
+    loader = FakeManagedProcess(SimpleNamespace(alive=lambda: loads))
+    of_pipeline = replace(run_plan(tmp_path), topics=TOPICS_OF_PIPELINE, pipeline=SimpleNamespace())
+    processes = run_processes(history, tmp_path, loader=loader, pipeline=FakeManagedProcess())
+
+    assert phases.is_through(of_pipeline, ends, processes, lambda: {0: position}) is through
+
+
+@pytest.mark.parametrize("failure", [KafkaException(KafkaError(KafkaError._TIMED_OUT)), OSError("removed")])
+def test_whether_it_is_through_may_not_be_known(history, tmp_path, failure):
+    """A broker that does not answer now, or a checkpoint that is gone; and a pipeline that has no positions."""
+    ends, processes = FakeEnds({}, [failure]), run_processes(history, tmp_path, loader=FakeManagedProcess())
+
+    assert not phases.is_through(run_plan(tmp_path), ends, processes, lambda: {0: 100})
+    assert not phases.is_through(run_plan(tmp_path), FakeEnds({}), processes, None)
+
+
+@pytest.mark.parametrize("phase", ["inject", "recover"])
+def test_rows_that_were_lost_are_not_waited_for(history, tmp_path, phase):
+    """Of a hundred 60 are there, and no more will come: that is for the judge to say, and not a standstill."""
+    history.record(ProgressSampled(written=100, committed=60, total=100))
+    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+    asked = iter([False, False, True])
+    pipeline = FakeManagedProcess()
+    processes = run_processes(history, tmp_path, pipeline=pipeline, loader=FakeManagedProcess())
+    nemesis = SimpleNamespace(run=lambda _watch, _check: pipeline.done.append("nemesis"))
+
+    if phase == "inject":
+        watch = SimpleNamespace(history=history, total=100, deadline_s=60.0)
+        phases.inject(run_plan(tmp_path), watch, processes, nemesis, lambda: next(asked))
+        assert pipeline.done[-1] == "nemesis"
+    else:
+        phases.recover(history, processes, 100, lambda: next(asked))
+
+    assert next(asked, None) is None
