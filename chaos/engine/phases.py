@@ -517,16 +517,31 @@ def settled(
 def standstill_of(plan: RunPlan, kafka: Ends, positions: Positions | None) -> str:
     """Why output does not flow, or does not end, as far as that can be seen now."""
     try:
-        topics = (plan.topics.input, plan.output)
-        sent, output = (sum(ends.hw - ends.low for ends in kafka.offsets(*topic).values()) for topic in topics)
-        read = None if positions is None else sum(positions().values())
+        seen = _seen(plan, kafka, positions)
     except KafkaException as error:
         return f"how far the pipeline is cannot be told: {error}"
     if plan.pipeline is None:
-        return f"{sent} records are in {plan.topics.source}"
+        return f"{seen.written} records are in {seen.source}"
     if plan.table is not None:
-        return standstill.of_table(plan.topics.source, plan.table.place, sent, read or 0)
-    return standstill.why(standstill.Seen(plan.topics.source, plan.topics.sink, sent, output, read, plan.group))
+        return standstill.of_table(seen.source, plan.table.place, seen.written, seen.read or 0)
+    return standstill.why(seen)
+
+
+def is_elsewhere(plan: RunPlan, kafka: Ends, positions: Positions | None) -> bool:
+    """Whether the pipeline writes to another topic, or its positions are in another place, as far as that can be seen now."""
+    if plan.pipeline is None or plan.table is not None:
+        return False
+    try:
+        return standstill.is_elsewhere(_seen(plan, kafka, positions))
+    except KafkaException:
+        return False
+
+
+def _seen(plan: RunPlan, kafka: Ends, positions: Positions | None) -> standstill.Seen:
+    topics = (plan.topics.input, plan.output)
+    sent, output = (sum(ends.hw - ends.low for ends in kafka.offsets(*topic).values()) for topic in topics)
+    read = None if positions is None else sum(positions().values())
+    return standstill.Seen(plan.topics.source, plan.topics.sink, sent, output, read, plan.group)
 
 
 def readable(end: Callable[[IsolationLevel], int]) -> int:

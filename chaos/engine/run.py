@@ -52,7 +52,7 @@ class Stage:
     Attributes:
         plan: its scenario is what is judged; a block may put another one there, of the same pipeline and workload.
         flows: whether the phase steady has reached its end.
-        stands_still: whether output was waited for in vain; what has never flowed is not waited for a second time.
+        stands_still: whether output, or its end, was waited for in vain; what has never flowed is not waited for a second time.
         is_through: asks whether the pipeline is past all of its source, and nothing more will come.
     """
 
@@ -117,6 +117,8 @@ def under_way(
                     phases.heal(system, nemesis)
                 raise
             _come_to_rest(stage, system, history, positions)
+            if stage.stands_still and phases.is_elsewhere(plan, system.kafka, positions):
+                positions = None  # they say nothing of what is in the sink
         with phase("observe"):
             phases.observe(stage.plan, system.kafka, spark, processes, positions, system.rules, tables.reading(plan, system))
     with phase("judge"):
@@ -130,8 +132,9 @@ def _come_to_rest(stage: Stage, system: System, history: History, positions: pha
         if not stage.stands_still:
             phases.recover(history, stage.processes, stage.plan.demanded, stage.is_through)
     if not stage.stands_still:
-        with _tolerated(history, "drain"):
+        with _tolerated(history, "drain") as failed:
             phases.drain(stage.plan, system.kafka, history, stage.processes, positions)
+        stage.stands_still = any(isinstance(error, DeadlineError) for error in failed)
 
 
 def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, positions: phases.Positions | None) -> FaultContext:

@@ -28,6 +28,11 @@ class Seen:
     group: str
 
 
+def is_elsewhere(seen: Seen) -> bool:
+    """Whether output and positions cannot be of one pipeline: one of them has moved, and the other never has."""
+    return seen.read is not None and bool(seen.output) != bool(seen.read)
+
+
 def why(seen: Seen) -> str:
     """What is wrong, as far as the numbers tell; only the numbers where they fit a pipeline that is slow."""
     place = f"group {seen.group}" if seen.group else "its checkpoint"

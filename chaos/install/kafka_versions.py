@@ -77,7 +77,10 @@ def _is_from(version: str, first: tuple[int, ...]) -> bool:
 
 
 def _fetch(version: str, wanted: tuple[jars.Module, ...], folder: Path, ivy: jars.Ivy) -> None:
-    jars.resolve(wanted, folder, ivy)
+    try:
+        jars.resolve(wanted, folder, ivy)
+    except RuntimeUnavailableError as error:
+        raise RuntimeUnavailableError(f"system.kafka.version {version}: {error}") from error
     found, locked = jar_folders.note(folder), _LOCKED / f"{version}.sha256"
     if locked.is_file() and found != (expected := locked.read_text(encoding="utf-8")):
         other = sorted({line.split()[-1] for line in {*found.splitlines()} ^ {*expected.splitlines()}})

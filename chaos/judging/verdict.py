@@ -122,7 +122,7 @@ def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], find
     if scenario.ends and not as_expected:
         problems.append(f"the scenario expects that the pipeline ends and says {scenario.ends!r}, and it did not")
     problems += [f"{fault}: {problem}" for fault, problem in fault_problems.items() if problem and fault not in excused]
-    if not findings:
+    if not findings and not problems:
         problems.append(_NOTHING_JUDGED)
     if scenario.expect == "not_sent" and not not_sent:
         problems.append(f"the scenario expects that this request is never sent, but {_not_sent_problem(events)}")

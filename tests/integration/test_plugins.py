@@ -90,8 +90,7 @@ def test_a_generator_that_raises_makes_the_run_unknown(played):
     """One line, with its package and the place in its code."""
     run = played["generator-raises"]
 
-    problem, rest = report(run)["problems"]
-    assert rest.startswith("nothing was judged: ")
+    (problem,) = report(run)["problems"]
     assert report(run)["verdict"] == "UNKNOWN"
     assert "generator: skewed of retention-chaos 1.0 raised ValueError: there must be a customer, not 0 (" in problem
     assert problem.endswith("generators.py:11)")
@@ -112,8 +111,7 @@ def test_a_reader_that_raises_makes_the_run_unknown(played):
     """One line, with the function and the place in its code."""
     run = report(played["reader-raises"])
 
-    problem, rest = run["problems"]
-    assert rest.startswith("nothing was judged: ")
+    (problem,) = run["problems"]
     assert run["verdict"] == "UNKNOWN"
     assert "pipeline, sink, reader: retention_chaos.sinks:json_lines raised AnalysisException: " in problem
     assert "retention_chaos/sinks.py:10)" in problem

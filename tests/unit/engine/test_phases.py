@@ -477,6 +477,21 @@ def test_why_a_run_waits_is_told_by_what_the_brokers_say(tmp_path, positions, fa
     assert phases.standstill_of(named_plan(tmp_path), FakeEnds(ends, failures), positions).startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("positions", "failures", "elsewhere"),
+    [
+        (lambda: {0: 4, 1: 3}, [], True),
+        (lambda: {0: 0}, [], False),
+        (lambda: {0: 4}, [KafkaException(KafkaError(KafkaError._TIMED_OUT))], False),
+    ],
+)
+def test_a_pipeline_that_reads_and_whose_sink_stays_empty_writes_elsewhere(tmp_path, positions, failures, elsewhere):
+    """Its positions say nothing of the sink then; a broker that does not answer does not say so."""
+    ends = {"source": {0: Bounds(2, 9, 9)}, "sink": {0: Bounds(5, 5, 5)}}
+
+    assert phases.is_elsewhere(named_plan(tmp_path), FakeEnds(ends, failures), positions) is elsewhere
+
+
 def test_a_loader_that_is_alone_has_nothing_to_blame(tmp_path):
     """Only how much it has written."""
     alone = replace(named_plan(tmp_path), pipeline=None, topics=Topics("source", "", 3))

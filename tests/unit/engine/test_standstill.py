@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.engine.standstill import Seen, of_table, why
+from chaos.engine.standstill import Seen, is_elsewhere, of_table, why
 
 SLOW = Seen("orders-7", "copies-7", written=90, output=30, read=40, group="copy-7")
 
@@ -43,6 +43,15 @@ OTHER_QUERY = "is that of another query? Give the one that reads {source} a plac
 def test_each_way_has_its_sentence(changes, said):
     """One that fits a slow pipeline has the numbers, and blames nobody."""
     assert why(replace(SLOW, **changes)) == said
+
+
+@pytest.mark.parametrize(
+    ("output", "read", "elsewhere"),
+    [(30, 40, False), (0, 0, False), (0, None, False), (30, None, False), (0, 40, True), (30, 0, True)],
+)
+def test_positions_and_output_of_two_pipelines(output, read, elsewhere):
+    """One has moved and the other never has; a pipeline that has done nothing yet is not among them."""
+    assert is_elsewhere(replace(SLOW, output=output, read=read)) is elsewhere
 
 
 @pytest.mark.parametrize(
