@@ -14,6 +14,7 @@ time. `BadFileError`: this file will not become better; its text names the URL a
 
 import csv
 import json
+import re
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
@@ -31,6 +32,8 @@ _MAY_PASS = frozenset({408, 425, 429})
 _OK = 200
 _OF_SERVERS = 500
 _BLOCK_BYTES = 65_536
+_LINE_BYTES = 1_048_576  # no broker takes a larger record, unless it is told to
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _ANYWHERE = -1  # the client's partitioner chooses one, by the key
 
 Row = tuple[int, bytes | None, bytes]
@@ -150,6 +153,8 @@ class FileRows:
         while block := response.read1(_BLOCK_BYTES):
             *whole, rest = (rest + block).split(b"\n")
             yield from (line + b"\n" for line in whole)
+            if len(rest) > _LINE_BYTES:
+                raise BadFileError(f"{self.url}, row {self.read + 1}: it is longer than {_LINE_BYTES} bytes")
         if response.length:
             raise TryAgainError(f"{self.url}: cut off after {self.read} rows, {response.length} bytes are missing")
         if rest:
@@ -245,7 +250,7 @@ _PARSERS: Mapping[str, Parser] = {".csv": _csv, ".jsonl": _json_lines}
 
 
 def _whole(amount: Any) -> int:
-    if isinstance(amount, str):
+    if isinstance(amount, str) and _WHOLE_NUMBER.fullmatch(amount):  # `int` takes spaces and 1_000, too
         return int(amount)
     if isinstance(amount, bool) or not isinstance(amount, int):
         raise ValueError(f"the amount is not a whole number: {json.dumps(amount)}")  # noqa: TRY004 - told as a bad row

@@ -132,7 +132,9 @@ def test_a_file_that_will_not_become_better_is_bad(files: str, path: str, messag
     ("text", "message"),
     [
         ("transaction,amount\n", "row 1: the header is transaction,amount, not transaction,account,amount"),
-        ("transaction,account,amount\na,b,much\n", "row 1: invalid literal for int"),
+        ("transaction,account,amount\na,b,much\n", 'row 1: the amount is not a whole number: "much"'),
+        ("transaction,account,amount\na,b,1_000\n", 'row 1: the amount is not a whole number: "1_000"'),
+        ("transaction,account,amount\na,b,1\na," + "b" * 1_200_000, "row 2: it is longer than 1048576 bytes"),
         ("transaction,account,amount\na,b,1\n,b,2\n", "row 2: transaction and account must be texts that are not empty"),
         ('transaction,account,amount\n"a,b,1\n', "row 1: unexpected end of data"),
     ],
