@@ -9,6 +9,7 @@ in brackets is not always there, and … stands for keys that are not fixed.
     runner     ok      phase     PhaseEnded         phase
     runner     fail    phase     PhaseFailed        phase, error
     runner     fail    run       RunFailed          error
+    runner     info    twin      TwinUsed           key, rows, made, [runs]
     nemesis    invoke  a step    FaultStepBegan     fault, [when], [kind], [draw]
     nemesis    fail    a step    FaultFailed        fault, error
     nemesis    ok      approach  FaultApproached    fault
@@ -94,6 +95,23 @@ class RunFailed(EventValue):
 
     PLACE = "runner", "fail", "run"
     error: str
+
+
+class TwinUsed(EventValue):
+    """What is expected is what a run without faults has written.
+
+    Attributes:
+        key: of the version of pipeline and workload that it is for.
+        rows: how many it wrote.
+        made: when, in UTC.
+        runs: how many runs without faults were needed now; 0 if it was kept.
+    """
+
+    PLACE = "runner", "info", "twin"
+    key: str
+    rows: int
+    made: str
+    runs: int = 0
 
 
 class FaultEvent(EventValue):
@@ -319,6 +337,7 @@ TYPES: tuple[type[EventValue], ...] = (
     PhaseEnded,
     PhaseFailed,
     RunFailed,
+    TwinUsed,
     FaultStepBegan,
     FaultFailed,
     FaultApproached,

@@ -18,7 +18,7 @@ from chaos.loader.declaration import FillSource
 
 
 def has_model(plan: RunPlan) -> bool:
-    """Whether what is expected is said in SQL or in Python, and must be read by Spark."""
+    """Whether what is expected is said in SQL, in Python or by a twin, and must be read by Spark."""
     return plan.pipeline is not None and _model(plan) is not None
 
 
@@ -48,7 +48,7 @@ def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
 
 
 def _model(plan: RunPlan) -> Model | None:
-    model = models.of_scenario(plan.scenario)
+    model = models.of_scenario(plan.scenario, plan.folder)
     return None if model is None or (model.is_copy and not model.identity) else model
 
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -27,7 +27,7 @@ from chaos.judging import landing, models, own_loader, own_rows, spark_session, 
 from chaos.judging.own_rows import Numbering
 from chaos.loader.declaration import LEDGER, FillSource, OwnLoader
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.model import Scenario
+from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
 from chaos.scenario.verifiers import TRANSACTIONS
 from chaos.subject.base import CHECKPOINT, Pipeline, Topic, Topics
@@ -49,6 +49,8 @@ _OF_OUTPUT = frozenset({"atomicity", "stability", "hanging"})  # each reads a lo
 
 _OF_DECLARATION = (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION, KafkaError.TOPIC_EXCEPTION)
 
+_OF_TWIN = own_rows.unsaid("this run is the twin that says it")
+
 Positions = Callable[[], Mapping[int, int]]
 
 
@@ -63,6 +65,8 @@ class RunPlan:
         outputs: how many rows its model demands of the sink; None where that is one for each record, and of a table, whose
             growth is counted in records of the source.
         table: what the pipeline writes in place of a topic, in this run.
+        spec: of the system that it runs on.
+        is_twin: whether it only shows what the pipeline writes while nothing is broken (`chaos.engine.twins`).
     """
 
     scenario: Scenario
@@ -74,6 +78,13 @@ class RunPlan:
     client: str
     outputs: int | None = None
     table: Table | None = None
+    spec: SystemSpec = field(default_factory=SystemSpec)
+    is_twin: bool = False
+
+    @property
+    def counts_positions(self) -> bool:
+        """Whether progress is counted in records that the pipeline has read: how many rows come of them is not known."""
+        return self.is_twin or self.scenario.by_transactions
 
     @property
     def judged(self) -> tuple[Topic, ...]:
@@ -124,8 +135,13 @@ def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Pat
     pipeline = pipeline_of(scenario.pipeline, system.parts, packages)
     loader = loader_of(scenario, system.parts, scenario_seed(schedule.seed, scenario.name))
     client = client_of(scenario.pipeline)
-    table = pipeline.of_run(endpoints(system, client), topics, folder) if isinstance(pipeline, SparkSubmit) else None
+    table = table_of(pipeline, system, client, topics, folder)
     return RunPlan(scenario, schedule, folder, topics, loader, pipeline, client, table=table)
+
+
+def table_of(pipeline: Pipeline | None, system: System, client: str, topics: Topics, folder: Path) -> Table | None:
+    """The table that this run writes; None where it writes a topic."""
+    return pipeline.of_run(endpoints(system, client), topics, folder) if isinstance(pipeline, SparkSubmit) else None
 
 
 def positions_of(plan: RunPlan, system: System) -> Positions | None:
@@ -369,18 +385,21 @@ def _land_transactions(plan: RunPlan, kafka: Kafka, rules: RequestRules, place: 
 
 
 def _land_table(plan: RunPlan, spark: SparkSession, found: table_rows.Landed, reached: Mapping[int, int], lines: int) -> None:
-    model, folder = models.of_scenario(plan.scenario), plan.folder / "evidence"
+    model, folder = models.of_scenario(plan.scenario, plan.folder), plan.folder / "evidence"
     assert model is not None  # noqa: S101 - a file without one is refused
     landed = landing.landed(spark, folder, "source")
     sources = {topic: models.nothing(spark) for topic in plan.scenario.pipeline.reads}
     sources[plan.scenario.source] = models.view(landed)
-    number = models.numbering(spark, replace(model, columns=found.columns), sources, reached, lines, anywhere=True)
+    asked = replace(model, columns=found.columns)
+    number = _OF_TWIN if plan.is_twin else models.numbering(spark, asked, sources, reached, lines, anywhere=True)
     table_rows.land(spark, found, number, folder, reached, plan.topics.partitions, plan.scenario.verify)
 
 
 def _by_model(plan: RunPlan, landed: DataFrame, reached: Mapping[int, int], lines: int, *, anywhere: bool) -> Numbering | None:
     """What says which rows are expected; None where integers are judged by their keys."""
-    model, scenario, spark = models.of_scenario(plan.scenario), plan.scenario, landed.sparkSession
+    model, scenario, spark = models.of_scenario(plan.scenario, plan.folder), plan.scenario, landed.sparkSession
+    if plan.is_twin:
+        return _OF_TWIN
     if scenario.by_transactions:
         return own_rows.unsaid("transactions are asked, and no rows")
     if model is None:

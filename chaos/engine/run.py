@@ -1,6 +1,7 @@
 """One run of one scenario, from nothing to a verdict.
 
 0. rows     rows of one's own are made, where a workload has some (`chaos.engine.rows`)
+   twin     the same without faults, where that is what is expected and none is kept (`chaos.engine.twins`)
 1. set_up   the system is healthy; topics made; the plan written down
 2. steady   workload and pipeline run; output flows
 3. inject   the nemesis: trigger, inject, prove, hold, heal; without faults, the workload passes through
@@ -163,7 +164,7 @@ def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesse
 
 
 def _sampler(plan: RunPlan, kafka: Kafka, history: History, positions: phases.Positions | None) -> Sampler:
-    output, by_positions = phases.written(plan, kafka, positions), plan.scenario.by_transactions
+    output, by_positions = phases.written(plan, kafka, positions), plan.counts_positions
     words = {"records": plan.records, "total": plan.demanded}
     return Sampler(kafka, history, plan.topics.input, output, **words, by_positions=by_positions)
 

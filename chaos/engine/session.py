@@ -17,7 +17,7 @@ from chaos.common import clock, files, warden
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, ViolationError
 from chaos.common.events import RunFailed
 from chaos.common.history import Event, History, load
-from chaos.engine import triggers
+from chaos.engine import triggers, twins
 from chaos.engine.environment import Environment, session_files
 from chaos.engine.expected import has_model, with_demand
 from chaos.engine.phases import RunPlan, plan_run, write_down
@@ -139,7 +139,7 @@ class Session:
         error: BaseException | None = None
         with History(run_plan.folder / "history.jsonl", listener) as history:
             try:
-                run_plan = self.with_rows(run_plan, history)
+                run_plan = self.with_rows(run_plan, system, history)
                 execute(run_plan, system, history, self.spark, early_audit=self.early_audit)
             except self.ends_early as ended_by:
                 error = ended_by
@@ -166,13 +166,20 @@ class Session:
         scenario = self.asked(scenario)
         schedule, system = plan(scenario, self.seed), self.system(spec)
         jars = self.environment.packages(packages_of(scenario.pipeline))
-        return plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name), jars), system
+        run_plan = plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name), jars)
+        return replace(run_plan, spec=spec), system
 
-    def with_rows(self, run_plan: RunPlan, history: History) -> RunPlan:
-        """The plan with the rows of the workload, and with how many its model demands: each is a phase, where there is one."""
+    def with_rows(self, run_plan: RunPlan, system: System, history: History) -> RunPlan:
+        """The plan with the rows of the workload, with its twin, and with how many rows its model demands.
+
+        Each is a phase, where there is one.
+        """
         if made_beforehand(run_plan):
             with in_phase(history, "rows"):
                 run_plan = with_rows(run_plan, self.spark)
+        if twins.needs_twin(run_plan):
+            with in_phase(history, "twin"):
+                twins.with_twin(run_plan, system, history, self.spark, twins.folder())
         if has_model(run_plan):
             with in_phase(history, "expected"):
                 run_plan = with_demand(run_plan, self.spark)
@@ -233,7 +240,7 @@ class OpenRun:
             ChaosError, KafkaException: the system is not available, or the rows. The run must be ended then too.
         """
         session = self._session
-        self.plan = session.with_rows(self.plan, self.history)
+        self.plan = session.with_rows(self.plan, self.system, self.history)
         self._under_way = under_way(self.plan, self.system, self.history, session.spark, early_audit=session.early_audit)
         self._stage = self._under_way.__enter__()
         return self._stage.flows

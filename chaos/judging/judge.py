@@ -25,7 +25,8 @@ from verifiers.transactions.verifier import RowsPerRecord
 FILE = "findings.json"
 FORMAT: Literal[2] = 2  # of findings.json and report.json; files without a version have format 1
 _AT_ONCE = 4
-_WITHOUT_EXPECTED = own_rows.AS_THEY_ARE | {"hanging", "commits", "deliveries"}  # these ask nothing of what is expected
+WITHOUT_EXPECTED = own_rows.AS_THEY_ARE | {"hanging", "commits", "deliveries"}
+"""Verifiers that ask nothing of what is expected."""
 
 
 def _verdict(name: object) -> Verdict:
@@ -85,7 +86,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
 
     def ask(pair: tuple[str, Evidence]) -> Finding:
         name, one = pair
-        if scenario.by_transactions and one.subject == "sink" and name not in _WITHOUT_EXPECTED:
+        if scenario.by_transactions and one.subject == "sink" and name not in WITHOUT_EXPECTED:
             return _without_model(name)
         return check(name, one, lines[one.subject])
 
@@ -132,7 +133,7 @@ def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
     Args:
         lines: by which rows of one's own are numbered (`own_rows.lines_of`).
     """
-    if evidence.unsaid and name not in _WITHOUT_EXPECTED:
+    if evidence.unsaid and name not in WITHOUT_EXPECTED:
         note = f"it cannot be said what is expected: {evidence.unsaid}"
         return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)
     if evidence.unordered and name == "ordering":

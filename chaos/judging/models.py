@@ -14,11 +14,15 @@ is given the same views as DataFrames, by their names, and the session, and retu
 Where the sink is a table, the rows have the columns of the table instead. They become text as those of the table did when they
 were read (`chaos.subject.read_table`).
 
+A *twin* needs neither: its rows are those that the same pipeline wrote of the same workload while nothing was broken
+(`chaos.engine.twins`). They are in the run's folder, as text already.
+
 The rows are a multiset, and `chaos.judging.own_rows` says which row of the sink answers which of them.
 """
 
 import importlib
 import importlib.machinery
+import json
 import re
 import sys
 import warnings
@@ -26,6 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Literal
 
@@ -52,6 +57,10 @@ COLUMNS = {"key": "string", "value": "string", "partition": "int", "offset": "bi
 _OF_ROWS = ("key", "value", "partition", "offset")
 _TEXTS = ("string", "binary", "void")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint")
+TWIN = "twin"
+"""The folder of a run, or of the cache, with what a run without faults has written."""
+ROWS = "rows"
+ABOUT = "about.json"
 _LONGEST = 300
 _NOT_THEIRS = re.compile(r"^<|[/\\](pyspark|py4j|importlib)[/\\]")  # frames that say nothing of where the user's code fails
 
@@ -70,11 +79,12 @@ class ModelError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Who says what is expected: a query, or a function; a copy of the source where there is neither.
+    """Who says what is expected: a query, a function, or a twin; a copy of the source where there is none of them.
 
     Attributes:
         python: ``module:function``.
         folder: where its module is looked for first.
+        twin: the folder of the rows that were written without faults.
         identity: SQL over key and value, by which a row with a wrong value is told from one that nothing demands; "" for none.
         said_in: where all this is said: in the declaration of a ``pipeline``, or in the options of ``chaos audit``.
         of_table: whether its rows are those of a table.
@@ -88,16 +98,18 @@ class Model:
     said_in: Literal["pipeline", "options"] = "pipeline"
     of_table: bool = False
     columns: Columns = ()
+    twin: str = ""
 
     @property
     def is_copy(self) -> bool:
-        return not self.sql and not self.python
+        return not (self.sql or self.python or self.twin)
 
     def told(self, error: ModelError) -> str:
         """An error with the place of what is wrong."""
         if self.said_in == "options":
             return f"--identity {self.identity}: {error}" if error.of_identity else f"--expected-sql: {error}"
-        key = "identity" if error.of_identity else f"expected, {'sql' if self.sql else 'python'}"
+        kind = "sql" if self.sql else "python" if self.python else "same_as"
+        key = "identity" if error.of_identity else f"expected, {kind}"
         return f"pipeline, {key}: {error}"
 
 
@@ -118,8 +130,12 @@ class Demanded:
     placed: bool
 
 
-def of_scenario(scenario: Scenario) -> Model | None:
-    """The model of a scenario's pipeline; None where integers are judged by their keys, and where there is no sink."""
+def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
+    """The model of a scenario's pipeline; None where integers are judged by their keys, and where there is no sink.
+
+    Args:
+        folder: of the run, where the rows of a twin are.
+    """
     pipeline = scenario.pipeline
     if isinstance(pipeline, NoPipeline):
         return None
@@ -129,14 +145,18 @@ def of_scenario(scenario: Scenario) -> Model | None:
     if isinstance(pipeline.expected, ExpectedRows):
         said = pipeline.expected
         of_table = scenario.table is not None
-        return Model(said.sql or "", said.python or "", said.folder or "", identity, of_table=of_table)
+        twin = str(folder / TWIN / ROWS) if said.same_as else ""
+        return Model(said.sql or "", said.python or "", said.folder or "", identity, of_table=of_table, twin=twin)
     return Model(identity=identity) if identity or scenario.workload.rows is not None else None
 
 
 def compares_headers(scenario: Scenario) -> bool:
-    """Whether headers count as a part of the value; a query and an identity see values as they are, without them."""
+    """Whether headers count as a part of the value; a query and an identity see values as they are, without them.
+
+    A twin has the headers that the pipeline writes, whatever those of the source are.
+    """
     model = of_scenario(scenario)
-    return scenario.pipeline.keeps_headers and (model is None or (model.is_copy and not model.identity))
+    return scenario.pipeline.keeps_headers and (model is None or (not model.sql and not model.python and not model.identity))
 
 
 def numbering(
@@ -158,6 +178,8 @@ def numbering(
     if model.is_copy:
         return _guarded(model, own_rows.of_sink(_all(sources), positions, lines, anywhere=anywhere, identity=model.identity))
     try:
+        if model.twin:
+            _require_same_source(model, sources)
         found = demanded(spark, model, sources)
         left = _all(sources).where(f"offset >= {by_partition(positions)}").count()
         if left:
@@ -216,6 +238,22 @@ def _require_by_record(
         raise ModelError(f"{reason} demands other rows of what it has read than of all, so it is not known which are due")
 
 
+def _require_same_source(model: Model, sources: Views) -> None:
+    """Raise ModelError where the source has other records than it had for the twin: a loader may be refused some."""
+    then = json.loads((Path(model.twin).parent / ABOUT).read_text(encoding="utf-8"))["source"]
+    now = fingerprint(_all(sources))
+    if now != then:
+        counts = f"{now['records']} records, and {then['records']} then"
+        raise ModelError(f"the source has other records than in the run without faults ({counts}), so other rows may be due")
+
+
+def fingerprint(records: DataFrame) -> Mapping[str, int]:
+    """Which records these are, whatever their order: how many, and the sum of their hashes."""
+    hashed = "coalesce(sum(CAST(xxhash64(partition, key, value) AS DECIMAL(38, 0))), 0)"
+    count, total = records.selectExpr("count(*)", hashed).collect()[0]
+    return {"records": count, "hash": int(total)}
+
+
 def view(records: DataFrame) -> DataFrame:
     """A topic as it was landed (`verifiers.evidence.OBSERVED`), as a query sees it."""
     return records.selectExpr("key", "value", "partition", "offset", "timestamp_millis(timestamp_ms) AS timestamp")
@@ -242,11 +280,13 @@ def require_known(spark: SparkSession, model: Model, topics: Sequence[str]) -> N
 
 
 def demanded(spark: SparkSession, model: Model, sources: Views) -> Demanded:
-    """The rows that a query or a function gives, computed.
+    """The rows that a query or a function gives, computed, or those of a twin.
 
     Raises:
         ModelError: they cannot be had.
     """
+    if model.twin:
+        return _of_twin(spark, model.twin)
     rows = _contracted(_queried(spark, model, sources) if model.sql else _called(spark, model, sources), model)
     with _told():
         held = rows.localCheckpoint()
@@ -272,6 +312,15 @@ def demanded(spark: SparkSession, model: Model, sources: Views) -> Demanded:
     alike = held.groupBy("partition", "offset").count().where("count > 1")
     shared = alike.selectExpr("coalesce(sum(count), 0)").collect()[0][0]
     return Demanded(held, count, f"{shared} of its rows share a record of the source" if shared else "", placed=True)
+
+
+def _of_twin(spark: SparkSession, place: str) -> Demanded:
+    """What a run without faults has written: nobody knows which record of the source demands which row of it."""
+    with _told():
+        written = spark.read.schema("key string, value string").parquet(place)
+        rows = written.selectExpr("*", "CAST(NULL AS BIGINT) AS partition", "CAST(NULL AS BIGINT) AS offset").localCheckpoint()
+    count = rows.count()
+    return Demanded(rows, count, "a run without faults does not say which record of the source demands a row", placed=False)
 
 
 def _all(sources: Views) -> DataFrame:
@@ -456,7 +505,7 @@ def _wrong_type(name: str, kind: str) -> str:
 
 
 def _called_so(model: Model) -> str:
-    return "the query" if model.sql else model.python
+    return "the query" if model.sql else model.python or "the run without faults"
 
 
 def _schema() -> str:

@@ -147,7 +147,8 @@ def _description(report: Report) -> str:
     problems = "".join(f"\n* {problem}" for problem in report.problems)
     not_asked = "".join(f"\n* {name}: {reason}" for name, reason in report.not_asked.items())
     left_out = f"\n\nNot asked:\n{not_asked}" if not_asked else ""
-    return f"{verdict}\n{problems}{left_out}\n\nReplay:\n\n```\n{report.replay}\n```\n"
+    twin = f"\n\nExpected: {report.twin}" if report.twin else ""
+    return f"{verdict}\n{problems}{twin}{left_out}\n\nReplay:\n\n```\n{report.replay}\n```\n"
 
 
 def _parametrize(test: TestResult, report: Report) -> None:

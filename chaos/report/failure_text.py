@@ -125,6 +125,8 @@ def _lines(report: Report) -> Iterator[str]:
         yield from _finding(report, finding)
     yield from _more(guilty, _FINDINGS, "verifiers")
     yield from _section("Faults:", [_fault(fault) for fault in report.faults] or ["none was declared"], _FAULTS)
+    if report.twin:
+        yield one_line(f"Expected: {report.twin}")
     not_asked = "; ".join(f"{name} ({reason})" for name, reason in report.not_asked.items())
     if not_asked:
         yield one_line(f"Not asked: {not_asked}", 300)

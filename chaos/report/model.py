@@ -22,6 +22,7 @@ from chaos.common.events import (
     PhaseBegan,
     PhaseEnded,
     PhaseFailed,
+    TwinUsed,
 )
 from chaos.common.history import Event, of_type
 from chaos.judging.judge import FORMAT, NamedFinding, NamedVerdict
@@ -88,6 +89,7 @@ class Report(Record):
         not_sent: the request of its fault was never sent, as the scenario predicts.
         alarmed_s: when the early audit saw a first anomaly, in seconds since the run began; None when it saw none, or was off.
         spared: random faults that were skipped, because the whole workload had passed before their turn came.
+        twin: which run without faults says what is expected; "" where none does.
     """
 
     version: Literal[2] = FORMAT
@@ -112,6 +114,7 @@ class Report(Record):
     not_sent: bool = False
     alarmed_s: float | None = None
     spared: int = 0
+    twin: str = ""
 
     @property
     def expectations(self) -> Expectations:
@@ -186,7 +189,13 @@ def build(
         not_sent=judgement.not_sent,
         alarmed_s=next((event.elapsed_s for event, _ in of_type(events, EarlyAlarm)), None),
         spared=len(of_type(events, FaultSpared)),
+        twin=next((_twin(value) for _, value in of_type(events, TwinUsed)), ""),
     )
+
+
+def _twin(used: TwinUsed) -> str:
+    when = f"made now, by {used.runs} runs that wrote the same" if used.runs else f"kept since {used.made}"
+    return f"the {used.rows} rows of the same pipeline and workload without faults ({when}; twin {used.key})"
 
 
 def _judged(findings: Iterable[Finding]) -> Mapping[str, Verdict]:

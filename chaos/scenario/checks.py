@@ -102,7 +102,8 @@ def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec], besid
     """
     yield from topics.of_pipeline(there, pipeline.reads, pipeline.sink)
     if not isinstance(pipeline, NoPipeline):
-        yield from expected.problems(pipeline.expected, pipeline.model, pipeline.identity, pipeline.reads)
+        said = (pipeline.expected, pipeline.model, pipeline.identity)
+        yield from expected.problems(*said, pipeline.reads, has_positions=pipeline.has_positions)
         in_transactions = bool(pipeline.group) and pipeline.transactions
         yield from expected.of_transactions(pipeline.expected, pipeline.rows_per_record, in_transactions=in_transactions)
     if isinstance(pipeline, SparkSubmitPipeline):

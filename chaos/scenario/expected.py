@@ -1,8 +1,9 @@
 """What is right, said by the user: `expected`, beside it `identity`, and `rows_per_record`.
 
-How the rows are computed: `chaos.judging.models`.
+How the rows are computed: `chaos.judging.models`; how those of a twin are had: `chaos.engine.twins`.
 """
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,11 +16,15 @@ from chaos.scenario.rows import FunctionName, Written
 
 SOURCE = "source"
 TRANSACTIONS = "transactions"
-_ALLOWED = "write source (a copy), {sql: SELECT …}, {python: module:function}, or transactions, which needs no model"
+_KINDS = ("sql", "python", "same_as")
+_ALLOWED = (
+    "write source (a copy), {sql: SELECT …}, {python: module:function}, {same_as: fault_free}, or transactions, which needs no "
+    "model"
+)
 
 
 class ExpectedRows(Declared):
-    """What the sink must hold, computed from what the source holds: one of ``sql`` and ``python``.
+    """What the sink must hold: one of ``sql`` and ``python``, which compute it from what the source holds, and ``same_as``.
 
     Attributes:
         sql: a query over the topics that the pipeline reads, by their names, with the columns ``key``, ``value``,
@@ -29,31 +34,43 @@ class ExpectedRows(Declared):
         python: ``module:function``, which is given a mapping from the names of these topics to DataFrames, and the Spark
             session, and returns a DataFrame with the same columns as the query.
         folder: where the module is looked for first; it begins at the folder of the scenarios file, which is the default.
+        same_as: ``fault_free``: what the same pipeline writes of the same workload while nothing is broken, its twin. It runs
+            twice at first, and again when the pipeline or the workload has changed.
+        files: of ``same_as``: further files and folders of which the pipeline is made; they begin at the folder of the
+            scenarios file. A twin is run again when one has changed, as it is when a file that the pipeline names has.
     """
 
     sql: Written | None = None
     python: FunctionName | None = None
     folder: Written | None = None
+    same_as: Literal["fault_free"] | None = None
+    files: tuple[Written, ...] = ()
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
-        given = [kind for kind in ("sql", "python") if getattr(self, kind) is not None]
+        given = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
-            found = "this has both" if given else "this has neither"
-            raise ValueError(f"what is expected is said in sql or in python, and {found}; write one of them")
+            found = f"this has {' and '.join(given)}" if given else "this has none of them"
+            raise ValueError(f"what is expected is said in sql, in python or by same_as, and {found}; write one of them")
         if self.folder is not None and self.python is None:
             raise ValueError("folder is where a module of python is looked for; leave it out")
+        if self.files and self.same_as is None:
+            raise ValueError("files are what a twin is made of, and this has no same_as; leave them out")
         return self
 
-    @property
-    def kind(self) -> str:
-        return "sql" if self.sql is not None else "python"
-
     def below(self, folder: Path) -> Self:
-        """The same with a whole path."""
-        if self.python is None:
-            return self
-        return self.model_copy(update={"folder": str((folder / (self.folder or ".")).resolve())})
+        """The same with whole paths."""
+        places: dict[str, Any] = {"files": tuple(str((folder / name).resolve()) for name in self.files)}
+        if self.python is not None:
+            places["folder"] = str((folder / (self.folder or ".")).resolve())
+        return self.model_copy(update=places)
+
+    def missing(self, folder: Path) -> Iterator[Problem]:
+        """The files that are not there."""
+        for number, name in enumerate(self.files):
+            if not os.path.exists(folder / name):  # noqa: PTH110 - `Path.exists` raises OSError for a path that is too long
+                begins = f"a path begins at the folder of this file, {folder.resolve()}"
+                yield ("files", number), f"{shown(name)} is not there; {begins}"
 
 
 def _expected(value: Any) -> Any:
@@ -96,12 +113,15 @@ def _rows_per_record(value: Any) -> Any:
 HowManyRows = Annotated[RowsPerRecord, BeforeValidator(_rows_per_record)]
 
 
-def problems(expected: Expected | None, model: str | None, identity: str | None, reads: tuple[str, ...]) -> Iterator[Problem]:
+def problems(
+    expected: Expected | None, model: str | None, identity: str | None, reads: tuple[str, ...], *, has_positions: bool = True
+) -> Iterator[Problem]:
     """What is wrong with what a pipeline says is right, as far as that is known without Spark, with places in its declaration.
 
     Args:
         model: the older key, which says it by name.
         reads: the topics whose names the query may use.
+        has_positions: whether the pipeline can be asked how far it is.
     """
     if expected is not None and model is not None:
         yield ("model",), "model and expected both say what is right; leave model out"
@@ -115,6 +135,9 @@ def problems(expected: Expected | None, model: str | None, identity: str | None,
     twice = next((name for number, name in enumerate(reads) if name.lower() in folded[:number]), None)
     if twice is not None:
         yield ("expected",), f"{twice} and another topic that is read differ in capitals only, and SQL does not tell them apart"
+    if expected.same_as is not None and not has_positions:
+        why = "with positions: none it is not known when a run without faults is over"
+        yield ("expected", "same_as"), f"{why}; write group or positions, or expected: {{sql: SELECT …}}"
     if expected.sql is not None and not any(_named(name, expected.sql) for name in reads):
         there = ", ".join(map(quoted, reads))
         yield ("expected", "sql"), f"the query names none of the topics that this pipeline reads: {there}"

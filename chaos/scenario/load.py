@@ -15,6 +15,7 @@ from chaos.grammar.base import Mistake, Problem, did_you_mean, within
 from chaos.grammar.error_messages import mistakes
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
 from chaos.scenario import checks, declared, support, topics
+from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.matrix import MatrixProblem, expand
 from chaos.scenario.model import (
     MOST_BROKERS,
@@ -193,6 +194,9 @@ def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
         if runs_in is not None and not _is_folder(str(folder / runs_in)):
             message = f"{one_line(runs_in)} is not a folder; {begins}"
             yield Mistake(("scenarios", number, "pipeline", "working_directory"), message)
+        said = getattr(pipeline, "expected", None)
+        for place, message in said.missing(folder) if isinstance(said, ExpectedRows) else ():
+            yield Mistake(("scenarios", number, "pipeline", "expected", *place), message)
         rows = scenario.workload.rows
         for place, message in rows.problems(folder) if rows is not None else ():
             yield Mistake(("scenarios", number, "workload", "rows", *place), message)

@@ -33,9 +33,26 @@ def test_a_query_a_function_and_a_copy(tmp_path: Path) -> None:
     assert pipeline("expected: {python: 'shop:kept', folder: src}", tmp_path).expected.folder == str(tmp_path / "src")
 
 
+def test_a_twin(tmp_path: Path) -> None:
+    """Its files are below the folder of the file, too; and it ends only where it is known how far a pipeline is."""
+    (tmp_path / "src").mkdir()
+    found = pipeline("expected: {same_as: fault_free, files: [src]}", tmp_path).expected
+
+    assert (found.same_as, found.files) == ("fault_free", (str(tmp_path / "src"),))
+    without = COMMAND.replace("group: g", "positions: none")
+    (error,) = errors_of(text("expected: {same_as: fault_free}", without))
+    assert "with positions: none it is not known when a run without faults is over; write group or positions" in error
+
+
 def test_a_run_reads_what_it_has_written() -> None:
     """The model is in the scenario of a run's folder; so is that there is none."""
-    for more in (f'expected: {{sql: "{SQL}"}}, identity: value', "expected: source", "model: square", "restarts: 1"):
+    for more in (
+        f'expected: {{sql: "{SQL}"}}, identity: value',
+        "expected: {same_as: fault_free}",
+        "expected: source",
+        "model: square",
+        "restarts: 1",
+    ):
         (scenario,) = loaded(text(more)).scenarios
         assert Scenario.of_run(scenario.to_run()).pipeline == scenario.pipeline
 
@@ -52,8 +69,15 @@ def test_names_that_sql_quotes() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("expected: {}", "what is expected is said in sql or in python, and this has neither; write one of them"),
-        ("expected: {sql: SELECT 1, python: 'a:b'}", "what is expected is said in sql or in python, and this has both"),
+        ("expected: {}", "what is expected is said in sql, in python or by same_as, and this has none of them; write one"),
+        (
+            "expected: {sql: SELECT 1, python: 'a:b'}",
+            "what is expected is said in sql, in python or by same_as, and this has sql and python; write one of them",
+        ),
+        ("expected: {same_as: faults}", "'faults' is not known here (did you mean fault_free?); write fault_free"),
+        ("expected: {same_as: fault_free, folder: src}", "folder is where a module of python is looked for; leave it out"),
+        ("expected: {sql: SELECT 1 FROM orders, files: [a]}", "files are what a twin is made of, and this has no same_as"),
+        ("expected: {same_as: fault_free, files: [no.py]}", "'no.py' is not there; a path begins at the folder of this file"),
         (
             "expected: {sql: SELECT 1 FROM orders, folder: src}",
             "folder is where a module of python is looked for; leave it out",

@@ -1,0 +1,226 @@
+"""The twin: what a pipeline writes of a workload while nothing is broken is what it must write under faults, too.
+
+`expected: {same_as: fault_free}` needs no model, so it can be asked of any pipeline whose output is a function of its input.
+The twin is run before the run that needs it, on the same system, and kept in the cache for all later runs of the same version
+of pipeline and workload. At its first use it is run twice: where the two differ, the output depends on more than the input,
+and cannot be expected again.
+
+    <cache>/twins/<key>/rows/        key string, value string: the rows, as Parquet
+    <cache>/twins/<key>/about.json   when and by which run it was made, how many rows there are, and of which source
+    <run>/twin/                      a copy, by which this run is judged
+    <run>/twin/<name>-without-faults-1   a run that made it
+
+A twin shows what the pipeline does, and not whether that is right: an error that is there without faults is in both.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException
+from pyspark.sql import DataFrame, SparkSession
+
+from chaos.cluster.system import System
+from chaos.common import files
+from chaos.common.errors import DeadlineError, InconclusiveError, one_line
+from chaos.common.events import PhaseFailed, TwinUsed
+from chaos.common.history import History, of_type
+from chaos.engine.phases import RunPlan, table_of
+from chaos.engine.pipelines import topics_of
+from chaos.engine.run import execute
+from chaos.install import cache
+from chaos.judging import landing, models
+from chaos.judging.judge import WITHOUT_EXPECTED, load_findings
+from chaos.judging.models import ABOUT, ROWS, TWIN
+from chaos.loader.declaration import FillSource
+from chaos.scenario.expected import ExpectedRows
+from chaos.scenario.plan import plan as schedule_of
+from chaos.scenario.verifiers import PROGRESS, TRANSACTIONS
+from verifiers.base import Verdict
+
+_FORMAT = "1"  # of what is kept, and of the key
+_TWINS = "twins"
+_KEPT_AT_MOST = 50
+_TWICE = (1, 2)
+_ASKED = WITHOUT_EXPECTED | {"ledger", PROGRESS, TRANSACTIONS}
+_NOT_ASKED = "this run is the twin: what it writes is what is expected"
+_BETWEEN = re.compile(r"[,:;=\s]")
+
+
+def folder() -> Path:
+    """Where twins are kept."""
+    return cache.folder() / _TWINS
+
+
+def needs_twin(plan: RunPlan) -> bool:
+    """Whether a run without faults says what is expected."""
+    declared = _declared(plan) if plan.pipeline is not None else None
+    return isinstance(declared, ExpectedRows) and declared.same_as is not None
+
+
+def with_twin(plan: RunPlan, system: System, history: History, spark: Callable[[], SparkSession], kept_in: Path) -> None:
+    """Put the twin into the folder of the run: the one that is kept, or a new one.
+
+    Raises:
+        InconclusiveError: there is none: a run without faults failed, or two of them did not write the same.
+        RuntimeUnavailableError: the system is not available.
+    """
+    key = key_of(plan, system)
+    kept, ran = kept_in / key, 0
+    if not (kept / ABOUT).is_file():
+        ran = len(_TWICE)
+        made = [_made(plan, system, spark, number) for number in _TWICE]
+        _require_same(plan, *(one for one, _ in made))
+        (rows, source) = made[0]
+        _keep(kept, rows, {"key": key, "run": plan.folder.name, "made": files.stamp(), "source": source})
+    about = json.loads((kept / ABOUT).read_text(encoding="utf-8"))
+    shutil.copytree(kept, plan.folder / TWIN, dirs_exist_ok=True)
+    history.record(TwinUsed(key=key, rows=about["rows"], made=about["made"], runs=ran))
+
+
+# which one -----------------------------------------------------------------------------------------------------------------
+
+
+def key_of(plan: RunPlan, system: System) -> str:
+    """What tells the twins of different versions of pipeline, workload and system apart.
+
+    Raises:
+        InconclusiveError: a file that the pipeline needs cannot be read.
+    """
+    scenario, loader = plan.scenario, plan.loader
+    rows = loader.rows if isinstance(loader, FillSource) else None
+    workload = scenario.workload.model_dump(mode="json", by_alias=True, exclude={"rows"})
+    told = {
+        "format": _FORMAT,
+        "pipeline": scenario.pipeline.model_dump(mode="json", by_alias=True),
+        "topics": {name: scenario.topics[name].model_dump(mode="json") for name in scenario.used},
+        "into": scenario.source,
+        "isolation": scenario.isolation,
+        "workload": workload,
+        "system": plan.spec.model_dump(mode="json"),
+        "versions": {name: version for name, version in system.versions().items() if name != "os"},
+    }
+    try:
+        parts = {str(path): _digest(path) for path in sorted(set(_files(plan)))}
+        sent = "" if rows is None else _digest(rows)
+    except OSError as error:
+        raise _refused(f"{error.filename} cannot be read ({error.strerror}), and it is a part of the pipeline") from error
+    return cache.digest(json.dumps(told | {"files": parts, "rows": sent}, sort_keys=True))
+
+
+def _files(plan: RunPlan) -> Iterator[Path]:
+    """What the pipeline is made of: the files that its declaration names, the modules beside a script, and those of `files`."""
+    pipeline, declared = plan.scenario.pipeline, _declared(plan)
+    runs_in = getattr(pipeline, "working_directory", None)
+    texts = (*(text.text for text in pipeline.texts.values()), getattr(pipeline, "application", ""), runs_in or "")
+    for word in chain.from_iterable(map(_BETWEEN.split, texts)):
+        path = os.path.join(runs_in or "", word)  # noqa: PTH118 - these three take any text
+        if os.path.isabs(path) and os.path.isfile(path):  # noqa: PTH113, PTH117
+            yield Path(path)
+            yield from _modules(Path(path).parent) if path.endswith(".py") else ()
+        elif word and os.path.isabs(path) and os.path.isdir(path):  # noqa: PTH112, PTH117
+            yield from _modules(Path(path))
+    for named in map(Path, declared.files):
+        yield from (path for path in named.rglob("*") if path.is_file()) if named.is_dir() else (named,)
+
+
+def _modules(beside: Path) -> Iterator[Path]:
+    """The modules of Python that a script of this folder can import from there."""
+    yield from beside.glob("*.py")
+    for package in beside.glob("*/__init__.py"):
+        yield from package.parent.rglob("*.py")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# a new one -----------------------------------------------------------------------------------------------------------------
+
+
+def _made(plan: RunPlan, system: System, spark: Callable[[], SparkSession], number: int) -> tuple[DataFrame, Mapping[str, int]]:
+    """What a run without faults writes, and of which source.
+
+    Raises:
+        InconclusiveError: it failed.
+    """
+    twin = _without_faults(plan, system, number)
+    with History(twin.folder / "history.jsonl") as history:
+        try:
+            execute(twin, system, history, spark)
+        except (DeadlineError, InconclusiveError, KafkaException) as error:
+            raise _refused(f"the run without faults failed: {error}; see {twin.folder}") from error
+        failed = [value.error for _, value in of_type(history.events(), PhaseFailed)]
+    wrong = [
+        f"{one.verifier} of the {one.subject}: {one.verdict.name}{f', {one.note}' if one.note else ''}"
+        for one in load_findings(twin.folder)
+        if one.verdict is not Verdict.VALID
+    ]
+    if failed or wrong:
+        raise _refused(f"the run without faults failed: {next(iter((*failed, *wrong)))}; see {twin.folder}")
+    session, evidence = spark(), twin.folder / "evidence"
+    source = models.fingerprint(landing.landed(session, evidence, "source"))
+    return landing.landed(session, evidence, "sink").select("key", "value"), source
+
+
+def _without_faults(plan: RunPlan, system: System, number: int) -> RunPlan:
+    """The same workload and pipeline, with topics and a folder of their own."""
+    place = plan.folder / TWIN / f"{plan.folder.name}-without-faults-{number}"
+    place.mkdir(parents=True)
+    unbroken = {"faults": (), "random": None, "expect": "valid", "ends": None}
+    of_rows = (name for name in plan.scenario.verify if name not in _ASKED)
+    scenario = plan.scenario.model_copy(update=unbroken).without(of_rows, _NOT_ASKED)
+    topics = topics_of(scenario, system.kafka.cluster.prefix, place.name)
+    table = table_of(plan.pipeline, system, plan.client, topics, place)
+    planned: dict[str, Any] = {"topics": topics, "table": table, "folder": place, "is_twin": True}
+    return replace(plan, scenario=scenario, schedule=schedule_of(scenario, plan.schedule.seed), **planned)
+
+
+def _require_same(plan: RunPlan, one: DataFrame, other: DataFrame) -> None:
+    """Raise InconclusiveError unless both runs have written the same rows."""
+    both = one.selectExpr("key", "value", "1L AS n").unionByName(other.selectExpr("key", "value", "-1L AS n"))
+    differ = both.groupBy("key", "value").agg({"n": "sum"}).toDF("key", "value", "n").where("n <> 0").localCheckpoint()
+    first = differ.orderBy("key", "value").first()
+    if first is None:
+        return
+    more, fewer = differ.selectExpr("sum(IF(n > 0, n, 0))", "sum(IF(n < 0, -n, 0))").collect()[0]
+    which = "the first" if first["n"] > 0 else "the second"
+    example = one_line(f"{which} wrote key {first['key']!r}, value {first['value']!r}", 300)
+    why = "so what this pipeline writes depends on more than its source: a time, a random number, or how records meet"
+    raise _refused(
+        f"two runs without faults did not write the same ({more} rows only the first, {fewer} only the second; {example}), "
+        f"{why}; write sql, or leave what differs out of its rows. Both are in {plan.folder / TWIN}"
+    )
+
+
+def _keep(kept: Path, rows: DataFrame, about: Mapping[str, Any]) -> None:
+    """Put it into the cache, where it is complete or absent; another session may have made the same meanwhile."""
+    half = files.new_folder(kept.parent, f"{kept.name}.half")
+    rows.coalesce(1).write.parquet(str(half / ROWS))
+    told = {**about, "rows": rows.count()}
+    files.write_atomically(half / ABOUT, json.dumps(told, indent=1))
+    try:
+        half.rename(kept)
+    except OSError:
+        shutil.rmtree(half, ignore_errors=True)
+    with suppress(FileNotFoundError):  # another session removes the oldest, too
+        there = sorted(kept.parent.iterdir(), key=lambda one: one.stat().st_mtime)
+        for old in there[:-_KEPT_AT_MOST]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _refused(why: str) -> InconclusiveError:
+    return InconclusiveError(f"pipeline, expected, same_as: {why}")
+
+
+def _declared(plan: RunPlan) -> Any:
+    return getattr(plan.scenario.pipeline, "expected", None)
