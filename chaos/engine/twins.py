@@ -81,6 +81,7 @@ def with_twin(plan: RunPlan, system: System, history: History, spark: Callable[[
         _require_same(plan, *(one for one, _ in made))
         (rows, source) = made[0]
         _keep(kept, rows, {"key": key, "run": plan.folder.name, "made": files.stamp(), "source": source})
+    kept.touch()  # those that are used are not removed
     about = json.loads((kept / ABOUT).read_text(encoding="utf-8"))
     shutil.copytree(kept, plan.folder / TWIN, dirs_exist_ok=True)
     history.record(TwinUsed(key=key, rows=about["rows"], made=about["made"], runs=ran))
@@ -117,11 +118,12 @@ def key_of(plan: RunPlan, system: System) -> str:
 
 
 def _files(plan: RunPlan) -> Iterator[Path]:
-    """What the pipeline is made of: the files that its declaration names, the modules beside a script, and those of `files`."""
+    """What the pipeline is made of: files that its declaration or a service's names, modules beside a script, and `files`."""
     pipeline, declared = plan.scenario.pipeline, _declared(plan)
     runs_in = getattr(pipeline, "working_directory", None)
+    of_services = (word for one in plan.spec.services.values() for word in (*one.run, *one.environment.values()))
     texts = (*(text.text for text in pipeline.texts.values()), getattr(pipeline, "application", ""), runs_in or "")
-    for word in chain.from_iterable(map(_BETWEEN.split, texts)):
+    for word in chain.from_iterable(map(_BETWEEN.split, (*texts, *of_services))):
         path = os.path.join(runs_in or "", word)  # noqa: PTH118 - these three take any text
         if os.path.isabs(path) and os.path.isfile(path):  # noqa: PTH113, PTH117
             yield Path(path)
