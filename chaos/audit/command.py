@@ -18,6 +18,9 @@ from chaos.audit import expected as audit_expected
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit import transactions
+from chaos.audit.follow import live
+from chaos.audit.follow import plan as follow_plan
+from chaos.audit.follow.plan import Following, Plan
 from chaos.audit.judge import judge
 from chaos.audit.logs import ASK_S, AuditUsageError, Topics
 from chaos.common import clock, files
@@ -60,6 +63,7 @@ class Request:
         transactions: whether the group's transactions are audited, and no model is asked for (`chaos.audit.transactions`).
         rows_per_record: ``1`` or ``0..1``, of such an audit.
         timers: whether the application writes rows that no record caused, likewise.
+        follow: how topics are followed while they grow (`chaos.audit.follow`); None where they are audited once.
     """
 
     landed: str
@@ -77,6 +81,7 @@ class Request:
     transactions: bool = False
     rows_per_record: str = ""
     timers: bool = False
+    follow: Following | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +105,8 @@ class Audit:
         return max((one.verdict for one in self.findings), default=Verdict.UNKNOWN)
 
 
-def main(request: Request, report: Path, echo: Echo) -> int:
-    """Audit, show what was found and write the report.
+def main(request: Request, report: Path | None, echo: Echo) -> int:
+    """Audit, show what was found and write the report; only where a pipeline is followed there need be none.
 
     Returns:
         The exit code: 0 valid, 1 invalid, 2 wrong usage or a report that cannot be written (there is none then), 3 unknown.
@@ -115,7 +120,8 @@ def main(request: Request, report: Path, echo: Echo) -> int:
     console = Console()  # shown first: what an hour's work came to is not lost with the report
     console.print(table(done, console.width), crop=False, soft_wrap=True)
     try:
-        write(report, done)
+        if report:
+            write(report, done)
     except OSError as error:
         echo(f"chaos audit: --json {report}: cannot be written: {error.strerror}")
         return _WRONG_USAGE
@@ -125,13 +131,17 @@ def main(request: Request, report: Path, echo: Echo) -> int:
 # what is asked -------------------------------------------------------------------------------------------------------------
 
 
-def check(request: Request, report: Path) -> None:
+def check(request: Request, report: Path | None) -> None:
     """Raise AuditUsageError where too much or too little was given, or where the report cannot be put."""
-    if not report.resolve().parent.is_dir():
+    if report is None and request.follow is None:
+        raise AuditUsageError("missing: --json, the file of the report")
+    if report and not report.resolve().parent.is_dir():
         raise AuditUsageError(f"--json {report}: its folder is not there")
-    if report.is_dir():
+    if report and report.is_dir():
         raise AuditUsageError(f"--json {report}: is a folder; a file is needed")
-    if request.transactions:
+    if request.follow:
+        _check_follow(request, request.follow)
+    elif request.transactions:
         _check_transactions(request)
     else:
         _check_model(request)
@@ -184,6 +194,25 @@ def _check_transactions(request: Request) -> None:
         raise AuditUsageError(f"--landed and {', '.join(given)}: either a folder or a cluster")
     if not request.landed and missing:
         raise AuditUsageError(f"missing: {', '.join(missing)}; or --landed for a folder")
+
+
+def _check_follow(request: Request, options: Following) -> None:
+    cannot = {
+        "--transactions": (request.transactions, "Kafka's own logs are landed and judged as a whole"),
+        "--expected-sql": (request.expected, "a query may need all of the source, and Spark"),
+        "--landed": (request.landed, "folders do not grow; name topics"),
+        "--landing": (request.landing, "nothing is landed"),
+    }
+    for name, (given, why) in cannot.items():
+        if given:
+            raise AuditUsageError(f"--follow and {name}: it cannot be followed: {why}")
+    _check_routing(request)
+    needed = _cluster(request) | {"--source": request.source, "--sink": request.sink}
+    missing = [name for name, value in needed.items() if not value]
+    if missing:
+        raise AuditUsageError(f"missing: {', '.join(missing)}")
+    topics = Topics(request.bootstrap, request.source, request.sink, request.group)
+    follow_plan.check(Plan(topics, request.identity, request.model, request.routing, options))
 
 
 def _check_routing(request: Request) -> None:
@@ -249,6 +278,8 @@ def run(request: Request, echo: Echo) -> Audit:
     Raises:
         AuditUsageError: the audit that is asked for is not possible; Spark was not started, or something needed is not there.
     """
+    if request.follow:
+        return _followed(request, request.follow, echo)
     if request.transactions:
         return _of_transactions(request)
     demanded = _demanded(request)
@@ -290,6 +321,19 @@ def _of_transactions(request: Request) -> Audit:
     except InconclusiveError as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
     return Audit((found,), records, clock.monotonic_s() - began_s)
+
+
+def _followed(request: Request, options: Following, echo: Echo) -> Audit:
+    """Without Spark, until the time is over or a signal comes."""
+    began_s = clock.monotonic_s()
+    try:
+        topics = topics_of(replace(request, identity=audit_identity.KEY))
+        assert topics is not None  # noqa: S101 - no folders
+        plan = Plan(topics, request.identity, request.model, request.routing, options)
+        found, records = live.run(plan, echo)
+    except InconclusiveError as error:
+        return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
+    return Audit(found, records, clock.monotonic_s() - began_s)
 
 
 def _parts(request: Request, records: int | None, echo: Echo) -> artifacts.Parts | None:

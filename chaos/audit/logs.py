@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -148,7 +149,7 @@ def fix(topics: Topics) -> Fixed:
         positions = _committed(topics, numbers["source"])
         sink, source = (_ends(admin, numbers[side]) for side in ("sink", "source"))
         moved = positions != _committed(topics, numbers["source"])
-        compacted = {side: why for side, those in numbers.items() if (why := _compacted(admin, those))}
+        compacted = {side: why for side, those in numbers.items() if (why := compacted_why(admin, those))}
     except KafkaException as error:
         reason = error.args[0].str()
         raise InconclusiveError(
@@ -157,12 +158,23 @@ def fix(topics: Topics) -> Fixed:
     return Fixed(source, sink, positions, moved, compacted, topics.identity == "key", numbers=numbers)
 
 
-def _numbered(admin: AdminClient, topics: Topics) -> Mapping[str, Numbers]:
-    known = admin.list_topics(timeout=ASK_S).topics
+def there_are(admin: AdminClient, topics: Topics) -> Mapping[str, Any]:
+    """The metadata of all topics.
+
+    Raises:
+        AuditUsageError: one of those that are asked for is not there.
+        KafkaException: no broker answers.
+    """
+    known: Mapping[str, Any] = admin.list_topics(timeout=ASK_S).topics
     for topic in (*topics.sources, *topics.sinks):
         if topic not in known:
             there = ", ".join(sorted(name for name in known if not name.startswith("__"))) or "none"
             raise AuditUsageError(f"there is no topic {topic!r} at {topics.bootstrap}; there are: {there}")
+    return known
+
+
+def _numbered(admin: AdminClient, topics: Topics) -> Mapping[str, Numbers]:
+    known = there_are(admin, topics)
     begin, source, sink = 0, dict[str, Mapping[int, int]](), dict[str, Mapping[int, int]]()
     for pair in zip_longest(topics.sources, topics.sinks):
         for side, topic in zip((source, sink), pair, strict=True):
@@ -177,7 +189,7 @@ def _ends(admin: AdminClient, numbers: Numbers) -> Ends:
     return {number: ends[topic][partition] for topic, own in numbers.items() for partition, number in own.items()}
 
 
-def _compacted(admin: AdminClient, topics: Iterable[str]) -> str:
+def compacted_why(admin: AdminClient, topics: Iterable[str]) -> str:
     """Why compaction may have removed records of one of the topics; empty where it does not."""
     try:
         return "is compacted" if any("compact" in cleanup_policy(admin, topic, ASK_S) for topic in topics) else ""

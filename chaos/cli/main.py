@@ -237,7 +237,9 @@ def _predictions(scenario: "Scenario") -> Iterator[str]:
 @app.command()
 def audit(  # noqa: PLR0913 - one argument for each option
     *,
-    report: Annotated[Path, typer.Option("--json", help="the file of the report")],
+    report: Annotated[
+        Path | None, typer.Option("--json", help="the file of the report; only --follow can be without", show_default=False)
+    ] = None,
     model: Annotated[str, typer.Option(help="identity, square, or module:function (a column in, a column out)")] = "",
     expected_sql: Annotated[
         str,
@@ -273,13 +275,34 @@ def audit(  # noqa: PLR0913 - one argument for each option
     external: Annotated[
         str, typer.Option(help="the file that declares the cluster and the login, instead of --bootstrap")
     ] = "",
+    follow: Annotated[bool, typer.Option("--follow", help="a live pipeline: judge the topics as they grow")] = False,
+    lasts: Annotated[str, typer.Option("--for", help="with --follow: 10m, 8h; else until Ctrl-C")] = "",
+    overdue: Annotated[str, typer.Option(help="with --follow: after what time a record without a row is a gap")] = "60s",
+    every: Annotated[str, typer.Option(help="with --follow: how often a line is printed, and metrics are made")] = "5s",
+    begin: Annotated[str, typer.Option("--from", help="with --follow: beginning of both topics, or now")] = "beginning",
+    window: Annotated[
+        int, typer.Option(help="with --follow: how many answered rows are remembered, at 8 bytes each, to tell duplicates")
+    ] = 1 << 20,
+    metrics: Annotated[str, typer.Option(help="with --follow: 127.0.0.1:PORT, where OpenMetrics are served over HTTP")] = "",
+    metrics_file: Annotated[str, typer.Option(help="with --follow: a file that they are written to")] = "",
+    state: Annotated[
+        str, typer.Option(help="with --follow: a file of what is outstanding, to go on with when started again")
+    ] = "",
 ) -> None:
     """Audit two topics, or two folders of Parquet, that were filled by others."""
     from chaos.audit import command  # noqa: PLC0415
+    from chaos.audit.follow.plan import Following  # noqa: PLC0415
 
     topics = (tuple(source or ()), tuple(sink or ()))
     said = (group, model, identity, spark_master, landing, external, routing, expected_sql)
-    asked = command.Request(landed, bootstrap, *topics, *said, by_transactions, rows_per_record, timers)
+    options = Following(overdue, every, lasts, window, begin, metrics, metrics_file, state)
+    if not follow and options != Following():
+        typer.echo(
+            "chaos audit: --for, --overdue, --every, --from, --window, --metrics, --metrics-file, --state: only with --follow"
+        )
+        raise typer.Exit(2)
+    following = options if follow else None
+    asked = command.Request(landed, bootstrap, *topics, *said, by_transactions, rows_per_record, timers, following)
     raise typer.Exit(command.main(asked, report, typer.echo))
 
 

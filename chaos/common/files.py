@@ -14,9 +14,18 @@ def write_atomically(path: Path, text: str) -> None:
     Raises:
         OSError: it cannot be written; the old text stays.
     """
+    write_bytes_atomically(path, f"{text}\n".encode())
+
+
+def write_bytes_atomically(path: Path, content: bytes) -> None:
+    """Write a file of any bytes, likewise.
+
+    Raises:
+        OSError: it cannot be written; the old file stays.
+    """
     draft = path.with_name(f".{path.name}.draft")
     try:
-        draft.write_text(f"{text}\n", encoding="utf-8")
+        draft.write_bytes(content)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

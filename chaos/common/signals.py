@@ -51,6 +51,24 @@ def deferred() -> Iterator[None]:
         raise KeyboardInterrupt(signal.Signals(held[0]).name)
 
 
+@contextmanager
+def heard() -> Iterator[threading.Event]:
+    """Have the first signal set an event while the block runs, so that it can end in order; the second one interrupts it."""
+    asked = threading.Event()
+
+    def hear(number: int, _frame: FrameType | None) -> None:
+        if asked.is_set():
+            raise KeyboardInterrupt(signal.Signals(number).name)
+        asked.set()
+
+    before = {number: signal.signal(number, hear) for number in _SIGNALS}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
 

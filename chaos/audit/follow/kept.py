@@ -1,0 +1,155 @@
+"""What a follower keeps in a file, so that it goes on where it was when it is started again (``--state``).
+
+The file is an uncompressed ``.npz``, replaced in one step: ``told``, which is JSON (positions, counts, examples), and arrays of
+what is outstanding, of odd rows, and of the window. All of it is of one moment, so what is read again after a start is what was
+read after that moment, and nothing is counted twice.
+"""
+
+import json
+import zipfile
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chaos.audit.follow.matching import SIDES, Asked, Counts, Demand, Follow, Odd, Seen
+from chaos.audit.follow.plan import Plan
+from chaos.audit.logs import AuditUsageError
+from chaos.common import files
+
+_BROKEN = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, AttributeError, zipfile.BadZipFile)
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+class Kept:
+    """The file, if there is to be one."""
+
+    def __init__(self, plan: Plan, cluster: str) -> None:
+        topics = plan.topics
+        self._path = Path(plan.options.state) if plan.options.state else None
+        self._asked = plan.asked
+        self._of = {
+            "cluster": cluster,
+            "source": list(topics.sources),
+            "sink": list(topics.sinks),
+            "identity": plan.identity,
+            "model": plan.model,
+            "routing": plan.routing,
+        }
+
+    def load(self) -> Follow | None:
+        """What was kept; None where there is nothing yet.
+
+        Raises:
+            AuditUsageError: it is of another pipeline, or cannot be read.
+        """
+        if self._path is None or not self._path.exists():
+            return None
+        try:
+            with np.load(self._path, allow_pickle=False) as found:
+                arrays = dict(found)
+            told = json.loads(arrays.pop("told").tobytes())
+            others = [name for name, value in self._of.items() if told["of"].get(name) != value]
+            follow = None if others else of_state(self._asked, told, arrays)
+        except _BROKEN as error:
+            why = f"cannot be read ({type(error).__name__}: {error})"
+            raise AuditUsageError(f"--state {self._path}: {why}; name another file, or remove this one") from error
+        if others:
+            raise AuditUsageError(f"--state {self._path}: was kept for another {', '.join(others)}; name another file")
+        return follow
+
+    def save(self, follow: Follow) -> None:
+        """Replace it.
+
+        Raises:
+            AuditUsageError: it cannot be written.
+        """
+        if self._path is None:
+            return
+        told, arrays = state(follow)
+        content, text = BytesIO(), json.dumps({**told, "of": self._of}).encode()
+        every: Any = {"told": np.frombuffer(text, np.uint8), **arrays}
+        np.savez(content, **every)
+        try:
+            files.write_bytes_atomically(self._path, content.getvalue())
+        except OSError as error:
+            raise AuditUsageError(f"--state {self._path}: cannot be written: {error.strerror}") from error
+
+
+def state(follow: Follow) -> tuple[dict[str, Any], Arrays]:
+    """All of it, as JSON and arrays."""
+    told = {
+        "counts": asdict(follow.counts),
+        "at": {side: list(follow.at[side].items()) for side in SIDES},
+        "settled": list(follow.settled.items()),
+        "answered_to": list(follow.answered_to.items()),
+        "examples": [[one.anomaly, one.partition, one.offset, _text(one.identity), one.detail] for one in follow.examples],
+        "doubts": follow.doubts,
+        "moments": [follow.seen_ms, follow.grew_ms, follow.first_answer_ms],
+        "numbers": [follow.rows, follow.written],
+    }
+    both = follow.held.items()
+    demands = [(key, one) for key, found in both for one in (found if isinstance(found, deque) else (found,))]
+    odds = sorted(one for those in follow.odd.values() for one in those)
+    arrays: Arrays = {"window": np.frombuffer(follow.window, np.uint64)}
+    arrays |= _packed("demand", [key for key, _ in demands], [one for _, one in demands])
+    arrays |= _packed("odd", [one.content for one in odds], odds)
+    return told, arrays
+
+
+def of_state(asked: Asked, told: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Follow:
+    """What was kept, to go on with; how large the window is, and what is overdue, may be others than they were."""
+    found = Follow(asked, Counts(**told["counts"]))
+    found.at = {side: _mapping(told["at"][side]) for side in SIDES}
+    found.settled, found.answered_to = _mapping(told["settled"]), _mapping(told["answered_to"])
+    found.examples = [_seen(*one) for one in told["examples"]]
+    found.doubts = {side: dict(told["doubts"][side]) for side in SIDES}
+    found.seen_ms, found.grew_ms, found.first_answer_ms = told["moments"]
+    found.rows, written = told["numbers"]
+    kept = arrays["window"]
+    oldest_first = np.roll(kept, -(written % len(kept))) if written >= len(kept) else kept[:written]
+    for content in oldest_first[-asked.window :].tolist():
+        found.remember(content)
+    for key, place, identity in _unpacked("demand", arrays):
+        found.demand(key, Demand(place[0], place[1], place[2], identity))
+    for content, place, identity in _unpacked("odd", arrays):
+        odd = Odd(place[0], place[1], place[2], identity, content)
+        found.odd.setdefault(content ^ found.salt(odd.partition), deque()).append(odd)
+        found.undecided += 1
+    return found
+
+
+def _packed(name: str, prints: list[int], rows: Sequence[Demand] | Sequence[Odd]) -> Arrays:
+    """Prints, three numbers each, and identities, whose length is -1 for none."""
+    identities = [one.identity for one in rows]
+    return {
+        f"{name}_prints": np.array(prints, np.uint64),
+        f"{name}_places": np.array([[one[column] for one in rows] for column in range(3)], np.int64),
+        f"{name}_lengths": np.array([-1 if one is None else len(one) for one in identities], np.int32),
+        f"{name}_bytes": np.frombuffer(b"".join(one or b"" for one in identities), np.uint8),
+    }
+
+
+def _unpacked(name: str, arrays: Mapping[str, np.ndarray[Any, Any]]) -> Iterator[tuple[int, list[int], bytes | None]]:
+    text, begin = arrays[f"{name}_bytes"].tobytes(), 0
+    columns = (arrays[f"{name}_prints"].tolist(), arrays[f"{name}_places"].T.tolist(), arrays[f"{name}_lengths"].tolist())
+    for content, place, length in zip(*columns, strict=True):
+        yield content, place, None if length < 0 else text[begin : begin + length]
+        begin += max(0, length)
+
+
+def _mapping(pairs: list[tuple[int, int]]) -> dict[int, int]:
+    return dict(pairs)
+
+
+def _seen(anomaly: str, partition: int, offset: int, identity: str | None, detail: str) -> Seen:
+    return Seen(anomaly, partition, offset, None if identity is None else identity.encode(), detail)
+
+
+def _text(identity: bytes | None) -> str | None:
+    return None if identity is None else identity.decode(errors="replace")

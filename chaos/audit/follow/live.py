@@ -1,0 +1,461 @@
+"""`chaos audit --follow`: a live pipeline, audited as it grows (`chaos.audit.follow` says how it is judged).
+
+Two consumers read source and sink, read_committed, with partitions that are assigned to them: they join no group, and commit
+nothing. A thread asks the brokers how far the logs are, again and again::
+
+    asked      rows read so far are marked, and then the ends are asked for: first the sink's, then the source's
+    settled    once the source is read to the end of its answer, for what the marked rows were made of was there before that
+    seen       once the sink is read to the end of its answer: what is missing then was missing when it was asked
+
+Nothing is judged by an end that was not reached, so brokers that do not answer, or a follower that is behind, delay what is
+said, and falsify nothing. What is read goes on from where it stopped: librdkafka connects again by itself, and what was kept in
+a file (``--state``) has positions and all that is outstanding at the same moment.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from chaos.audit.follow import openmetrics, report
+from chaos.audit.follow.kept import Kept
+from chaos.audit.follow.matching import SIDES, Follow, Mark, Row, Side
+from chaos.audit.follow.plan import MODELS, Plan, identify, seconds
+from chaos.audit.follow.report import Moment, Numbers
+from chaos.audit.logs import ASK_S, AuditUsageError, Topics, compacted_why, there_are
+from chaos.cluster.kafka import log_ends
+from chaos.common import clock, files, signals
+from chaos.common.errors import InconclusiveError
+from chaos.report.formatting import number
+from chaos.subject.clients import known
+from verifiers.base import Bounds, Finding
+
+_AT_ONCE = 5000
+_POLL_S = 0.1
+_AHEAD = 200_000  # of one side while the other one is being read: so much of a long history is held
+_ASK_EVERY_S = 1.0
+_SAVE_EVERY_S = 10.0
+_SHARE = 10  # no more than this part of the time is spent on saving
+_STALL_TOLD_S = 10.0
+_END_WITHIN_S = 15.0
+_GONE = frozenset(
+    {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}  # noqa: SLF001 - no other names
+)
+_HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION})  # noqa: SLF001 - likewise
+_FRUGAL = {  # what librdkafka reads ahead: 64 MB for each consumer else
+    "queued.max.messages.kbytes": 16_384,
+    "fetch.max.bytes": 16_777_216,
+    "reconnect.backoff.max.ms": 1000,
+}
+_OTHER: Mapping[Side, Side] = {"source": "sink", "sink": "source"}
+
+Echo = Callable[[str], None]
+
+
+# reading -------------------------------------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Reads the topics of one side."""
+
+    def __init__(self, side: Side, settings: Mapping[str, Any], plan: Plan) -> None:
+        own = {"enable.auto.commit": False, "enable.partition.eof": True, "auto.offset.reset": "error"}
+        quiet = {"isolation.level": "read_committed", "log_level": 0}
+        self._consumer = Consumer(
+            {**_FRUGAL, **settings, **own, **quiet, "group.id": f"{plan.topics.groups or 'chaos-audit'}-follow"}
+        )
+        self._side: Side = side
+        self._numbers: Numbers = {}
+        self._identify = identify(plan.identity)
+        self._value = MODELS[plan.model if plan.model and side == "source" else "identity"]
+        self.lost = set[int]()  # partitions of which the place to go on is not there any more
+
+    def assign(self, numbers: Numbers, at: Mapping[int, int]) -> None:
+        """Go on here, and forget what was read ahead."""
+        self._numbers = numbers
+        self.lost = set()
+        places = [TopicPartition(topic, one, at[own[one]]) for topic, own in numbers.items() for one in own]
+        self._consumer.assign(places)
+
+    def read(self, follow: Follow) -> int:
+        """Take what is there; how many records.
+
+        Raises:
+            InconclusiveError: we may not read.
+        """
+        found: list[Any] = self._consumer.consume(_AT_ONCE, _POLL_S)
+        ends, rows = list[tuple[int, int]](), list[Row]()
+        for message in found:
+            error = message.error()
+            if error is None:
+                rows.append((self._number(message), message.offset(), self._identify(message), self._value(message.value())))
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - it has no other name
+                ends.append((self._number(message), message.offset()))
+            elif error.code() in _GONE:
+                self.lost.add(self._number(message))
+            elif error.code() in _HOPELESS:
+                raise InconclusiveError(f"{message.topic() or self._side} cannot be read: {error.str()}")
+        take = follow.read_source if self._side == "source" else follow.read_sink
+        take(rows, clock.now_ms())
+        for partition, offset in ends:
+            follow.reached(self._side, partition, offset)
+        return len(rows)
+
+    def _number(self, message: Any) -> int:
+        return self._numbers[message.topic()][message.partition()]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What the brokers answered.
+
+    Attributes:
+        asked_ms: the time before they were asked.
+        mark: how far the sink was read by then.
+        ends: of either side, the bounds of each partition.
+        positions: of the group; None without one.
+    """
+
+    asked_ms: int
+    mark: Mark
+    ends: Mapping[Side, Mapping[int, Bounds]]
+    numbers: Mapping[Side, Numbers]
+    positions: Mapping[int, int] | None
+
+
+class _Brokers:
+    """Asked in a thread of its own, for a leader that is gone answers late; one question at a time."""
+
+    def __init__(self, topics: Topics, settings: Mapping[str, Any]) -> None:
+        self._topics = topics
+        self._admin = AdminClient({**settings, "log_level": 0, "socket.timeout.ms": int(ASK_S * 1000)})
+        group = {"group.id": topics.group, "enable.auto.commit": False, "isolation.level": "read_committed", "log_level": 0}
+        self._group = Consumer({**settings, **group}) if topics.group else None
+        self._thread = ThreadPoolExecutor(1, "ends")
+
+    def ask(self, mark: Mark) -> "Future[Ends]":
+        return self._thread.submit(self.ends, mark)
+
+    def ends(self, mark: Mark) -> Ends:
+        """Of the sink first: what is in it was demanded before the source's ends are asked for.
+
+        Raises:
+            AuditUsageError: a topic is not there, or the group never committed.
+            KafkaException: a leader does not answer now.
+        """
+        asked_ms = clock.now_ms()
+        metadata, topics = there_are(self._admin, self._topics), self._topics
+        step = max(len(topics.sources), len(topics.sinks))
+
+        def numbered(those: tuple[str, ...]) -> Numbers:
+            """The n-th topics of both sides have the same numbers, which stay what they are when partitions are added."""
+            asked = enumerate(those)
+            return {topic: {one: one * step + place for one in sorted(metadata[topic].partitions)} for place, topic in asked}
+
+        numbers: dict[Side, Numbers] = {"source": numbered(topics.sources), "sink": numbered(topics.sinks)}
+        positions = self._positions(numbers["source"])
+        sink, source = self._of(numbers["sink"]), self._of(numbers["source"])
+        return Ends(asked_ms, mark, {"source": source, "sink": sink}, numbers, positions)
+
+    def compacted(self, numbers: Numbers) -> str:
+        return compacted_why(self._admin, numbers)
+
+    def cluster(self) -> str:
+        return str(self._admin.list_topics(timeout=ASK_S).cluster_id)
+
+    def _of(self, numbers: Numbers) -> Mapping[int, Bounds]:
+        ends = {topic: log_ends(self._admin, topic, own, ASK_S) for topic, own in numbers.items()}
+        return {own[one]: ends[topic][one] for topic, own in numbers.items() for one in own}
+
+    def _positions(self, numbers: Numbers) -> Mapping[int, int] | None:
+        if self._group is None:
+            return None
+        asked = {topic: [TopicPartition(topic, one) for one in own] for topic, own in numbers.items()}
+        found = {topic: known(self._group.committed(those, timeout=ASK_S)) for topic, those in asked.items()}
+        if not any(found.values()):
+            names = " or ".join(map(repr, numbers))
+            raise AuditUsageError(f"the group {self._topics.group!r} never committed a position in {names}: is that its name?")
+        return {numbers[topic][one]: at for topic, those in found.items() for one, at in those.items()}
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        if self._group is not None:
+            self._group.close()
+
+
+# following -----------------------------------------------------------------------------------------------------------------
+
+
+def run(plan: Plan, echo: Echo) -> tuple[tuple[Finding, ...], int]:
+    """Follow until the time is over or a signal comes; the findings, and how many records were read.
+
+    Raises:
+        AuditUsageError: it is not possible: no such topic, a state of another pipeline, an address that is taken.
+        InconclusiveError: no broker answers at the begin, or we may not read.
+    """
+    settings = {**plan.topics.librdkafka, "bootstrap.servers": plan.topics.bootstrap}
+    with ExitStack() as stack:
+        page = openmetrics.Page()
+        if plan.options.metrics:
+            echo(f"metrics: {stack.enter_context(openmetrics.served(plan.options.metrics, page))}")
+        brokers = stack.enter_context(closing(_Brokers(plan.topics, settings)))
+        with _answering(plan.topics.bootstrap):
+            first, cluster = brokers.ends(Mark(0, {})), brokers.cluster()
+        kept = Kept(plan, cluster)
+        follow = kept.load()
+        begun = follow is not None
+        follow = follow or Follow(plan.asked)
+        if not begun:
+            with _answering(plan.topics.bootstrap):
+                _begin(follow, first, brokers, plan)
+        readers: dict[Side, _Reader] = {}
+        for side in ("source", "sink"):
+            readers[side] = stack.enter_context(closing(_Reader(side, settings, plan)))
+        live = _Live(plan, follow, readers, brokers, first, page, kept, echo)
+        live.go_on(begun=begun)
+        with signals.heard() as stop:
+            live.until(stop)
+            live.end()
+        return live.result()
+
+
+@contextmanager
+def _answering(bootstrap: str) -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        reason = error.args[0].str()
+        raise InconclusiveError(
+            f"{bootstrap} does not answer within {ASK_S:g} s ({reason}): is it up, and reachable?"
+        ) from error
+
+
+def _begin(follow: Follow, first: Ends, brokers: _Brokers, plan: Plan) -> None:
+    """At the begin of both logs, or at their ends; what is gone from them by then is in doubt."""
+    now = plan.options.begin == "now"
+    for side in ("source", "sink"):
+        for partition, ends in first.ends[side].items():
+            follow.begin(side, partition, ends.lso if now else ends.low)
+            if ends.low and not now:
+                topic, own = _place(first.numbers[side], partition)
+                follow.doubt(side, str(partition), f"partition {own} of {topic} begins at offset {ends.low}")
+        why = brokers.compacted(first.numbers[side])
+        if why:
+            follow.doubt(side, "compacted", f"the {side} {why}")
+
+
+def _place(numbers: Numbers, partition: int) -> tuple[str, int]:
+    return next((topic, one) for topic, own in numbers.items() for one, there in own.items() if there == partition)
+
+
+class _Live:
+    """One thread reads, judges and tells."""
+
+    def __init__(  # noqa: PLR0913 - what it reads, and where it tells
+        self,
+        plan: Plan,
+        follow: Follow,
+        readers: Mapping[Side, _Reader],
+        brokers: _Brokers,
+        first: Ends,
+        page: openmetrics.Page,
+        kept: Kept,
+        echo: Echo,
+    ) -> None:
+        self._plan, self._follow, self._readers, self._brokers = plan, follow, readers, brokers
+        self._page, self._kept, self._echo = page, kept, echo
+        self._last = first
+        self._asking: Future[Ends] | None = None
+        self._settles: Ends | None = None
+        self._sees: Ends | None = None
+        self._gave: dict[Side, int] = {"source": 1, "sink": 1}
+        self._before = replace(follow.counts)
+        self._gaps = 0
+        began_ms = clock.now_ms()
+        self._asked_ms = self._told_ms = began_ms
+        self._save_ms = began_ms + round(1000 * _SAVE_EVERY_S)
+        self._ends_ms = began_ms + round(1000 * seconds("--for", plan.options.lasts)) if plan.options.lasts else None
+        self._silent_ms = self._lag_ms = self._stalled_ms = self._settled_ms = 0
+        self._positions: Mapping[int, int] | None = {} if plan.topics.group else None  # as they were when the sink was seen
+        self._longest_stall_s = 0.0
+
+    def go_on(self, *, begun: bool) -> None:
+        """Say what is followed, and read from where it is."""
+        asked, at = self._follow.asked, self._follow.at
+        for side, reader in self._readers.items():
+            self._follow_new_partitions(side, self._last)
+            reader.assign(self._last.numbers[side], at[side])
+        names = " → ".join(", ".join(those) for those in (self._plan.topics.sources, self._plan.topics.sinks))
+        where = (
+            f"going on with {self._plan.options.state}"
+            if begun
+            else f"from the {self._plan.options.begin}".replace("the now", "now")
+        )
+        window = f"{number(asked.window)} answered rows are remembered ({number(8 * asked.window)} bytes)"
+        self._say(f"following {names} {where}, by {asked.compared}; overdue after {asked.overdue_ms / 1000:g} s; {window}")
+
+    def until(self, stop: Event) -> None:
+        """Follow."""
+        while not stop.is_set() and (self._ends_ms is None or clock.now_ms() < self._ends_ms):
+            self._read()
+            self._ask()
+            now_ms = clock.now_ms()
+            if now_ms - self._told_ms >= 1000 * seconds("--every", self._plan.options.every):
+                self._told_ms = now_ms
+                self._tell()
+            if now_ms >= self._save_ms:
+                self._kept.save(self._follow)
+                took_ms = clock.now_ms() - now_ms
+                self._save_ms = now_ms + max(round(1000 * _SAVE_EVERY_S), _SHARE * took_ms)  # a large lag takes its time
+
+    def end(self) -> None:
+        """Read on to the ends of this moment, if the brokers answer in time, and tell once more."""
+        began_ms, done = clock.now_ms(), False
+        until_ms = began_ms + 1000 * _END_WITHIN_S
+        while not done and clock.now_ms() < until_ms:
+            self._read()
+            self._ask()
+            done = min(self._settled_ms, self._follow.seen_ms) >= began_ms
+        if not done:
+            self._say(f"the ends of both logs were not reached within {_END_WITHIN_S:g} s: what is there is not judged")
+        self._tell()
+        self._kept.save(self._follow)
+
+    def result(self) -> tuple[tuple[Finding, ...], int]:
+        found = report.findings(self._moment())
+        counts = self._follow.counts
+        if self._longest_stall_s >= _STALL_TOLD_S:
+            self._say(f"the longest stall was {self._longest_stall_s:.0f} s")
+        return found, counts.source + counts.sink
+
+    # reading -----------------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Take from both sides; a side that is far ahead waits while the other one gives anything."""
+        ahead: dict[Side, int] = {"source": self._follow.outstanding, "sink": self._follow.undecided}
+        for side in SIDES:
+            waits = ahead[side] >= _AHEAD and self._gave[_OTHER[side]]
+            self._gave[side] = 0 if waits else self._readers[side].read(self._follow)
+        self._judge()
+
+    def _ask(self) -> None:
+        if self._asking is not None and self._asking.done():
+            self._answered(self._asking)
+            self._asking = None
+        if self._asking is None and clock.now_ms() - self._asked_ms >= 1000 * _ASK_EVERY_S:
+            self._asked_ms = clock.now_ms()
+            self._asking = self._brokers.ask(self._follow.mark())
+
+    def _answered(self, asking: "Future[Ends]") -> None:
+        now_ms = clock.now_ms()
+        try:
+            found = asking.result()
+        except (KafkaException, AuditUsageError) as error:
+            if not self._silent_ms:
+                self._silent_ms = now_ms
+                reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+                self._say(f"the ends of the logs cannot be had ({reason}): nothing more is judged until the brokers answer")
+            return
+        if self._silent_ms:
+            self._say(f"the brokers answer again after {(now_ms - self._silent_ms) / 1000:.0f} s")
+            self._silent_ms = 0
+        self._last = found
+        self._settles, self._sees = self._settles or found, self._sees or found
+        for side, reader in self._readers.items():
+            self._put_back(side, reader, found)
+        self._judge()
+
+    def _judge(self) -> None:
+        at = self._follow.at
+        if self._settles and all(at["source"].get(one, 0) >= ends.hw for one, ends in self._settles.ends["source"].items()):
+            self._follow.settle(self._settles.mark, clock.now_ms())
+            self._settled_ms = self._settles.asked_ms
+            self._settles = None
+        if self._sees and all(at["sink"].get(one, 0) >= ends.lso for one, ends in self._sees.ends["sink"].items()):
+            self._follow.seen(self._sees.asked_ms)
+            self._positions = self._sees.positions
+            self._sees = None
+
+    def _put_back(self, side: Side, reader: _Reader, found: Ends) -> None:
+        """Go on where records are, in partitions that were cut off at either end; and read new partitions from their begin."""
+        lost, is_new = set(reader.lost), self._follow_new_partitions(side, found)
+        for partition in lost:
+            at, ends = self._follow.at[side][partition], found.ends[side][partition]
+            topic, own = _place(found.numbers[side], partition)
+            if at < ends.low:
+                gone = f"{number(ends.low - at)} offsets of partition {own} of {topic}"
+                why = f"{gone} were removed before they were read, from {at} on"
+                self._reset(side, partition, ends.low, why)
+            elif at > ends.hw:
+                why = f"partition {own} of {topic} was cut off at {ends.hw}, and was read to {at}"
+                self._reset(side, partition, ends.hw, why)
+        if lost or is_new:
+            reader.assign(found.numbers[side], self._follow.at[side])
+
+    def _reset(self, side: Side, partition: int, offset: int, why: str) -> None:
+        self._follow.reset(side, partition, offset, why)
+        self._settles = self._sees = None  # their ends may never be reached
+        self._say(f"UNKNOWN from here on: {why}")
+
+    def _follow_new_partitions(self, side: Side, found: Ends) -> bool:
+        new = found.ends[side].keys() - self._follow.at[side].keys()
+        for partition in new:
+            self._follow.begin(side, partition, found.ends[side][partition].low)
+        return bool(new)
+
+    # telling -----------------------------------------------------------------------------------------------------------
+
+    def _moment(self) -> Moment:
+        at, ends = self._follow.at, self._last.ends
+        behind: dict[Side, int] = {
+            "source": sum(max(0, one.hw - at["source"].get(number, 0)) for number, one in ends["source"].items()),
+            "sink": sum(max(0, one.lso - at["sink"].get(number, 0)) for number, one in ends["sink"].items()),
+        }
+        now_ms = clock.now_ms()
+        standing = self._follow.standing(self._positions)
+        silent_s = (now_ms - self._silent_ms) / 1000 if self._silent_ms else 0.0
+        moment = Moment(self._follow, standing, self._last.numbers, behind, 0.0, silent_s, bool(self._plan.topics.group))
+        self._lag_ms = (self._lag_ms or now_ms) if moment.lag else 0
+        stall_s = (now_ms - max(self._lag_ms, self._follow.grew_ms)) / 1000 if moment.lag else 0.0
+        return replace(moment, stall_s=stall_s)
+
+    def _tell(self) -> None:
+        now = self._moment()
+        self._tell_stall(now)
+        for told in report.news(now, self._before, self._follow.news):
+            self._say(told)
+        if now.standing.gaps > self._gaps and now.standing.first:
+            self._say(report.gap(now, now.standing.first[0], now.standing.gaps))
+        self._gaps, self._before = now.standing.gaps, replace(self._follow.counts)
+        self._follow.news.clear()
+        self._say(report.line(now))
+        text = openmetrics.text(report.metrics(now))
+        self._page.content = text.encode()
+        path = self._plan.options.metrics_file
+        if path:
+            try:
+                files.write_bytes_atomically(Path(path), text.encode())
+            except OSError as error:
+                self._say(f"--metrics-file {path}: cannot be written: {error.strerror}")
+
+    def _tell_stall(self, now: Moment) -> None:
+        self._longest_stall_s = max(self._longest_stall_s, now.stall_s)
+        if now.stall_s >= _STALL_TOLD_S and not self._stalled_ms:
+            self._stalled_ms = clock.now_ms() - round(1000 * now.stall_s)
+            self._say(f"stall: the sink has not grown for {now.stall_s:.0f} s, with a lag of {number(now.lag)} records")
+        elif now.stall_s < _STALL_TOLD_S and self._stalled_ms:
+            lasted_s = (max(self._follow.grew_ms, self._stalled_ms) - self._stalled_ms) / 1000
+            self._say(f"the sink grows again, after {lasted_s:.0f} s")
+            self._stalled_ms = 0
+
+    def _say(self, told: str) -> None:
+        self._echo(f"{clock.now_utc():%H:%M:%SZ}  {told}")

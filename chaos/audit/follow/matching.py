@@ -1,0 +1,450 @@
+"""Following a pipeline: which row of the sink answers which record of the source, while both logs grow.
+
+Nothing here reads, waits, or knows what time it is: a `Follow` is given what was read, in the order of each partition, and says
+what it makes of it. Both logs are multisets. A record of the source *demands* a row; a row that is like one demanded answers
+the oldest of these. What is left is judged when nothing can change it any more::
+
+    source    a b c d e f g            outstanding  c: demanded, and not there yet
+    sink      a b d e f g b X          odd          b and X: no record that was read demands them (any more)
+
+    odd           a row may be read before its record is. It is judged when all of the source was read that there was after the
+                  row was read (`settle`): misrouted, if a record demands it in another partition; duplicate, if one like it was
+                  answered before; wrong value, if its identity is outstanding; else unexpected
+    outstanding   is a gap once it was demanded longer ago than `overdue_ms`, by the time up to which the sink is read (`seen`),
+                  and only where the group, if one is named, is past it. It may still be answered: the gap is taken back then
+
+A row is known by a print of 64 bits of its identity and value. Prints of the rows answered last are kept in a window of a fixed
+size, 8 bytes each: a copy of a row that has left the window is `unexpected`, as a row is that nothing ever demanded. What is
+outstanding takes memory in proportion to the pipeline's lag, and nothing else grows.
+
+Easily confused with a gap: lag. A record that a later one of its partition has overtaken is not lag (`Standing.overtaken`).
+"""
+
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+Side = Literal["source", "sink"]
+Compared = Literal["identity", "value", "row"]
+Row = tuple[int, int, bytes | None, bytes | None]  # partition, offset, identity, and what the value must be, or is
+
+WINDOW = 1 << 20
+_EXAMPLES = 32
+_LONGEST = 200  # bytes of an identity that are kept
+SIDES: tuple[Side, Side] = ("source", "sink")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How both logs are compared.
+
+    Attributes:
+        compared: ``identity``: a row is right if its identity is demanded; ``value``: it must have the demanded value, too;
+            ``row``: identity and value are one, and either may be null.
+        anywhere: whether a row may be in any partition of the sink.
+        overdue_ms: after what time a record that was not answered is a gap.
+        window: of how many rows that were answered the prints are kept.
+        begun_within: whether the source is followed from a place within it: rows that answer earlier records come first.
+    """
+
+    compared: Compared = "value"
+    anywhere: bool = False
+    overdue_ms: int = 60_000
+    window: int = WINDOW
+    begun_within: bool = False
+
+
+class Demand(NamedTuple):
+    """A record of the source that was not answered yet."""
+
+    since_ms: int
+    partition: int
+    offset: int
+    identity: bytes | None
+
+
+class Odd(NamedTuple):
+    """A row of the sink that answers no record which was read so far."""
+
+    number: int
+    partition: int
+    offset: int
+    identity: bytes | None
+    content: int
+
+
+class Mark(NamedTuple):
+    """How far the sink was read: so many rows, and to these offsets."""
+
+    rows: int
+    offsets: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was found so far; nothing of it is taken back.
+
+    Attributes:
+        source, sink: records and rows read.
+        answered: records that were, late or not.
+        late: of these, those that were gaps before.
+        earlier: rows that are taken to answer records from before the begin.
+        unidentified: records of the source without an identity, which demand nothing.
+        undecodable: rows of the sink without one.
+        skipped_source, skipped_sink: offsets that were removed before they were read.
+    """
+
+    source: int = 0
+    sink: int = 0
+    answered: int = 0
+    late: int = 0
+    duplicates: int = 0
+    wrong_values: int = 0
+    misrouted: int = 0
+    unexpected: int = 0
+    earlier: int = 0
+    unidentified: int = 0
+    undecodable: int = 0
+    skipped_source: int = 0
+    skipped_sink: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is outstanding at one moment.
+
+    Attributes:
+        lag: records that were read and not answered, and none after them in their partition either.
+        gaps: records that are overdue, whether they are in the lag or not.
+        overtaken: of the gaps, those with later records of their partition answered.
+        pending: what is outstanding and not overdue.
+        first: some of the gaps, the oldest first.
+    """
+
+    lag: int = 0
+    gaps: int = 0
+    overtaken: int = 0
+    pending: int = 0
+    first: tuple[Demand, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A row that is wrong, and in which way; or a gap that was answered after all."""
+
+    anomaly: str
+    partition: int
+    offset: int
+    identity: bytes | None
+    detail: str = ""
+
+
+@dataclass(slots=True)
+class Follow:
+    """Both logs, as far as they were read.
+
+    Attributes:
+        at: of either side, the next offset of each partition.
+        examples: the first rows of each anomaly.
+        news: the anomalies that were found since the caller has emptied this, at most a few of each call.
+        doubts: of either side, why something may have been there that was not read.
+        seen_ms: the time up to which the sink was read.
+        grew_ms, first_answer_ms: when the last row was read, and the first one that is an answer.
+        held: what is outstanding, by print and partition; `outstanding` is how many records.
+        odd: rows that no record demands so far, likewise; `undecided` is how many.
+        rows: how many were read.
+        settled: partition of the sink -> the offset before which rows were judged, while any is undecided.
+        answered_to: partition of the source -> the offset before which the last answered record is.
+        window: prints of the rows answered last, a ring; `written` is how many were ever.
+    """
+
+    asked: Asked
+    counts: Counts = field(default_factory=Counts)
+    at: dict[Side, dict[int, int]] = field(default_factory=lambda: {side: {} for side in SIDES})
+    examples: list[Seen] = field(default_factory=list)
+    news: list[Seen] = field(default_factory=list)
+    doubts: dict[Side, dict[str, str]] = field(default_factory=lambda: {side: {} for side in SIDES})
+    seen_ms: int = 0
+    grew_ms: int = 0
+    first_answer_ms: int = 0
+    held: dict[int, Demand | deque[Demand]] = field(default_factory=dict)
+    outstanding: int = 0
+    odd: dict[int, deque[Odd]] = field(default_factory=dict)
+    undecided: int = 0
+    rows: int = 0
+    settled: dict[int, int] = field(default_factory=dict)
+    answered_to: dict[int, int] = field(default_factory=dict)
+    window: "array[int]" = field(init=False)
+    written: int = 0
+    _salts: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.window = array("Q", bytes(8 * self.asked.window))
+
+    # what was read -----------------------------------------------------------------------------------------------------
+
+    def read_source(self, records: Iterable[Row], now_ms: int) -> None:
+        """Take records, in the order of each partition; those of an offset that was read before are passed over."""
+        at, odd, counts = self.at["source"], self.odd, self.counts
+        for partition, offset, identity, value in records:
+            if offset < at.get(partition, 0):
+                continue
+            at[partition] = offset + 1
+            counts.source += 1
+            if identity is None and self.asked.compared != "row":
+                counts.unidentified += 1
+                continue
+            key = self._print(identity, value) ^ self.salt(partition)
+            demand = Demand(now_ms, partition, offset, _kept(identity))
+            if odd and key in odd:
+                self._take_odd(key)
+                self._answer(key, demand, now_ms)
+            else:
+                self.demand(key, demand)
+
+    def read_sink(self, rows: Iterable[Row], now_ms: int) -> None:
+        """Take rows, likewise."""
+        at, outstanding, counts = self.at["sink"], self.held, self.counts
+        for partition, offset, identity, value in rows:
+            if offset < at.get(partition, 0):
+                continue
+            at[partition] = offset + 1
+            counts.sink += 1
+            self.rows += 1
+            self.grew_ms = now_ms
+            if identity is None and self.asked.compared != "row":
+                counts.undecodable += 1
+                self._tell(Seen("undecodable", partition, offset, None, "without what identifies it"))
+                continue
+            content = self._print(identity, value)
+            key = content ^ self.salt(partition)
+            if key in outstanding:
+                self._answer(key, self._take(key), now_ms)
+            else:
+                self.odd.setdefault(key, deque()).append(Odd(self.rows, partition, offset, _kept(identity), content))
+                self.undecided += 1
+
+    def reached(self, side: Side, partition: int, offset: int) -> None:
+        """There is nothing before this offset that was not read: what was passed over is no row."""
+        if offset > self.at[side].get(partition, 0):
+            self.at[side][partition] = offset
+
+    def begin(self, side: Side, partition: int, offset: int) -> None:
+        """Read a partition from here on, whatever is before; for the begin only."""
+        self.at[side].setdefault(partition, offset)
+
+    def reset(self, side: Side, partition: int, offset: int, why: str) -> None:
+        """Go on elsewhere, because the place where reading should have gone on is not there any more."""
+        skipped = max(0, offset - self.at[side].get(partition, 0))
+        name = "skipped_source" if side == "source" else "skipped_sink"
+        setattr(self.counts, name, getattr(self.counts, name) + skipped)
+        self.at[side][partition] = offset
+        self.doubt(side, f"{partition}", why)
+
+    def doubt(self, side: Side, about: str, why: str) -> None:
+        """Remember why something of a side may have been there that was not read; once for each partition, or other thing."""
+        self.doubts[side].setdefault(about, why)
+
+    # what can be said of it --------------------------------------------------------------------------------------------
+
+    def mark(self) -> Mark:
+        """How far the sink is read now."""
+        return Mark(self.rows, dict(self.at["sink"]))
+
+    def settle(self, mark: Mark, now_ms: int) -> None:
+        """Judge the odd rows up to a mark: the source was read as far as it was written when the mark was made, or farther."""
+        old = sorted(one for odds in self.odd.values() for one in odds if one.number <= mark.rows)
+        if old:
+            for one in old:
+                self._take_odd(one.content ^ self.salt(one.partition))
+            self._judge(old, now_ms)
+        self.settled = dict(mark.offsets)
+
+    def seen(self, now_ms: int) -> None:
+        """The sink was read as far as it was written at this time, or farther."""
+        self.seen_ms = max(self.seen_ms, now_ms)
+
+    def standing(self, positions: Mapping[int, int] | None = None) -> Standing:
+        """What is outstanding; in proportion to it.
+
+        Args:
+            positions: how far the pipeline's group is by its own account: what it is not past is pending; None without one.
+        """
+        before_ms, answered_to = self.seen_ms - self.asked.overdue_ms, self.answered_to
+        lag = gaps = overtaken = 0
+        first: list[Demand] = []
+        for demand in self.demands():
+            passed = demand.offset < answered_to.get(demand.partition, 0)
+            lag += not passed
+            if demand.since_ms <= before_ms and (positions is None or demand.offset < positions.get(demand.partition, 0)):
+                gaps += 1
+                overtaken += passed
+                if len(first) < _EXAMPLES:
+                    first.append(demand)
+        return Standing(lag, gaps, overtaken, self.outstanding - gaps, tuple(sorted(first)))
+
+    @property
+    def judged(self) -> Mapping[int, int]:
+        """Partition of the sink -> the offset before which every row was judged."""
+        return self.settled if self.undecided else self.at["sink"]
+
+    # answers -----------------------------------------------------------------------------------------------------------
+
+    def demand(self, key: int, demand: Demand) -> None:
+        before = self.held.get(key)
+        if before is None:
+            self.held[key] = demand
+        elif isinstance(before, deque):
+            before.append(demand)
+        else:
+            self.held[key] = deque((before, demand))
+        self.outstanding += 1
+
+    def _take(self, key: int) -> Demand:
+        """The oldest demand for what is like this."""
+        found = self.held[key]
+        self.outstanding -= 1
+        if isinstance(found, deque):
+            demand = found.popleft()
+            if not found:
+                del self.held[key]
+            return demand
+        del self.held[key]
+        return found
+
+    def _take_odd(self, key: int) -> None:
+        odds = self.odd[key]
+        odds.popleft()
+        if not odds:
+            del self.odd[key]
+        self.undecided -= 1
+
+    def _answer(self, key: int, demand: Demand, now_ms: int) -> None:
+        self.counts.answered += 1
+        if not self.first_answer_ms:
+            self.first_answer_ms = now_ms
+        self.remember(key ^ self.salt(demand.partition))
+        if demand.offset >= self.answered_to.get(demand.partition, 0):
+            self.answered_to[demand.partition] = demand.offset + 1
+        if demand.since_ms <= self.seen_ms - self.asked.overdue_ms:
+            self.counts.late += 1
+            waited = f"after {(now_ms - demand.since_ms) / 1000:.0f} s"
+            self._tell(Seen("answered late", demand.partition, demand.offset, demand.identity, waited))
+
+    def _judge(self, odds: list[Odd], now_ms: int) -> None:
+        """In the order in which they were read."""
+        known = self._within_window(odds)
+        by_content, by_identity = self._sought(odds)
+        for one in odds:
+            if misrouted := _taken(by_content, one.content, self.held):
+                anomaly, detail = "misrouted", f"its record is in partition {self._taken_by(misrouted, now_ms).partition}"
+                self.counts.misrouted += 1
+            elif one.content in known:
+                anomaly, detail = "duplicate", "a row like it was there before"
+                self.counts.duplicates += 1
+            elif wrong := _taken(by_identity, one.identity, self.held):
+                record = self._taken_by(wrong, now_ms)
+                anomaly, detail = "wrong value", f"its record is at partition {record.partition} offset {record.offset}"
+                self.counts.wrong_values += 1
+            elif self._may_be_earlier(now_ms):
+                anomaly, detail = "", ""
+                self.counts.earlier += 1
+            else:
+                anomaly, detail = "unexpected", f"no record demands it, and it is none of the last {self.asked.window} answered"
+                self.counts.unexpected += 1
+            known.add(one.content)
+            if anomaly != "misrouted":  # of its record's answer that is remembered already
+                self.remember(one.content)
+            if anomaly:
+                self._tell(Seen(anomaly, one.partition, one.offset, one.identity, detail))
+
+    def _taken_by(self, key: int, now_ms: int) -> Demand:
+        demand = self._take(key)
+        self._answer(key, demand, now_ms)
+        return demand
+
+    def _within_window(self, odds: list[Odd]) -> set[int]:
+        """Those of their prints that are in the window."""
+        kept = np.frombuffer(self.window, np.uint64)[: min(self.written, self.asked.window)]
+        asked = np.unique(np.array([one.content for one in odds], np.uint64))
+        places = np.minimum(np.searchsorted(asked, kept), len(asked) - 1)
+        return set(kept[asked[places] == kept].tolist())
+
+    def _sought(self, odds: list[Odd]) -> tuple[dict[int, deque[int]], dict[bytes | None, deque[int]]]:
+        """Keys of what is outstanding, by the prints and by the identities of these rows, the oldest first."""
+        by_content, by_identity = dict[int, deque[int]](), dict[bytes | None, deque[int]]()
+        elsewhere, paired = not self.asked.anywhere, self.asked.compared == "value"
+        if not elsewhere and not paired:
+            return by_content, by_identity
+        contents, identities = {one.content for one in odds}, {one.identity for one in odds}
+        for key, found in self.held.items():
+            for demand in found if isinstance(found, deque) else (found,):
+                content = key ^ self.salt(demand.partition)
+                if elsewhere and content in contents:
+                    by_content.setdefault(content, deque()).append(key)
+                if paired and demand.identity in identities:
+                    by_identity.setdefault(demand.identity, deque()).append(key)
+        return by_content, by_identity
+
+    def _may_be_earlier(self, now_ms: int) -> bool:
+        """Whether records from before the begin may still be answered, with none of them overdue."""
+        if not self.asked.begun_within:
+            return False
+        return not self.first_answer_ms or now_ms - self.first_answer_ms <= self.asked.overdue_ms
+
+    def remember(self, content: int) -> None:
+        self.window[self.written % self.asked.window] = content
+        self.written += 1
+
+    def _tell(self, seen: Seen) -> None:
+        """The first of each anomaly; the caller empties the news."""
+        if sum(one.anomaly == seen.anomaly for one in self.news) < _EXAMPLES:
+            self.news.append(seen)
+        if sum(one.anomaly == seen.anomaly for one in self.examples) < _EXAMPLES:
+            self.examples.append(seen)
+
+    def demands(self) -> Iterator[Demand]:
+        for found in self.held.values():
+            if isinstance(found, deque):
+                yield from found
+            else:
+                yield found
+
+    def _print(self, identity: bytes | None, value: bytes | None) -> int:
+        if self.asked.compared == "identity":
+            return int.from_bytes(blake2b(identity or b"", digest_size=8).digest(), "little")
+        head = b"-" if identity is None else b"%d:%b" % (len(identity), identity)
+        row = head + (b"-" if value is None else b"+%b" % value)
+        return int.from_bytes(blake2b(row, digest_size=8).digest(), "little")
+
+    def salt(self, partition: int) -> int:
+        """What makes rows that are alike differ by their partition, where they must be in that of their record."""
+        if self.asked.anywhere:
+            return 0
+        found = self._salts.get(partition)
+        if found is None:
+            found = int.from_bytes(blake2b(b"%d" % partition, digest_size=8).digest(), "little")
+            self._salts[partition] = found
+        return found
+
+
+def _taken(keys: Mapping[Any, deque[int]], wanted: object, outstanding: Mapping[int, object]) -> int | None:
+    """The key of the oldest demand that is like this, and that no row before it has taken."""
+    found = keys.get(wanted)
+    while found:
+        key = found.popleft()
+        if key in outstanding:
+            return key
+    return None
+
+
+def _kept(identity: bytes | None) -> bytes | None:
+    """An identity, or what stands for a long one."""
+    if identity is None or len(identity) <= _LONGEST:
+        return identity
+    return identity[: _LONGEST - 16] + blake2b(identity, digest_size=16).digest()

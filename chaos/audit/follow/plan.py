@@ -1,0 +1,144 @@
+"""What `chaos audit --follow` is asked for: its options, and what of them cannot be followed."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Message
+
+from chaos.audit.follow import openmetrics
+from chaos.audit.follow.matching import WINDOW, Asked
+from chaos.audit.logs import AuditUsageError, Topics
+
+_DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600}
+_BEGINS = ("beginning", "now")
+_LEAST_WINDOW = 1000
+_KEYS = frozenset({"dense-key", "key"})
+_ROW = "row"
+_HEADER = "header:"
+_WHOLE = re.compile(rb"\s*[+-]?\d{1,19}\s*")
+
+Value = Callable[[bytes | None], bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """The options of `--follow`, as they were given.
+
+    Attributes:
+        overdue, every, lasts: durations; `lasts` is ``--for``, and empty for until a signal comes.
+        window: how many answered rows are remembered.
+        begin: where both logs are read from, ``beginning`` or ``now``.
+        metrics: where they are served; `metrics_file` is where they are written.
+        state: the file of what is kept.
+    """
+
+    overdue: str = "60s"
+    every: str = "5s"
+    lasts: str = ""
+    window: int = WINDOW
+    begin: str = "beginning"
+    metrics: str = ""
+    metrics_file: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is followed, and how.
+
+    Attributes:
+        identity: key, row, header:NAME, or dense-key, which is key here.
+        model: identity, square, or empty: identities are compared then.
+    """
+
+    topics: Topics
+    identity: str
+    model: str
+    routing: str
+    options: Following
+
+    @property
+    def asked(self) -> Asked:
+        """Of the pure part."""
+        compared: Any = "row" if self.identity == "row" else "value" if self.model else "identity"
+        overdue_ms = round(1000 * seconds("--overdue", self.options.overdue))
+        begun_within = self.options.begin == "now"
+        return Asked(compared, self.routing == "any", overdue_ms, self.options.window, begun_within)
+
+
+# what is asked -------------------------------------------------------------------------------------------------------------
+
+
+def check(plan: Plan) -> None:
+    """Raise AuditUsageError where something cannot be followed, or a file cannot be put."""
+    wrong = next((sentence for is_wrong, sentence in _rules(plan) if is_wrong), None)
+    if wrong:
+        raise AuditUsageError(wrong)
+    options = plan.options
+    for name, text in (("--overdue", options.overdue), ("--every", options.every), ("--for", options.lasts or "1s")):
+        seconds(name, text)
+    if options.metrics:
+        openmetrics.place(options.metrics)
+
+
+def _rules(plan: Plan) -> Iterator[tuple[bool, str]]:
+    options, identity, model = plan.options, plan.identity, plan.model
+    yield (
+        identity not in {*_KEYS, _ROW} and not identity.startswith(_HEADER),
+        f"--identity {identity}: SQL needs Spark, and cannot be followed; name key, row or header:NAME",
+    )
+    otherwise = f"name {' or '.join(MODELS)}, or leave it out: identities are compared then, without values"
+    yield bool(model) and model not in MODELS, f"--model {model}: a function of Spark's columns cannot be followed; {otherwise}"
+    yield (
+        identity == _ROW and model not in {"", "identity"},
+        f"--identity row and --model {model}: rows are compared as they are",
+    )
+    yield options.begin not in _BEGINS, f"--from {options.begin}: must be {' or '.join(_BEGINS)}"
+    yield options.window < _LEAST_WINDOW, f"--window {options.window}: must be {_LEAST_WINDOW} or more"
+    for name, text in (("--metrics-file", options.metrics_file), ("--state", options.state)):
+        path = Path(text)
+        yield bool(text) and path.is_dir(), f"{name} {text}: is a folder; a file is needed"
+        yield bool(text) and not path.resolve().parent.is_dir(), f"{name} {text}: its folder is not there"
+
+
+def seconds(name: str, text: str) -> float:
+    """``90s``, ``10m``, ``8h``.
+
+    Raises:
+        AuditUsageError: it is none of these, or zero.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None or float(found[1]) == 0:
+        raise AuditUsageError(f"{name} {text}: is not a duration; write 90s, 10m or 8h")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _square(value: bytes | None) -> bytes | None:
+    """As the audit's model has it: nothing where this is no number."""
+    if value is None or not _WHOLE.fullmatch(value):
+        return None
+    return b"%d" % int(value) ** 2
+
+
+def _same(value: bytes | None) -> bytes | None:
+    return value
+
+
+MODELS: Mapping[str, Value] = {"identity": _same, "square": _square}
+
+
+def identify(identity: str) -> Callable[[Message], bytes | None]:
+    """What identifies a message: its key, or the first header of this name."""
+    if not identity.startswith(_HEADER):
+        return Message.key
+    name = identity.removeprefix(_HEADER)
+
+    def header(message: Message) -> bytes | None:
+        headers: Any = message.headers() or ()
+        return next((value for key, value in headers if key == name), None)
+
+    return header

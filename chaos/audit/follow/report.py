@@ -1,0 +1,281 @@
+"""What people and machines are told of a pipeline that is followed: lines, metrics, and findings like those of an audit."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from chaos.audit.follow.matching import Counts, Demand, Follow, Seen, Side, Standing
+from chaos.audit.follow.openmetrics import Family, Labels
+from chaos.common.errors import one_line
+from chaos.report.formatting import number
+from verifiers.base import Example, Finding, Verdict
+
+Numbers = Mapping[str, Mapping[int, int]]  # topic -> its partition -> its number on this side
+
+_SHOWN_PARTITIONS = 8
+_DOUBTS_SHOWN = 4
+_SPACE = "\u00a0"
+_COUNTED = {  # anomaly -> the count of it
+    "duplicate": "duplicates",
+    "wrong value": "wrong_values",
+    "misrouted": "misrouted",
+    "unexpected": "unexpected",
+    "undecodable": "undecodable",
+    "answered late": "late",
+}
+_EXCUSES: Mapping[Side, str] = {
+    "source": "a row that is called unexpected may answer what was not read",
+    "sink": "the answer to what is called a gap may not have been read",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A pipeline at one moment.
+
+    Attributes:
+        numbers: of either side.
+        unread: of either side, offsets that were there when the brokers were last asked, and are not read yet.
+        stall_s: since when the sink has not grown although there is a lag.
+        silent_s: since when the brokers do not answer; 0 while they do.
+        past_group: whether what the pipeline's group is not past is no gap.
+    """
+
+    follow: Follow
+    standing: Standing
+    numbers: Mapping[Side, Numbers]
+    unread: Mapping[Side, int] = field(default_factory=lambda: {"source": 0, "sink": 0})
+    stall_s: float = 0.0
+    silent_s: float = 0.0
+    past_group: bool = False
+
+    @property
+    def lag(self) -> int:
+        """In records: read and not answered, and not read yet."""
+        return self.standing.lag + self.unread["source"]
+
+    def place(self, side: Side, partition: int) -> tuple[str, int]:
+        """Topic, and partition there, of a number."""
+        for topic, own in self.numbers[side].items():
+            for there, one in own.items():
+                if one == partition:
+                    return topic, there
+        return side, partition
+
+    def located(self, side: Side, partition: int, offset: int) -> str:
+        """``partition 1 offset 17 of orders``."""
+        topic, there = self.place(side, partition)
+        return f"partition {there} offset {offset} of {topic}"
+
+
+# lines ---------------------------------------------------------------------------------------------------------------------
+
+
+def line(now: Moment) -> str:
+    """How far it is, and what was found: the five counts that are always told, others where there are any."""
+    counts, standing = now.follow.counts, now.standing
+    always = {"duplicates": counts.duplicates, "gaps": standing.gaps, "unexpected": counts.unexpected, "lag": now.lag}
+    others = {
+        "wrong values": counts.wrong_values,
+        "misrouted": counts.misrouted,
+        "undecodable": counts.undecodable,
+        "answered late": counts.late,
+        "earlier": counts.earlier,
+        "without identity": counts.unidentified,
+        "not read": counts.skipped_source + counts.skipped_sink,
+        "to be read": now.unread["sink"],
+    }
+    told = [f"{name} {number(count)}" for name, count in always.items()] + [f"stall {now.stall_s:.0f}{_SPACE}s"]
+    told += [f"{name} {number(count)}" for name, count in others.items() if count]
+    return " · ".join((f"read {number(counts.source)} and {number(counts.sink)}", *told, _judged(now)))
+
+
+def _judged(now: Moment) -> str:
+    judged = sorted(now.follow.judged.items())
+    if len(judged) > _SHOWN_PARTITIONS:
+        return f"judged to {number(sum(offset for _, offset in judged))} in {len(judged)} partitions"
+    return f"judged to {' '.join(f'{partition}:{offset}' for partition, offset in judged) or 'nothing'}"
+
+
+def news(now: Moment, before: Counts, found: list[Seen]) -> Iterator[str]:
+    """The first of what was found since, by anomaly, and how many more there are."""
+    for anomaly, name in _COUNTED.items():
+        first = next((one for one in found if one.anomaly == anomaly), None)
+        more = getattr(now.follow.counts, name) - getattr(before, name) - 1
+        if first is not None:
+            others = f" (and {number(more)} more)" if more > 0 else ""
+            yield f"{anomaly}: {_told(now, first)}{others}"
+
+
+def gap(now: Moment, demand: Demand, gaps: int) -> str:
+    """Of gaps that were not there before."""
+    where = now.located("source", demand.partition, demand.offset)
+    waited = (now.follow.seen_ms - demand.since_ms) / 1000
+    told = f"gaps: {number(gaps)}, the oldest {where}, {_named(demand.identity)}"
+    return f"{told}, demanded {waited:.0f}{_SPACE}s ago; each is taken back if it is answered"
+
+
+def _told(now: Moment, one: Seen) -> str:
+    side: Side = "source" if one.anomaly == "answered late" else "sink"
+    where = now.located(side, one.partition, one.offset)
+    return ", ".join(filter(None, (_named(one.identity), where, one.detail)))
+
+
+def _named(identity: bytes | None) -> str:
+    return "without a key" if identity is None else f"id {one_line(identity.decode(errors='replace'), 80)}"
+
+
+# metrics -------------------------------------------------------------------------------------------------------------------
+
+
+def metrics(now: Moment) -> tuple[Family, ...]:
+    """What is exported."""
+    counts, standing = now.follow.counts, now.standing
+    counters = {
+        "source_records": ("Records of the source that were read.", counts.source),
+        "sink_records": ("Rows of the sink that were read.", counts.sink),
+        "answered": ("Records of the source that were answered.", counts.answered),
+        "duplicates": ("Rows of which one was there before, and that nothing demands again.", counts.duplicates),
+        "wrong_values": ("Rows of a demanded identity with another value.", counts.wrong_values),
+        "misrouted": ("Rows in another partition than their records.", counts.misrouted),
+        "unexpected": ("Rows that nothing demands: phantoms, and duplicates from before the window.", counts.unexpected),
+        "undecodable": ("Rows of the sink without what identifies them.", counts.undecodable),
+        "unidentified": ("Records of the source without what identifies them; they demand nothing.", counts.unidentified),
+        "earlier": ("Rows taken to answer records from before the begin.", counts.earlier),
+        "answered_late": ("Gaps that were taken back, because they were answered.", counts.late),
+    }
+    gauges = {
+        "gaps": ("Records that are overdue and not answered.", standing.gaps),
+        "gaps_overtaken": ("Of the gaps, those with later records of their partition answered.", standing.overtaken),
+        "lag_records": ("Records that are not answered yet, or not read yet, but for those that were overtaken.", now.lag),
+        "outstanding": ("Records that were read and are not answered, of the lag or not.", now.follow.outstanding),
+        "undecided": ("Rows that were read and are not judged yet.", now.follow.undecided),
+        "sink_unread": ("Offsets of the sink that are not read yet.", now.unread["sink"]),
+    }
+    durations = {
+        "stall_seconds": ("Since when the sink has not grown although there is a lag.", now.stall_s),
+        "silent_seconds": ("Since when the brokers do not answer.", now.silent_s),
+        "seen_timestamp_seconds": ("The time up to which the sink was read, since the epoch.", now.follow.seen_ms / 1000),
+    }
+    skipped: dict[Labels, float] = {(("side", "source"),): counts.skipped_source, (("side", "sink"),): counts.skipped_sink}
+    read, judged = _offsets(now, "source"), _offsets(now, "sink")
+    return (
+        *(_family(name, "counter", *told) for name, told in counters.items()),
+        *(_family(name, "gauge", *told) for name, told in gauges.items()),
+        *(_family(name, "gauge", *told, unit="seconds") for name, told in durations.items()),
+        Family("chaos_audit_skipped_offsets", "counter", "Offsets that were gone before they were read.", skipped),
+        Family("chaos_audit_read_offset", "gauge", "The offset of the record of the source read last.", read),
+        Family("chaos_audit_judged_offset", "gauge", "The offset of the row of the sink judged last.", judged),
+    )
+
+
+def _family(name: str, kind: str, says: str, value: float, unit: str = "") -> Family:
+    return Family(f"chaos_audit_{name}", "counter" if kind == "counter" else "gauge", says, {(): float(value)}, unit)
+
+
+def _offsets(now: Moment, side: Side) -> dict[Labels, float]:
+    """Of the last record; of a partition of which nothing was read there is none."""
+    at = now.follow.at["source"] if side == "source" else now.follow.judged
+    places = ((*now.place(side, partition), offset) for partition, offset in sorted(at.items()) if offset)
+    return {(("topic", topic), ("partition", str(partition))): float(offset - 1) for topic, partition, offset in places}
+
+
+# findings ------------------------------------------------------------------------------------------------------------------
+
+
+def findings(now: Moment) -> tuple[Finding, ...]:
+    """What is wrong at the end. What may be right makes its finding UNKNOWN, which stays INVALID with anything that may not."""
+    counts, standing, doubts = now.follow.counts, now.standing, now.follow.doubts
+    judged = counts.sink - now.follow.undecided
+    unread = _doubted(doubts["source"], "source")
+    nameless = (
+        f"{number(counts.unidentified)} records of the source have no identity, and demand nothing"
+        if counts.unidentified
+        else ""
+    )
+    certain = counts.wrong_values + counts.misrouted + (0 if counts.unidentified else counts.undecodable)
+    values = {name: getattr(counts, _COUNTED[name]) for name in ("unexpected", "wrong value", "misrouted", "undecodable")}
+    doubtful = (counts.unexpected if unread else 0) + (counts.undecodable if counts.unidentified else 0)
+    certain += 0 if unread else counts.unexpected
+    earlier = f"{number(counts.earlier)} rows are taken to answer records from before the begin" if counts.earlier else ""
+    late = f"{number(counts.late)} were gaps and were answered after all" if counts.late else ""
+    unseen = _doubted(doubts["sink"], "sink")
+    gaps = {
+        "overdue": standing.gaps,
+        "overtaken": standing.overtaken,
+        "pending": standing.pending,
+        "answered late": counts.late,
+    }
+    return (
+        _finding(now, "duplicates", judged, {"duplicate": counts.duplicates}, certain=counts.duplicates),
+        _finding(
+            now,
+            "gaps",
+            counts.source - counts.unidentified,
+            gaps,
+            certain=0 if unseen else standing.gaps,
+            doubtful=(standing.gaps if unseen else 0) + counts.unidentified,
+            notes=(nameless, unseen if standing.gaps else "", late),
+        ),
+        Finding("ordering", "sink", Verdict.VALID, 0, 0, note="the order of rows is not followed", asked=False),
+        _finding(
+            now,
+            "values",
+            judged,
+            values,
+            certain=certain,
+            doubtful=doubtful,
+            notes=(nameless if doubtful else "", unread if counts.unexpected else "", earlier),
+        ),
+    )
+
+
+def _finding(  # noqa: PLR0913 - one argument for each part of it
+    now: Moment,
+    verifier: str,
+    checked: int,
+    counts: Mapping[str, int],
+    *,
+    certain: int,
+    doubtful: int = 0,
+    notes: tuple[str, ...] = (),
+) -> Finding:
+    """UNKNOWN where nothing was compared."""
+    verdict = Verdict.INVALID if certain else Verdict.UNKNOWN if doubtful or not checked else Verdict.VALID
+    wrong = counts["overdue"] if verifier == "gaps" else sum(counts.values())
+    return Finding(
+        verifier,
+        "sink",
+        verdict,
+        wrong,
+        checked,
+        dict(counts),
+        tuple(_gaps(now) if verifier == "gaps" else _examples(now, counts)),
+        "; ".join(filter(None, (*notes, "" if checked else "nothing was compared"))),
+    )
+
+
+def _examples(now: Moment, counts: Mapping[str, int]) -> Iterator[Example]:
+    for one in sorted(now.follow.examples, key=lambda one: (one.partition, one.offset)):
+        if one.anomaly in counts:
+            topic, partition = now.place("sink", one.partition)
+            yield Example(one.anomaly, partition, one.offset, _id(one.identity), None, f"in {topic}: {one.detail}")
+
+
+def _gaps(now: Moment) -> Iterator[Example]:
+    for demand in now.standing.first:
+        topic, partition = now.place("source", demand.partition)
+        waited = (now.follow.seen_ms - demand.since_ms) / 1000
+        detail = f"its record is at partition {partition} offset {demand.offset} of {topic}, and was read {waited:.0f} s before"
+        yield Example("overdue", -1, None, _id(demand.identity), None, detail)
+
+
+def _id(identity: bytes | None) -> str | None:
+    return None if identity is None else identity.decode(errors="replace")
+
+
+def _doubted(doubts: Mapping[str, str], side: Side) -> str:
+    if not doubts:
+        return ""
+    told = list(doubts.values())
+    more = f" and {len(told) - _DOUBTS_SHOWN} more" if len(told) > _DOUBTS_SHOWN else ""
+    return f"{', '.join(told[:_DOUBTS_SHOWN])}{more}: {_EXCUSES[side]}"
