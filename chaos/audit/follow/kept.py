@@ -51,7 +51,7 @@ class Kept:
         if self._path is None or not self._path.exists():
             return None
         try:
-            with np.load(self._path, allow_pickle=False) as found:
+            with self._path.open("rb") as file, np.load(file, allow_pickle=False) as found:
                 arrays = dict(found)
             told = json.loads(arrays.pop("told").tobytes())
             others = [name for name, value in self._of.items() if told["of"].get(name) != value]

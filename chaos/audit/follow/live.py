@@ -286,7 +286,7 @@ class _Live:
         self._ends_ms = began_ms + round(1000 * seconds("--for", plan.options.lasts)) if plan.options.lasts else None
         self._silent_ms = self._lag_ms = self._stalled_ms = self._settled_ms = 0
         self._positions: Mapping[int, int] | None = {} if plan.topics.group else None  # as they were when the sink was seen
-        self._longest_stall_s = 0.0
+        self._longest_stall_s, self._reached = 0.0, True
 
     def go_on(self, *, begun: bool) -> None:
         """Say what is followed, and read from where it is."""
@@ -325,6 +325,7 @@ class _Live:
             self._read()
             self._ask()
             done = min(self._settled_ms, self._follow.seen_ms) >= began_ms
+        self._reached = done
         if not done:
             self._say(f"the ends of both logs were not reached within {_END_WITHIN_S:g} s: what is there is not judged")
         self._tell()
@@ -423,7 +424,7 @@ class _Live:
         now_ms = clock.now_ms()
         standing = self._follow.standing(self._positions)
         silent_s = (now_ms - self._silent_ms) / 1000 if self._silent_ms else 0.0
-        moment = Moment(self._follow, standing, self._last.numbers, behind, 0.0, silent_s, bool(self._plan.topics.group))
+        moment = Moment(self._follow, standing, self._last.numbers, behind, 0.0, silent_s, self._reached)
         self._lag_ms = (self._lag_ms or now_ms) if moment.lag else 0
         stall_s = (now_ms - max(self._lag_ms, self._follow.grew_ms)) / 1000 if moment.lag else 0.0
         return replace(moment, stall_s=stall_s)

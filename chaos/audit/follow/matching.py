@@ -97,6 +97,7 @@ class Counts:
         unidentified: records of the source without an identity, which demand nothing.
         undecodable: rows of the sink without one.
         skipped_source, skipped_sink: offsets that were removed before they were read.
+        resets: how often a log was not there any more where reading should have gone on.
     """
 
     source: int = 0
@@ -112,6 +113,7 @@ class Counts:
     undecodable: int = 0
     skipped_source: int = 0
     skipped_sink: int = 0
+    resets: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +245,7 @@ class Follow:
         skipped = max(0, offset - self.at[side].get(partition, 0))
         name = "skipped_source" if side == "source" else "skipped_sink"
         setattr(self.counts, name, getattr(self.counts, name) + skipped)
+        self.counts.resets += 1
         self.at[side][partition] = offset
         self.doubt(side, f"{partition}", why)
 

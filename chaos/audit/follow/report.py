@@ -1,9 +1,9 @@
 """What people and machines are told of a pipeline that is followed: lines, metrics, and findings like those of an audit."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from chaos.audit.follow.matching import Counts, Demand, Follow, Seen, Side, Standing
+from chaos.audit.follow.matching import SIDES, Counts, Demand, Follow, Seen, Side, Standing
 from chaos.audit.follow.openmetrics import Family, Labels
 from chaos.common.errors import one_line
 from chaos.report.formatting import number
@@ -37,7 +37,7 @@ class Moment:
         unread: of either side, offsets that were there when the brokers were last asked, and are not read yet.
         stall_s: since when the sink has not grown although there is a lag.
         silent_s: since when the brokers do not answer; 0 while they do.
-        past_group: whether what the pipeline's group is not past is no gap.
+        reached: whether all was read that there was when the follower was ended.
     """
 
     follow: Follow
@@ -46,7 +46,7 @@ class Moment:
     unread: Mapping[Side, int] = field(default_factory=lambda: {"source": 0, "sink": 0})
     stall_s: float = 0.0
     silent_s: float = 0.0
-    past_group: bool = False
+    reached: bool = True
 
     @property
     def lag(self) -> int:
@@ -184,79 +184,72 @@ def _offsets(now: Moment, side: Side) -> dict[Labels, float]:
 
 def findings(now: Moment) -> tuple[Finding, ...]:
     """What is wrong at the end. What may be right makes its finding UNKNOWN, which stays INVALID with anything that may not."""
-    counts, standing, doubts = now.follow.counts, now.standing, now.follow.doubts
-    judged = counts.sink - now.follow.undecided
-    unread = _doubted(doubts["source"], "source")
-    nameless = (
-        f"{number(counts.unidentified)} records of the source have no identity, and demand nothing"
-        if counts.unidentified
-        else ""
-    )
-    certain = counts.wrong_values + counts.misrouted + (0 if counts.unidentified else counts.undecodable)
+    counts, standing = now.follow.counts, now.standing
+    unread, unseen = (_doubted(now.follow.doubts[side], side) for side in SIDES)
+    nameless = f"{number(counts.unidentified)} records of the source have no identity, and demand nothing"
+    partly = "not all of the logs was read" if counts.resets else "" if now.reached else "the ends of the logs were not reached"
+    earlier = f"{number(counts.earlier)} rows are taken to answer records from before the begin"
+    late = f"{number(counts.late)} were gaps and were answered after all"
     values = {name: getattr(counts, _COUNTED[name]) for name in ("unexpected", "wrong value", "misrouted", "undecodable")}
-    doubtful = (counts.unexpected if unread else 0) + (counts.undecodable if counts.unidentified else 0)
-    certain += 0 if unread else counts.unexpected
-    earlier = f"{number(counts.earlier)} rows are taken to answer records from before the begin" if counts.earlier else ""
-    late = f"{number(counts.late)} were gaps and were answered after all" if counts.late else ""
-    unseen = _doubted(doubts["sink"], "sink")
+    excused = (counts.unexpected if unread else 0) + (counts.undecodable if counts.unidentified else 0)
     gaps = {
         "overdue": standing.gaps,
         "overtaken": standing.overtaken,
         "pending": standing.pending,
         "answered late": counts.late,
     }
+    judged, named = counts.sink - now.follow.undecided, counts.source - counts.unidentified
     return (
-        _finding(now, "duplicates", judged, {"duplicate": counts.duplicates}, certain=counts.duplicates),
+        _finding("duplicates", judged, {"duplicate": counts.duplicates}, _examples(now, ["duplicate"]), unknown=[partly]),
         _finding(
-            now,
             "gaps",
-            counts.source - counts.unidentified,
+            named,
             gaps,
-            certain=0 if unseen else standing.gaps,
-            doubtful=(standing.gaps if unseen else 0) + counts.unidentified,
-            notes=(nameless, unseen if standing.gaps else "", late),
+            _gaps(now),
+            wrong=standing.gaps,
+            excused=standing.gaps if unseen else 0,
+            unknown=[partly, unseen if standing.gaps else "", nameless if counts.unidentified else ""],
+            notes=[late if counts.late else ""],
         ),
         Finding("ordering", "sink", Verdict.VALID, 0, 0, note="the order of rows is not followed", asked=False),
         _finding(
-            now,
             "values",
             judged,
             values,
-            certain=certain,
-            doubtful=doubtful,
-            notes=(nameless if doubtful else "", unread if counts.unexpected else "", earlier),
+            _examples(now, values),
+            excused=excused,
+            unknown=[
+                partly,
+                unread if counts.unexpected else "",
+                nameless if counts.undecodable and counts.unidentified else "",
+            ],
+            notes=[earlier if counts.earlier else ""],
         ),
     )
 
 
 def _finding(  # noqa: PLR0913 - one argument for each part of it
-    now: Moment,
     verifier: str,
     checked: int,
     counts: Mapping[str, int],
+    examples: Iterable[Example],
     *,
-    certain: int,
-    doubtful: int = 0,
-    notes: tuple[str, ...] = (),
+    unknown: Iterable[str],
+    wrong: int | None = None,
+    excused: int = 0,
+    notes: Iterable[str] = (),
 ) -> Finding:
-    """UNKNOWN where nothing was compared."""
-    verdict = Verdict.INVALID if certain else Verdict.UNKNOWN if doubtful or not checked else Verdict.VALID
-    wrong = counts["overdue"] if verifier == "gaps" else sum(counts.values())
-    return Finding(
-        verifier,
-        "sink",
-        verdict,
-        wrong,
-        checked,
-        dict(counts),
-        tuple(_gaps(now) if verifier == "gaps" else _examples(now, counts)),
-        "; ".join(filter(None, (*notes, "" if checked else "nothing was compared"))),
-    )
+    """INVALID where more is wrong than is excused; else UNKNOWN for any of these reasons, empty texts are none."""
+    count = sum(counts.values()) if wrong is None else wrong
+    reasons = [*filter(None, unknown), *([] if checked else ["nothing was compared"])]
+    verdict = Verdict.INVALID if count > excused else Verdict.UNKNOWN if reasons else Verdict.VALID
+    note = "; ".join((*reasons, *filter(None, notes)))
+    return Finding(verifier, "sink", verdict, count, checked, dict(counts), tuple(examples), note)
 
 
-def _examples(now: Moment, counts: Mapping[str, int]) -> Iterator[Example]:
+def _examples(now: Moment, anomalies: Collection[str]) -> Iterator[Example]:
     for one in sorted(now.follow.examples, key=lambda one: (one.partition, one.offset)):
-        if one.anomaly in counts:
+        if one.anomaly in anomalies:
             topic, partition = now.place("sink", one.partition)
             yield Example(one.anomaly, partition, one.offset, _id(one.identity), None, f"in {topic}: {one.detail}")
 

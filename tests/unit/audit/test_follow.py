@@ -1,0 +1,608 @@
+"""Following a pipeline, without a cluster: which row answers which record, what is told and kept, what cannot be followed."""
+
+import re
+import urllib.error
+import urllib.request
+from dataclasses import replace
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+from typer.testing import CliRunner
+
+from chaos.audit.follow import openmetrics, plan, report
+from chaos.audit.follow.kept import Kept
+from chaos.audit.follow.matching import Asked, Follow, Standing
+from chaos.audit.follow.openmetrics import Family
+from chaos.audit.follow.plan import Following, Plan
+from chaos.audit.follow.report import Moment
+from chaos.audit.logs import AuditUsageError, Topics
+from chaos.cli import main
+from verifiers.base import Verdict
+
+TOPICS = Topics("h:1", ("orders",), ("squares",))
+PLAN = Plan(TOPICS, "key", "identity", "same", Following())
+NUMBERS = {"source": {"orders": {0: 0, 1: 1, 2: 2}}, "sink": {"squares": {0: 0, 1: 1, 2: 2}}}
+OVERDUE_MS = Asked().overdue_ms
+
+
+def row(place, text, value=None):
+    """``0:17`` and ``k=v``: partition and offset, identity and value."""
+    partition, offset = map(int, place.split(":"))
+    identity, _, own = text.partition("=")
+    return partition, offset, identity.encode(), (value or own).encode()
+
+
+def read(follow, source=(), sink=(), now_ms=0):
+    """Rows as ``0:17 k=v``; the source is read to its end afterwards, and what is odd is judged."""
+    follow.read_source([row(*one.split()) for one in source], now_ms)
+    follow.read_sink([row(*one.split()) for one in sink], now_ms)
+    follow.settle(follow.mark(), now_ms)
+    return follow
+
+
+def wrong(follow):
+    """The counts that are not zero, of what was found."""
+    names = ("answered", "late", "duplicates", "wrong_values", "misrouted", "unexpected", "earlier", "undecodable")
+    return {name: count for name in names if (count := getattr(follow.counts, name))}
+
+
+# which row answers which record --------------------------------------------------------------------------------------------
+
+
+def test_a_copy_in_another_order():
+    """The order of rows plays no part."""
+    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=2", "1:0 c=3"], ["1:0 c=3", "0:0 b=2", "0:1 a=1"])
+
+    assert (wrong(follow), follow.standing(), follow.judged) == ({"answered": 3}, Standing(), {0: 2, 1: 1})
+
+
+def test_rows_that_are_read_before_their_records():
+    """Nothing is said of them until the source was read as far as it was written when they were."""
+    follow = Follow(Asked())
+    follow.read_sink([row("0:0", "a=1"), row("0:1", "X=9")], 0)
+    mark = follow.mark()
+    follow.read_sink([row("0:2", "b=2")], 0)
+    follow.read_source([row("0:0", "a=1")], 0)
+    assert (wrong(follow), follow.undecided, dict(follow.judged)) == ({"answered": 1}, 2, {})
+
+    follow.settle(mark, 0)
+
+    assert (wrong(follow), follow.undecided, follow.judged) == ({"answered": 1, "unexpected": 1}, 1, {0: 2})
+    follow.read_source([row("0:1", "b=2")], 0)
+    assert (wrong(follow), follow.judged) == ({"answered": 2, "unexpected": 1}, {0: 3})
+
+
+def test_recurring_rows_are_multisets():
+    """What is demanded n times and is there m times has m - n duplicates, or n - m outstanding."""
+    source = [f"0:{number} {text}" for number, text in enumerate(["a=1", "a=1", "b=1", "b=1", "b=1", "a=2"])]
+    sink = [f"0:{number} {text}" for number, text in enumerate(["b=1", "a=1", "a=2", "a=1", "a=1", "a=1", "b=1"])]
+
+    follow = read(Follow(Asked()), source, sink)
+
+    assert (wrong(follow), follow.outstanding) == ({"answered": 5, "duplicates": 2}, 1)
+    assert [one.identity for one in follow.demands()] == [b"b"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_multisets_by_chance(seed):
+    """However both logs are cut and interleaved, the counts are those of the multisets, by either routing."""
+    random = Random(seed)
+    anywhere = seed % 2 == 0
+    rows = [(random.randrange(3), f"k{random.randrange(8)}", f"{random.randrange(3)}") for _ in range(200)]
+    written = [one for one in rows if random.random() > 0.1] + random.sample(rows, 30)
+    random.shuffle(written)
+    if anywhere:
+        written = [(random.randrange(5), key, value) for _, key, value in written]
+    follow, source, sink = Follow(Asked(anywhere=anywhere)), numbered(rows), numbered(written)
+    while source or sink:
+        side, take = random.choice([(source, follow.read_source), (sink, follow.read_sink)])
+        size = random.randrange(20)
+        take(side[:size], 0)
+        del side[:size]
+        if not source and anywhere:  # else a row may be taken for one that is misrouted, and the right one comes after it
+            follow.settle(follow.mark(), 0)
+    follow.settle(follow.mark(), 0)
+
+    place = (lambda one: one[1:]) if anywhere else (lambda one: one)
+    demanded, there = [place(one) for one in rows], [place(one) for one in written]
+    surplus = sum(max(0, there.count(one) - demanded.count(one)) for one in set(there))
+    missing = sum(max(0, demanded.count(one) - there.count(one)) for one in set(demanded))
+    counts = follow.counts
+    if anywhere:
+        assert (counts.duplicates + counts.unexpected + counts.wrong_values, counts.misrouted) == (surplus, 0)
+    found = counts.duplicates + counts.unexpected + counts.wrong_values + counts.misrouted
+    assert found == surplus
+    assert follow.outstanding == missing - counts.wrong_values - counts.misrouted
+    assert counts.answered == len(rows) - follow.outstanding
+
+
+def numbered(rows):
+    """With the offset of each, by partition."""
+    ends, found = {}, []
+    for partition, key, value in rows:
+        found.append((partition, ends.get(partition, 0), key.encode(), value.encode()))
+        ends[partition] = ends.get(partition, 0) + 1
+    return found
+
+
+def test_another_value_than_the_demanded_one():
+    """It stands in the place of its record; the right row after it is one too many."""
+    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=1"], ["0:0 a=7", "0:1 b=1"])
+    assert (wrong(follow), follow.outstanding) == ({"answered": 2, "wrong_values": 1}, 0)
+
+    read(follow, sink=["0:2 a=1", "0:3 a=7"])
+
+    assert wrong(follow) == {"answered": 2, "wrong_values": 1, "duplicates": 2}
+
+
+def test_without_values():
+    """Identities alone are compared where no model was named."""
+    follow = read(Follow(Asked("identity")), ["0:0 a=1", "0:1 b=2"], ["0:0 a=X", "0:1 a=Y"])
+
+    assert (wrong(follow), follow.outstanding) == ({"answered": 1, "duplicates": 1}, 1)
+
+
+def test_rows_as_they_are():
+    """Keys may be null, and a row with another value answers nothing."""
+    follow = Follow(Asked("row"))
+    follow.read_source([(0, 0, None, b"1"), (0, 1, b"", b"1"), (0, 2, b"a", None), (0, 3, b"a", b"")], 0)
+    follow.read_sink([(0, 0, None, b"1"), (0, 1, b"a", b""), (0, 2, b"a", b"2")], 0)
+    follow.settle(follow.mark(), 0)
+
+    assert (wrong(follow), follow.outstanding) == ({"answered": 2, "unexpected": 1}, 2)
+
+
+def test_a_row_in_another_partition():
+    """By routing `same` it is misrouted, unless a record of its own partition demands it; by `any` it is right."""
+    source, sink = ["0:0 a=1", "1:0 b=2", "2:0 a=1"], ["2:0 a=1", "1:0 a=1", "4:0 b=2"]
+
+    assert wrong(read(Follow(Asked()), source, sink)) == {"answered": 3, "misrouted": 2}
+    assert wrong(read(Follow(Asked(anywhere=True)), source, sink)) == {"answered": 3}
+
+
+def test_what_nothing_identifies():
+    """A record without an identity demands nothing; a row without one cannot be decoded."""
+    follow = Follow(Asked())
+    follow.read_source([(0, 0, None, b"1"), (0, 1, b"a", b"1")], 0)
+    follow.read_sink([(0, 0, None, b"1"), (0, 1, b"a", b"1")], 0)
+
+    assert (wrong(follow), follow.counts.unidentified) == ({"answered": 1, "undecodable": 1}, 1)
+
+
+# gaps and lag --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_gap_that_is_answered_late():
+    """It is lag at first, overdue by the time up to which the sink was read, and taken back when it is answered."""
+    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=2", "0:2 c=3"], ["0:0 a=1", "0:1 c=3"], now_ms=1000)
+    follow.seen(1000 + OVERDUE_MS - 1)
+    assert follow.standing() == Standing(lag=0, gaps=0, overtaken=0, pending=1)
+
+    follow.seen(1000 + OVERDUE_MS)
+    standing = follow.standing()
+    assert (standing.gaps, standing.overtaken, standing.first[0].identity) == (1, 1, b"b")
+
+    read(follow, sink=["0:2 b=2"], now_ms=2000 + OVERDUE_MS)
+    assert (follow.standing(), wrong(follow)) == (Standing(), {"answered": 3, "late": 1})
+    assert [(one.anomaly, one.offset, one.detail) for one in follow.news] == [("answered late", 1, "after 61 s")]
+
+
+def test_time_alone_makes_no_gap():
+    """Nothing is overdue while the sink was not read as far."""
+    follow = read(Follow(Asked()), ["0:0 a=1"], now_ms=1000)
+    read(follow, ["0:1 b=1"], now_ms=1000 + 9 * OVERDUE_MS)
+
+    assert follow.standing() == Standing(lag=2, pending=2)
+
+
+def test_lag_is_what_nothing_has_overtaken():
+    """A pipeline that stands still has a lag of gaps; one that has lost a record and goes on has none."""
+    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=2", "1:0 c=3"], ["0:0 b=2"])
+    follow.seen(OVERDUE_MS)
+
+    standing = follow.standing()
+    assert (standing.lag, standing.gaps, standing.overtaken) == (1, 2, 1)
+
+
+def test_what_the_group_is_not_past_is_pending():
+    """However long it takes."""
+    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=2", "1:0 c=3"])
+    follow.seen(OVERDUE_MS)
+
+    assert follow.standing({0: 1}).gaps == 1
+    assert [one.identity for one in follow.standing({0: 1}).first] == [b"a"]
+
+
+# the window ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_duplicate_from_before_the_window_is_unexpected():
+    """So many rows are remembered, and no more."""
+    rows = [f"0:{number} k{number}=1" for number in range(1200)]
+    follow = read(Follow(Asked(window=1000)), rows, rows)
+
+    read(follow, sink=["0:1200 k200=1", "0:1201 k198=1", "0:1202 k1199=1", "0:1203 k198=1"])
+
+    assert wrong(follow) == {"answered": 1200, "duplicates": 3, "unexpected": 1}
+    told = {one.anomaly: one.detail for one in follow.examples}
+    assert told["unexpected"] == "no record demands it, and it is none of the last 1000 answered"
+
+
+def test_memory_is_that_of_the_window():
+    """What was answered leaves nothing else behind."""
+    follow = Follow(Asked(window=1000))
+    for begin in range(0, 50_000, 500):
+        rows = [(0, number, b"k%d" % number, b"1") for number in range(begin, begin + 500)]
+        follow.read_source(rows, 0)
+        follow.read_sink(rows, 0)
+
+    assert (len(follow.held), len(follow.odd), len(follow.window), follow.written) == (0, 0, 1000, 50_000)
+
+
+# begins and ends of logs ---------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_before_the_begin():
+    """From within both logs, rows of earlier records come first; once answers have come for long enough, they do not."""
+    follow = Follow(Asked(begun_within=True))
+    follow.begin("source", 0, 100)
+    follow.begin("sink", 0, 90)
+    read(follow, ["0:100 a=1"], ["0:90 x=1", "0:91 y=1", "0:92 a=1", "0:93 y=1"], now_ms=1000)
+    assert wrong(follow) == {"answered": 1, "earlier": 2, "duplicates": 1}
+
+    read(follow, sink=["0:94 z=1"], now_ms=1001 + OVERDUE_MS)
+
+    assert wrong(follow) == {"answered": 1, "earlier": 2, "duplicates": 1, "unexpected": 1}
+
+
+def test_records_that_retention_removed():
+    """What was not read cannot be judged: rows that nothing demands are UNKNOWN then, and so are gaps."""
+    follow = read(Follow(Asked()), ["0:0 a=1"], ["0:0 a=1"])
+    follow.reset("source", 0, 40, "39 offsets of partition 0 of orders were removed")
+    read(follow, ["0:40 d=1", "0:41 e=1"], ["0:1 b=1", "0:2 d=1"])
+    follow.seen(OVERDUE_MS)
+    assert follow.counts.skipped_source == 39
+    assert verdicts(follow) == {"duplicates": "UNKNOWN", "gaps": "INVALID", "ordering": "VALID", "values": "UNKNOWN"}
+
+    follow.reset("sink", 0, 50, "47 offsets of partition 0 of squares were removed")
+
+    assert (follow.counts.skipped_sink, verdicts(follow)["gaps"]) == (47, "UNKNOWN")
+    notes = {one.verifier: one.note for one in report.findings(moment(follow))}
+    assert "; 47 offsets of partition 0 of squares were removed: the answer to what is called a gap" in notes["gaps"]
+    assert "; 39 offsets of partition 0 of orders were removed: a row that is called unexpected may" in notes["values"]
+    assert notes["duplicates"] == "not all of the logs was read"
+
+
+def test_logs_that_begin_above_0():
+    """What was there before makes only those UNKNOWN that it may answer, or that may have been answered by it."""
+    follow = Follow(Asked())
+    for side in ("source", "sink"):
+        follow.begin(side, 0, 7)
+        follow.doubt(side, "0", f"the {side} begins at offset 7 of partition 0")
+    read(follow, ["0:7 a=1"], ["0:7 a=1"])
+    assert set(verdicts(follow).values()) == {"VALID"}
+
+    read(follow, ["0:8 b=1"], ["0:8 x=1", "0:9 a=1"])
+    follow.seen(OVERDUE_MS)
+
+    assert verdicts(follow) == {"duplicates": "INVALID", "gaps": "UNKNOWN", "ordering": "VALID", "values": "UNKNOWN"}
+
+
+def test_a_log_that_was_cut_off():
+    """Rows that are written again at the same offsets are rows like others."""
+    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=1"], ["0:0 a=1", "0:1 b=1"])
+    follow.reset("sink", 0, 1, "partition 0 of squares was cut off at 1, and was read to 2")
+    read(follow, sink=["0:1 b=1"])
+
+    assert (wrong(follow), follow.counts.skipped_sink) == ({"answered": 2, "duplicates": 1}, 0)
+    assert list(follow.doubts["sink"].values()) == ["partition 0 of squares was cut off at 1, and was read to 2"]
+
+
+def test_offsets_without_records_are_passed():
+    """Markers and aborted rows; what was read before is not read again."""
+    follow = read(Follow(Asked()), ["0:0 a=1"], ["0:0 a=1"])
+    follow.reached("sink", 0, 7)
+    follow.reached("sink", 0, 3)
+    read(follow, sink=["0:6 a=1"])
+
+    assert (follow.at["sink"], wrong(follow)) == ({0: 7}, {"answered": 1})
+
+
+# what is kept --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_going_on_after_a_start(tmp_path, seed):
+    """At any moment what was kept, and the logs from its positions on, give the same as if nothing had happened."""
+    random = Random(seed)
+    rows = [(random.randrange(3), f"k{random.randrange(300)}", f"{random.randrange(3)}") for _ in range(600)]
+    written = [one for one in rows if random.random() > 0.05] + random.sample(rows, 40) + [(0, "phantom", "1")]
+    source, sink, asked = numbered(rows), numbered(written), Asked(window=1000)
+    through, kept = Follow(asked), Kept(replace(PLAN, options=Following(state=str(tmp_path / "state"), window=1000)), "c")
+    again = Follow(asked)
+    for step in range(0, 700, 50):
+        for follow in (through, again):
+            follow.read_source(source[step : step + 50], step)
+            follow.read_sink(sink[max(0, step - 20) : step + 50], step)
+        if step % 200 == 100:
+            for follow in (through, again):
+                follow.settle(follow.mark(), step)
+        kept.save(again)
+        again.read_sink(sink[step : step + 90], step)  # is not kept
+        again = kept.load()
+    for follow in (through, again):
+        follow.settle(follow.mark(), 900)
+        follow.seen(900 + OVERDUE_MS)
+
+    assert (through.counts, through.standing(), through.at) == (again.counts, again.standing(), again.at)
+    assert sorted(through.demands()) == sorted(again.demands())
+    assert through.examples == again.examples
+
+
+def test_a_larger_or_smaller_window_after_a_start(tmp_path):
+    """The rows answered last are those that stay."""
+    rows = [f"0:{number} k{number}=1" for number in range(2500)]
+    options = Following(state=str(tmp_path / "state"), window=2000)
+    kept = Kept(replace(PLAN, options=options), "c")
+    kept.save(read(Follow(Asked(window=2000)), rows, rows))
+
+    smaller = Kept(replace(PLAN, options=replace(options, window=1000)), "c").load()
+    read(smaller, sink=["0:2500 k1500=1", "0:2501 k1498=1"])
+
+    assert wrong(smaller) == {"answered": 2500, "duplicates": 1, "unexpected": 1}
+    larger = Kept(replace(PLAN, options=replace(options, window=3000)), "c").load()
+    assert wrong(read(larger, sink=["0:2500 k500=1", "0:2501 k499=1"])) == {"answered": 2500, "duplicates": 1, "unexpected": 1}
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ({"identity": "header:trace"}, "was kept for another identity; name another file"),
+        ({"routing": "any", "model": "square"}, "was kept for another model, routing"),
+        ({"topics": replace(TOPICS, sinks=("cubes",))}, "was kept for another sink"),
+    ],
+)
+def test_what_was_kept_for_something_else(tmp_path, other, message):
+    """It is not gone on with, and not replaced."""
+    options = Following(state=str(tmp_path / "state"))
+    Kept(replace(PLAN, options=options), "c").save(Follow(Asked()))
+
+    with pytest.raises(AuditUsageError, match=message):
+        Kept(replace(PLAN, options=options, **other), "c").load()
+    with pytest.raises(AuditUsageError, match="was kept for another cluster"):
+        Kept(replace(PLAN, options=options), "d").load()
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 no zip", b"\x93NUMPY"])
+def test_what_was_kept_and_cannot_be_read(tmp_path, content):
+    """One line, with a way out."""
+    path = tmp_path / "state"
+    path.write_bytes(content)
+
+    with pytest.raises(AuditUsageError, match=r"--state .*: cannot be read \(.*\); name another file, or remove this one"):
+        Kept(replace(PLAN, options=Following(state=str(path))), "c").load()
+
+
+# what is told --------------------------------------------------------------------------------------------------------------
+
+
+def moment(follow, **given):
+    return Moment(follow, follow.standing(), NUMBERS, **given)
+
+
+def verdicts(follow):
+    return {one.verifier: one.verdict.name for one in report.findings(moment(follow))}
+
+
+def faulty():
+    """A gap, a duplicate, a phantom and a wrong value."""
+    rows = [f"1:{number} k{number}=1" for number in range(5)]
+    follow = read(Follow(Asked()), rows, ["1:0 k0=1", "1:1 k0=1", "1:2 X=1", "1:3 k2=7", "1:4 k3=1", "1:5 k4=1"], now_ms=1000)
+    follow.seen(1000 + OVERDUE_MS)
+    return follow
+
+
+def test_the_findings():
+    """Of each kind with its count and its place; what was not asked says so."""
+    found = {one.verifier: one for one in report.findings(moment(faulty()))}
+
+    assert {name: (one.verdict.name, one.count) for name, one in found.items() if one.asked} == {
+        "duplicates": ("INVALID", 1),
+        "gaps": ("INVALID", 1),
+        "values": ("INVALID", 2),
+    }
+    (gap,) = found["gaps"].examples
+    assert (gap.id, gap.detail) == ("k1", "its record is at partition 1 offset 1 of orders, and was read 60 s before")
+    (duplicate,) = found["duplicates"].examples
+    assert (duplicate.id, duplicate.partition, duplicate.offset, duplicate.detail) == (
+        *("k0", 1, 1),
+        "in squares: a row like it was there before",
+    )
+    assert [(one.anomaly, one.offset) for one in found["values"].examples] == [("unexpected", 2), ("wrong value", 3)]
+
+
+def test_nothing_to_compare_is_unknown():
+    """A pipeline of which nothing was seen is not sound."""
+    assert set(verdicts(Follow(Asked())).values()) == {"UNKNOWN", "VALID"}
+    assert report.findings(moment(Follow(Asked())))[0].note == "nothing was compared"
+
+
+def test_records_without_an_identity_are_unknown():
+    """What they demand is not known; and a row without one may answer them."""
+    follow = read(Follow(Asked()), ["0:0 a=1"], ["0:0 a=1"])
+    follow.read_source([(0, 1, None, b"1")], 0)
+    follow.read_sink([(0, 1, None, b"1")], 0)
+
+    assert verdicts(follow) == {"duplicates": "VALID", "gaps": "UNKNOWN", "ordering": "VALID", "values": "UNKNOWN"}
+
+
+def test_the_line():
+    """How far, what was found, and to which offsets it was judged."""
+    told = report.line(moment(faulty(), stall_s=3.2, unread={"source": 4, "sink": 0}))
+
+    assert told.replace("\u00a0", " ") == (
+        "read 5 and 6 · duplicates 1 · gaps 1 · unexpected 1 · lag 4 · stall 3 s · wrong values 1 · judged to 1:6"
+    )
+
+
+def test_the_news():
+    """The first of each kind, and how many more there are."""
+    follow = Follow(Asked())
+    before = replace(follow.counts)
+    rows = [f"0:{number} k{number}=1" for number in range(9)]
+    read(follow, rows, [*rows, "0:9 k4=1", "0:10 k5=1", "0:11 k6=1"])
+
+    told = list(report.news(moment(follow), before, follow.news))
+
+    assert told == ["duplicate: id k4, partition 0 offset 9 of squares, a row like it was there before (and 2 more)"]
+
+
+# OpenMetrics ---------------------------------------------------------------------------------------------------------------
+
+SAMPLE = re.compile(r'([a-z_]+)(?:\{([a-z_]+="[^"]*"(?:,[a-z_]+="[^"]*")*)\})? (-?[0-9.e+-]+)')
+
+
+def test_the_metrics_are_openmetrics():
+    """Families are whole and in one piece, counters and no others end with _total, a unit ends its family's name."""
+    text = openmetrics.text(report.metrics(moment(faulty(), stall_s=3.5)))
+
+    lines, kinds, current, samples = text.splitlines(), {}, "", {}
+    assert (lines[-1], text.endswith("# EOF\n"), lines.count("# EOF")) == ("# EOF", True, 1)
+    for line in lines[:-1]:
+        if line.startswith("# TYPE "):
+            _, _, current, kind = line.split(" ")
+            assert current not in kinds
+            kinds[current] = kind
+        elif line.startswith("# UNIT "):
+            assert line.split(" ")[2:] == [current, "seconds"]
+            assert current.endswith("_seconds")
+        elif line.startswith("# HELP "):
+            assert line.startswith(f"# HELP {current} ")
+        else:
+            name, labels, value = SAMPLE.fullmatch(line).groups()
+            assert name == (f"{current}_total" if kinds[current] == "counter" else current)
+            samples[name, labels] = float(value)
+    assert samples["chaos_audit_duplicates_total", None] == 1
+    assert samples["chaos_audit_gaps", None] == 1
+    assert samples["chaos_audit_stall_seconds", None] == 3.5
+    assert samples["chaos_audit_judged_offset", 'topic="squares",partition="1"'] == 5
+    assert ("chaos_audit_judged_offset", 'topic="squares",partition="0"') not in samples
+
+
+def test_labels_are_escaped():
+    """As the format has it."""
+    family = Family("a", "gauge", 'says "x"\n', {(("topic", 'a"b\\c\nd'),): 1.0})
+
+    assert openmetrics.text([family]) == (
+        '# TYPE a gauge\n# HELP a says \\"x\\"\\n\na{topic="a\\"b\\\\c\\nd"} 1\n# EOF\n'.replace("\\n\na{", "\\n\na{")
+    )
+
+
+def test_the_metrics_are_served_on_loopback():
+    """Whatever the page holds at that moment; nothing listens afterwards."""
+    page = openmetrics.Page()
+    with openmetrics.served("127.0.0.1:0", page) as url:
+        assert get(url) == (openmetrics.CONTENT_TYPE, "# EOF\n")
+        page.content = b"a 1\n# EOF\n"
+        assert get(url)[1] == "a 1\n# EOF\n"
+        port = int(url.split(":")[2].split("/")[0])
+        with pytest.raises(AuditUsageError, match=f"--metrics 127.0.0.1:{port}: Address already in use"):  # noqa: SIM117
+            with openmetrics.served(f"127.0.0.1:{port}", page):
+                pass
+    with pytest.raises(urllib.error.URLError):
+        get(url)
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - it is ours
+        return answer.headers["Content-Type"], answer.read().decode()
+
+
+# what is asked -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--transactions", "--follow and --transactions: it cannot be followed: Kafka's own logs are landed"),
+        ("--expected-sql SELECT", "--follow and --expected-sql: it cannot be followed: a query may need all of the source"),
+        ("--landed x", "--follow and --landed: it cannot be followed: folders do not grow; name topics"),
+        ("--identity left(key,3)", "--identity left(key,3): SQL needs Spark, and cannot be followed; name key, row or header:"),
+        ("--model a:b", "--model a:b: a function of Spark's columns cannot be followed; name identity or square, or leave"),
+        ("--identity row --model square", "--identity row and --model square: rows are compared as they are"),
+        ("--routing hash", "--routing hash: must be same or any"),
+        ("--for 10", "--for 10: is not a duration; write 90s, 10m or 8h"),
+        ("--overdue 0s", "--overdue 0s: is not a duration"),
+        ("--from yesterday", "--from yesterday: must be beginning or now"),
+        ("--window 10", "--window 10: must be 1000 or more"),
+        ("--metrics 0.0.0.0:80", "--metrics 0.0.0.0:80: an address of loopback and a port are needed"),
+        ("--metrics 127.0.0.1", "--metrics 127.0.0.1: an address of loopback"),
+        ("--metrics 127.0.0.1:99999", "--metrics 127.0.0.1:99999: an address of loopback"),
+        ("--metrics-file /nowhere/m", "--metrics-file /nowhere/m: its folder is not there"),
+        ("--state .", "--state .: is a folder; a file is needed"),
+        ("--json .", "--json .: is a folder; a file is needed"),
+    ],
+)
+def test_what_cannot_be_followed(words, message):
+    """One line that says why, exit code 2; no broker is asked."""
+    argv = ["audit", "--follow", "--bootstrap", "127.0.0.1:9", "--source", "a", "--sink", "b", *words.split()]
+
+    answer = CliRunner().invoke(main.app, argv)
+
+    assert (answer.exit_code, answer.output.count("\n")) == (2, 1), answer.output
+    assert answer.output.startswith(f"chaos audit: {message}")
+
+
+def test_what_only_a_follower_has():
+    """And what it cannot be without."""
+    words = ["audit", "--model", "square", "--landed", "x"]
+    alone = CliRunner().invoke(main.app, [*words, "--json", "r", "--state", "s"])
+    without = CliRunner().invoke(main.app, words)
+    nowhere = CliRunner().invoke(main.app, ["audit", "--follow", "--source", "a"])
+
+    assert (alone.exit_code, alone.output.strip().endswith("--state: only with --follow")) == (2, True)
+    assert (without.exit_code, without.output) == (2, "chaos audit: missing: --json, the file of the report\n")
+    assert (nowhere.exit_code, nowhere.output) == (2, "chaos audit: missing: --bootstrap, --sink\n")
+
+
+@pytest.mark.parametrize(("text", "value"), [("0.5s", 0.5), ("90s", 90), ("10m", 600), ("8h", 28_800)])
+def test_durations(text, value):
+    """Seconds, minutes and hours."""
+    assert plan.seconds("--for", text) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "square"), [(b"-12", b"144"), (b" 7 ", b"49"), (b"x", None), (None, None), (b"1_0", None), (b"1.5", None)]
+)
+def test_the_square_of_bytes(value, square):
+    """As the model of the audit has it for whole numbers."""
+    assert plan.MODELS["square"](value) == square
+
+
+def test_the_first_header_of_a_name():
+    """Or nothing, where there is none."""
+    message = SimpleNamespace(headers=lambda: [("a", b"0"), ("trace", b"1"), ("trace", b"2")])
+
+    assert plan.identify("header:trace")(message) == b"1"
+    assert plan.identify("header:b")(message) is None
+    assert plan.identify("header:b")(SimpleNamespace(headers=lambda: None)) is None
+
+
+def test_a_broker_that_does_not_answer(tmp_path, monkeypatch):
+    """UNKNOWN, with a report that says why."""
+    monkeypatch.setattr("chaos.audit.logs.ASK_S", 0.3)
+    words = ["audit", "--follow", "--bootstrap", "127.0.0.1:9", "--source", "a", "--sink", "b", "--json", tmp_path / "r.json"]
+
+    answer = CliRunner().invoke(main.app, list(map(str, words)))
+
+    assert (answer.exit_code, "127.0.0.1:9 does not answer" in answer.output) == (3, True), answer.output
+    assert '"verdict": "UNKNOWN"' in (tmp_path / "r.json").read_text(encoding="utf-8")
+
+
+def test_verdicts_are_those_of_an_audit():
+    """A sound pipeline with a lag is VALID: what is not overdue is pending."""
+    follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=1"], ["0:0 a=1"])
+
+    assert max(one.verdict for one in report.findings(moment(follow))) is Verdict.VALID
+    assert report.findings(moment(follow))[1].counts == {"overdue": 0, "overtaken": 0, "pending": 1, "answered late": 0}
