@@ -1,0 +1,168 @@
+"""`chaos audit --follow` of real topics: what it says while they grow, and that it says in the end what an audit says."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from chaos.common import clock
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+
+SOURCE, SINK = "follow-source", "follow-sink"
+CHAOS = str(Path(sys.executable).with_name("chaos"))
+SAMPLE = re.compile(r"^(chaos_audit_\w+)((?:\{.*\})?) (\S+)$", re.MULTILINE)
+
+
+@dataclass
+class Follower:
+    """A follower that runs, and what it has said."""
+
+    process: subprocess.Popen
+    log: Path
+
+    def metrics(self):
+        """Samples without labels; empty before there are any."""
+        url = re.search(r"metrics: (http://\S+)", self.said())
+        if url is None:
+            return {}
+        with urllib.request.urlopen(url[1], timeout=60) as answer:  # noqa: S310 - it is on loopback
+            text = answer.read().decode()
+        assert text.endswith("# EOF\n")
+        return {name: float(value) for name, labels, value in SAMPLE.findall(text) if not labels}
+
+    def until(self, **wanted):
+        """Wait for samples of these values."""
+
+        def there():
+            found = self.metrics()
+            return all(found.get(f"chaos_audit_{name}") == value for name, value in wanted.items())
+
+        clock.wait_until(there, within_s=300, reason=f"{wanted}", every_s=0.2, seen=lambda: f"{self.metrics()} {self.said()}")
+
+    def said(self):
+        return self.log.read_text(encoding="utf-8")
+
+    def end(self, number=signal.SIGTERM):
+        """Its exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(300)
+
+
+@contextmanager
+def following(system, folder, *words):
+    """A follower of both topics; killed if it is still there at the end."""
+    log, report = folder / "follow.log", folder / "follow.json"
+    argv = [CHAOS, "audit", "--follow", "--bootstrap", system.kafka.bootstrap, "--source", SOURCE, "--sink", SINK]
+    metrics = ("--every", "0.5s", "--metrics", "127.0.0.1:0", "--json", str(report))
+    with log.open("w", encoding="utf-8") as out, subprocess.Popen([*argv, *metrics, *words], stdout=out, stderr=out) as process:
+        follower = Follower(process, log)
+        try:
+            clock.wait_until(lambda: "following " in follower.said(), within_s=300, reason="the follower", seen=follower.said)
+            yield follower
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def counts(path):
+    """By verifier, of those that were asked."""
+    found = json.loads(path.read_text(encoding="utf-8"))["findings"]
+    return {one["verifier"]: one["count"] for one in found if one["asked"] and one["verifier"] != "ordering"}
+
+
+def audited(system, folder, *words):
+    """Exit code and counts of an audit of the same topics."""
+    path = folder / "audit.json"
+    argv = [CHAOS, "audit", "--bootstrap", system.kafka.bootstrap, "--source", SOURCE, "--sink", SINK, "--json", str(path)]
+    done = subprocess.run(
+        [*argv, "--spark-master", "local[2]", *words], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert path.exists(), done.stdout + done.stderr
+    return done.returncode, counts(path)
+
+
+@pytest.fixture
+def topics(system):
+    """Both, and how to write to them: a record or row by its id."""
+    system.kafka.create([SOURCE, SINK], 3)
+    settings = {"bootstrap.servers": system.kafka.bootstrap}
+    plain = Producer(settings | {"enable.idempotence": True})
+    transactional = Producer(settings | {"transactional.id": "follow"})
+    transactional.init_transactions(120)
+
+    def source(ids):
+        for id_ in ids:
+            plain.produce(SOURCE, key=str(id_), value=str(id_), partition=id_ % 3)
+        assert plain.flush(120) == 0
+
+    def sink(ids, *, commits=True, values=None):
+        transactional.begin_transaction()
+        for id_ in ids:
+            transactional.produce(SINK, key=str(id_), value=(values or {}).get(id_, str(id_ * id_)), partition=id_ % 3)
+        assert transactional.flush(120) == 0
+        transactional.commit_transaction(120) if commits else transactional.abort_transaction(120)
+
+    yield source, sink
+    system.kafka.delete([SOURCE, SINK])
+
+
+def test_what_is_said_while_both_topics_grow(system, topics, tmp_path):
+    """A gap, which is taken back; a duplicate, a phantom and a wrong value; in the end the counts are those of an audit."""
+    source, sink = topics
+    words = ("--model", "square", "--identity", "key")
+    with following(system, tmp_path, *words, "--overdue", "3s") as follower:
+        source(range(300))
+        sink(range(100))
+        sink(range(100, 200), commits=False)
+        follower.until(answered_total=100, outstanding=200, gaps=200, gaps_overtaken=0, lag_records=200)
+        sink([id_ for id_ in range(100, 300) if id_ not in {150, 151}])
+        follower.until(answered_total=298, gaps=2, gaps_overtaken=2, lag_records=0, answered_late_total=198)
+        sink([151])
+        follower.until(answered_total=299, gaps=1, answered_late_total=199)
+        sink([3, 6, 9999])
+        follower.until(duplicates_total=2, unexpected_total=1)
+        source(range(300, 330))
+        sink(range(300, 330), values={310: "7"})
+        follower.until(answered_total=329, wrong_values_total=1, gaps=1, undecided=0)
+        code = follower.end()
+        said = follower.said()
+
+    assert (code, counts(tmp_path / "follow.json")) == (1, {"duplicates": 2, "gaps": 1, "values": 2})
+    assert audited(system, tmp_path, *words) == (1, counts(tmp_path / "follow.json"))
+    assert "duplicate: id 3, partition 0 offset " in said
+    assert "answered late: id " in said
+    assert said.splitlines()[-1].startswith("INVALID: ")
+
+
+def test_a_follower_that_is_killed_goes_on(system, topics, tmp_path):
+    """With what it kept, nothing is counted twice, whatever it had read since; what it called a gap is taken back."""
+    source, sink = topics
+    words = ("--model", "square", "--identity", "key", "--state", str(tmp_path / "state"), "--overdue", "3s")
+    with following(system, tmp_path, *words) as follower:
+        source(range(300))
+        sink(range(200))
+        follower.until(answered_total=200, gaps=100)
+        assert follower.end() == 1
+    with following(system, tmp_path, *words) as follower:
+        sink(range(200, 300))
+        sink([7])
+        follower.until(answered_total=300, duplicates_total=1)
+        follower.process.kill()
+        follower.process.wait(300)
+    with following(system, tmp_path, *words) as follower:
+        follower.until(answered_total=300, duplicates_total=1, undecided=0, gaps=0)
+        sink([7])
+        follower.until(duplicates_total=2)
+        assert "going on with" in follower.said()
+        assert follower.end(signal.SIGINT) == 1
+
+    assert counts(tmp_path / "follow.json") == {"duplicates": 2, "gaps": 0, "values": 0}
