@@ -17,6 +17,7 @@ It must run on every Spark that can be under test, and imports nothing of ours.
 import importlib
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -35,6 +36,7 @@ AS_JSON = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 _LONGEST = 400
+_NOT_THEIRS = re.compile(r"^<|[/\\](pyspark|py4j|importlib)([/\\]|\.zip)")  # frames that do not say where a user's code fails
 _LACKING = (
     "DATA_SOURCE_NOT_FOUND",
     "ClassNotFoundException",
@@ -191,7 +193,8 @@ def _called(spark: SparkSession, spec: Mapping[str, Any]) -> Any:
         return getattr(importlib.import_module(module), function)(spark, dict(spec["places"]), **spec["arguments"])
     except Exception as error:
         traceback.print_exc()
-        last = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        last = next((one for one in reversed(frames) if not _NOT_THEIRS.search(one.filename)), frames[-1])
         said = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
         raise UnreadableError(f"{spec['place']} raised {said} ({last.filename}:{last.lineno})") from error
 

@@ -232,14 +232,16 @@ def reads(tmp_path, monkeypatch):
         ("iceberg", "lake.shop.orders", {}, "the job's Spark lacks what reads iceberg: name its package in packages"),
         ("python", "shop_of_tests:nothing", {}, "shop_of_tests:nothing returned a value of type str, and not a DataFrame"),
         ("python", "shop_of_tests:fails", {}, "shop_of_tests:fails raised ValueError: no such shop ("),
+        ("python", "shop_of_tests:asks", {}, "shop_of_tests.py:6); see logs/table.log"),
     ],
-    ids=["no folder", "no table", "no driver", "no package", "no rows", "raises"],
+    ids=["no folder", "no table", "no driver", "no package", "no rows", "raises", "asks for what is not there"],
 )
 def test_a_table_that_cannot_be_read(reads, tmp_path, format_, place, options, said):
     """A line with what to do about it."""
     functions = (
         "def nothing(spark, places):\n    return 'nothing'\n",
         "def fails(spark, places):\n    raise ValueError('no such shop')\n",
+        "def asks(spark, places):\n    return spark.range(1).where('no_such_column')\n",
     )
     (tmp_path / "shop_of_tests.py").write_text("".join(functions))
 
