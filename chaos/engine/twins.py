@@ -41,7 +41,6 @@ from chaos.judging import landing, models
 from chaos.judging.judge import WITHOUT_EXPECTED, load_findings
 from chaos.judging.models import ABOUT, ROWS, TWIN
 from chaos.loader.declaration import FillSource
-from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.plan import plan as schedule_of
 from chaos.scenario.verifiers import PROGRESS, TRANSACTIONS
 from verifiers.base import Verdict
@@ -58,12 +57,6 @@ _BETWEEN = re.compile(r"[,:;=\s]")
 def folder() -> Path:
     """Where twins are kept."""
     return cache.folder() / _TWINS
-
-
-def needs_twin(plan: RunPlan) -> bool:
-    """Whether a run without faults says what is expected."""
-    declared = _declared(plan) if plan.pipeline is not None else None
-    return isinstance(declared, ExpectedRows) and declared.same_as is not None
 
 
 def with_twin(plan: RunPlan, system: System, history: History, spark: Callable[[], SparkSession], kept_in: Path) -> None:
@@ -225,4 +218,4 @@ def _refused(why: str) -> InconclusiveError:
 
 
 def _declared(plan: RunPlan) -> Any:
-    return getattr(plan.scenario.pipeline, "expected", None)
+    return plan.scenario.pipeline.expected  # type: ignore[union-attr] # there is one that is expected

@@ -34,6 +34,7 @@ from chaos.install import jars, spark_versions
 from chaos.loader.generators import PLUGINS as _GENERATORS
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import sinks
+from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.pipelines import CommandPipeline, ContainerPipeline, NoPipeline, Pipeline
 from chaos.scenario.rows import Rows
 from chaos.scenario.services import Services
@@ -475,6 +476,12 @@ class Scenario(Declared):
     def by_transactions(self) -> bool:
         """Whether nothing is said of the rows of the sink, and the transactions that wrote them are judged."""
         return getattr(self.pipeline, "expected", None) == TRANSACTIONS
+
+    @property
+    def by_twin(self) -> bool:
+        """Whether a run without faults says what is expected; it may have to be made first, by two runs."""
+        expected = getattr(self.pipeline, "expected", None)
+        return isinstance(expected, ExpectedRows) and expected.same_as is not None
 
     @property
     def applicable(self) -> tuple[VerifierName, ...]:

@@ -145,7 +145,7 @@ def test_a_set_up_that_fails_is_reported(tmp_path, monkeypatch):
 
     monkeypatch.setattr(session, "under_way", under_way)
     monkeypatch.setattr(session, "_report", lambda run_plan, _replay: run_plan)
-    run_plan = RunPlan(SimpleNamespace(workload=Workload()), None, tmp_path, None, None, None, "loader")
+    run_plan = RunPlan(SimpleNamespace(workload=Workload(), by_twin=False), None, tmp_path, None, None, None, "loader")
     run = OpenRun(Session(Environment(tmp_path, print), 1), run_plan, None, "replay", lambda _event: None)
 
     with pytest.raises(InconclusiveError) as raised:

@@ -54,11 +54,10 @@ def run_plan(folder: Path, topics: dict[str, Any] | None = None, **pipeline: obj
 
 def test_who_needs_a_twin(tmp_path: Path) -> None:
     """Only who says so."""
-    assert twins.needs_twin(run_plan(tmp_path))
-    assert not twins.needs_twin(run_plan(tmp_path, expected="source"))
-    assert not twins.needs_twin(run_plan(tmp_path, expected={"sql": "SELECT key, value FROM orders"}))
-    alone = Scenario.model_validate({"name": "a", "title": "A", "pipeline": {"kind": "none"}})
-    assert not twins.needs_twin(replace(run_plan(tmp_path), scenario=alone, pipeline=None))
+    assert run_plan(tmp_path).scenario.by_twin
+    assert not run_plan(tmp_path, expected="source").scenario.by_twin
+    assert not run_plan(tmp_path, expected={"sql": "SELECT key, value FROM orders"}).scenario.by_twin
+    assert not Scenario.model_validate({"name": "a", "title": "A", "pipeline": {"kind": "none"}}).by_twin
 
 
 def test_what_makes_another_twin(tmp_path: Path) -> None:
