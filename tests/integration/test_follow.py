@@ -1,6 +1,7 @@
 """`chaos audit --follow` of real topics: what it says while they grow, and that it says in the end what an audit says."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -10,15 +11,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
 from chaos.common import clock
+from chaos.common.history import History
+from chaos.engine.pipelines import endpoints
+from chaos.engine.processes import ManagedProcess
+from chaos.faults.broker_processes import start_again
+from chaos.loader.declaration import FillSource
+from chaos.subject.base import Topics
+from tests.integration.conftest import application
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 SOURCE, SINK = "follow-source", "follow-sink"
 CHAOS = str(Path(sys.executable).with_name("chaos"))
+SECONDS, RATE = int(os.environ.get("FOLLOW_SECONDS", "60")), int(os.environ.get("FOLLOW_RATE", "1000"))
+FAULT_EVERY_S = 10
 SAMPLE = re.compile(r"^(chaos_audit_\w+)((?:\{.*\})?) (\S+)$", re.MULTILINE)
 
 
@@ -166,3 +177,90 @@ def test_a_follower_that_is_killed_goes_on(system, topics, tmp_path):
         assert follower.end(signal.SIGINT) == 1
 
     assert counts(tmp_path / "follow.json") == {"duplicates": 2, "gaps": 0, "values": 0}
+
+
+@contextmanager
+def playing(session, system, folder, delivery):
+    """The application at work on a source that is being filled; yields its process and the loader's."""
+    topics = Topics(SOURCE, SINK, 3, suffix=f"follow-{delivery}")
+    pipeline = application(session, "application", delivery=delivery)
+    system.kafka.create([SOURCE, SINK], 3)
+    pipeline.prepare(endpoints(system, "spark"), topics)
+    loads = FillSource(SECONDS * RATE, RATE).command(endpoints(system, "loader"), topics, folder)
+    with History(folder / "history.jsonl") as history:
+        runs = pipeline.command(endpoints(system, "spark"), topics, folder)
+        subject = ManagedProcess(system.runtime, history, "pipeline", runs, folder)
+        subject.wait_until_started()
+        loader = ManagedProcess(system.runtime, history, "loader", loads, folder)
+        try:
+            yield subject, loader
+        finally:
+            for process in (loader, subject):
+                process.process.kill_tree()
+            system.kafka.delete([SOURCE, SINK])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("delivery", ["at_least_once", "at_most_once"])
+def test_a_pipeline_with_faults(chaos_session, system, tmp_path, delivery):
+    """It is killed again and again, as is a broker, and the follower itself: in the end the counts are those of an audit.
+
+    FOLLOW_SECONDS and FOLLOW_RATE make a longer play of it; what was said is left in the folder of the test.
+    """
+    words = ("--model", "square", "--identity", "key", "--overdue", "20s", "--state", str(tmp_path / "state"))
+    memory = []
+    with playing(chaos_session, system, tmp_path, delivery) as (subject, loader):
+        with following(system, tmp_path, *words) as follower:
+            break_again_and_again(system, subject, follower, 1, memory)
+            follower.process.kill()
+            (tmp_path / "follow-1.log").write_text(follower.said(), encoding="utf-8")
+        with following(system, tmp_path, *words) as follower:
+            break_again_and_again(system, subject, follower, 2, memory)
+            drain(loader, subject, system)
+            clock.wait_until(lambda: is_over(follower), within_s=300, reason="the last gap", seen=follower.metrics)
+            memory.append(psutil.Process(follower.process.pid).memory_info().rss)
+            code, said = follower.end(), follower.said()
+        whole = audited(system, tmp_path, *words[:4])
+
+    (tmp_path / "memory.json").write_text(json.dumps(memory), encoding="utf-8")
+    found = counts(tmp_path / "follow.json")
+    assert (code, found) == whole, said
+    assert found["duplicates" if delivery == "at_least_once" else "gaps"] > 0, said
+    assert "going on with" in said
+    assert max(memory) < memory[0] + 100e6, memory
+
+
+def break_again_and_again(system, subject, follower, broker, memory):
+    """For half of the time: the pipeline is killed every few seconds, and a broker once, which is down for five."""
+    ends_s, with_broker = clock.monotonic_s() + SECONDS / 2, True
+    while clock.monotonic_s() < ends_s:
+        clock.pause(FAULT_EVERY_S)
+        memory.append(psutil.Process(follower.process.pid).memory_info().rss)
+        if with_broker and clock.monotonic_s() > ends_s - SECONDS / 4:
+            with_broker = False
+            system.kafka.brokers.processes[broker].kill()
+            clock.pause(5)
+            start_again(system, [broker])
+        else:
+            subject.process.kill_tree()
+            subject.process.start()
+
+
+def drain(loader, subject, system):
+    """Wait for all records, and for the sink to have grown for the last time; then end the pipeline."""
+    clock.wait_until(lambda: not loader.process.alive(), within_s=300, reason="the loader")
+    before = -1
+
+    def stands():
+        nonlocal before
+        last, before = before, sum(ends.hw for ends in system.kafka.offsets(SINK, 3).values())
+        return last == before
+
+    clock.wait_until(stands, within_s=300, reason="the sink to stand still", every_s=15)
+    subject.stop()
+
+
+def is_over(follower):
+    """Whether all that is outstanding is a gap by now, and nothing is to be judged."""
+    found = follower.metrics()
+    return bool(found) and found["chaos_audit_undecided"] == 0 and found["chaos_audit_outstanding"] == found["chaos_audit_gaps"]

@@ -289,7 +289,11 @@ class _Live:
         self._longest_stall_s, self._reached = 0.0, True
 
     def go_on(self, *, begun: bool) -> None:
-        """Say what is followed, and read from where it is."""
+        """Say what is followed, and read from where it is.
+
+        Raises:
+            AuditUsageError: what is kept cannot be written.
+        """
         asked, at = self._follow.asked, self._follow.at
         for side, reader in self._readers.items():
             self._follow_new_partitions(side, self._last)
@@ -300,6 +304,7 @@ class _Live:
             if begun
             else f"from the {self._plan.options.begin}".replace("the now", "now")
         )
+        self._kept.save(self._follow)
         window = f"{number(asked.window)} answered rows are remembered ({number(8 * asked.window)} bytes)"
         self._say(f"following {names} {where}, by {asked.compared}; overdue after {asked.overdue_ms / 1000:g} s; {window}")
 
@@ -313,7 +318,7 @@ class _Live:
                 self._told_ms = now_ms
                 self._tell()
             if now_ms >= self._save_ms:
-                self._kept.save(self._follow)
+                self._keep()
                 took_ms = clock.now_ms() - now_ms
                 self._save_ms = now_ms + max(round(1000 * _SAVE_EVERY_S), _SHARE * took_ms)  # a large lag takes its time
 
@@ -329,7 +334,7 @@ class _Live:
         if not done:
             self._say(f"the ends of both logs were not reached within {_END_WITHIN_S:g} s: what is there is not judged")
         self._tell()
-        self._kept.save(self._follow)
+        self._keep()
 
     def result(self) -> tuple[tuple[Finding, ...], int]:
         found = report.findings(self._moment())
@@ -457,6 +462,13 @@ class _Live:
             lasted_s = (max(self._follow.grew_ms, self._stalled_ms) - self._stalled_ms) / 1000
             self._say(f"the sink grows again, after {lasted_s:.0f} s")
             self._stalled_ms = 0
+
+    def _keep(self) -> None:
+        """What cannot be written now may be written later: only the first time, before anything was found, it is an error."""
+        try:
+            self._kept.save(self._follow)
+        except AuditUsageError as error:
+            self._say(str(error))
 
     def _say(self, told: str) -> None:
         self._echo(f"{clock.now_utc():%H:%M:%SZ}  {told}")
