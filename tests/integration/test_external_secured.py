@@ -218,6 +218,12 @@ def test_topics_of_a_secured_cluster_are_audited(cluster, tmp_path, monkeypatch)
     }
     assert [one["id"] for one in found["duplicates"]["examples"]] == ["39"]
     assert PASSWORDS["alice"] not in text
+    code, followed, text = audited(cluster, tmp_path, *topics, "row", "--follow", "--for", "1s")
+    assert (code, {name: one["count"] for name, one in followed.items()}) == (
+        1,
+        {name: one["count"] for name, one in found.items()},
+    )
+    assert PASSWORDS["alice"] not in text
     asked = command.Request(
         "", "", (topics[0],), (topics[1],), "", "identity", "key", "", "", external=str(declaration(cluster))
     )
@@ -310,12 +316,12 @@ def test_transactions_of_a_secured_cluster_are_audited(cluster, tmp_path):
         future.result(300)
 
 
-def audited(cluster, tmp_path, source, sink, identity):
+def audited(cluster, tmp_path, source, sink, identity, *more):
     """Exit code, findings by verifier, and what was printed."""
     report = tmp_path / "report.json"
     words = ("--external", str(declaration(cluster)), "--source", source, "--sink", sink, "--spark-master", "local[2]")
     chaos = str(Path(sys.executable).with_name("chaos"))
-    argv = [chaos, "audit", "--model", "identity", "--json", str(report), *words, "--identity", identity]
+    argv = [chaos, "audit", "--model", "identity", "--json", str(report), *words, "--identity", identity, *more]
     environment = {**os.environ, "EXTERNAL_PASSWORD": PASSWORDS["alice"]}
     done = subprocess.run(argv, capture_output=True, text=True, timeout=600, check=False, env=environment)
     found = {finding["verifier"]: finding for finding in json.loads(report.read_text(encoding="utf-8"))["findings"]}

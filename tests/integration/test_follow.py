@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 
 from chaos.common import clock
 from chaos.common.history import History
@@ -177,6 +177,34 @@ def test_a_follower_that_is_killed_goes_on(system, topics, tmp_path):
         assert follower.end(signal.SIGINT) == 1
 
     assert counts(tmp_path / "follow.json") == {"duplicates": 2, "gaps": 0, "values": 0}
+
+
+@pytest.mark.nightly
+def test_records_that_are_removed_before_they_are_read(system, topics, tmp_path):
+    """What answers them may be right: UNKNOWN, which is told; the same of a sink that was cut off at its begin."""
+    source, sink = topics
+    words = ("--model", "square", "--identity", "key", "--state", str(tmp_path / "state"), "--overdue", "3s")
+    with following(system, tmp_path, *words) as follower:
+        source(range(90))
+        sink(range(90))
+        follower.until(answered_total=90, undecided=0)
+        assert follower.end() == 0
+    source(range(90, 300))
+    sink(range(90, 300))
+    removed = [TopicPartition(SOURCE, 0, 60), TopicPartition(SINK, 1, 70)]
+    for future in system.kafka.admin.delete_records(removed).values():
+        future.result(300)
+    with following(system, tmp_path, *words) as follower:
+        follower.until(unexpected_total=30, gaps=39, undecided=0)
+        assert follower.end() == 3
+        said = follower.said()
+
+    assert (
+        "UNKNOWN from here on: 30 offsets of partition 0 of follow-source were removed before they were read, from 30" in said
+    )
+    assert re.search(
+        r"UNKNOWN from here on: \d+ offsets of partition 1 of follow-sink were removed before they were read", said
+    )
 
 
 @contextmanager

@@ -329,8 +329,10 @@ def test_going_on_after_a_start(tmp_path, seed):
             for follow in (through, again):
                 follow.settle(follow.mark(), step)
         kept.save(again)
+        before = (again.undecided, again.outstanding)
         again.read_sink(sink[step : step + 90], step)  # is not kept
         again = kept.load()
+        assert (again.undecided, again.outstanding) == before
     for follow in (through, again):
         follow.settle(follow.mark(), 900)
         follow.seen(900 + OVERDUE_MS)
