@@ -91,6 +91,7 @@ def state(follow: Follow) -> tuple[dict[str, Any], Arrays]:
         "examples": [[one.anomaly, one.partition, one.offset, _text(one.identity), one.detail] for one in follow.examples],
         "doubts": follow.doubts,
         "moments": [follow.seen_ms, follow.grew_ms, follow.first_answer_ms],
+        "positions": None if follow.positions is None else list(follow.positions.items()),
         "numbers": [follow.rows, follow.written],
     }
     both = follow.held.items()
@@ -110,6 +111,7 @@ def of_state(asked: Asked, told: Mapping[str, Any], arrays: Mapping[str, np.ndar
     found.examples = [_seen(*one) for one in told["examples"]]
     found.doubts = {side: dict(told["doubts"][side]) for side in SIDES}
     found.seen_ms, found.grew_ms, found.first_answer_ms = told["moments"]
+    found.positions = None if told["positions"] is None else _mapping(told["positions"])
     found.rows, written = told["numbers"]
     kept = arrays["window"]
     oldest_first = np.roll(kept, -(written % len(kept))) if written >= len(kept) else kept[:written]

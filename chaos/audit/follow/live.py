@@ -285,7 +285,6 @@ class _Live:
         self._save_ms = began_ms + round(1000 * _SAVE_EVERY_S)
         self._ends_ms = began_ms + round(1000 * seconds("--for", plan.options.lasts)) if plan.options.lasts else None
         self._silent_ms = self._lag_ms = self._stalled_ms = self._settled_ms = 0
-        self._positions: Mapping[int, int] | None = {} if plan.topics.group else None  # as they were when the sink was seen
         self._longest_stall_s, self._reached = 0.0, True
 
     def go_on(self, *, begun: bool) -> None:
@@ -387,8 +386,7 @@ class _Live:
             self._settled_ms = self._settles.asked_ms
             self._settles = None
         if self._sees and all(at["sink"].get(one, 0) >= ends.lso for one, ends in self._sees.ends["sink"].items()):
-            self._follow.seen(self._sees.asked_ms)
-            self._positions = self._sees.positions
+            self._follow.seen(self._sees.asked_ms, self._sees.positions)
             self._sees = None
 
     def _put_back(self, side: Side, reader: _Reader, found: Ends) -> None:
@@ -427,7 +425,7 @@ class _Live:
             "sink": sum(max(0, one.lso - at["sink"].get(number, 0)) for number, one in ends["sink"].items()),
         }
         now_ms = clock.now_ms()
-        standing = self._follow.standing(self._positions)
+        standing = self._follow.standing()
         silent_s = (now_ms - self._silent_ms) / 1000 if self._silent_ms else 0.0
         moment = Moment(self._follow, standing, self._last.numbers, behind, 0.0, silent_s, self._reached)
         self._lag_ms = (self._lag_ms or now_ms) if moment.lag else 0

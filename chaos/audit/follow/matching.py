@@ -155,7 +155,7 @@ class Follow:
         examples: the first rows of each anomaly.
         news: the anomalies that were found since the caller has emptied this, at most a few of each call.
         doubts: of either side, why something may have been there that was not read.
-        seen_ms: the time up to which the sink was read.
+        seen_ms, positions: the time up to which the sink was read, and how far the group was then; None without one.
         grew_ms, first_answer_ms: when the last row was read, and the first one that is an answer.
         held: what is outstanding, by print and partition; `outstanding` is how many records.
         odd: rows that no record demands so far, likewise; `undecided` is how many.
@@ -172,6 +172,7 @@ class Follow:
     news: list[Seen] = field(default_factory=list)
     doubts: dict[Side, dict[str, str]] = field(default_factory=lambda: {side: {} for side in SIDES})
     seen_ms: int = 0
+    positions: Mapping[int, int] | None = None
     grew_ms: int = 0
     first_answer_ms: int = 0
     held: dict[int, Demand | deque[Demand]] = field(default_factory=dict)
@@ -268,23 +269,24 @@ class Follow:
             self._judge(old, now_ms)
         self.settled = dict(mark.offsets)
 
-    def seen(self, now_ms: int) -> None:
-        """The sink was read as far as it was written at this time, or farther."""
-        self.seen_ms = max(self.seen_ms, now_ms)
-
-    def standing(self, positions: Mapping[int, int] | None = None) -> Standing:
-        """What is outstanding; in proportion to it.
+    def seen(self, now_ms: int, positions: Mapping[int, int] | None = None) -> None:
+        """The sink was read as far as it was written at this time, or farther.
 
         Args:
-            positions: how far the pipeline's group is by its own account: what it is not past is pending; None without one.
+            positions: how far the pipeline's group was by its own account: what it is not past is pending; None without one.
         """
-        before_ms, answered_to = self.seen_ms - self.asked.overdue_ms, self.answered_to
+        self.seen_ms = max(self.seen_ms, now_ms)
+        self.positions = positions
+
+    def standing(self) -> Standing:
+        """What is outstanding; this takes time in proportion to it."""
+        answered_to = self.answered_to
         lag = gaps = overtaken = 0
         first: list[Demand] = []
         for demand in self.demands():
             passed = demand.offset < answered_to.get(demand.partition, 0)
             lag += not passed
-            if demand.since_ms <= before_ms and (positions is None or demand.offset < positions.get(demand.partition, 0)):
+            if self._is_gap(demand):
                 gaps += 1
                 overtaken += passed
                 if len(first) < _EXAMPLES:
@@ -295,6 +297,11 @@ class Follow:
     def judged(self) -> Mapping[int, int]:
         """Partition of the sink -> the offset before which every row was judged."""
         return self.settled if self.undecided else self.at["sink"]
+
+    def _is_gap(self, demand: Demand) -> bool:
+        positions = self.positions
+        is_past = positions is None or demand.offset < positions.get(demand.partition, 0)
+        return is_past and demand.since_ms <= self.seen_ms - self.asked.overdue_ms
 
     # answers -----------------------------------------------------------------------------------------------------------
 
@@ -334,7 +341,7 @@ class Follow:
         self.remember(key ^ self.salt(demand.partition))
         if demand.offset >= self.answered_to.get(demand.partition, 0):
             self.answered_to[demand.partition] = demand.offset + 1
-        if demand.since_ms <= self.seen_ms - self.asked.overdue_ms:
+        if self._is_gap(demand):
             self.counts.late += 1
             waited = f"after {(now_ms - demand.since_ms) / 1000:.0f} s"
             self._tell(Seen("answered late", demand.partition, demand.offset, demand.identity, waited))

@@ -208,10 +208,12 @@ def test_lag_is_what_nothing_has_overtaken():
 def test_what_the_group_is_not_past_is_pending():
     """However long it takes."""
     follow = read(Follow(Asked()), ["0:0 a=1", "0:1 b=2", "1:0 c=3"])
-    follow.seen(OVERDUE_MS)
+    follow.seen(OVERDUE_MS, {0: 1})
+    assert [one.identity for one in follow.standing().first] == [b"a"]
 
-    assert follow.standing({0: 1}).gaps == 1
-    assert [one.identity for one in follow.standing({0: 1}).first] == [b"a"]
+    read(follow, sink=["0:0 b=2", "0:1 a=1"])
+
+    assert (wrong(follow), follow.standing()) == ({"answered": 2, "late": 1}, Standing(lag=1, pending=1))
 
 
 # the window ----------------------------------------------------------------------------------------------------------------
