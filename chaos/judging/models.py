@@ -349,8 +349,8 @@ def _views(spark: SparkSession, sources: Views) -> Iterator[None]:
     try:
         yield
     finally:
-        for name in names.values():
-            spark.catalog.dropTempView(name)
+        for topic in names:
+            spark.catalog.dropTempView(topic)  # this one takes the name as it is, and knows none in backquotes
 
 
 @contextmanager

@@ -295,6 +295,14 @@ def test_a_query_that_cannot_be_asked(spark, sql, said):
         assert told.endswith("The views are orders, others, with the columns key, value, partition, offset, timestamp.")
 
 
+def test_views_are_gone_with_their_query(spark):
+    """Another run in the same session would else read the topics of this one, in place of an error."""
+    for topic in ("orders", "shop.orders-v1"):
+        models.demanded(spark, Model(sql=f"SELECT key, value FROM `{topic}`"), {topic: frame(spark, ORDERS)})  # noqa: S608 - a constant
+
+    assert [table.name for table in spark.catalog.listTables() if "orders" in table.name] == []
+
+
 def test_a_query_that_fails_when_it_is_computed(judged):
     """It cannot be said what is expected, so nothing is VALID."""
     sql = "SELECT key, CAST(1 DIV (offset - 2) AS STRING) AS value FROM orders"
