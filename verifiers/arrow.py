@@ -1,9 +1,13 @@
 """Rows of Spark as an Arrow table, and the reverse; PySpark has public functions for both from 4.0 on."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+_TYPES = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 _IS_PUBLIC = hasattr(DataFrame, "toArrow")
 
 
@@ -21,3 +25,15 @@ def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
         return spark.createDataFrame(rows)
     columns = [column.to_pylist() for column in rows.columns]
     return spark.createDataFrame(list(zip(*columns, strict=True)), from_arrow_schema(rows.schema))
+
+
+def made(spark: SparkSession, rows: Sequence[tuple[Any, ...]], columns: Mapping[str, str]) -> DataFrame:
+    """A frame of rows that this process has; with a list of tuples, Spark would start a process of Python for them.
+
+    Args:
+        columns: name -> type, as SQL writes it; the types are those of `verifiers.evidence`.
+    """
+    values = list(zip(*rows, strict=True)) or [()] * len(columns)
+    types = (_TYPES[kind] for kind in columns.values())
+    arrays = [pa.array(column, kind) for column, kind in zip(values, types, strict=True)]
+    return frame(spark, pa.Table.from_arrays(arrays, names=list(columns)))

@@ -44,6 +44,7 @@ from operator import attrgetter
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from verifiers import arrow
 from verifiers.base import ANY_LOG, Evidence, Example, Finding
 from verifiers.findings import EXAMPLES, absent, by_partition, decoded, example, first, kinds, rule
 
@@ -156,7 +157,8 @@ def _holes(evidence: Evidence, uncommitted: DataFrame) -> DataFrame:
     assert evidence.batches is not None  # noqa: S101 - asked before
     markers = evidence.batches.where("control IS NOT NULL").select("partition", "first_offset", "last_offset")
     ends = [(partition, place, place) for partition, bound in evidence.bounds.items() for place in (bound.low - 1, bound.hw)]
-    fixed = uncommitted.sparkSession.createDataFrame(ends, "partition int, first_offset long, last_offset long")
+    columns = {"partition": "int", "first_offset": "bigint", "last_offset": "bigint"}
+    fixed = arrow.made(uncommitted.sparkSession, ends, columns)
     rows = uncommitted.selectExpr("partition", "offset AS first_offset", "offset AS last_offset")
     before = """max(last_offset) OVER (PARTITION BY partition ORDER BY first_offset
                                        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"""

@@ -24,7 +24,7 @@ from chaos.judging import own_rows
 from chaos.judging.own_rows import Numbering
 from chaos.scenario.verifiers import OF_LOGS
 from chaos.subject.clients import for_spark
-from verifiers import evidence
+from verifiers import arrow, evidence
 from verifiers.base import Bounds, Evidence
 
 ANSWERS_WITHIN_S = 10.0
@@ -223,14 +223,14 @@ def _schema(columns: Mapping[str, str]) -> str:
 
 def _batches(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:
     found = protocol.read_batches(bootstrap, topic, {partition: (ends.low, ends.hw) for partition, ends in bounds.items()})
-    return spark.createDataFrame(list(found), _schema(evidence.BATCHES))
+    return arrow.made(spark, list(found), evidence.BATCHES)
 
 
 def _open_transactions(spark: SparkSession, bootstrap: str, topic: str, bounds: Mapping[int, Bounds]) -> DataFrame:
     """No broker is asked of a partition that was read to its end."""
     behind = [partition for partition, ends in bounds.items() if ends.lso < ends.hw]
     found = protocol.open_transactions(bootstrap, topic, behind) if behind else []
-    return spark.createDataFrame(found, _schema(evidence.OPEN_TRANSACTIONS))
+    return arrow.made(spark, list(found), evidence.OPEN_TRANSACTIONS)
 
 
 def _of_rows(spark: SparkSession, rows: Iterable[tuple[Any, ...]], columns: Mapping[str, str], place: Path) -> DataFrame:

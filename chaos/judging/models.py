@@ -47,6 +47,7 @@ from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import NoPipeline
 from chaos.subject.read_table import AS_JSON
+from verifiers import arrow, evidence
 from verifiers.findings import by_partition
 
 Columns = tuple[tuple[str, str], ...]
@@ -261,7 +262,7 @@ def view(records: DataFrame) -> DataFrame:
 
 def nothing(spark: SparkSession) -> DataFrame:
     """A topic without a record."""
-    return spark.createDataFrame([], _schema())
+    return view(arrow.made(spark, [], evidence.OBSERVED))
 
 
 def require_known(spark: SparkSession, model: Model, topics: Sequence[str]) -> None:
@@ -276,7 +277,7 @@ def require_known(spark: SparkSession, model: Model, topics: Sequence[str]) -> N
         _function(model)
     if model.identity and not model.of_table:
         with _told("identity"):
-            spark.createDataFrame([], "key string, value string").selectExpr(f"CAST({model.identity} AS STRING)")
+            nothing(spark).select("key", "value").selectExpr(f"CAST({model.identity} AS STRING)")
 
 
 def demanded(spark: SparkSession, model: Model, sources: Views) -> Demanded:
@@ -506,7 +507,3 @@ def _wrong_type(name: str, kind: str) -> str:
 
 def _called_so(model: Model) -> str:
     return "the query" if model.sql else model.python or "the run without faults"
-
-
-def _schema() -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())

@@ -160,7 +160,9 @@ def _start(name: str, master: str, settings: Mapping[str, str], scratch: Path) -
     local = _LOCAL if master.startswith("local") else {}
     settings = {**_ALWAYS, **local, **settings}
     conf = SparkConf().setMaster(master).setAppName(name).setAll(list(settings.items()))
-    SparkContext(conf=conf, gateway=SparkContext._gateway or _gateway(conf, scratch / "spark.log"))  # noqa: SLF001 - see `_jvm_ends`
+    context = SparkContext(conf=conf, gateway=SparkContext._gateway or _gateway(conf, scratch / "spark.log"))  # noqa: SLF001 - see `_jvm_ends`
+    if local:
+        context.pythonExec = sys.executable  # of Spark's Python workers: python3 of the path may be another version
     return SparkSession.builder.getOrCreate()
 
 

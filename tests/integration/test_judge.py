@@ -155,3 +155,11 @@ def test_spark_that_is_killed(run):
 
     assert (process.returncode, "Traceback" in why) == (3, False)
     assert list(run.glob("judge-*")) == []
+
+
+@pytest.mark.usefixtures("over")
+def test_its_python_workers_are_of_this_environment(chaos_session):
+    """Not those of whatever python3 is on the path: PySpark refuses another version."""
+    rows = chaos_session.spark().sparkContext.parallelize([0], 1)
+
+    assert rows.map(lambda _: sys.prefix).collect() == [sys.prefix]
