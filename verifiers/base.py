@@ -85,6 +85,7 @@ class Evidence:
         anywhere: whether a record may be in any partition of the log; what is demanded has the partition of its source record
             then.
         source_partitions: how many the source has, where that is not how many there are in ``bounds``; 0 where it is.
+        state: whether the log is a state: only those of its rows count that have an answer, the last of each key.
         unordered: why the order of what is expected is not known; empty where it is.
         ended: whether the pipeline had to end before it had done everything, so that what is pending is not missed.
         unsaid: why it cannot be said what is expected; empty where it can.
@@ -114,6 +115,7 @@ class Evidence:
     unordered: str = ""
     ended: bool = False
     unsaid: str = ""
+    state: bool = False
 
     @property
     def lines(self) -> int:

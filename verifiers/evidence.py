@@ -3,7 +3,7 @@
     <folder>/<subject>/expected/     id long, partition int, value string, required boolean, position long
     <folder>/<subject>/observed/     partition int, offset long, timestamp_ms long, key string, value string
     <folder>/<subject>/bounds.json   {"bounds": {"0": {"low": 0, "lso": 9, "hw": 9}, …}, "positions": {"0": 9, …},
-                                      "anywhere": false, "source_partitions": 3, "unordered": "", "unsaid": "",
+                                      "anywhere": false, "source_partitions": 3, "unordered": "", "unsaid": "", "state": false,
                                       "views": ["batches", "uncommitted"], "files": {"observed/part-….parquet": 4711, …}}
 
     and, where ``views`` names it:
@@ -145,6 +145,7 @@ def load(spark: SparkSession, folder: Path, subject: str, *, ended: bool = False
         unordered=routing.unordered,
         unsaid=routing.unsaid,
         ended=ended,
+        state=routing.state,
         **{view: _read(spark, place / view, VIEWS[view]) for view in views},
     )
 
@@ -179,7 +180,8 @@ def _unchanged(place: Path, names: AbstractSet[str], files: Mapping[str, int] | 
 def _write_bounds(path: Path, evidence: Evidence, views: Sequence[str], files: Mapping[str, int]) -> None:
     """In one step, so that a reader never sees half of it."""
     bounds = {partition: asdict(ends) for partition, ends in evidence.bounds.items()}
-    routing = asdict(_Routing(evidence.anywhere, evidence.source_partitions, evidence.unordered, evidence.unsaid))
+    reasons = (evidence.unordered, evidence.unsaid)
+    routing = asdict(_Routing(evidence.anywhere, evidence.source_partitions, *reasons, evidence.state))
     found = {"bounds": bounds, "positions": dict(evidence.positions), **routing, "views": list(views), "files": files}
     text = json.dumps(found, indent=1)
     draft = path.with_suffix(".draft")
@@ -195,6 +197,7 @@ class _Routing:
     source_partitions: int = 0
     unordered: str = ""
     unsaid: str = ""
+    state: bool = False
 
 
 def _read_bounds(
@@ -208,8 +211,9 @@ def _read_bounds(
         }
         positions = {int(partition): int(position) for partition, position in found["positions"].items()}
         files = None if found.get("files") is None else {str(file): int(size) for file, size in found["files"].items()}
-        reasons = (str(found.get(name, "")) for name in ("unordered", "unsaid"))
-        routing = _Routing(bool(found.get("anywhere", False)), int(found.get("source_partitions", 0)), *reasons)
+        unordered, unsaid = (str(found.get(name, "")) for name in ("unordered", "unsaid"))
+        anywhere, state = (bool(found.get(name, False)) for name in ("anywhere", "state"))
+        routing = _Routing(anywhere, int(found.get("source_partitions", 0)), unordered, unsaid, state)
         return bounds, positions, VIEWS.keys() & set(found.get("views", ())), files, routing
     except (FileNotFoundError, NotADirectoryError):
         raise EvidenceError(f"{path} is not there, so the evidence beside it is not complete: run the scenario again") from None

@@ -6,13 +6,17 @@
     misrouted    it is right, but expected in another partition (never where a record may be in any)
 
 A record has one kind, the first that applies. Each copy of a record is compared; that there are copies is for
-`verifiers.duplicates`.
+`verifiers.duplicates`. Of a state, a wrong number says by how much it is wrong.
 
 Easily confused with a phantom: a record whose write was never acknowledged. It is expected, though not required, so it is
 allowed.
 """
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
 
 from pyspark.sql import DataFrame, Row
 
@@ -42,7 +46,8 @@ class Values:
         found = kinds(judged)
         counts = {kind: found.get(kind, 0) for kind in KINDS}
         count, checked = sum(counts.values()), proved + sum(found.values())
-        examples = tuple(example(row["kind"], row, _detail(row)) for row in first(judged.where("kind <> 'right'"), count))
+        wrong = first(judged.where("kind <> 'right'"), count)
+        examples = tuple(example(row["kind"], row, _detail(row, by_how_much=evidence.state)) for row in wrong)
         verdict, note = rule(evidence, count, checked)
         return Finding(self.name, evidence.subject, verdict, count, checked, counts, examples, note)
 
@@ -58,11 +63,32 @@ def _judged(evidence: Evidence) -> DataFrame:
     return decoded(evidence.observed).join(expected, "id", "left").selectExpr("*", kind)
 
 
-def _detail(row: Row) -> str:
+def _detail(row: Row, *, by_how_much: bool = False) -> str:
+    difference = "; ".join(_differences(row["value"], row["expected_value"])) if by_how_much else ""
     details = {
-        "wrong value": f"value {row['value']}, expected {row['expected_value']}",
+        "wrong value": f"value {row['value']}, expected {row['expected_value']}{difference and f': {difference}'}",
         "phantom": f"value {row['value']}; nothing demands this id",
         "misrouted": f"expected in partition {row['expected_partition']}",
         "undecodable": f"key {row['key']!r}, value {row['value']!r}",
     }
     return details[row["kind"]]
+
+
+def _differences(value: str | None, expected: str | None) -> Iterator[str]:
+    """By how much numbers differ: two of them, or those of two JSON objects, each with its name."""
+    found, wanted = _parsed(value), _parsed(expected)
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        pairs = [(f"{name} ", found[name], wanted[name]) for name in wanted if name in found]
+    else:
+        pairs = [("", found, wanted)]
+    for name, one, other in pairs:
+        if isinstance(one, Decimal) and isinstance(other, Decimal) and one != other:
+            yield f"{name}{abs(one - other):f} too {'high' if one > other else 'low'}"
+
+
+def _parsed(text: str | None) -> Any:
+    """What is written there as JSON, with exact numbers; None where it is no JSON."""
+    try:
+        return None if text is None else json.loads(text, parse_int=Decimal, parse_float=Decimal, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None

@@ -64,6 +64,7 @@ class Request:
         rows_per_record: ``1`` or ``0..1``, of such an audit.
         timers: whether the application writes rows that no record caused, likewise.
         follow: how topics are followed while they grow (`chaos.audit.follow`); None where they are audited once.
+        as_state: whether of each key of the sink the last value counts, and not how it came to that.
     """
 
     landed: str
@@ -82,6 +83,7 @@ class Request:
     rows_per_record: str = ""
     timers: bool = False
     follow: Following | None = None
+    as_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,7 @@ def _check_model(request: Request) -> None:
     alone = [name for name, value in asked.items() if value]
     if alone:
         raise AuditUsageError(f"{', '.join(alone)}: only with --transactions")
+    _check_state(request)
     _check_routing(request)
     needed = _cluster(request) | {"--source": request.source, "--sink": request.sink}
     given = [name for name, value in (needed | {"--group": request.group, "--landing": request.landing}).items() if value]
@@ -179,8 +182,18 @@ def _check_model(request: Request) -> None:
         raise AuditUsageError(f"missing: {', '.join(missing)}; or --landed for folders")
 
 
+def _check_state(request: Request) -> None:
+    if request.as_state and (not request.expected or request.identity not in (audit_identity.DENSE, audit_identity.KEY)):
+        raise AuditUsageError("--as-state needs --expected-sql, with one row for each key, and no --identity but the key")
+
+
 def _check_transactions(request: Request) -> None:
-    asked = {"--model": request.model, "--expected-sql": request.expected, "--source": request.source}
+    asked = {
+        "--model": request.model,
+        "--expected-sql": request.expected,
+        "--source": request.source,
+        "--as-state": request.as_state,
+    }
     needless = [name for name, value in asked.items() if value]
     if needless:
         raise AuditUsageError(
@@ -200,6 +213,7 @@ def _check_follow(request: Request, options: Following) -> None:
     cannot = {
         "--transactions": (request.transactions, "Kafka's own logs are landed and judged as a whole"),
         "--expected-sql": (request.expected, "a query may need all of the source, and Spark"),
+        "--as-state": (request.as_state, "of a topic that grows, no value is the last"),
         "--landed": (request.landed, "folders do not grow; name topics"),
         "--landing": (request.landing, "nothing is landed"),
     }
@@ -346,7 +360,7 @@ def _parts(request: Request, records: int | None, echo: Echo) -> artifacts.Parts
 def _demanded(request: Request) -> audit_identity.Model | Model:
     """What is right: a function from value to value, or a query."""
     if request.expected:
-        return audit_expected.model(request.expected, request.identity)
+        return audit_expected.model(request.expected, request.identity, state=request.as_state)
     return audit_identity.model(request.model)
 
 

@@ -3,6 +3,8 @@
 The query sees each source topic as a view of its name, or of landed folders the view ``source``. Of several topics the
 partitions are numbered through, as in what ``--landing`` leaves, so that a place is in one of them only.
 
+With `--as-state` the query gives the last value of each key. Of that nothing is gone that compaction removes from the sink.
+
 A query may need any record of the source. Where some may have been removed, by compaction or by retention, it is not known what
 it would demand of all of them. Only a row that has a place of its own is taken to be demanded by that record alone.
 """
@@ -22,8 +24,11 @@ from verifiers.base import Bounds, Evidence
 _LANDED = "source"
 
 
-def model(query: str, identity: str) -> Model:
+def model(query: str, identity: str, *, state: bool = False) -> Model:
     """The query, from the option or from the file that it names as ``@file``; with what identifies rows beside their keys.
+
+    Args:
+        state: whether of each key of the sink the last value counts.
 
     Raises:
         AuditUsageError: there is no such file, or nothing in it.
@@ -37,7 +42,8 @@ def model(query: str, identity: str) -> Model:
             raise AuditUsageError(f"--expected-sql {query}: cannot be read: {reason}") from None
     if not sql.strip():
         raise AuditUsageError(f"--expected-sql {query}: there is no query")
-    return Model(sql=sql, identity="" if identity in (DENSE, KEY) else identity, said_in="options")
+    told_by = "" if identity in (DENSE, KEY) else identity
+    return Model(sql=sql, identity=told_by, said_in="options", of_state=state)
 
 
 def require_known(spark: SparkSession, asked: Model, topics: tuple[str, ...]) -> None:
@@ -62,7 +68,13 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
     lines = own_rows.lines_of(*bounds)
     ends = {number: one.hw for number, one in fixed.source.items()}
     positions = ends if fixed.positions is None else fixed.positions
-    for side, why in fixed.compacted.items():
+    if asked.of_state and fixed.grown:
+        why = "so a last value may have been removed before it was read, for a later one of its key"
+        raise InconclusiveError(
+            f"--as-state: the sink is compacted, and grew while it was read, {why}; audit again, or name --group"
+        )
+    holed = {side: why for side, why in fixed.compacted.items() if side == "source" or not asked.of_state}
+    for side, why in holed.items():
         raise InconclusiveError(f"--expected-sql: the {side} {why}, and has holes: what the query needs may have been removed")
     found = models.numbering(spark, asked, _views(logs), positions, lines, anywhere=anywhere)(logs.sink)
     if found.unsaid:
@@ -80,6 +92,7 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
         answers=found.answers,
         anywhere=anywhere or found.anywhere,
         unordered=found.unordered,
+        state=found.state,
     )
     return Asked(
         own_rows.numbered(landed, lines),

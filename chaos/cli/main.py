@@ -248,6 +248,9 @@ def audit(  # noqa: PLR0913 - one argument for each option
             help="instead of --model: a query over the source that gives the rows of the sink, or @FILE with it",
         ),
     ] = "",
+    as_state: Annotated[
+        bool, typer.Option("--as-state", help="with --expected-sql: of each key of the sink the last value counts")
+    ] = False,
     by_transactions: Annotated[
         bool,
         typer.Option("--transactions", help="no model: are rows and positions of the group's transactions one?"),
@@ -302,7 +305,7 @@ def audit(  # noqa: PLR0913 - one argument for each option
         )
         raise typer.Exit(2)
     following = options if follow else None
-    asked = command.Request(landed, bootstrap, *topics, *said, by_transactions, rows_per_record, timers, following)
+    asked = command.Request(landed, bootstrap, *topics, *said, by_transactions, rows_per_record, timers, following, as_state)
     raise typer.Exit(command.main(asked, report, typer.echo))
 
 

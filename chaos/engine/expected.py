@@ -44,7 +44,8 @@ def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
     if not found.count:
         none = ModelError(f"it demands no row of the {plan.records} records that are sent; demand one at least")
         raise InconclusiveError(model.told(none))
-    return plan if model.of_table else replace(plan, outputs=found.count)  # growth of a table is counted in records
+    counts_records = model.of_table or model.of_state  # the growth of these is counted in records of the source
+    return plan if counts_records else replace(plan, outputs=found.count)
 
 
 def _model(plan: RunPlan) -> Model | None:

@@ -84,7 +84,7 @@ class RunPlan:
     @property
     def counts_positions(self) -> bool:
         """Whether progress is counted in records that the pipeline has read: how many rows come of them is not known."""
-        return self.is_twin or self.scenario.by_transactions
+        return self.is_twin or self.scenario.by_transactions or self.scenario.as_state
 
     @property
     def judged(self) -> tuple[Topic, ...]:

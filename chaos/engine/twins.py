@@ -37,7 +37,7 @@ from chaos.engine.phases import RunPlan, table_of
 from chaos.engine.pipelines import topics_of
 from chaos.engine.run import execute
 from chaos.install import cache
-from chaos.judging import landing, models
+from chaos.judging import landing, models, own_rows
 from chaos.judging.judge import WITHOUT_EXPECTED, load_findings
 from chaos.judging.models import ABOUT, ROWS, TWIN
 from chaos.loader.declaration import FillSource
@@ -164,7 +164,9 @@ def _made(plan: RunPlan, system: System, spark: Callable[[], SparkSession], numb
         raise _refused(f"the run without faults failed: {next(iter((*failed, *wrong)))}; see {twin.folder}")
     session, evidence = spark(), twin.folder / "evidence"
     source = models.fingerprint(landing.landed(session, evidence, "source"))
-    return landing.landed(session, evidence, "sink").select("key", "value"), source
+    written = landing.landed(session, evidence, "sink")
+    rows = own_rows.last_of_each(written) if twin.scenario.as_state else written
+    return rows.select("key", "value"), source
 
 
 def _without_faults(plan: RunPlan, system: System, number: int) -> RunPlan:

@@ -196,7 +196,7 @@ def land(  # noqa: PLR0913 - one argument for each thing that is judged
             found = expected(observed)
             demanded, views = found.expected, views | {name: view for name, view in found.views.items() if _asked(name, wanted)}
             views |= {"unordered": found.unordered, "unsaid": found.unsaid}
-            anywhere = anywhere or found.anywhere
+            anywhere, views["state"] = anywhere or found.anywhere, found.state
         routing: dict[str, Any] = {"anywhere": anywhere, "source_partitions": source_partitions}
         evidence.write(folder, Evidence(subject, demanded, observed, bounds, positions or {}, **routing, **views))
 

@@ -89,6 +89,7 @@ class Model:
         identity: SQL over key and value, by which a row with a wrong value is told from one that nothing demands; "" for none.
         said_in: where all this is said: in the declaration of a ``pipeline``, or in the options of ``chaos audit``.
         of_table: whether its rows are those of a table.
+        of_state: whether they are the last of each key.
         columns: of that table, once it has been read.
     """
 
@@ -100,6 +101,7 @@ class Model:
     of_table: bool = False
     columns: Columns = ()
     twin: str = ""
+    of_state: bool = False
 
     @property
     def is_copy(self) -> bool:
@@ -145,9 +147,9 @@ def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
     identity = pipeline.identity or ""
     if isinstance(pipeline.expected, ExpectedRows):
         said = pipeline.expected
-        of_table = scenario.table is not None
+        of: Mapping[str, Any] = {"of_table": scenario.table is not None, "of_state": scenario.as_state}
         twin = str(folder / TWIN / ROWS) if said.same_as else ""
-        return Model(said.sql or "", said.python or "", said.folder or "", identity, of_table=of_table, twin=twin)
+        return Model(said.sql or "", said.python or "", said.folder or "", identity, twin=twin, **of)
     return Model(identity=identity) if identity or scenario.workload.rows is not None else None
 
 
@@ -190,6 +192,8 @@ def numbering(
     if model.of_table:  # its identity has become the key
         unordered, as_they_are = "the rows of a table have no order", not model.identity
         return own_rows.of_sink(found.rows, positions, lines, anywhere=True, unordered=unordered, as_they_are=as_they_are)
+    if model.of_state:
+        return own_rows.of_state(found.rows, positions, lines)
     of_model = own_rows.of_sink(
         found.rows,
         positions,
@@ -231,6 +235,8 @@ def _require_by_record(
     reason = f"the pipeline is not at the end of its source ({left} records are left), and {_called_so(model)}"
     if model.of_table:
         raise ModelError(f"{reason} does not say which record demands a row of a table, so it is not known which rows are due")
+    if model.of_state:
+        raise ModelError(f"{reason} says what the state must be at the end, so it is not known what it must be now")
     if not found.placed:
         raise ModelError(f"{reason} gives no partition and offset of the source, so it is not known which rows are due")
     now = demanded(spark, model, {topic: records.where(processed) for topic, records in sources.items()}).rows
@@ -291,6 +297,8 @@ def demanded(spark: SparkSession, model: Model, sources: Views) -> Demanded:
     rows = _contracted(_queried(spark, model, sources) if model.sql else _called(spark, model, sources), model)
     with _told():
         held = rows.localCheckpoint()
+    if model.of_state:
+        return _of_state(model, held)
     count, placed, lowest, highest, before = (
         held.selectExpr("partition", "offset", "partition IS NOT NULL AND offset IS NOT NULL AS placed")
         .selectExpr(
@@ -322,6 +330,16 @@ def _of_twin(spark: SparkSession, place: str) -> Demanded:
         rows = written.selectExpr("*", "CAST(NULL AS BIGINT) AS partition", "CAST(NULL AS BIGINT) AS offset").localCheckpoint()
     count = rows.count()
     return Demanded(rows, count, "a run without faults does not say which record of the source demands a row", placed=False)
+
+
+def _of_state(model: Model, rows: DataFrame) -> Demanded:
+    """One row for each key; one without a value is none, as a tombstone is."""
+    twice = rows.groupBy("key").count().where("count > 1").orderBy("key").first()
+    if twice is not None:
+        key = "null" if twice["key"] is None else repr(twice["key"])
+        raise ModelError(f"{_called_so(model)} gives {twice['count']} rows of key {key}, and a state has one; GROUP BY the key")
+    there = rows.where("value IS NOT NULL")
+    return Demanded(there, there.count(), own_rows.OF_STATE, placed=False)
 
 
 def _all(sources: Views) -> DataFrame:

@@ -25,6 +25,7 @@ from chaos.judging import answers
 from verifiers.base import NO_PLACE, Bounds, Evidence, Example, Finding
 from verifiers.ordering import Ordering
 
+OF_STATE = "the sink is a state: of each key its last value counts, and not how it came to that"
 AS_THEY_ARE = frozenset({"atomicity", "stability", "outcomes"})
 """Verifiers that compare views of a log with each other, or keys with what was told of them: these are given it as it is."""
 _HEADERS = " headers="
@@ -69,7 +70,7 @@ class Numbered:
 
     Attributes:
         ledger: of the source only.
-        anywhere, unordered, unsaid: as in the evidence.
+        anywhere, unordered, unsaid, state: as in the evidence.
     """
 
     expected: DataFrame
@@ -79,6 +80,7 @@ class Numbered:
     anywhere: bool = False
     unordered: str = ""
     unsaid: str = ""
+    state: bool = False
 
     @property
     def views(self) -> Mapping[str, DataFrame]:
@@ -168,6 +170,27 @@ def of_sink(  # noqa: PLR0913 - what is demanded, and all that is known of it
         return Numbered(expected, _answers(named, doubtful), keys, anywhere=anywhere, unordered=unordered)
 
     return number
+
+
+def of_state(demanded: DataFrame, positions: Mapping[int, int], lines: int) -> Numbering:
+    """Of a sink that is a state: a value for each key, whichever partition it is in. What was written before answers nothing.
+
+    Args:
+        demanded: key and value, and partition and offset, which are not looked at.
+    """
+    nowhere = demanded.selectExpr("key", "value", "CAST(NULL AS BIGINT) AS partition", "CAST(NULL AS BIGINT) AS offset")
+
+    def number(observed: DataFrame) -> Numbered:
+        last = of_sink(nowhere, positions, lines, anywhere=True, unordered=OF_STATE)(last_of_each(observed))
+        return replace(last, state=True)
+
+    return number
+
+
+def last_of_each(log: DataFrame) -> DataFrame:
+    """The rows by which readers know the value of a key: the last in each partition, unless that is a tombstone."""
+    last = "row_number() OVER (PARTITION BY partition, key ORDER BY offset DESC) AS from_last"
+    return log.selectExpr("*", last).where("from_last = 1 AND value IS NOT NULL").drop("from_last")
 
 
 def unsaid(reason: str) -> Numbering:
@@ -271,7 +294,7 @@ def numbered(one: Evidence, lines: int) -> Evidence:
     if one.answers is None:
         return one
     ids = one.answers.select("partition", "offset", "id")
-    rows = one.observed.join(ids, ["partition", "offset"], "left")
+    rows = one.observed.join(ids, ["partition", "offset"], "inner" if one.state else "left")
     observed = rows.selectExpr("partition", "offset", "timestamp_ms", "CAST(id AS STRING) AS key", "value")
     bounds = {number: Bounds(0, 0, 0) for number in range(lines)} | dict(one.bounds)
     return replace(one, observed=observed, bounds=bounds, source_partitions=0)  # its lines are these bounds

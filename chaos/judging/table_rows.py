@@ -110,5 +110,6 @@ def land(  # noqa: PLR0913 - all that is known of a sink
         unordered=answered.unordered,
         unsaid=answered.unsaid,
         ended=False,
+        state=answered.state,
     )
     evidence.write(folder, one)

@@ -104,6 +104,8 @@ def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec], besid
     if not isinstance(pipeline, NoPipeline):
         said = (pipeline.expected, pipeline.model, pipeline.identity)
         yield from expected.problems(*said, pipeline.reads, has_positions=pipeline.has_positions)
+        if pipeline.sink.form == "state":
+            yield from expected.of_state(pipeline)
         in_transactions = bool(pipeline.group) and pipeline.transactions
         yield from expected.of_transactions(pipeline.expected, pipeline.rows_per_record, in_transactions=in_transactions)
     if isinstance(pipeline, SparkSubmitPipeline):

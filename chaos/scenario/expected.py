@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from chaos.grammar.base import Declared, Problem, shown
+from chaos.grammar.base import Declared, Location, Problem, shown
 from chaos.scenario.rows import FunctionName, Written
 
 SOURCE = "source"
@@ -141,6 +141,24 @@ def problems(
     if expected.sql is not None and not any(_named(name, expected.sql) for name in reads):
         there = ", ".join(map(quoted, reads))
         yield ("expected", "sql"), f"the query names none of the topics that this pipeline reads: {there}"
+
+
+def of_state(declared: Any) -> Iterator[Problem]:
+    """What is wrong with a pipeline whose sink is judged as a state, with places in its declaration.
+
+    Args:
+        declared: the pipeline; its ``expected``, ``model``, ``identity`` and positions are looked at.
+    """
+    if declared.model is not None:
+        yield ("model",), "a model by name is of each record, and the sink is a state; write expected: {sql: SELECT …} instead"
+    elif not isinstance(declared.expected, ExpectedRows):
+        place: Location = () if declared.expected is None else ("expected",)
+        yield place, "what the state must be is not said; write expected: {sql: SELECT …}, with one row for each key"
+    if declared.identity is not None:
+        yield ("identity",), "a state has one row for each key, by which it is told from others; leave identity out"
+    if not declared.has_positions:
+        why = "how far a state is cannot be told by the number of its rows"
+        yield ("positions",), f"{why}; write group or positions, where it says how far it is"
 
 
 def of_transactions(expected: Expected | None, rows: RowsPerRecord | None, *, in_transactions: bool) -> Iterator[Problem]:

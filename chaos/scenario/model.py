@@ -396,6 +396,11 @@ class Scenario(Declared):
         return self.pipeline.sink.table if self.pipeline.sink else None
 
     @property
+    def as_state(self) -> bool:
+        """Whether of each key of the sink the last value counts, and not how it came to that."""
+        return self.pipeline.sink is not None and self.pipeline.sink.form == "state"
+
+    @property
     def used(self) -> tuple[str, ...]:
         """The topics that a run has: those that are filled, read or written, and those that texts name otherwise."""
         of_rows = self.workload.rows.texts if self.workload.rows else {}
@@ -495,6 +500,8 @@ class Scenario(Declared):
         }
         if self.table is not None:
             there |= dict.fromkeys(sinks.OF_LOGS_ONLY, False)
+        if self._compacted:
+            there |= dict.fromkeys(sinks.NOT_OF_COMPACTED, False)
         views = {"commits": there["commits"], "told": there["outcomes"], "deliveries": there["deliveries"]}
         for name, verifier in _VERIFIERS.things.items():
             has_log = "source" in verifier.subjects or self.pipeline.sink is not None
@@ -508,9 +515,15 @@ class Scenario(Declared):
             return {**self.leave_out, "offsets": "expected: transactions"}
         if self.table is not None:
             return {**dict.fromkeys(sinks.OF_LOGS_ONLY, sinks.NOT_ASKED), **self.leave_out}
+        if self._compacted:
+            return {**dict.fromkeys(sinks.NOT_OF_COMPACTED, sinks.OF_COMPACTED), **self.leave_out}
         if self.pipeline.sink is None or self.pipeline.has_positions:
             return self.leave_out
         return {**self.leave_out, **dict.fromkeys(("offsets", "commits"), "positions: none")}
+
+    @property
+    def _compacted(self) -> bool:
+        return self.sink in self.topics and self.topics[self.sink].is_compacted
 
     @property
     def verify(self) -> tuple[str, ...]:

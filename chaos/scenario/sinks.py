@@ -23,7 +23,7 @@ from chaos.grammar.base import Declared, Location, Problem, did_you_mean, shown
 from chaos.grammar.units import text_of_setting
 from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.rows import FunctionName, Written
-from chaos.scenario.topics import TopicName
+from chaos.scenario.topics import STATE_HAS_NO_ROUTING, Form, TopicName
 from chaos.subject.placeholders import names_in, partly_substituted
 from chaos.subject.tables import OF_A_RUN, PLACEHOLDERS, READERS, Table
 
@@ -32,6 +32,9 @@ _PATHS = ("parquet", "delta", "iceberg")
 _DRIVERS = {"jdbc:postgresql:": "org.postgresql.Driver", "jdbc:mysql:": "com.mysql.cj.jdbc.Driver"}
 NOT_ASKED = "the sink is a table, whose rows have neither offsets nor transactions"
 """Why verifiers of logs are not asked."""
+OF_COMPACTED = "the sink is compacted: rows may be gone that were there"
+NOT_OF_COMPACTED = ("atomicity", "stability")
+"""Verifiers that would take what compaction has removed for something else."""
 OF_LOGS_ONLY = ("atomicity", "offsets", "stability", "hanging", "commits")
 
 
@@ -79,6 +82,8 @@ class Sink(Declared):
         folder: where the module is looked for first; it begins at the folder of the scenarios file, which is the default.
         routing: of a topic: ``same`` if a record must be in the partition that it had in the source, ``any`` if the pipeline
             chooses one. Where it is left out: ``same``, if both topics have as many partitions, else ``any``.
+        form: of a topic: what it is judged as: a ``log``, all of whose rows count, or a ``state``: of each key the last value,
+            and none where that is null.
     """
 
     topic: TopicName | Literal[""] = ""
@@ -91,6 +96,7 @@ class Sink(Declared):
     arguments: dict[str, Annotated[JsonValue, Field(title="value")]] = Field(alias="with", default_factory=dict)
     folder: Written | None = None
     routing: Literal["same", "any"] | None = None
+    form: Form = Field(alias="as", default="log")
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -104,6 +110,10 @@ class Sink(Declared):
             raise ValueError("with are arguments of python or of a reader; leave it out")
         if self.routing is not None and not self.topic:
             raise ValueError("routing is about the partitions of a topic, and this sink is a table; leave it out")
+        if self.form == "state" and not self.topic:
+            raise ValueError("as: state is about the rows of a topic; the rows of a table are its state anyway; leave it out")
+        if self.form == "state" and self.routing is not None:
+            raise ValueError(STATE_HAS_NO_ROUTING)
         return self
 
     @property

@@ -16,9 +16,9 @@ of its own, whose names begin with it.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
 from chaos.grammar.base import Declared, Problem, did_you_mean, shown
@@ -36,13 +36,13 @@ _LONGEST = 100  # with the name of a run behind it, it must be one that Kafka al
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _NOT_JUDGED = "removes records before they are judged; leave it out: a run lasts for minutes, and its topics go with it"
 _REFUSED = {
-    "cleanup.policy": _NOT_JUDGED,
     "retention.ms": _NOT_JUDGED,
     "retention.bytes": _NOT_JUDGED,
     "min.insync.replicas": "is 2 in every topic of a run, and by that it is judged what faults may take down; leave it out",
 }
 """Settings by which a run would prove something else than it says."""
-_HARMLESS = {"cleanup.policy": "delete"}
+_POLICY = "cleanup.policy"
+_COMPACTED = "is compacted (cleanup.policy), so Kafka removes records of it before they are judged"
 
 
 def _topic_name(value: Any) -> Any:
@@ -62,8 +62,8 @@ def _own_name(name: str) -> str:
 
 
 def _settings(config: dict[str, str]) -> dict[str, str]:
-    for name, value in config.items():
-        if name in _REFUSED and value != _HARMLESS.get(name):
+    for name in config:
+        if name in _REFUSED:
             raise ValueError(f"{name} {_REFUSED[name]}")
     return config
 
@@ -76,14 +76,19 @@ class TopicSpec(Declared):
 
     Attributes:
         partitions: how many.
-        config: settings of Kafka, e.g. ``{compression.type: zstd}``. Those that remove records, and
-            ``min.insync.replicas``, which is 2, are refused.
+        config: settings of Kafka, e.g. ``{compression.type: zstd}``. Those by which records expire, and
+            ``min.insync.replicas``, which is 2, are refused; so is ``cleanup.policy: compact`` of what is judged as a log.
     """
 
     partitions: Annotated[int, Field(strict=True, ge=1, le=100)] = 3
     config: Annotated[dict[str, Annotated[str, BeforeValidator(text_of_setting)]], AfterValidator(_settings)] = Field(
         default_factory=dict
     )
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether Kafka removes records to which a later one of their key has come."""
+        return "compact" in self.config.get(_POLICY, "")
 
 
 def _spec(value: Any) -> Any:
@@ -115,6 +120,10 @@ TopicSpecs = Annotated[
 ]
 
 
+Form = Literal["log", "state"]
+STATE_HAS_NO_ROUTING = "a key of a state may be in any one partition, and in no other beside; leave routing out"
+
+
 class TopicSink(Declared):
     """The topic that a pipeline writes.
 
@@ -122,10 +131,19 @@ class TopicSink(Declared):
         topic: one of ``topics``.
         routing: ``same`` if a record must be in the partition that it had in the source, ``any`` if the pipeline chooses one.
             Where it is left out: ``same``, if both topics have as many partitions, else ``any``.
+        form: what it is judged as: a ``log``, all of whose rows count, or a ``state``: of each key the last value, and none
+            where that is null.
     """
 
     topic: TopicName
     routing: Literal["same", "any"] | None = None
+    form: Form = Field(alias="as", default="log")
+
+    @model_validator(mode="after")
+    def _of_a_log(self) -> Self:
+        if self.form == "state" and self.routing is not None:
+            raise ValueError(STATE_HAS_NO_ROUTING)
+        return self
 
     @property
     def table(self) -> None:
@@ -141,6 +159,9 @@ class WrittenTo(Protocol):
 
     @property
     def routing(self) -> Literal["same", "any"] | None: ...
+
+    @property
+    def form(self) -> Form: ...
 
 
 Reads = Annotated[tuple[TopicName, ...], Field(min_length=1)]
@@ -174,13 +195,21 @@ def of_pipeline(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], sink: W
             yield ("reads", number), message
         elif name in reads[:number]:
             yield ("reads", number), f"{name} is here twice; keep one"
-    if sink is None or not sink.topic:
-        return
+        elif topics[name].is_compacted:
+            yield ("reads", number), f"{name} {_COMPACTED}; leave cleanup.policy out of its config"
+    if sink is not None and sink.topic:
+        yield from _of_sink(topics, reads, sink)
+
+
+def _of_sink(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], sink: WrittenTo) -> Iterator[Problem]:
     if message := unknown(sink.topic, topics):
         yield ("sink", "topic"), message
     elif sink.topic in reads:
         own = f"{sink.topic} is read by this pipeline too, so it would read what it writes"
         yield ("sink", "topic"), f"{own}; name another topic for its sink"
+    elif sink.form == "log" and topics[sink.topic].is_compacted:
+        mend = "write as: state beside it, or leave cleanup.policy out of its config"
+        yield ("sink", "topic"), f"{sink.topic} {_COMPACTED} as a log; {mend}"
 
 
 def of_workload(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], into: str) -> Iterator[Problem]:
@@ -191,7 +220,7 @@ def of_workload(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], into: s
     """
     if into:
         stray = f"this pipeline does not read {into}; it reads {', '.join(reads)}" if reads and into not in reads else ""
-        if message := unknown(into, topics) or stray:
+        if message := unknown(into, topics) or stray or (not reads and _compacted(into, topics)):
             yield ("into",), message
         return
     choice = tuple(dict.fromkeys(reads)) or tuple(topics)
@@ -200,6 +229,13 @@ def of_workload(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], into: s
     elif len(choice) > 1:
         which = "this pipeline reads several topics" if reads else "there is no pipeline, and the file has several topics"
         yield (), f"{which}: {', '.join(choice)}; say which one is filled: workload: {{into: {choice[0]}}}"
+    elif not reads and (message := _compacted(choice[0], topics)):
+        yield (), message
+
+
+def _compacted(name: str, topics: Mapping[str, TopicSpec]) -> str:
+    """Why what the loader alone fills cannot be judged; "" if it can."""
+    return f"{name} {_COMPACTED}; leave cleanup.policy out of its config" if topics[name].is_compacted else ""
 
 
 def cannot_stay(topics: Mapping[str, TopicSpec], source: str, sink: WrittenTo | None) -> str:

@@ -153,3 +153,39 @@ def test_a_model_that_cannot_be_asked(copied, expected, said):
 
     assert (report.verdict, report.findings) == (Verdict.UNKNOWN, ())
     assert any(said in problem for problem in report.problems), report.problems
+
+
+LATEST = "SELECT key, max_by(value, offset) AS value FROM orders GROUP BY key"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("form", ["log", "state"])
+def test_orders_that_are_copied_again(chaos_session, tmp_path, form):
+    """Killed between rows and positions, it copies orders again: a log has them twice, and the state is right."""
+    fault = {"kind": "crash_pipeline", "when": {"request": "OffsetCommit", "nth": 3}}
+    of_form = {"sink": {"topic": "copies", "as": form}, "expected": {"sql": LATEST} if form == "state" else "source"}
+    config = {"cleanup.policy": "compact"} if form == "state" else {}
+    scenario = {
+        "name": "a",
+        "title": "A",
+        "pipeline": {**COPY, **of_form},
+        "workload": {"records": 9000, "rate": "1500/s", "rows": {"sql": ROWS}},
+        "faults": [fault],
+        "expect": {"duplicates": {"duplicate": "some"}, "ordering": "invalid"} if form == "log" else "valid",
+    }
+    text = json.dumps({"version": 2, "topics": {"orders": {}, "copies": {"config": config}}, "scenarios": [scenario]})
+    file = load_text(text, tmp_path / "scenarios.yaml")
+
+    report = chaos_session.run(file.scenarios[0], file.system, "", lambda _event: None).report
+
+    assert report.verdict is Verdict.VALID, report.problems
+    assert [fault.effective for fault in report.faults] == [True]
+    rows = landed(chaos_session.spark(), Path(report.run_dir) / "evidence", "sink").count()
+    assert rows > 9000
+    findings = {(one.verifier, one.subject): one for one in report.findings}
+    checked = {name: findings[name, "sink"].checked for name in ("duplicates", "gaps", "values")}
+    if form == "log":
+        assert findings["duplicates", "sink"].count == rows - 9000
+    else:
+        assert checked == dict.fromkeys(checked, 97)
+        assert ("stability", "sink") not in findings

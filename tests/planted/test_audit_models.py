@@ -27,13 +27,13 @@ KEPT = [(row[0], 2 * row[1], row[2], row[3]) for n, row in enumerate(SOURCE) if 
 def audited(spark, tmp_path):
     """Land two logs, and audit them by a query; the findings by verifier."""
 
-    def ask(sink, query=LARGE, identity="key", *, anywhere=False, change=None, timed=()):
+    def ask(sink, query=LARGE, identity="key", *, anywhere=False, change=None, timed=(), **form):
         folder = Path(mkdtemp(dir=tmp_path))  # Spark may have kept what was at a place before
         land(folder / "source", timed or SOURCE, TIMED if timed else COLUMNS)
         land(folder / "sink", sink, COLUMNS)
         logs = audit_logs.landed(spark, str(folder))
         logs = replace(logs, fixed=change(logs.fixed)) if change else logs
-        model = audit_expected.model(query, identity)
+        model = audit_expected.model(query, identity, **form)
         audit_expected.require_known(spark, model, tuple(logs.fixed.numbers.get("source", ())))
         found = judge(logs, audit_expected.by_model(logs, model, anywhere=anywhere))
         return {finding.verifier: finding for finding in found}
@@ -151,3 +151,33 @@ def test_a_query_in_a_file(tmp_path):
     file.write_text(LARGE, encoding="utf-8")
 
     assert audit_expected.model(f"@{file}", "dense-key").sql == LARGE
+
+
+COUNTS = "SELECT key, CAST(count(*) AS STRING) AS value FROM source GROUP BY key"
+COUNTED = [(0, n, f"c-{n % 5}", str(n // 5 + 1)) for n in range(60)]
+
+
+def compacted(fixed):
+    return replace(fixed, compacted={"sink": "is compacted"})
+
+
+def test_the_last_value_of_each_key(audited):
+    """Of sixty updates the last five are compared; compaction may have removed the others."""
+    left = [COUNTED[number] for number in (3, 20, *range(55, 60))]
+    for sink, change in ((COUNTED, None), (left, compacted)):
+        findings = audited(sink, COUNTS, state=True, change=change)
+        assert verdicts(findings) == {}
+        assert {one.checked for one in findings.values() if one.asked} == {5}
+    assert verdicts(audited(COUNTED, COUNTS))["values"] == ("INVALID", 55)
+
+    wrong = audited([*left[:-1], (0, 59, "c-4", "10"), (0, 60, "c-3", None), (1, 0, "c-0", "12")], COUNTS, state=True)
+
+    assert verdicts(wrong) == {"duplicates": ("INVALID", 1), "gaps": ("INVALID", 1), "values": ("INVALID", 1)}
+    assert wrong["values"].examples[0].detail == "value 10, expected 12: 2 too low"
+    assert (wrong["gaps"].examples[0].id, wrong["duplicates"].examples[0].id) == ("c-3", "c-0")
+
+
+def test_a_state_that_grows_while_compaction_is_at_work(audited):
+    """A last value may be gone for one that is beyond the end: nothing is said then."""
+    with pytest.raises(InconclusiveError, match="--as-state: the sink is compacted, and grew while it was read"):
+        audited(COUNTED, COUNTS, state=True, change=lambda fixed: replace(compacted(fixed), grown=True))

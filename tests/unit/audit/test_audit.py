@@ -46,6 +46,7 @@ RIGHT = Finding("gaps", "sink", Verdict.VALID, count=0, checked=9, counts={"lost
         (replace(LANDED, identity="header:trace"), REPORT, "--identity header:NAME needs topics: headers are not landed"),
         (replace(LANDED, model=""), REPORT, "missing: --model, or --expected-sql: what is right"),
         (replace(LANDED, expected="SELECT 1"), REPORT, "--model and --expected-sql: both say what is right; leave one out"),
+        (replace(LANDED, as_state=True), REPORT, "--as-state needs --expected-sql, with one row for each key"),
         (
             replace(TOPICS, model="", expected="SELECT 1", identity="header:trace"),
             REPORT,

@@ -160,7 +160,12 @@ def test_a_file_without_topics_is_shown_what_to_add() -> None:
         ("  unused:", "  7:", "6:3: 7 is not the name of a topic; write it in quotes"),
         ("  unused:", "  bootstrap:", "6:3: {bootstrap} stands for something else in a pipeline; choose another name"),
         ("compression.type: zstd", "min.insync.replicas: 1", "5:37: min.insync.replicas is 2 in every topic of a run, and by"),
-        ("compression.type: zstd", "cleanup.policy: compact", "5:37: cleanup.policy removes records before they are judged"),
+        (
+            "compression.type: zstd",
+            "cleanup.policy: compact",
+            "11:19: enriched is compacted (cleanup.policy), so Kafka removes records of it before they are judged as a log",
+        ),
+        ("partitions: 2", "config: {cleanup.policy: 'compact,delete'}", "10:13: orders is compacted"),
         ("compression.type: zstd", "retention.ms: 1000", "5:37: retention.ms removes records before they are judged"),
         (
             "  unused:",

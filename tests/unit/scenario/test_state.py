@@ -1,0 +1,85 @@
+"""`sink: {topic: …, as: state}`: what may be declared, what is asked then, and what it is told with."""
+
+import pytest
+
+from chaos.scenario.model import Scenario
+from tests.unit.scenario.declared import errors_of, loaded
+
+SQL = "expected: {sql: 'SELECT key, CAST(count(*) AS STRING) AS value FROM orders GROUP BY key'}"
+TABLE = "sink: {parquet: '{folder}/a', as: state}"
+
+
+def text(more: str = SQL, sink: str = "{topic: totals, as: state}", kept: str = "group: g", policy: str = "delete") -> str:
+    """A file with one scenario."""
+    pipeline = f"kind: command, run: [a], {kept}, reads: [orders], sink: {sink}"
+    head = f"version: 2\nscenarios:\n  - name: a\n    title: A\n    pipeline: {{{pipeline}, {more}}}\n"
+    return head + f"topics: {{orders: {{}}, totals: {{config: {{cleanup.policy: {policy}}}}}}}\n"
+
+
+def scenario(**more: str) -> Scenario:
+    (found,) = loaded(text(**more)).scenarios
+    assert Scenario.of_run(found.to_run()).pipeline == found.pipeline
+    return found
+
+
+def test_a_state_may_be_compacted() -> None:
+    """What compaction has removed is no part of a state; verifiers that would miss it are not asked, and it is said so."""
+    log = scenario(sink="{topic: totals}")
+    state, compacted = scenario(), scenario(policy="compact")
+
+    assert (log.as_state, state.as_state, compacted.as_state) == (False, True, True)
+    assert state.verify == log.verify
+    assert set(log.verify) - set(compacted.verify) == {"atomicity", "stability"}
+    assert compacted.left_out["stability"] == "the sink is compacted: rows may be gone that were there"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"more": "model: square"}, "a model by name is of each record, and the sink is a state"),
+        (
+            {"more": "restarts: 1"},
+            "what the state must be is not said; write expected: {sql: SELECT …}, with one row for each key",
+        ),
+        ({"more": "expected: source"}, "what the state must be is not said"),
+        ({"more": "expected: transactions"}, "what the state must be is not said"),
+        (
+            {"more": f"{SQL}, identity: value"},
+            "a state has one row for each key, by which it is told from others; leave identity",
+        ),
+        ({"kept": "positions: none"}, "how far a state is cannot be told by the number of its rows; write group or positions"),
+        ({"sink": "{topic: totals, as: state, routing: any}"}, "a key of a state may be in any one partition, and in no other"),
+        ({"sink": "{topic: totals, as: stat}"}, "'stat' is not known here (did you mean state?)"),
+        ({"sink": "{topic: totals}", "policy": "compact"}, "totals is compacted (cleanup.policy), so Kafka removes records"),
+    ],
+)
+def test_what_is_no_state(more: dict[str, str], said: str) -> None:
+    """Told with its place, before anything runs."""
+    (error, *_) = errors_of(text(**more))
+
+    assert f": {said}" in error
+    assert error.startswith("scenarios.yaml:5:")
+
+
+def test_a_source_is_no_state() -> None:
+    """It is judged by what was sent, also where no pipeline reads it."""
+    read = text().replace("{orders: {}", "{orders: {config: {cleanup.policy: compact}}")
+    alone = (
+        "version: 2\nscenarios:\n  - {name: a, title: A, pipeline: none}\ntopics: {a: {config: {cleanup.policy: compact}}}\n"
+    )
+
+    for each in (read, alone, alone.replace("pipeline: none", "pipeline: none, workload: {into: a}")):
+        (error,) = errors_of(each)
+        assert "is compacted (cleanup.policy), so Kafka removes records of it before they are judged; leave" in error
+
+
+def test_a_table_is_a_state_anyway() -> None:
+    """So it need not be said."""
+    job = "kind: spark_submit, application: a.py, arguments: ['{checkpoint}'], reads: [orders]"
+    errors = errors_of(
+        text().replace(
+            "kind: command, run: [a], group: g, reads: [orders], sink: {topic: totals, as: state}", f"{job}, {TABLE}"
+        )
+    )
+
+    assert any("the rows of a table are its state anyway; leave it out" in error for error in errors)
