@@ -5,7 +5,7 @@ Mistakes that such code really contains are here by name, ``--bug NAME``; ``none
     topic     the file's name stands where the topic should, as in Java's ``new ProducerRecord<>(file, row)``, which has two
               texts and compiles; here only the branch for JSON lines has it, and CSV is well
     wakeup    ``except Exception`` comes before the exception that ends the loop, and takes it for an error of the file
-    no-retry  after an abort the loop ends, and nobody tries the file again
+    no-retry  after an abort the program ends, and nobody tries the file again
     forget    after an abort the loop goes on with the next record: what mending ``no-retry`` without a ``seek`` makes of it
 """
 
@@ -54,16 +54,22 @@ class Loop:
     def run(self) -> None:
         self.producer.init_transactions(WITHIN_S)
         self.consumer.subscribe([self.options.source], on_assign=lambda _consumer, _partitions: say("started"))
-        while True:
-            try:
-                self.turn()
-            except Exception as error:  # noqa: BLE001 - as tutorials have it
-                if isinstance(error, WakeUp) and self.options.bug != "wakeup":
-                    break
-                say("error", why=str(error))
-                if self.options.bug == "no-retry":
-                    break
-        self.consumer.close()
+        try:
+            while self.goes_on():
+                pass
+        finally:
+            self.consumer.close()
+
+    def goes_on(self) -> bool:
+        try:
+            self.turn()
+        except Exception as error:
+            if isinstance(error, WakeUp) and self.options.bug != "wakeup":
+                return False
+            say("error", why=str(error))
+            if self.options.bug == "no-retry":
+                raise
+        return True
 
     def turn(self) -> None:
         message = self.poll()

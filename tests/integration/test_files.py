@@ -59,7 +59,7 @@ def test_a_file_is_written_once_however_often_it_is_downloaded(chaos_session, na
             "files-tutorial-told-to-end",
             "does not end when it is told to: its supervisor had to kill copy 0",
         ),
-        ("no-retry", "files-tutorial", "the pipeline ended with 0 "),
+        ("no-retry", "files-tutorial", "the pipeline ended with 1 in the middle of the run; "),
     ],
 )
 def test_a_mistake_that_loses_nothing_is_not_valid(chaos_session, bug, name, problem):
