@@ -29,6 +29,7 @@ from pipelines.files.download import FIELDS
 MOST_ROWS = 10_000_000
 _FIRST = ("500", "cut", "changed", "lines")
 _CHUNK_ROWS = 1000
+_LONG_ROWS = 10_000  # a longer file is sent in chunks, because its length is not known at once
 _DURATION = re.compile(r"(\d+)ms")
 
 
@@ -127,8 +128,14 @@ class FileServer(ThreadingHTTPServer):
             return self._requests[target]
 
 
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
 class _Handler(BaseHTTPRequestHandler):
     """One request; its connection ends with it."""
+
+    protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         is_first = cast("FileServer", self.server).is_first(self.path)
@@ -147,11 +154,15 @@ class _Handler(BaseHTTPRequestHandler):
             return  # the client has gone
 
     def _send(self, of: Asked, first: str) -> None:
-        changed = first == "changed"
-        size = sum(map(len, lines(of, changed=changed)))
+        changed, is_long = first == "changed", not first and of.rows > _LONG_ROWS
         self.send_response(200)
-        self.send_header("Content-Length", str(size))
+        if is_long:
+            self.send_header("Transfer-Encoding", "chunked")
+        else:
+            self.send_header("Content-Length", str(sum(map(len, lines(of, changed=changed)))))
+        self.send_header("Connection", "close")
         self.end_headers()
+        framed = _chunk if is_long else bytes
         until = of.rows // 2 if first else of.rows
         head, chunk = int(of.ending == ".csv"), list[bytes]()
         for number, line in enumerate(lines(of, changed=changed), 1 - head):
@@ -160,11 +171,14 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             chunk.append(line)
             if of.pause_ms or len(chunk) >= _CHUNK_ROWS:
-                self.wfile.write(b"".join(chunk))
+                self.wfile.write(framed(b"".join(chunk)))
                 chunk.clear()
             if of.pause_ms:
                 Event().wait(of.pause_ms / 1000)
-        self.wfile.write(b"".join(chunk))
+        if chunk:
+            self.wfile.write(framed(b"".join(chunk)))
+        if is_long:
+            self.wfile.write(_chunk(b""))
 
     def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - as http.server calls it
         """One line for each request, which a person may read beside the log of the pipeline."""

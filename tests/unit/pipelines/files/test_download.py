@@ -78,6 +78,13 @@ def test_a_big_file_is_read_while_it_comes(files: str) -> None:
     assert len(file) == 100_000
 
 
+def test_a_file_of_any_length_begins_at_once(files: str) -> None:
+    """The server does not make all of it to know its length: a client would give up, and try again for ever."""
+    reading = iter(rows(files, "/long.jsonl?rows=10000000"))
+
+    assert next(reading)[1] == b"long-1"
+
+
 def test_the_header_of_a_request_names_the_host_of_the_url() -> None:
     """`connect_to` changes where the connection goes, and nothing else."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
