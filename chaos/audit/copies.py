@@ -19,9 +19,12 @@ hash of the right one, of key and value, has a probability of 2^-64.
 Records that the consumer group is not past are doubtful, with their keys, whether they are answered or not.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import zip_longest
+from functools import partial
+from itertools import groupby, zip_longest
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
@@ -29,9 +32,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers import arrow
-from verifiers.single_scan.groups import Limits, Longs
+from verifiers.single_scan.groups import Limits, Longs, longs
 from verifiers.single_scan.runs import Runs
 
+_Pair = tuple[int, Longs, Longs]  # a partition, and a piece of either log
 _NOTHING = np.empty((3, 0), np.int64)
 _DEFAULT = Limits()
 _KEY = "hash(key)"  # that of a row without a key is one like others; it has the print of no record
@@ -41,7 +45,7 @@ _MOST_BREAKS = 20_000  # a log of so many is quicker to join
 
 
 class _UncertainError(Exception):
-    """An offset is there twice, or too little is alike."""
+    """An offset is there twice, a record has no key, or too little is alike."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,12 +66,11 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """What there is of a partition; the offsets are inclusive, and ``keyed`` are the records with a key."""
+    """What there is of a partition; the offsets are inclusive."""
 
     first: int = 0
     last: int = -1
     records: int = 0
-    keyed: int = 0
 
 
 def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
@@ -77,16 +80,13 @@ def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], li
         wanted: partition, offset, key and value of what is demanded; the sink has these columns too.
         positions: how far each partition of the source was processed; 0 where there is no partition.
     """
-    here, there = _extents(wanted), _extents(sink)
-    if any(one.keyed < one.records for one in here.values()):
-        return None
-    compared = _Comparison(limits)
+    compared, sides = _Comparison(limits), (wanted, sink)
     try:
-        for number in sorted(here | there):
-            ours = _pieces(wanted, number, here.get(number, _Extent()), limits)
-            theirs = _pieces(sink, number, there.get(number, _Extent()), limits)
-            compared.go_on(number, ours, theirs, positions.get(number, 0))
-        return compared.result(sum(one.records for one in there.values()))
+        with ThreadPoolExecutor(len(sides)) as pool:
+            extents = list(pool.map(_extents, sides))
+            for number, pairs in groupby(_read(pool, sides, extents, limits), itemgetter(0)):
+                compared.go_on(number, pairs, positions.get(number, 0))
+        return compared.result(sum(one.records for one in extents[1].values()))
     except _UncertainError:
         return None
 
@@ -101,21 +101,48 @@ def of_doubtful_keys(rows: DataFrame, copied: Copied) -> DataFrame:
 
 
 def _extents(rows: DataFrame) -> dict[int, _Extent]:
-    found = rows.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.count("*"), F.count("key")).collect()
+    found = rows.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.count("*")).collect()
     return {number: _Extent(*extent) for number, *extent in found}
 
 
-def _pieces(rows: DataFrame, partition: int, extent: _Extent, limits: Limits) -> Iterator[Longs]:
-    """Offset, print and key of the rows of a partition, by offset."""
-    for begin in range(extent.first, extent.last + 1, limits.most_rows):
-        within = f"partition = {partition} AND offset BETWEEN {begin} AND {begin + limits.most_rows - 1}"
-        found = arrow.table(rows.where(within).selectExpr(*_ROW))
-        piece = np.stack([column.to_numpy().astype(np.int64, copy=False) for column in found.columns])
-        if (np.diff(piece[0]) <= 0).any():
-            piece = piece[:, np.argsort(piece[0], kind="stable")]
-            if (np.diff(piece[0]) == 0).any():
-                raise _UncertainError
-        yield piece
+def _asked(extents: Sequence[Mapping[int, _Extent]], limits: Limits) -> Iterator[tuple[int, Sequence[int | None]]]:
+    """Partition, and where the next piece of either side begins; None where there is no more."""
+    for number in sorted(set().union(*extents)):
+        both = (side.get(number, _Extent()) for side in extents)
+        for begins in zip_longest(*(range(one.first, one.last + 1, limits.most_rows) for one in both)):
+            yield number, begins
+
+
+def _read(
+    pool: Executor, sides: Sequence[DataFrame], extents: Sequence[Mapping[int, _Extent]], limits: Limits
+) -> Iterator[_Pair]:
+    """Both logs, piece by piece; those that come next are read while these are compared."""
+    ahead: Callable[[], _Pair] | None = None
+    for number, begins in _asked(extents, limits):
+        ours, theirs = (pool.submit(_piece, side, number, begin, limits) for side, begin in zip(sides, begins, strict=True))
+        current, ahead = ahead, partial(_both_read, number, ours, theirs)
+        if current is not None:
+            yield current()
+    if ahead is not None:
+        yield ahead()
+
+
+def _both_read(number: int, ours: Future[Longs], theirs: Future[Longs]) -> _Pair:
+    return number, ours.result(), theirs.result()
+
+
+def _piece(rows: DataFrame, partition: int, begin: int | None, limits: Limits) -> Longs:
+    """Offset, print and key of rows of a partition, by offset."""
+    if begin is None:
+        return _NOTHING
+    within = f"partition = {partition} AND offset BETWEEN {begin} AND {begin + limits.most_rows - 1}"
+    found = arrow.table(rows.where(within).selectExpr(*_ROW))
+    piece = np.stack(longs(found, *found.column_names))
+    if (np.diff(piece[0]) <= 0).any():
+        piece = piece[:, np.argsort(piece[0], kind="stable")]
+        if (np.diff(piece[0]) == 0).any():
+            raise _UncertainError
+    return piece
 
 
 # comparing -----------------------------------------------------------------------------------------------------------------
@@ -130,10 +157,12 @@ class _Comparison:
         self._aligned: list[Longs] | None = [np.empty((5, 0), np.int64)]
         self._runs = self._breaks = 0
 
-    def go_on(self, partition: int, ours: Iterator[Longs], theirs: Iterator[Longs], position: int) -> None:
+    def go_on(self, partition: int, pairs: Iterable[_Pair], position: int) -> None:
         """Compare a partition, however it is cut into pieces."""
         left, right = _NOTHING, _NOTHING
-        for one, other in zip_longest(ours, theirs, fillvalue=_NOTHING):
+        for _, one, other in pairs:
+            if not one[1].all():
+                raise _UncertainError  # a record without a key
             left, right = np.concatenate((left, one), axis=1), np.concatenate((right, other), axis=1)
             here, there = self._align(partition, left, right, position)
             left, right = left[:, here:], right[:, there:]

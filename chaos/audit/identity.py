@@ -20,30 +20,32 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.audit import copies
+from chaos.audit import copies, few
 from chaos.audit.copies import Copied
 from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from chaos.common.errors import InconclusiveError
-from chaos.judging import answers
+from chaos.judging import answers, spark_session
 from verifiers import arrow
 from verifiers.base import Bounds, Evidence
 from verifiers.single_scan import groups, pieces
-from verifiers.single_scan.groups import Groups, Limits, decoded
+from verifiers.single_scan.groups import Groups, Limits, decoded, longs
 from verifiers.single_scan.runs import Runs
 
 DENSE, KEY = "dense-key", "key"
 _HEADER = "header:"
 _SHARE = 8  # one task is given no more than this part of a log: all tasks together are quicker to join the whole
 _DEFAULT = Limits()
+_PLACE = ("partition", "offset")
 _COLUMNS = {"key": "string", "value": "string"}
 _HEADERS = {"headers": "array<struct<key: string, value: binary>>"}  # as Spark's Kafka source has them
 
@@ -167,30 +169,48 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limit
     Args:
         anywhere: whether a record may be in any partition of the sink; all keys are doubtful then.
     """
-    if anywhere:
-        return _joined(logs, demanded, logs.source, logs.sink, anywhere=True)
     wanted = logs.source.withColumn("value", demanded(F.col("value")).cast("string"))
-    copied = copies.compare(wanted, logs.sink, _positions(logs), limits)
+    copied = None if anywhere else copies.compare(wanted, logs.sink, _positions(logs), limits)
     if copied is not None and not len(copied.doubtful):
         evidence = Evidence("sink", *_nothing(logs), _whole(logs.fixed.sink, _partitions(logs) + 1), _positions(logs))
         return Asked(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied.rows)
-    narrow = None if copied is None or logs.fixed.compacted else _narrow(logs, copied, limits)
-    if narrow is None or copied is None or copied.aligned is None:
-        return _joined(logs, demanded, logs.source, logs.sink, anywhere=False)
-    asked = _joined(logs, demanded, *narrow, anywhere=False)
-    places = arrow.table(narrow[1].select("partition", "offset")).columns
-    beyond = copied.aligned.without(*(column.to_numpy().astype(np.int64, copy=False) for column in places))
-    return replace(asked, beyond=beyond)
+    narrow = None if copied is None or logs.fixed.compacted else _narrowly(logs, wanted, copied, limits)
+    are_few = logs.records <= _DEFAULT.few_rows
+    return narrow or _joined(logs, wanted, logs.sink, anywhere=anywhere, are_few=are_few)
 
 
-def _narrow(logs: Logs, copied: Copied, limits: Limits) -> tuple[DataFrame, DataFrame] | None:
-    """The records and rows of doubtful keys; None where they are many of the log, and not few."""
+def _narrowly(logs: Logs, wanted: DataFrame, copied: Copied, limits: Limits) -> Asked | None:
+    """What the records and rows of doubtful keys are asked; None where they are many of the log, and not few."""
     most = max(limits.few_rows, min(limits.most_rows, copied.rows // _SHARE))
     if copied.aligned is None or len(copied.doubtful) > most:
         return None
-    held = _held_here if copied.rows <= limits.few_rows else _held
-    source, sink = (held(copies.of_doubtful_keys(side, copied).limit(most + 1)) for side in (logs.source, logs.sink))
-    return None if max(source.count(), sink.count()) > most else (source, sink)
+    doubtful = [copies.of_doubtful_keys(side, copied) for side in (wanted, logs.sink)]
+    with ThreadPoolExecutor(len(doubtful)) as pool:
+        ours, theirs = pool.map(arrow.table, (side.limit(limits.few_rows + 1) for side in doubtful))
+    if max(len(ours), len(theirs)) <= limits.few_rows:
+        return _found_here(logs, ours, theirs, copied.aligned.without(*longs(theirs, *_PLACE)))
+    source, sink = (_held(side.limit(most + 1)) for side in doubtful)
+    if max(source.count(), sink.count()) > most:
+        return None
+    asked = _joined(logs, source, sink, anywhere=False, are_few=True)
+    return replace(asked, beyond=copied.aligned.without(*longs(arrow.table(sink.select(*_PLACE)), *_PLACE)))
+
+
+def _found_here(logs: Logs, wanted: pa.Table, sink: pa.Table, beyond: Runs) -> Asked:
+    """What so few records and rows are asked."""
+    lines, positions = _partitions(logs) + 1, _positions(logs)
+    found = few.find(wanted, sink, lines, positions)
+    spark = spark_session.beside(logs.source.sparkSession)
+    expected, observed = arrow.frame(spark, found.expected), arrow.frame(spark, found.observed)
+    return Asked(
+        Evidence("sink", expected, observed, _whole(logs.fixed.sink, lines), positions),
+        unique=True,
+        unnamed=expected.limit(0),
+        why="",
+        keys=partial(_names, logs, found.keys),
+        unordered=None if found.unordered is None else arrow.frame(spark, found.unordered),
+        beyond=beyond.merge(found.right),
+    )
 
 
 def _held(rows: DataFrame) -> DataFrame:
@@ -198,28 +218,25 @@ def _held(rows: DataFrame) -> DataFrame:
     return rows.coalesce(1).localCheckpoint()
 
 
-def _held_here(rows: DataFrame) -> DataFrame:
-    """The same, by way of this process: a query of so few rows needs no job."""
-    return arrow.frame(rows.sparkSession, arrow.table(rows))
+def _joined(logs: Logs, demanded: DataFrame, sink: DataFrame, *, anywhere: bool, are_few: bool) -> Asked:
+    """What these records and these rows of the sink are asked; all that there are of each key.
 
-
-def _joined(logs: Logs, demanded: Model, source: DataFrame, sink: DataFrame, *, anywhere: bool) -> Asked:
-    """What the records of this source and the rows of this sink are asked; all that there are of each key."""
+    Args:
+        demanded: the records, with the values that they demand.
+        are_few: whether it is worth it to keep what is asked for several times in one place.
+    """
     partitions = _partitions(logs)
     lines = partitions + 1
-    value = demanded(F.col("value")).cast("string")
     positions, bounds = _positions(logs), _whole(logs.fixed.sink, lines)
     id_ = f"offset * {lines} + partition AS id"
     removable = f"{_removable(logs.fixed, anywhere=anywhere)} AS removable"
-    keyed = source.withColumn("value", value).where("key IS NOT NULL")
-    are_few = source is not logs.source or logs.records <= _DEFAULT.few_rows
+    keyed = demanded.where("key IS NOT NULL")
     keep = _held if are_few else DataFrame.persist
     wanted = keep(keyed.selectExpr("partition", "offset", "key", "value", id_, removable))
     found = answers.find(wanted, sink, lines, positions, anywhere=anywhere, compacted=logs.fixed.compacted, keep=keep)
-    if are_few:
-        unordered = None if found.unordered is None else _held(found.unordered)
-        found = replace(found, rows=_held(found.rows), unordered=unordered)
-    named = found.rows
+    named, unordered = found.rows, found.unordered
+    if are_few and unordered is not None:
+        unordered = _held(unordered)
     required = "true" if found.removed is None else "removed IS NULL"
     needed = wanted if found.removed is None else wanted.join(found.removed.selectExpr("id", "true AS removed"), "id", "left")
     expected = needed.selectExpr("id", "partition", "value", f"{required} AS required", "offset AS position")
@@ -227,21 +244,27 @@ def _joined(logs: Logs, demanded: Model, source: DataFrame, sink: DataFrame, *, 
     evidence = Evidence("sink", expected, observed, bounds, positions, anywhere=anywhere)
     names = wanted.select("key", "id").unionByName(named.where(f"id % {lines} = {partitions}").select("key", "id"))
 
-    def keys(asked: frozenset[int]) -> Mapping[int, str]:
-        found = _keys(names, asked)
-        places = {divmod(one, lines) for one in asked - found.keys()}
-        beyond = logs.source.where(F.col("offset").isin([offset for offset, _ in places])).selectExpr("key", id_)
-        return found | _keys(beyond, asked - found.keys())
-
     return Asked(
         evidence,
         unique=True,
-        unnamed=source.where("key IS NULL"),
+        unnamed=demanded.where("key IS NULL"),
         why="records have no key, or not the header",
-        keys=keys,
-        unordered=found.unordered,
+        keys=partial(_names, logs, partial(_keys, names)),
+        unordered=unordered,
         undecided=found.undecided,
     )
+
+
+def _names(logs: Logs, here: Callable[[AbstractSet[int]], Mapping[int, str]], asked: frozenset[int]) -> Mapping[int, str]:
+    """The keys of ids that were made of places.
+
+    Args:
+        here: finds those of the records and rows that are held; the others are looked up in the log.
+    """
+    lines, found = _partitions(logs) + 1, here(asked)
+    offsets = sorted({one // lines for one in asked - found.keys()})
+    beyond = logs.source.where(F.col("offset").isin(offsets)).selectExpr("key", f"offset * {lines} + partition AS id")
+    return {**found, **_keys(beyond, asked - found.keys())}
 
 
 def _keys(names: DataFrame, asked: AbstractSet[int]) -> dict[int, str]:

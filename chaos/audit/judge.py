@@ -35,6 +35,7 @@ from chaos.audit.identity import Asked, recur_or_fall, require_identified
 from chaos.audit.logs import AuditUsageError, Fixed, Logs
 from chaos.judging import own_rows
 from chaos.judging.judge import unordered
+from verifiers import arrow
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.duplicates import Duplicates
 from verifiers.findings import EXAMPLES, first, kinds, open_transaction, rule
@@ -42,7 +43,7 @@ from verifiers.gaps import Gaps
 from verifiers.offsets import Offsets
 from verifiers.ordering import Ordering
 from verifiers.single_scan import islands, runs
-from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits, decoded
+from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits, decoded, longs
 from verifiers.single_scan.runs import Runs
 from verifiers.values import Values
 
@@ -62,7 +63,7 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
     """
     asked, found = (asked, _directly(asked.evidence)) if asked.by_model else _verified(logs, asked, limits)
     evidence = asked.evidence
-    found = tuple(_with_hint(_of_certain_order(one, asked, logs), logs.fixed) for one in found)
+    found = tuple(_with_hint(_of_certain_order(one, asked), logs.fixed) for one in found)
     if logs.fixed.positions is not None:
         once = evidence if asked.unique else replace(evidence, expected=islands.demanded(evidence.expected))
         found = (*found, Offsets().check(once, asked.proved))
@@ -77,7 +78,7 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
     if asked.copied:
         return asked, islands.sound(asked.evidence, asked.copied)
     if asked.beyond is not None:
-        return asked, islands.narrowly(asked.evidence, asked.proved, partial(_order, asked.evidence, asked.beyond, logs))
+        return asked, islands.narrowly(asked.evidence, asked.proved, partial(_order, asked, asked.beyond, logs))
     expected, observed = islands.summarize(asked.evidence, limits)
     for side, name in ((expected, "source"), (observed, "sink")):
         if side is not None and side.placed:
@@ -96,15 +97,18 @@ def _directly(evidence: Evidence) -> tuple[Finding, ...]:
     return Duplicates().check(evidence), Gaps().check(evidence), order, Values().check(evidence)
 
 
-def _order(evidence: Evidence, beyond: Runs | None, logs: Logs) -> Finding:
-    """Of the evidence, and of the rows beyond it where there are any."""
-    if beyond is None:
-        return Ordering().check(evidence)
-    found = beyond.merge(islands.cut(decoded(evidence.observed), len(evidence.bounds)))
+def _order(asked: Asked, beyond: Runs, logs: Logs) -> Finding:
+    """Of the evidence, and of the rows beyond it; where rows are late, of those whose order can be told."""
+    evidence = asked.evidence
+    found, places = beyond.merge(islands.cut(decoded(evidence.observed), len(evidence.bounds))), 0
     late = runs.late(found)
-    sides = (evidence, replace(evidence, observed=logs.sink))
-    inversions = islands.inversions(sides, tuple(late.first(EXAMPLES)))
-    return Ordering().found(evidence, found.records, tuple(late.totals()), inversions)
+    if asked.unordered is not None and len(late.runs):
+        uncertain = arrow.table(asked.unordered)
+        found, places = found.without(*longs(uncertain, "partition", "offset")), len(uncertain)
+        late = runs.late(found)
+    inversions = islands.inversions((evidence, replace(evidence, observed=logs.sink)), tuple(late.first(EXAMPLES)))
+    ordered = Ordering().found(evidence, found.records, tuple(late.totals()), inversions)
+    return _without(places, ordered, evidence) if places else ordered
 
 
 def _not_dense(logs: Logs, asked: Asked, expected: Groups | None, limits: Limits) -> bool:
@@ -119,17 +123,21 @@ def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups
     return int(expected["records"].sum()) == int(observed["records"].sum())
 
 
-def _of_certain_order(finding: Finding, asked: Asked, logs: Logs) -> Finding:
+def _of_certain_order(finding: Finding, asked: Asked) -> Finding:
     """Where rows are late: the order of those whose order can be told. Where none is late, nothing is uncertain."""
-    if asked.unordered is None or finding.verifier != "ordering" or not finding.count:
+    if asked.unordered is None or asked.beyond is not None or finding.verifier != "ordering" or not finding.count:
         return finding
     evidence, places = asked.evidence, asked.unordered.persist()
     if not places.take(1):
         return finding
     kept = evidence.observed.join(places, ["partition", "offset"], "left_anti").select(*evidence.observed.columns)
-    ordered = _order(replace(evidence, observed=kept), asked.beyond, logs)
+    return _without(places.count(), Ordering().check(replace(evidence, observed=kept)), evidence)
+
+
+def _without(places: int, ordered: Finding, evidence: Evidence) -> Finding:
+    """The finding about order, with how many rows are left out of it."""
     where = ", or in several partitions" if evidence.anywhere else ""
-    why = f"{places.count()} records recur, and are wrong, or there too often or too rarely{where}: their order cannot be told"
+    why = f"{places} records recur, and are wrong, or there too often or too rarely{where}: their order cannot be told"
     return replace(ordered, note="; ".join(filter(None, (ordered.note, why))))
 
 

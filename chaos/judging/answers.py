@@ -83,7 +83,7 @@ def find(  # noqa: PLR0913 - both logs, and what is known of them
     free = wanted.join(same.select("id"), "id", "left_anti")
     certain = f"{processed} AND NOT removable" if "source" in compacted else "true"
     moved = keep(matched(free.where(certain), left, _ALIKE, last))
-    free = free.join(moved.select("id"), "id", "left_anti")
+    free = keep(free.join(moved.select("id"), "id", "left_anti"))
     others = moved.where("id IS NULL").drop("id")
     others = _looked_up(others, wanted, _EXACT, "here")
     others = keep(_looked_up(others, wanted, _ALIKE, "anywhere").selectExpr("*", "coalesce(here, anywhere) AS first_id"))
@@ -93,7 +93,7 @@ def find(  # noqa: PLR0913 - both logs, and what is known of them
     undecided = surplus.count() + changed.where("own IS NULL").count() if "source" in compacted else 0
     rest = [changed.where("own IS NOT NULL")] if "source" in compacted else [surplus, changed]
     parts = (same.where("id IS NOT NULL OR key IS NULL"), moved.where("id IS NOT NULL"), *rest)
-    named = reduce(DataFrame.unionByName, (one.select(*same.columns) for one in parts))
+    named = keep(reduce(DataFrame.unionByName, (one.select(*same.columns) for one in parts)))
     missing = free.join(changed.selectExpr("own AS id"), "id", "left_anti").where(processed)
     odd = _recurring(wanted, surplus.select(*_ALIKE).unionByName(missing.select(*_ALIKE)), _ALIKE)
     wrong = _recurring(wanted, changed.select(*_ALIKE), ("key",))

@@ -98,6 +98,17 @@ def suit(spark: SparkSession, records: int) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", "4" if compiled else "1")  # one makes no task that has nothing to do
 
 
+def beside(spark: SparkSession) -> SparkSession:
+    """A session of the same Spark, made for the few rows of which many queries are asked; it sees nothing of the other's views.
+
+    A query of few rows takes most of its time for the compiler of its code, which the session of a large log cannot do without.
+    """
+    found = spark.newSession()
+    suit(found, records=1)
+    found.conf.set("spark.sql.leafNodeDefaultParallelism", "1")  # one task, and nothing is shuffled
+    return found
+
+
 # of an audit ---------------------------------------------------------------------------------------------------------------
 
 

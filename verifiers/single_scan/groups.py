@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
@@ -160,6 +161,11 @@ def certainly_rise(log: DataFrame, evidence: Evidence, limits: Limits) -> bool:
 def block_of(partitions: int, limits: Limits) -> str:
     """SQL: one number for line and block of a row with an ``id``."""
     return f"coalesce(shiftright(id DIV {partitions}, {limits.block_bits}) * {partitions} + id % {partitions}, {UNDECODABLE})"
+
+
+def longs(rows: pa.Table, *names: str) -> tuple[Longs, ...]:
+    """Columns of integers."""
+    return tuple(rows.column(name).to_numpy().astype(np.int64, copy=False) for name in names)
 
 
 def starts(*columns: Longs) -> Longs:
