@@ -169,22 +169,28 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limit
     Args:
         anywhere: whether a record may be in any partition of the sink; all keys are doubtful then.
     """
-    wanted = logs.source.withColumn("value", demanded(F.col("value")).cast("string"))
+    wanted = _wanted(logs.source, demanded)
     copied = None if anywhere else copies.compare(wanted, logs.sink, _positions(logs), limits)
     if copied is not None and not len(copied.doubtful):
         evidence = Evidence("sink", *_nothing(logs), _whole(logs.fixed.sink, _partitions(logs) + 1), _positions(logs))
         return Asked(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied.rows)
-    narrow = None if copied is None or logs.fixed.compacted else _narrowly(logs, wanted, copied, limits)
+    narrow = None if copied is None or logs.fixed.compacted else _narrowly(logs, demanded, copied, limits)
     are_few = logs.records <= _DEFAULT.few_rows
     return narrow or _joined(logs, wanted, logs.sink, anywhere=anywhere, are_few=are_few)
 
 
-def _narrowly(logs: Logs, wanted: DataFrame, copied: Copied, limits: Limits) -> Asked | None:
+def _wanted(source: DataFrame, demanded: Model) -> DataFrame:
+    """The records with the values that they demand."""
+    return source.withColumn("value", demanded(F.col("value")).cast("string"))
+
+
+def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> Asked | None:
     """What the records and rows of doubtful keys are asked; None where they are many of the log, and not few."""
     most = max(limits.few_rows, min(limits.most_rows, copied.rows // _SHARE))
     if copied.aligned is None or len(copied.doubtful) > most:
         return None
-    doubtful = [copies.of_doubtful_keys(side, copied) for side in (wanted, logs.sink)]
+    of_keys = partial(copies.of_doubtful_keys, copied=copied)
+    doubtful = (_wanted(of_keys(logs.source), demanded), of_keys(logs.sink))
     with ThreadPoolExecutor(len(doubtful)) as pool:
         ours, theirs = pool.map(arrow.table, (side.limit(limits.few_rows + 1) for side in doubtful))
     if max(len(ours), len(theirs)) <= limits.few_rows:
