@@ -32,10 +32,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers import arrow
-from verifiers.single_scan.groups import Limits, Longs, longs
+from verifiers.single_scan.groups import Limits, Longs
 from verifiers.single_scan.runs import Runs
 
 _Pair = tuple[int, Longs, Longs]  # a partition, and a piece of either log
+_NONE = np.empty(0, np.int32)
 _NOTHING = np.empty((3, 0), np.int64)
 _DEFAULT = Limits()
 _KEY = "hash(key)"  # that of a row without a key is one like others; it has the print of no record
@@ -64,15 +65,6 @@ class Copied:
     aligned: Runs | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Extent:
-    """What there is of a partition; the offsets are inclusive."""
-
-    first: int = 0
-    last: int = -1
-    records: int = 0
-
-
 def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
     """What is known of the sink; None where nothing is.
 
@@ -80,13 +72,13 @@ def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], li
         wanted: partition, offset, key and value of what is demanded; the sink has these columns too.
         positions: how far each partition of the source was processed; 0 where there is no partition.
     """
-    compared, sides = _Comparison(limits), (wanted, sink)
+    compared = _Comparison(limits)
     try:
-        with ThreadPoolExecutor(len(sides)) as pool:
-            extents = list(pool.map(_extents, sides))
-            for number, pairs in groupby(_read(pool, sides, extents, limits), itemgetter(0)):
+        with ThreadPoolExecutor(2) as pool:
+            ours, theirs = pool.map(partial(_side, limits), (wanted, sink))
+            for number, pairs in groupby(_read(pool, (ours, theirs)), itemgetter(0)):
                 compared.go_on(number, pairs, positions.get(number, 0))
-        return compared.result(sum(one.records for one in extents[1].values()))
+        return compared.result(theirs.rows)
     except _UncertainError:
         return None
 
@@ -100,29 +92,36 @@ def of_doubtful_keys(rows: DataFrame, copied: Copied) -> DataFrame:
 # reading -------------------------------------------------------------------------------------------------------------------
 
 
-def _extents(rows: DataFrame) -> dict[int, _Extent]:
-    found = rows.groupBy("partition").agg(F.min("offset"), F.max("offset"), F.count("*")).collect()
-    return {number: _Extent(*extent) for number, *extent in found}
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One log: how many rows it has, and for each partition, by which SQL its pieces are found."""
+
+    log: DataFrame
+    rows: int
+    pieces: Mapping[int, Sequence[str]]
 
 
-def _asked(extents: Sequence[Mapping[int, _Extent]], limits: Limits) -> Iterator[tuple[int, Sequence[int | None]]]:
-    """Partition, and where the next piece of either side begins; None where there is no more."""
-    for number in sorted(set().union(*extents)):
-        both = (side.get(number, _Extent()) for side in extents)
-        for begins in zip_longest(*(range(one.first, one.last + 1, limits.most_rows) for one in both)):
-            yield number, begins
+def _side(limits: Limits, log: DataFrame) -> _Side:
+    """A partition is one piece where it may be held; only of larger ones it has to be known where they begin and end."""
+    counts = {row["partition"]: row["count"] for row in log.groupBy("partition").count().collect()}
+    large = [number for number, rows in counts.items() if rows > limits.most_rows]
+    ends = log.where(F.col("partition").isin(large)).groupBy("partition").agg(F.min("offset"), F.max("offset"))
+    pieces = {number: [f"partition = {number}"] for number in counts}
+    for number, first, last in ends.collect() if large else ():
+        begins = range(first, last + 1, limits.most_rows)
+        pieces[number] = [f"partition = {number} AND offset BETWEEN {at} AND {at + limits.most_rows - 1}" for at in begins]
+    return _Side(log, sum(counts.values()), pieces)
 
 
-def _read(
-    pool: Executor, sides: Sequence[DataFrame], extents: Sequence[Mapping[int, _Extent]], limits: Limits
-) -> Iterator[_Pair]:
+def _read(pool: Executor, sides: Sequence[_Side]) -> Iterator[_Pair]:
     """Both logs, piece by piece; those that come next are read while these are compared."""
     ahead: Callable[[], _Pair] | None = None
-    for number, begins in _asked(extents, limits):
-        ours, theirs = (pool.submit(_piece, side, number, begin, limits) for side, begin in zip(sides, begins, strict=True))
-        current, ahead = ahead, partial(_both_read, number, ours, theirs)
-        if current is not None:
-            yield current()
+    for number in sorted(set().union(*(side.pieces for side in sides))):
+        for pair in zip_longest(*(side.pieces.get(number, ()) for side in sides)):
+            ours, theirs = (pool.submit(_piece, side.log, where) for side, where in zip(sides, pair, strict=True))
+            current, ahead = ahead, partial(_both_read, number, ours, theirs)
+            if current is not None:
+                yield current()
     if ahead is not None:
         yield ahead()
 
@@ -131,14 +130,15 @@ def _both_read(number: int, ours: Future[Longs], theirs: Future[Longs]) -> _Pair
     return number, ours.result(), theirs.result()
 
 
-def _piece(rows: DataFrame, partition: int, begin: int | None, limits: Limits) -> Longs:
-    """Offset, print and key of rows of a partition, by offset."""
-    if begin is None:
+def _piece(log: DataFrame, where: str | None) -> Longs:
+    """Offset, print and key of the rows of a piece, by offset."""
+    if where is None:
         return _NOTHING
-    within = f"partition = {partition} AND offset BETWEEN {begin} AND {begin + limits.most_rows - 1}"
-    found = arrow.table(rows.where(within).selectExpr(*_ROW))
-    piece = np.stack(longs(found, *found.column_names))
-    if (np.diff(piece[0]) <= 0).any():
+    found = arrow.table(log.where(where).selectExpr(*_ROW))
+    piece = np.empty((len(_ROW), len(found)), np.int64)
+    for row, column in zip(piece, found.columns, strict=True):
+        np.concatenate([_NONE, *(chunk.to_numpy() for chunk in column.chunks)], out=row)
+    if (piece[0, 1:] <= piece[0, :-1]).any():
         piece = piece[:, np.argsort(piece[0], kind="stable")]
         if (np.diff(piece[0]) == 0).any():
             raise _UncertainError
@@ -163,7 +163,7 @@ class _Comparison:
         for _, one, other in pairs:
             if not one[1].all():
                 raise _UncertainError  # a record without a key
-            left, right = np.concatenate((left, one), axis=1), np.concatenate((right, other), axis=1)
+            left, right = _behind(left, one), _behind(right, other)
             here, there = self._align(partition, left, right, position)
             left, right = left[:, here:], right[:, there:]
             if max(left.shape[1], right.shape[1]) > self._limits.most_rows:
@@ -202,6 +202,11 @@ class _Comparison:
 
     def _doubt(self, *sides: Longs) -> None:
         self._doubtful += [np.unique(rows[2]) for rows in sides if rows.shape[1]]
+
+
+def _behind(rest: Longs, piece: Longs) -> Longs:
+    """Both, without a copy where nothing is left of what was before."""
+    return np.concatenate((rest, piece), axis=1) if rest.shape[1] else piece
 
 
 def _common(ours: Longs, theirs: Longs) -> int:

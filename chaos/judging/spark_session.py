@@ -129,6 +129,7 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
     settings = {
         "spark.driver.memory": "3g",
         "spark.sql.shuffle.partitions": "4",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",  # of two or three integers each; 10,000 by default
         "spark.sql.codegen.cache.maxEntries": "1000",  # one audit has more classes than the default of a hundred
         # Spark's default without kafka: its first reader makes a Row of each record on the way, a quarter of a scan's work
         "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
