@@ -348,8 +348,8 @@ def test_a_trigger_after_a_fault_that_does_not_exist_or_is_its_own(when: str, er
             "{kind: command, run: [a], group: g, environment: {A: '{sinc}'}}",
             (
                 "5:68: {sinc} in '{sinc}' is not a placeholder; there are {bootstrap}, {source}, {sink}, {folder}, {prefix}, "
-                "{suffix}, {java}, {kafka_tools}, {packages}, {partition}, {python}, {project}, {datasource}, {datasink}, "
-                "and {{word}} for a literal {word}"
+                "{suffix}, {java}, {kafka_tools}, {packages}, {partition}, {instance}, {python}, {project}, {datasource}, "
+                "{datasink}, and {{word}} for a literal {word}"
             ),
         ),
         (
