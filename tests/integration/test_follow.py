@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from chaos.common import clock
 from chaos.common.history import History
@@ -69,10 +69,10 @@ class Follower:
 
 
 @contextmanager
-def following(system, folder, *words):
+def following(system, folder, *words, topics=(SOURCE, SINK)):
     """A follower of both topics; killed if it is still there at the end."""
     log, report = folder / "follow.log", folder / "follow.json"
-    argv = [CHAOS, "audit", "--follow", "--bootstrap", system.kafka.bootstrap, "--source", SOURCE, "--sink", SINK]
+    argv = [CHAOS, "audit", "--follow", "--bootstrap", system.kafka.bootstrap, "--source", topics[0], "--sink", topics[1]]
     metrics = ("--every", "0.5s", "--metrics", "127.0.0.1:0", "--json", str(report))
     with log.open("w", encoding="utf-8") as out, subprocess.Popen([*argv, *metrics, *words], stdout=out, stderr=out) as process:
         follower = Follower(process, log)
@@ -90,10 +90,11 @@ def counts(path):
     return {one["verifier"]: one["count"] for one in found if one["asked"] and one["verifier"] != "ordering"}
 
 
-def audited(system, folder, *words):
+def audited(system, folder, *words, topics=(SOURCE, SINK)):
     """Exit code and counts of an audit of the same topics."""
     path = folder / "audit.json"
-    argv = [CHAOS, "audit", "--bootstrap", system.kafka.bootstrap, "--source", SOURCE, "--sink", SINK, "--json", str(path)]
+    both = ("--source", topics[0], "--sink", topics[1])
+    argv = [CHAOS, "audit", "--bootstrap", system.kafka.bootstrap, *both, "--json", str(path)]
     done = subprocess.run(
         [*argv, "--spark-master", "local[2]", *words], capture_output=True, text=True, timeout=600, check=False
     )
@@ -209,10 +210,10 @@ def test_records_that_are_removed_before_they_are_read(system, topics, tmp_path)
 
 @contextmanager
 def playing(session, system, folder, delivery):
-    """The application at work on a source that is being filled; yields its process and the loader's."""
-    topics = Topics(SOURCE, SINK, 3, suffix=f"follow-{delivery}")
+    """The application at work on a source that is being filled; yields its process, the loader's, and both topics."""
+    topics = Topics(f"{SOURCE}-{delivery}", f"{SINK}-{delivery}", 3, suffix=f"follow-{delivery}")
     pipeline = application(session, "application", delivery=delivery)
-    system.kafka.create([SOURCE, SINK], 3)
+    system.kafka.create([topics.source, topics.sink], 3)
     pipeline.prepare(endpoints(system, "spark"), topics)
     loads = FillSource(SECONDS * RATE, RATE).command(endpoints(system, "loader"), topics, folder)
     with History(folder / "history.jsonl") as history:
@@ -221,11 +222,11 @@ def playing(session, system, folder, delivery):
         subject.wait_until_started()
         loader = ManagedProcess(system.runtime, history, "loader", loads, folder)
         try:
-            yield subject, loader
+            yield subject, loader, (topics.source, topics.sink)
         finally:
             for process in (loader, subject):
                 process.process.kill_tree()
-            system.kafka.delete([SOURCE, SINK])
+            system.kafka.delete([topics.source, topics.sink])
 
 
 @pytest.mark.nightly
@@ -237,18 +238,18 @@ def test_a_pipeline_with_faults(chaos_session, system, tmp_path, delivery):
     """
     words = ("--model", "square", "--identity", "key", "--overdue", "20s", "--state", str(tmp_path / "state"))
     memory = []
-    with playing(chaos_session, system, tmp_path, delivery) as (subject, loader):
-        with following(system, tmp_path, *words) as follower:
+    with playing(chaos_session, system, tmp_path, delivery) as (subject, loader, topics):
+        with following(system, tmp_path, *words, topics=topics) as follower:
             break_again_and_again(system, subject, follower, 1, memory)
             follower.process.kill()
             (tmp_path / "follow-1.log").write_text(follower.said(), encoding="utf-8")
-        with following(system, tmp_path, *words) as follower:
+        with following(system, tmp_path, *words, topics=topics) as follower:
             break_again_and_again(system, subject, follower, 2, memory)
-            drain(loader, subject, system)
+            drain(loader, subject, system, topics[1])
             clock.wait_until(lambda: is_over(follower), within_s=300, reason="the last gap", seen=follower.metrics)
             memory.append(psutil.Process(follower.process.pid).memory_info().rss)
             code, said = follower.end(), follower.said()
-        whole = audited(system, tmp_path, *words[:4])
+        whole = audited(system, tmp_path, *words[:4], topics=topics)
 
     (tmp_path / "memory.json").write_text(json.dumps(memory), encoding="utf-8")
     found = counts(tmp_path / "follow.json")
@@ -274,17 +275,17 @@ def break_again_and_again(system, subject, follower, broker, memory):
             subject.process.start()
 
 
-def drain(loader, subject, system):
+def drain(loader, subject, system, sink):
     """Wait for all records, and for the sink to have grown for the last time; then end the pipeline."""
     clock.wait_until(lambda: not loader.process.alive(), within_s=300, reason="the loader")
     before = -1
 
     def stands():
         nonlocal before
-        last, before = before, sum(ends.hw for ends in system.kafka.offsets(SINK, 3).values())
+        last, before = before, sum(ends.hw for ends in system.kafka.offsets(sink, 3).values())
         return last == before
 
-    clock.wait_until(stands, within_s=300, reason="the sink to stand still", every_s=15)
+    clock.wait_until(stands, within_s=300, reason="the sink to stand still", every_s=15, ignore=(KafkaException,))
     subject.stop()
 
 

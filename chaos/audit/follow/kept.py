@@ -86,7 +86,7 @@ def state(follow: Follow) -> tuple[dict[str, Any], Arrays]:
     told = {
         "counts": asdict(follow.counts),
         "at": {side: list(follow.at[side].items()) for side in SIDES},
-        "settled": list(follow.settled.items()),
+        "judged": list(follow.judged.items()),
         "answered_to": list(follow.answered_to.items()),
         "examples": [[one.anomaly, one.partition, one.offset, _text(one.identity), one.detail] for one in follow.examples],
         "doubts": follow.doubts,
@@ -107,7 +107,7 @@ def of_state(asked: Asked, told: Mapping[str, Any], arrays: Mapping[str, np.ndar
     """What was kept, to go on with; how large the window is, and what is overdue, may be others than they were."""
     found = Follow(asked, Counts(**told["counts"]))
     found.at = {side: _mapping(told["at"][side]) for side in SIDES}
-    found.settled, found.answered_to = _mapping(told["settled"]), _mapping(told["answered_to"])
+    found.judged, found.answered_to = _mapping(told["judged"]), _mapping(told["answered_to"])
     found.examples = [_seen(*one) for one in told["examples"]]
     found.doubts = {side: dict(told["doubts"][side]) for side in SIDES}
     found.seen_ms, found.grew_ms, found.first_answer_ms = told["moments"]

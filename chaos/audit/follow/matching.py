@@ -160,7 +160,7 @@ class Follow:
         held: what is outstanding, by print and partition; `outstanding` is how many records.
         odd: rows that no record demands so far, likewise; `undecided` is how many.
         rows: how many were read.
-        settled: partition of the sink -> the offset before which rows were judged, while any is undecided.
+        judged: partition of the sink -> the offset before which every row was judged.
         answered_to: partition of the source -> the offset before which the last answered record is.
         window: prints of the rows answered last, a ring; `written` is how many were ever.
     """
@@ -180,7 +180,7 @@ class Follow:
     odd: dict[int, deque[Odd]] = field(default_factory=dict)
     undecided: int = 0
     rows: int = 0
-    settled: dict[int, int] = field(default_factory=dict)
+    judged: dict[int, int] = field(default_factory=dict)
     answered_to: dict[int, int] = field(default_factory=dict)
     window: "array[int]" = field(init=False)
     written: int = 0
@@ -209,6 +209,7 @@ class Follow:
                 self._answer(key, demand, now_ms)
             else:
                 self.demand(key, demand)
+        self._all_judged()
 
     def read_sink(self, rows: Iterable[Row], now_ms: int) -> None:
         """Take rows, likewise."""
@@ -231,6 +232,7 @@ class Follow:
             else:
                 self.odd.setdefault(key, deque()).append(Odd(self.rows, partition, offset, _kept(identity), content))
                 self.undecided += 1
+        self._all_judged()
 
     def reached(self, side: Side, partition: int, offset: int) -> None:
         """There is nothing before this offset that was not read: what was passed over is no row."""
@@ -248,6 +250,8 @@ class Follow:
         setattr(self.counts, name, getattr(self.counts, name) + skipped)
         self.counts.resets += 1
         self.at[side][partition] = offset
+        if side == "sink":
+            self.judged[partition] = min(offset, self.judged.get(partition, 0))
         self.doubt(side, f"{partition}", why)
 
     def doubt(self, side: Side, about: str, why: str) -> None:
@@ -267,7 +271,9 @@ class Follow:
             for one in old:
                 self._take_odd(one.content ^ self.salt(one.partition))
             self._judge(old, now_ms)
-        self.settled = dict(mark.offsets)
+        for partition, offset in mark.offsets.items():
+            self.judged[partition] = max(offset, self.judged.get(partition, 0))
+        self._all_judged()
 
     def seen(self, now_ms: int, positions: Mapping[int, int] | None = None) -> None:
         """The sink was read as far as it was written at this time, or farther.
@@ -293,10 +299,9 @@ class Follow:
                     first.append(demand)
         return Standing(lag, gaps, overtaken, self.outstanding - gaps, tuple(sorted(first)))
 
-    @property
-    def judged(self) -> Mapping[int, int]:
-        """Partition of the sink -> the offset before which every row was judged."""
-        return self.settled if self.undecided else self.at["sink"]
+    def _all_judged(self) -> None:
+        if not self.undecided:
+            self.judged = dict(self.at["sink"])
 
     def _is_gap(self, demand: Demand) -> bool:
         positions = self.positions

@@ -71,6 +71,8 @@ def test_rows_that_are_read_before_their_records():
     assert (wrong(follow), follow.undecided, follow.judged) == ({"answered": 1, "unexpected": 1}, 1, {0: 2})
     follow.read_source([row("0:1", "b=2")], 0)
     assert (wrong(follow), follow.judged) == ({"answered": 2, "unexpected": 1}, {0: 3})
+    follow.settle(mark, 0)
+    assert follow.judged == {0: 3}  # it does not go back
 
 
 def test_recurring_rows_are_multisets():
