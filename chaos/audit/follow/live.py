@@ -366,7 +366,7 @@ class _Live:
             found = asking.result()
         except (KafkaException, AuditUsageError) as error:
             if not self._silent_ms:
-                self._silent_ms = now_ms
+                self._silent_ms = self._asked_ms
                 reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
                 self._say(f"the ends of the logs cannot be had ({reason}): nothing more is judged until the brokers answer")
             return
