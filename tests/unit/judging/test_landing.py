@@ -138,9 +138,9 @@ def test_brokers_are_asked_of_partitions_that_were_not_read_to_their_ends(monkey
     """Of none where nothing is open."""
     of = []
     monkeypatch.setattr(landing.protocol, "open_transactions", lambda *place: of.append(place[2]) or ["row"])
-    spark = SimpleNamespace(createDataFrame=lambda rows, _schema: rows)
+    monkeypatch.setattr(landing.arrow, "made", lambda _spark, rows, _columns: rows)
 
-    assert landing._open_transactions(spark, "host:1", "topic", ends) == ["row"] * len(asked)
+    assert landing._open_transactions(None, "host:1", "topic", ends) == ["row"] * len(asked)
     assert of == asked
 
 
