@@ -1,6 +1,8 @@
 """Rows of Spark as an Arrow table, and the reverse; PySpark has public functions for both from 4.0 on."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +18,8 @@ def table(rows: DataFrame) -> pa.Table:
     if _IS_PUBLIC:
         return rows.toArrow()
     batches = getattr(rows, "_collect_as_arrow")()  # noqa: B009 - what `toPandas` calls there; later types do not have it
-    return pa.Table.from_batches(batches, to_arrow_schema(rows.schema))
+    with _without_warnings():
+        return pa.Table.from_batches(batches, to_arrow_schema(rows.schema))
 
 
 def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
@@ -24,7 +27,8 @@ def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     if _IS_PUBLIC:
         return spark.createDataFrame(rows)
     columns = [column.to_pylist() for column in rows.columns]
-    return spark.createDataFrame(list(zip(*columns, strict=True)), from_arrow_schema(rows.schema))
+    with _without_warnings():
+        return spark.createDataFrame(list(zip(*columns, strict=True)), from_arrow_schema(rows.schema))
 
 
 def made(spark: SparkSession, rows: Sequence[tuple[Any, ...]], columns: Mapping[str, str]) -> DataFrame:
@@ -33,7 +37,17 @@ def made(spark: SparkSession, rows: Sequence[tuple[Any, ...]], columns: Mapping[
     Args:
         columns: name -> type, as SQL writes it; the types are those of `verifiers.evidence`.
     """
+    if not _IS_PUBLIC:
+        return spark.createDataFrame(list(rows), ", ".join(f"{name} {kind}" for name, kind in columns.items()))
     values = list(zip(*rows, strict=True)) or [()] * len(columns)
     types = (_TYPES[kind] for kind in columns.values())
     arrays = [pa.array(column, kind) for column, kind in zip(values, types, strict=True)]
     return frame(spark, pa.Table.from_arrays(arrays, names=list(columns)))
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """PySpark 3.5 uses distutils, which Python 3.11 warns of, and a repository may make errors of warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
