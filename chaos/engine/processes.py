@@ -131,7 +131,7 @@ class ManagedProcess:
         self._has_begun = command.has_begun
         self._begins_by = command.begins_by
         self._down = False
-        self._killed_before: ProcessSaid | None = None
+        self._killed_before: list[tuple[Process, ProcessSaid | None]] = []
         self._zombie: _Instance | None = None
         self._start = partial(_Instance, runtime, has_events=command.has_events)
         self._command_of = instance
@@ -190,7 +190,7 @@ class ManagedProcess:
     def terminate(self) -> Mapping[str, int]:
         """Send SIGTERM to its supervisor, which hands it on, and return at once. Until `restart` it may be gone."""
         self._down = True
-        self._killed_before = self._history.last_said(self.name, "killed")
+        self._killed_before = [(process, self._last_said(process, "killed")) for process in self._working()]
         return {name: pid for process in self._working() for name, pid in _terminated(process).items()}
 
     def has_ended(self) -> bool:
@@ -200,14 +200,15 @@ class ManagedProcess:
     def resisted(self) -> str:
         """What its supervisor says of copies that did not end after `terminate`, and were killed; "" if nothing."""
         self.listen()
-        killed = self._history.last_said(self.name, "killed")
-        if killed is None or killed is self._killed_before:
-            return ""
-        return f"its supervisor had to kill {', '.join(f'copy {number}' for number in killed.content['copies'])}"
+        for process, before in self._killed_before:
+            killed = self._last_said(process, "killed")
+            if killed is not None and killed is not before:
+                return f"its supervisor had to kill {', '.join(f'copy {number}' for number in killed.content['copies'])}"
+        return ""
 
     def restart(self) -> None:
         """Start the process again unless it runs, and return when it has reported that it started, and works."""
-        started = [(process, self._said_started(process)) for process in self._working() if not process.alive()]
+        started = [(process, self._last_said(process, "started")) for process in self._working() if not process.alive()]
         for process, _ in started:
             with process.spec.log.open("ab") as log:  # what was killed may have left half a line
                 log.write(b"\n" + STARTED_AGAIN)
@@ -271,12 +272,12 @@ class ManagedProcess:
         """The instance that does the work, and those beside it."""
         return [self.process, *(other.process for other in self._others)]
 
-    def _said_started(self, process: Process) -> ProcessSaid | None:
-        return self._history.last_said(self.name if process is self.process else process.spec.name, "started")
+    def _last_said(self, process: Process, event: str) -> ProcessSaid | None:
+        return self._history.last_said(self.name if process is self.process else process.spec.name, event)
 
     def take_over(self) -> None:
         """Start a second instance, with a log of its own, and return when it has reported that it started, and works."""
-        before = self._said_started(self.process)
+        before = self._last_said(self.process, "started")
         self._zombie = self._instance
         self._log = self._log.with_stem(f"{self._log.stem}-2")
         self._instance = self._start(replace(self._spec, name=self._log.stem, log=self._log))
@@ -324,7 +325,7 @@ class ManagedProcess:
 
         def started() -> bool:
             self.must_live()
-            return self._said_started(one) is not before and self._has_begun()
+            return self._last_said(one, "started") is not before and self._has_begun()
 
         begun = f", and for {self._begins_by}" if self._begins_by else ""
         name = f"the {self.name}" if one is self.process else one.spec.name

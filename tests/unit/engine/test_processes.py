@@ -476,3 +476,16 @@ def test_a_pipeline_that_can_have_no_other_instance(pipeline):
     """Its words know no instances: a query of Spark's has one checkpoint."""
     with pytest.raises(LookupError, match="there is one pipeline, and no other can be started"):
         pipeline.scale(2)
+
+
+def test_an_instance_that_does_not_end_when_it_is_told_to_has_resisted(scaled):
+    """Not only the first one counts."""
+    pipeline, started = scaled
+    for process in started.values():
+        process.lives = False  # so that nothing is sent to a pid of a fake
+    pipeline.terminate()
+    assert pipeline.resisted() == ""
+
+    started["pipeline-instance-3"].write(b'{"event": "killed", "copies": [0]}\n')
+
+    assert pipeline.resisted() == "its supervisor had to kill copy 0"
