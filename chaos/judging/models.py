@@ -46,7 +46,7 @@ from chaos.judging.own_rows import Numbered, Numbering, text
 from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import NoPipeline
-from chaos.subject.read_table import AS_JSON
+from chaos.subject.read_table import AS_JSON, NOT_THEIRS
 from verifiers import arrow, evidence
 from verifiers.findings import by_partition
 
@@ -63,7 +63,6 @@ TWIN = "twin"
 ROWS = "rows"
 ABOUT = "about.json"
 _LONGEST = 300
-_NOT_THEIRS = re.compile(r"^<|[/\\](pyspark|py4j|importlib)[/\\]")  # frames that say nothing of where the user's code fails
 
 
 class ModelError(Exception):
@@ -440,7 +439,7 @@ def _raised(model: Model, what: str) -> Iterator[None]:
             warnings.simplefilter("default")
             yield
     except (Exception, SystemExit) as error:
-        frames = (one for one in reversed(extract_tb(error.__traceback__)) if not _NOT_THEIRS.search(one.filename))
+        frames = (one for one in reversed(extract_tb(error.__traceback__)) if not NOT_THEIRS.search(one.filename))
         place = next((f" ({one.filename}:{one.lineno})" for one in frames if one.filename != __file__), "")
         said = f"{model.python} {what} {type(error).__name__}: {error}".splitlines()[0]
         raise ModelError(f"{one_line(said, _LONGEST)}{place}") from error

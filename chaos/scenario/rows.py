@@ -4,7 +4,7 @@ Without them, integers are sent.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -109,16 +109,27 @@ class Rows(Declared):
         if self.working_directory is not None and not os.path.isdir(folder / self.working_directory):  # noqa: PTH112 - it takes any path
             yield ("working_directory",), f"{one_line(self.working_directory)} is not a folder; {begins}"
         if self.generator is not None:
-            there = generators.PLUGINS.things
-            if self.generator not in there:
-                known = f"there are: {', '.join(there)}" if there else "no package that is installed has added any"
-                unknown = f"there is no generator {shown(self.generator)}{did_you_mean(self.generator, there)}"
-                yield ("generator",), f"{unknown}; {known}"
-            elif wrong := called_wrongly(self.generator, there[self.generator], 1, self.arguments):
-                yield (("with",) if self.arguments else ("generator",)), wrong
+            yield from of_function("generator", self.generator, generators.PLUGINS.things, 1, self.arguments)
 
     def count(self) -> int | None:
         """How many rows a file has, once its path is whole; None where that is not known beforehand."""
         if self.file is None or sources.problem(Path(self.file)):
             return None
         return sources.count(Path(self.file))
+
+
+def of_function(
+    kind: str, name: str, there: Mapping[str, Callable[..., Any]], given: int, arguments: Mapping[str, Any]
+) -> Iterator[Problem]:
+    """Why no installed package has added a function of this name, or why it cannot be called so.
+
+    Args:
+        kind: what such a function is called, which is also its key.
+        there: the functions that were added.
+        given: how many arguments it always gets, before those by name, which stand in ``with``.
+    """
+    if name not in there:
+        known = f"there are: {', '.join(there)}" if there else "no package that is installed has added any"
+        yield (kind,), f"there is no {kind} {shown(name)}{did_you_mean(name, there)}; {known}"
+    elif wrong := called_wrongly(name, there[name], given, arguments):
+        yield (("with",) if arguments else (kind,)), wrong

@@ -18,11 +18,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from chaos.common.plugins import called_wrongly
-from chaos.grammar.base import Declared, Location, Problem, did_you_mean, shown
+from chaos.grammar.base import Declared, Location, Problem, within
 from chaos.grammar.units import text_of_setting
 from chaos.scenario.expected import ExpectedRows
-from chaos.scenario.rows import FunctionName, Written
+from chaos.scenario.rows import FunctionName, Written, of_function
 from chaos.scenario.topics import STATE_HAS_NO_ROUTING, Form, TopicName
 from chaos.subject.placeholders import names_in, partly_substituted
 from chaos.subject.tables import OF_A_RUN, PLACEHOLDERS, READERS, Table
@@ -165,7 +164,8 @@ def problems(sink: Sink, declared: Any, configuration: Mapping[str, str]) -> Ite
     if sink.topic:
         return
     if sink.reader is not None:
-        yield from _of_reader(sink.reader, sink.arguments)
+        functions = {name: reader.function for name, reader in READERS.things.items()}
+        yield from within(("sink",), of_function("reader", sink.reader, functions, 2, sink.arguments))
     if declared.model is not None:
         yield (
             ("model",),
@@ -182,13 +182,3 @@ def problems(sink: Sink, declared: Any, configuration: Mapping[str, str]) -> Ite
     if texts and not any(name in OF_A_RUN for text in where for name in names_in(text)):
         own = ", ".join(f"{{{name}}}" for name in OF_A_RUN)
         yield ("sink", sink.kind), f"all runs would write this one table; put {{folder}} or {{suffix}} into it (one of {own})"
-
-
-def _of_reader(name: str, arguments: Mapping[str, Any]) -> Iterator[Problem]:
-    """Why there is no such reader, or why it cannot be called so."""
-    there = READERS.things
-    if name not in there:
-        known = f"there are: {', '.join(there)}" if there else "no package that is installed has added any"
-        yield ("sink", "reader"), f"there is no reader {shown(name)}{did_you_mean(name, there)}; {known}"
-    elif wrong := called_wrongly(name, there[name].function, 2, arguments):
-        yield ("sink", *(("with",) if arguments else ("reader",))), wrong

@@ -36,7 +36,7 @@ AS_JSON = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 _LONGEST = 400
-_NOT_THEIRS = re.compile(r"^<|[/\\](pyspark|py4j|importlib)([/\\]|\.zip)")  # frames that do not say where a user's code fails
+NOT_THEIRS = re.compile(r"^<|[/\\](pyspark|py4j|importlib)([/\\]|\.zip)")  # frames that do not say where a user's code fails
 _LACKING = (
     "DATA_SOURCE_NOT_FOUND",
     "ClassNotFoundException",
@@ -187,14 +187,13 @@ def _python(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
 def _called(spark: SparkSession, spec: Mapping[str, Any]) -> Any:
     """What the function returns; it may raise anything, as one that says what is expected may (`chaos.judging.models`)."""
     module, _, function = spec["place"].partition(":")
-    if spec["options"]["folder"] not in sys.path:
-        sys.path.insert(0, spec["options"]["folder"])
+    sys.path.insert(0, spec["options"]["folder"])
     try:
         return getattr(importlib.import_module(module), function)(spark, dict(spec["places"]), **spec["arguments"])
     except Exception as error:
         traceback.print_exc()
         frames = traceback.extract_tb(error.__traceback__)
-        last = next((one for one in reversed(frames) if not _NOT_THEIRS.search(one.filename)), frames[-1])
+        last = next((one for one in reversed(frames) if not NOT_THEIRS.search(one.filename)), frames[-1])
         said = " ".join(f"{type(error).__name__}: {error}".split())[:_LONGEST]
         raise UnreadableError(f"{spec['place']} raised {said} ({last.filename}:{last.lineno})") from error
 
