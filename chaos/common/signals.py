@@ -19,14 +19,57 @@ def die_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+class _Interrupts:
+    """The handler of both signals: it raises KeyboardInterrupt, and keeps which signal came until something was ended by it."""
+
+    def __init__(self) -> None:
+        self.came = ""
+
+    def __call__(self, number: int, _frame: FrameType | None) -> None:
+        self.came = signal.Signals(number).name
+        raise KeyboardInterrupt(self.came)
+
+
 def obey() -> None:
-    """From now on SIGTERM raises KeyboardInterrupt, as SIGINT does.
+    """From now on SIGTERM raises KeyboardInterrupt, as SIGINT does; a SIGINT that the shell has this process ignore stays so.
 
     Python prints and ignores what is raised while an object is finalized (`__del__`, `weakref.finalize`). If that happens to an
-    interrupt, the signal is sent again.
+    interrupt, the signal is sent again. Where an interrupt can be lost without a trace, `never_lost` is needed.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
+    interrupts = _Interrupts()
+    signal.signal(signal.SIGTERM, interrupts)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupts)
     sys.unraisablehook = partial(_ignored, before=sys.unraisablehook)
+
+
+@contextmanager
+def never_lost() -> Iterator[None]:
+    """An interrupt that comes while the block runs ends it with KeyboardInterrupt, whatever has become of that meanwhile.
+
+    confluent-kafka looks for signals while it releases a client, when nothing can take the exception: the interrupt is lost, or
+    the next call of any built-in function ends with "SystemError: … returned a result with an exception set". It does nothing
+    before `obey`.
+    """
+    try:
+        yield
+    except BaseException as error:
+        came = lost(forget=True)
+        if came and not isinstance(error, KeyboardInterrupt):
+            raise KeyboardInterrupt(came) from error
+        raise
+    came = lost(forget=True)
+    if came:
+        raise KeyboardInterrupt(came)
+
+
+def lost(*, forget: bool = False) -> str:
+    """The signal that has come and ended nothing yet; empty if there is none."""
+    handler = signal.getsignal(signal.SIGTERM)
+    came = handler.came if isinstance(handler, _Interrupts) else ""
+    if forget and isinstance(handler, _Interrupts):
+        handler.came = ""
+    return came
 
 
 @contextmanager
@@ -67,10 +110,6 @@ def heard() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _interrupt(number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def _ignored(unraisable: "sys.UnraisableHookArgs", *, before: Callable[["sys.UnraisableHookArgs"], object]) -> None:

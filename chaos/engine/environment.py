@@ -11,7 +11,7 @@ from pathlib import Path
 from chaos.cluster import addresses
 from chaos.cluster.addresses import Addresses
 from chaos.cluster.system import Place, Service, System, of_our_own
-from chaos.common import files, warden
+from chaos.common import files, signals, warden
 from chaos.common.errors import DeadlineError
 from chaos.external import discovery as external_system
 from chaos.external.declaration import External
@@ -54,6 +54,10 @@ class Environment:
         Raises:
             RuntimeUnavailableError: it cannot be had.
         """
+        with signals.never_lost():
+            return self._healthy(spec)
+
+    def _healthy(self, spec: SystemSpec) -> System:
         if self._system is not None and self._spec != spec and self.external is None:
             self.echo("another system is declared now, so the one that runs is ended")
             self.close()

@@ -193,8 +193,9 @@ def _auditing(
 def in_phase(history: History, name: str) -> Iterator[None]:
     """The block is a phase; the history has its begin, and its end or what it failed with."""
     try:
-        history.record(PhaseBegan(phase=name))  # an interrupt may come as soon as it is on disk
-        yield
+        with signals.never_lost():
+            history.record(PhaseBegan(phase=name))  # an interrupt may come as soon as it is on disk
+            yield
     except BaseException as error:
         history.record(PhaseFailed(phase=name, error=f"{type(error).__name__}: {error}"))
         raise
