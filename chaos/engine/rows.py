@@ -83,7 +83,7 @@ def compute(spark: SparkSession, sql: str, records: int, folder: Path) -> None:
     Raises:
         RowsError: Spark cannot read it, or not compute it, or its columns are no rows.
     """
-    session = spark.newSession()  # so that nobody else sees the view
+    session = spark.newSession()  # so that no other query sees the view
     session.range(0, records, 1, 1).createOrReplaceTempView("ids")
     try:
         found = session.sql(sql)

@@ -432,7 +432,7 @@ def _importable(module: str, folder: str) -> Iterator[None]:
 def _raised(model: Model, what: str) -> Iterator[None]:
     """Whatever the user's code raises, in a line. The third place with a broad ``except``: that code may be anything.
 
-    A warning is no error there, whatever pytest makes of warnings in this repository.
+    A warning is not an error there, whatever pytest makes of warnings in this repository.
     """
     try:
         with warnings.catch_warnings():

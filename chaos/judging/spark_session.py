@@ -42,7 +42,7 @@ _ALWAYS = {
     "spark.sql.ansi.enabled": "true",  # as by default from 4.0 on
     "spark.sql.session.timeZone": "UTC",
 }
-SMALL = {  # for small logs, of which hundreds of queries are asked, and nobody looks at them in Spark's UI
+SMALL = {  # for small logs, of which hundreds of queries are asked, and which are not looked at in Spark's UI
     "spark.ui.retainedJobs": "1",  # the records of them fill the heap, which costs collections
     "spark.ui.retainedStages": "1",
     "spark.ui.retainedTasks": "1",

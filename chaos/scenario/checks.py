@@ -258,7 +258,7 @@ def _too_much_together(scenario: Scenario) -> Iterator[Problem]:
         if fault.down_s > 0 and fault.broker_targets
     ]
     for (_, first, since, begin_s), (number, second, other_since, other_begin_s) in combinations(downs, 2):
-        overlap_s = min(first.down_s, second.down_s)  # at most, where nobody knows when either of them begins
+        overlap_s = min(first.down_s, second.down_s)  # at most: when either of them begins is not known
         if since == other_since:
             overlap_s = min(begin_s + first.down_s, other_begin_s + second.down_s) - max(begin_s, other_begin_s)
         named = all(target.role == "broker" for target in (*first.broker_targets, *second.broker_targets))
@@ -427,7 +427,7 @@ def _client(scenario: Scenario, link: LinkPattern) -> Iterator[str]:
 
 
 def _service(link: LinkPattern, system: SystemSpec, *, reads: bool) -> Iterator[str]:
-    """A service that there is not, and requests in a protocol that nobody here knows."""
+    """A service that is not declared, and requests in a protocol that the proxy does not know."""
     if not isinstance(link.right, ServiceTarget):
         return
     if message := services.unknown(link.right.name, system.services):

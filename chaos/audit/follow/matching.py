@@ -235,7 +235,7 @@ class Follow:
         self._all_judged()
 
     def reached(self, side: Side, partition: int, offset: int) -> None:
-        """There is nothing before this offset that was not read: what was passed over is no row."""
+        """There is nothing before this offset that was not read: what was passed over is not a row."""
         if offset > self.at[side].get(partition, 0):
             self.at[side][partition] = offset
 

@@ -67,7 +67,7 @@ def place(given: str) -> tuple[str, int]:
     """``127.0.0.1:9464``: where it is served.
 
     Raises:
-        AuditUsageError: that is no address of this machine alone, with a port.
+        AuditUsageError: that is not an address of this machine alone, with a port.
     """
     found = _PLACE.fullmatch(given)
     host, port = (found[1] or found[2], int(found[3])) if found else ("", _LAST_PORT + 1)

@@ -118,7 +118,7 @@ def seconds(name: str, text: str) -> float:
 
 
 def _square(value: bytes | None) -> bytes | None:
-    """As the audit's model has it: nothing where this is no number."""
+    """As the audit's model has it: nothing where this is not a number."""
     if value is None or not _WHOLE.fullmatch(value):
         return None
     return b"%d" % int(value) ** 2
