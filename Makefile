@@ -59,10 +59,11 @@ unit: install  ## the unit tests: they start no Kafka and no Spark
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal tests/unit
 
 planted: install  ## every verifier must find the anomalies that are planted (Spark, no Kafka)
-	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal tests/planted
+	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal -m "$(PLANTED)" tests/planted
 
-planted-nightly: install  ## the same with a hundred logs made by chance for each test that makes some
-	PLANTED_EXAMPLES=100 $(MAKE) --no-print-directory planted
+PLANTED ?= not nightly
+planted-nightly: install  ## all of them: pairs and other sizes too, and a hundred logs for each test that makes some by chance
+	PLANTED_EXAMPLES=100 $(MAKE) --no-print-directory planted PLANTED="nightly or not nightly"
 
 SYSTEMS ?= 1
 WORKERS := $(if $(filter-out 1,$(SYSTEMS)),-n $(SYSTEMS) --dist loadfile)

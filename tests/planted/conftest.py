@@ -14,10 +14,17 @@ from verifiers.base import Finding
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """How long a query takes is not the point: some tests ask a hundred of them, perhaps on a machine that does much else."""
+    """How long a query takes is not the point: some tests ask a hundred of them, perhaps on a machine that does much else.
+
+    Tests that a file asks of the same verifiers in another way are the night's: the gate asks both about logs made by chance.
+    """
     for item in items:
-        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+        if Path(__file__).parent not in item.path.parents:
+            continue
+        if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(3600))
+        if isinstance(item, pytest.Function) and Path(item.function.__code__.co_filename) != item.path:
+            item.add_marker(pytest.mark.nightly)
 
 
 @pytest.fixture(scope="session")

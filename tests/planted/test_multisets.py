@@ -15,6 +15,7 @@ from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
 from chaos.audit.logs import AuditUsageError, Fixed
+from tests.planted.examples import nightly
 from tests.planted.log import land
 from verifiers.base import Bounds, Verdict
 
@@ -339,7 +340,7 @@ def cleaned(rows, ends, *, tombstones):
     return sorted([*above, *(row for row in below if not (tombstones and row[3] is None))])
 
 
-@pytest.mark.parametrize("anywhere", [False, True])
+@pytest.mark.parametrize("anywhere", [False, *nightly(True)])  # noqa: FBT003 - a value of a parameter
 @pytest.mark.parametrize(("sides", "tombstones"), [(("source",), True), (("sink",), True), (("source", "sink"), False)])
 def test_a_perfect_copy_of_compacted_logs_is_never_invalid(audited, sides, tombstones, anywhere):
     """What compaction may have removed is undecided, row by row; nothing else is said to be wrong. A third are tombstones."""

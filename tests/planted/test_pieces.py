@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.planted.examples import nightly
 from tests.planted.log import BEGAN_MS, Expected, Judge, Log, Record, clean
 from tests.planted.test_islands import BY_OFFSET, WITHOUT, directly
 from tests.planted.test_ordering import *  # noqa: F403 - each of its tests is asked of pieces
@@ -80,7 +81,7 @@ def test_a_log_most_of_which_is_wrong_is_not_read_in_pieces(spark: SparkSession,
     assert islands.check(evidence, replace(WITHOUT, few_rows=0)) == directly(evidence)
 
 
-@pytest.mark.parametrize("most_rows", [1, 4, 7, 10_000])
+@pytest.mark.parametrize("most_rows", [1, 4, *nightly(7, 10_000)])
 def test_order_is_the_same_however_large_a_piece_is(spark: SparkSession, most_rows: int) -> None:
     """Late by a place, by the whole log, and for another partition's sake not at all; records without an id are left out."""
     log = scattered(48).changed(1, offset=450, partition=2).again(5, 490, 491).changed(30, key="x").changed(40, offset=1)
@@ -106,7 +107,7 @@ def test_no_more_late_records_are_shown_than_of_any_finding(spark: SparkSession)
 
 
 @pytest.mark.parametrize("limits", [FOOLED, WITHOUT, replace(WITHOUT, most_rows=4), replace(WITHOUT, most_ids=0)])
-@pytest.mark.parametrize("home", [0, 1, 2])
+@pytest.mark.parametrize("home", [0, *nightly(1, 2)])
 def test_an_id_that_is_demanded_twice_and_there_twice(spark: SparkSession, limits: Limits, home: int) -> None:
     """In the same piece, in another one, in another partition; a block of both sides is alike."""
     log = scattered(96).again(50, 90 + 100 * home, partition=home)
@@ -120,7 +121,7 @@ def test_an_id_that_is_demanded_twice_and_there_twice(spark: SparkSession, limit
 
 
 @pytest.mark.parametrize("repeated", [(), (50,), (50, 51), (50, 90, 91)])
-@pytest.mark.parametrize("most_rows", [4, 10_000])
+@pytest.mark.parametrize("most_rows", [4, *nightly(10_000)])
 def test_the_blocks_that_hold_an_id_twice(spark: SparkSession, repeated: tuple[int, ...], most_rows: int) -> None:
     """A block of two numbers, of three lines: that of 50 holds 50 and 53, the next one 51 and 48."""
     log = scattered(96)
@@ -147,7 +148,7 @@ def test_as_many_ids_as_may_be_ticked_off(spark: SparkSession, most: int, told: 
     assert (found.repeated is not None) is told
 
 
-@pytest.mark.parametrize("most_rows", [4, 10_000])
+@pytest.mark.parametrize("most_rows", [4, *nightly(10_000)])
 @pytest.mark.parametrize(
     ("apart", "repeated", "rise"), [(0, (), True), (1, (), False), (30, (), False), (0, (50,), False), (0, (50, 95), False)]
 )
