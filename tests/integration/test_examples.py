@@ -41,7 +41,8 @@ def kafkajs():
         pytest.skip(f"npm cannot install kafkajs; the night runs this example: {done.stderr[-200:]}")
 
 
-@pytest.mark.parametrize("language", ["python", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("java", "node"))])
+@pytest.mark.nightly
+@pytest.mark.parametrize("language", ["python", "java", "node"])
 def test_what_a_program_says_is_compared_with_the_log(chaos_session, language):
     """In each language: it dies with the answer to its commit on the wire, so this one transaction is never told."""
     if language == "node":

@@ -1,5 +1,7 @@
 """Every fault on the real system: it is effective, it heals, it heals twice, and the system is healthy after it.
 
+Of two faults that break one link at once, the link is whole again when both are healed, in whatever order.
+
 The gate tries each kind once, as it stands first in `FAULTS`, and the four shapes of a partition; the night tries all.
 """
 
@@ -9,6 +11,7 @@ from random import Random
 
 import pytest
 
+from chaos.cluster import protocol
 from chaos.common import clock
 from chaos.faults import containers
 from chaos.faults.answer_error import AnswerError
@@ -23,6 +26,9 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 OF_REQUESTS = (AnswerError, DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse)
 SLOWED = ("crash ", "executor", "python")
+LINK = "spark->broker-2"
+CUT = {"kind": "cut_link", "link": LINK, "for": "5s"}
+THROTTLE = {"kind": "throttle_link", "link": LINK, "rate": "64KB/s", "for": "5s"}
 FAULTS = {
     "cut one way": {"kind": "cut_link", "link": "broker-1->broker-2", "for": "2s"},
     "cut both ways": {"kind": "cut_link", "link": "broker-*<->controller", "for": "2s"},
@@ -105,6 +111,38 @@ def test_a_fault_is_effective_and_heals(running, name):
     running.scene.system.wait_until_healthy(180)
 
 
+@pytest.mark.parametrize("other", [THROTTLE, pytest.param(CUT, marks=pytest.mark.nightly)])
+def test_a_cable_stays_pulled_until_nobody_pulls_it(running, other):
+    """A throttle breaks connections when it is healed: that must not mend what another fault has cut."""
+    address = running.scene.system.addresses.client("spark", 2)
+    first, second = injected(running.scene, "first", CUT), injected(running.scene, "second", other)
+
+    second.heal()
+    refused = protocol.refused(address)
+    first.heal()
+
+    assert refused
+    assert protocol.answers(address)
+    running.scene.system.wait_until_healthy()
+
+
+def test_two_toxics_of_one_kind_are_two(running):
+    """Each delays by its own time, and goes by itself."""
+    address = running.scene.system.addresses.client("spark", 2)
+    slow = {"kind": "delay_link", "link": LINK, "latency": "400ms", "stream": "up", "for": "5s"}
+    first, second = injected(running.scene, "first", slow), injected(running.scene, "second", slow)
+
+    both_s = quickest(address)
+    first.heal()
+    one_s = quickest(address)
+    second.heal()
+
+    assert both_s >= 0.8
+    assert 0.4 <= one_s < 0.8
+    assert quickest(address) < 0.4
+    running.scene.system.wait_until_healthy()
+
+
 def test_every_fault_of_the_catalogue_is_tried_here():
     """A fault that is added without its test on the real system is a defect."""
     elsewhere = {*OF_REQUESTS, RebalanceStorm, Scale, ZombiePipeline}  # test_protocol_faults.py
@@ -130,3 +168,15 @@ def all_busy(scene):
     """Whether each executor is in the middle of a task, so that any of them takes one with it."""
     active = [state for state in scene.spark_app().executors().values() if state.active]
     return bool(active) and all(state.active_tasks > 0 for state in active)
+
+
+def injected(scene, name, fault):
+    """A fault in force."""
+    injection = declared({"name": name} | fault).prepare(scene, Random(1))
+    injection.inject()
+    return injection
+
+
+def quickest(address):
+    """Of a few pings: a busy machine makes single ones slow."""
+    return min(protocol.ping(address, within_s=60) for _ in range(5))

@@ -20,6 +20,7 @@ ASKS = """
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 
+@pytest.mark.nightly
 def test_a_job_whose_executors_die_before_its_rows_are_acknowledged(chaos_session):
     """Spark's stock sink writes them again, and nothing else is wrong; the fault found the job's executors."""
     file = load(FILE)

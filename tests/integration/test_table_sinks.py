@@ -15,7 +15,7 @@ TABLES = ROOT / "examples" / "tables"
 LARGE = 8000  # of 12 000 orders
 BATCH = 2000  # large orders in a full batch of 3 000
 JUDGE = (sys.executable, "-c", "from chaos.cli.main import main; main()", "judge")
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, pytest.mark.timeout(1800)]
 
 
 def played(session, name):
@@ -25,7 +25,6 @@ def played(session, name):
     return report, {one.verifier: one for one in report.findings if one.subject == "sink"}
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["tables-parquet-executors-killed-in-a-batch", "tables-iceberg-last-commit-deleted"])
 def test_a_table_that_knows_its_batches(chaos_session, name):
     """Each large order was compared, and is there once."""
@@ -36,7 +35,6 @@ def test_a_table_that_knows_its_batches(chaos_session, name):
     assert not found["ordering"].asked
 
 
-@pytest.mark.nightly
 def test_a_batch_that_is_appended_again(chaos_session):
     """All of it is there twice, and each row names the version of the table; so it is judged again when the table is gone."""
     report, found = played(chaos_session, "tables-delta-append-last-commit-deleted")
@@ -66,12 +64,10 @@ def test_a_batch_that_is_appended_again(chaos_session):
         pytest.param(
             "{jdbc: {url: 'jdbc:postgresql://127.0.0.1:9/shop', table: '{suffix}'}}",
             "does a server answer at jdbc:postgresql://127.0.0.1:9/shop, and has it the table",
-            marks=pytest.mark.nightly,
         ),
         pytest.param(
             '{delta: "{folder}/large"}',
             "pipeline, sink, delta: there is no Delta table at {folder}/large; does the pipeline write elsewhere?",
-            marks=pytest.mark.nightly,
         ),
     ],
     ids=["elsewhere", "no server", "no Delta table"],
