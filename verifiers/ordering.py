@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Finding
+from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Finding, Verdict
 from verifiers.findings import decoded, example, first, rule
 
 Total = tuple[int, int, int]
@@ -59,6 +59,14 @@ class Ordering:
         verdict, doubts = rule(evidence, count, checked)
         note = "; ".join(text for text in (doubts, _by_partition(totals)) if text)
         return Finding(self.name, evidence.subject, verdict, count, checked, {"inversion": count}, examples, note)
+
+
+def not_asked(evidence: Evidence) -> Finding:
+    """What is said of the order of rows where the expected ones have no known order: nothing, and why."""
+    counts = dict.fromkeys(Ordering().anomalies, 0)
+    more = ", nor in which partitions they are" if evidence.anywhere else ""
+    note = f"it is not asked in which order rows are{more}: {evidence.unordered}"
+    return Finding(Ordering().name, evidence.subject, Verdict.VALID, 0, 0, counts, note=note, asked=False)
 
 
 def _with_highest(evidence: Evidence) -> DataFrame:

@@ -34,8 +34,7 @@ from pyspark.sql import DataFrame, Row
 from chaos.audit.identity import Asked, recur_or_fall, require_identified
 from chaos.audit.logs import AuditUsageError, Fixed, Logs
 from chaos.judging import own_rows
-from chaos.judging.judge import unordered
-from verifiers import arrow
+from verifiers import arrow, ordering
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.duplicates import Duplicates
 from verifiers.findings import EXAMPLES, first, kinds, open_transaction, rule
@@ -79,7 +78,7 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
         return asked, islands.sound(asked.evidence, asked.copied)
     if asked.beyond is not None:
         return asked, islands.narrowly(asked.evidence, asked.proved, partial(_order, asked, asked.beyond, logs))
-    expected, observed = islands.summarize(asked.evidence, limits)
+    expected, observed = islands.summarize(asked.evidence, limits, few=logs.records <= limits.held_rows)
     for side, name in ((expected, "source"), (observed, "sink")):
         if side is not None and side.placed:
             _landed_once(side, name)
@@ -93,7 +92,7 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
 
 def _directly(evidence: Evidence) -> tuple[Finding, ...]:
     """What the verifiers say of rows that a query demands; of their order nothing, where that is not known."""
-    order = unordered(evidence) if evidence.unordered else Ordering().check(evidence)
+    order = ordering.not_asked(evidence) if evidence.unordered else Ordering().check(evidence)
     return Duplicates().check(evidence), Gaps().check(evidence), order, Values().check(evidence)
 
 

@@ -18,6 +18,7 @@ from chaos.judging import progress as liveness
 from chaos.scenario.model import Scenario
 from chaos.scenario.verifiers import BY_TRANSACTIONS, OF_LOGS, PROGRESS, TRANSACTIONS
 from verifiers import evidence as landed
+from verifiers import ordering
 from verifiers.base import Evidence, Finding, Verdict
 from verifiers.transactions import logs
 from verifiers.transactions.verifier import RowsPerRecord
@@ -137,7 +138,7 @@ def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
         note = f"it cannot be said what is expected: {evidence.unsaid}"
         return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)
     if evidence.unordered and name == "ordering":
-        return unordered(evidence)
+        return ordering.not_asked(evidence)
     try:
         judged = evidence if name in own_rows.AS_THEY_ARE else own_rows.numbered(evidence, lines)
         found = own_rows.of_certain_order(_usable(name, evidence.subject, OF_LOGS[name].check(judged)), judged)
@@ -167,14 +168,6 @@ def by_transactions(place: Path, rows_per_record: RowsPerRecord | None = None) -
     read = {position.topic for position in found.rows("positions")} | {logs.OFFSETS, logs.STATES}
     alone = frozenset(extent.topic for extent in found.rows("extents")) - read
     return replace(BY_TRANSACTIONS, alone=alone, rows_per_record=rows_per_record).check(found)
-
-
-def unordered(one: Evidence) -> Finding:
-    """What is said of the order of rows where the expected ones have no known order: nothing, and why."""
-    counts = dict.fromkeys(OF_LOGS["ordering"].anomalies, 0)
-    more = ", nor in which partitions they are" if one.anywhere else ""
-    note = f"it is not asked in which order rows are{more}: {one.unordered}"
-    return Finding("ordering", one.subject, Verdict.VALID, 0, 0, counts, note=note, asked=False)
 
 
 def _usable(name: str, subject: str, finding: Any) -> Finding:

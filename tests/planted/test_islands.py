@@ -19,7 +19,7 @@ from tests.planted.test_duplicates import *  # noqa: F403 - each of its tests is
 from tests.planted.test_gaps import *  # noqa: F403
 from tests.planted.test_ordering import *  # noqa: F403
 from tests.planted.test_values import *  # noqa: F403
-from verifiers import VERIFIERS
+from verifiers import VERIFIERS, arrow, findings
 from verifiers.base import Evidence, Finding, Verdict
 from verifiers.ordering import Ordering
 from verifiers.single_scan import groups, islands, pieces
@@ -286,6 +286,53 @@ def test_groups_are_merged_in_any_order(spark: SparkSession, limits: Limits) -> 
 
     assert len(merged) == 12
     assert all((rows_of(one), one.by_offset, one.placed) == (rows_of(whole), whole.by_offset, whole.placed) for one in merged)
+
+
+@EXAMPLES
+@given(log=st.one_of(rewritten(), damaged()), unplaced=st.sets(st.integers(0, 160), max_size=2), limits=LIMITS)
+def test_few_rows_are_grouped_here_as_spark_groups_them(
+    spark: SparkSession, log: Log, unplaced: set[int], limits: Limits
+) -> None:
+    """Of both logs, by whatever limits, and where what is expected has no position."""
+    rows = tuple(row._replace(position=None) if place in unplaced else row for place, row in enumerate(log.expected))
+    evidence = replace(log, expected=rows).evidence(spark)
+
+    by_spark, here = (islands.summarize(evidence, limits, few=few) for few in (False, True))
+
+    for one, other in zip(by_spark, here, strict=True):
+        assert (one is None) is (other is None)
+        assert one is None or (rows_of(one), one.by_offset, one.placed) == (rows_of(other), other.by_offset, other.placed)
+
+
+ENDS = [text for power in range(1, 19) for text in (str(10**power - 1), str(10**power))]
+ODD = [
+    "",
+    "0",
+    "-0",
+    "+1",
+    "01",
+    " 7",
+    "7 ",
+    "1e3",
+    "1.0",
+    "-5",
+    "\u0661",
+    str(2**63 - 1),
+    f"0{2**63 - 1}",
+    str(2**63),
+    "9" * 20,
+    None,
+]
+
+
+def test_a_key_is_an_id_where_it_is_written_as_one(spark: SparkSession) -> None:
+    """The quick way says what the verifiers say, at every number of digits."""
+    keys = arrow.made(spark, [(key,) for key in (*ENDS, *ODD)], {"key": "string"})
+
+    quick, slow = (decode(keys).selectExpr("key", "id").collect() for decode in (groups.decoded, findings.decoded))
+
+    assert quick == slow
+    assert [row["id"] for row in quick if row["id"] is not None] == [*map(int, ENDS), 0, 2**63 - 1]
 
 
 def test_places_are_known_where_those_of_all_parts_are(spark: SparkSession) -> None:

@@ -9,7 +9,7 @@ are not grouped by offset: their delta is 0, and first and last are the position
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,10 @@ Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 UNDECODABLE = -1
-_DIGITS = " + ".join(["1", *(f"int(id >= {10**power}L)" for power in range(1, 19))])
-_ID = f"CASE WHEN id >= 0 AND octet_length(key) = {_DIGITS} THEN id END"  # a cast alone takes " 07" for 7: `findings.decoded`
+_LEAST = (0, *(10**power for power in range(1, 19)))  # number with one digit, with two, …
+_MOST = (*(least - 1 for least in _LEAST[1:]), (1 << 63) - 1)
+_ENDS = (f"get(array({', '.join(f'{one}L' for one in ends)}), octet_length(key) - 1)" for ends in (_LEAST, _MOST))
+_ID = f"CASE WHEN id BETWEEN {' AND '.join(_ENDS)} THEN id END"  # a cast alone takes " 07" for 7: `findings.decoded`
 _HOME = ("partition", "line", "block")
 _ROW = ("number", "fingerprint")
 _KEY = (*_HOME, "delta")
@@ -57,6 +59,7 @@ class Limits:
         most_rows: held at once, some 50 bytes each.
         most_ids: ticked off, a byte each.
         few_rows: so many are read again even if they are most of the log.
+        held_rows: of both logs of an audit; so few are grouped here, and not by Spark.
     """
 
     block_bits: int = 10
@@ -65,6 +68,7 @@ class Limits:
     most_rows: int = 8_000_000
     most_ids: int = 500_000_000
     few_rows: int = 100_000
+    held_rows: int = 200_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,9 +112,15 @@ class Groups:
         return np.where(self["line"] < 0, UNDECODABLE, self["block"] * partitions + self["line"])
 
 
-def summarize(evidence: Evidence, limits: Limits) -> Groups | None:
-    """The observed log; None where there are too many groups to be held."""
+def summarize(evidence: Evidence, limits: Limits, *, few: bool = False) -> Groups | None:
+    """The observed log; None where there are too many groups to be held.
+
+    Args:
+        few: whether its rows may be held. Spark takes longer to group some ten thousand than to hand them over.
+    """
     rows = _keyed(decoded(evidence.observed), evidence, limits, "offset").selectExpr(*_HOME, "number - offset AS delta", *_ROW)
+    if few:
+        return _unless_many(_of_few(rows.selectExpr(*_KEY, "fingerprint", "0L AS optional", "number AS place"), limits), limits)
     probe = rows.select(*_KEY).take(_PROBE)
     by_offset = len(set(probe)) * limits.least_run <= len(probe)
     keyed = rows if by_offset else rows.withColumn("delta", F.lit(0).cast("long"))
@@ -118,11 +128,14 @@ def summarize(evidence: Evidence, limits: Limits) -> Groups | None:
     return _bounded(keyed, totals, limits, by_offset=by_offset, placed=by_offset)
 
 
-def summarize_expected(evidence: Evidence, limits: Limits) -> Groups | None:
-    """What is expected."""
+def summarize_expected(evidence: Evidence, limits: Limits, *, few: bool = False) -> Groups | None:
+    """What is expected; the arguments are those of `summarize`."""
     rows = _keyed(evidence.expected, evidence, limits, "position").selectExpr(
         *_HOME, "0L AS delta", *_ROW, "position", "required"
     )
+    if few:
+        single = rows.selectExpr(*_KEY, "fingerprint", "bigint(NOT required) AS optional", "coalesce(position, -1L) AS place")
+        return _unless_many(_expected_of_few(single), limits)
     ends = {"min": "first", "max": "last"}
     places = (f"IF(count(position) = count(*), {end}(position), -1L) AS {name}" for end, name in ends.items())
     totals = (*_TOTALS, "count_if(NOT required) AS optional", *places)
@@ -200,6 +213,41 @@ def _bounded(rows: DataFrame, totals: Sequence[str], limits: Limits, *, by_offse
         return None
     columns = {name: found.column(name).to_numpy().astype(np.int64, copy=False) for name in _COLUMNS}
     return _merged(columns, by_offset=by_offset, placed=placed and not (columns["first"] < columns["delta"]).any())
+
+
+def _of_few(rows: DataFrame, limits: Limits) -> Groups:
+    """The observed log, of rows as `_single` takes them."""
+    single = _single(rows)
+    probe = np.stack([single[name][:_PROBE] for name in _KEY])
+    by_offset = np.unique(probe, axis=1).shape[1] * limits.least_run <= probe.shape[1]
+    if not by_offset:
+        single["delta"] = np.zeros_like(single["delta"])
+    return _merged(single, by_offset=by_offset, placed=by_offset)
+
+
+def _expected_of_few(rows: DataFrame) -> Groups:
+    """What is expected, likewise; a place is -1 where there is none, and so are both ends then."""
+    found = _merged(_single(rows), by_offset=False, placed=True)
+    unplaced = found["first"] < 0
+    columns = {**found.columns, "last": np.where(unplaced, found["first"], found["last"])}
+    return replace(found, columns=columns, placed=not unplaced.any())
+
+
+def _single(rows: DataFrame) -> dict[str, Longs]:
+    """Rows that are held, each as a group of its own.
+
+    Args:
+        rows: those of `_KEY`, fingerprint, optional (0 or 1), and place, which is first and last.
+    """
+    found = arrow.table(rows)
+    fingerprint, optional, place = longs(found, "fingerprint", "optional", "place")
+    upper = (fingerprint.view(np.uint64) >> np.uint64(32)).astype(np.int64)
+    values = (np.ones_like(place), optional, place, place, fingerprint, upper)
+    return {**dict(zip(_KEY, longs(found, *_KEY), strict=True)), **dict(zip(_HOW, values, strict=True))}
+
+
+def _unless_many(found: Groups, limits: Limits) -> Groups | None:
+    return found if len(found["records"]) <= limits.most_groups else None
 
 
 def _merged(columns: Mapping[str, Longs], *, by_offset: bool, placed: bool) -> Groups:

@@ -64,11 +64,15 @@ def check(evidence: Evidence, limits: Limits = _DEFAULT, *, unique: bool = True)
     return judge(evidence, expected, observed, limits, unique=unique)
 
 
-def summarize(evidence: Evidence, limits: Limits = _DEFAULT) -> tuple[Groups | None, Groups | None]:
-    """What is expected and what is observed, as groups; None for a side that has too many."""
+def summarize(evidence: Evidence, limits: Limits = _DEFAULT, *, few: bool = False) -> tuple[Groups | None, Groups | None]:
+    """What is expected and what is observed, as groups; None for a side that has too many.
+
+    Args:
+        few: whether the rows may be held, as in `groups.summarize`.
+    """
     with ThreadPoolExecutor(1) as pool:  # one scan ends while the other begins
-        expected = pool.submit(groups.summarize_expected, evidence, limits)
-        observed = groups.summarize(evidence, limits)
+        expected = pool.submit(groups.summarize_expected, evidence, limits, few=few)
+        observed = groups.summarize(evidence, limits, few=few)
         return expected.result(), observed
 
 
