@@ -10,7 +10,7 @@ which belong together have the same number.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -31,9 +31,11 @@ from chaos.cluster.kafka import cleanup_policy, log_ends
 from chaos.common.errors import ChaosError, InconclusiveError
 from chaos.judging import landing
 from chaos.subject.clients import for_spark, known
+from verifiers import evidence
 from verifiers.base import Bounds
 
 _COLUMNS = {"partition": "int", "offset": "bigint", "key": "string", "value": "string"}
+_LANDED = ", ".join(f"{name} {kind}" for name, kind in evidence.OBSERVED.items())
 _OPTIONAL = {"timestamp_ms": "bigint", "isolation": "string"}
 ASK_S = 10.0
 _END = 2**63 - 1
@@ -287,21 +289,34 @@ def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None, identit
     """The logs in a folder, or at a URL.
 
     Args:
-        identity: SQL over key and value: what is read in place of the key.
-        fixed: how far the topics were read; None where others landed them: they are taken to have been read to their ends.
+        identity: SQL over key and value: what is read in place of the key, of logs that others landed.
+        fixed: how far the topics were read, if `land` has landed them; None where others did: they are taken to have been read
+            to their ends.
 
     Raises:
         AuditUsageError: they are not there, or have other columns.
     """
     places = [f"{folder.rstrip('/')}/{name}" for name in ("source", "sink")]
+    if fixed is not None:
+        return _read_back(spark, places, fixed)
     source, sink = (_parquet(spark, place).withColumn("key", F.expr(f"CAST({identity} AS STRING)")) for place in places)
     committed, uncommitted = _views(sink)
     (source_records, source_ends), (sink_records, sink_ends) = _extent(source), _extent(committed)
-    fixed = fixed or Fixed(source_ends, sink_ends)
-    sides = {"source": (fixed.source, source_records), "sink": (fixed.sink, sink_records)}
+    return Logs(source, committed, uncommitted, Fixed(source_ends, sink_ends), source_records + sink_records)
+
+
+def _read_back(spark: SparkSession, places: Sequence[str], fixed: Fixed) -> Logs:
+    """What `land` has written: its columns are known, and Spark need not count it where we can."""
+    source, sink = (spark.read.schema(_LANDED).parquet(place) for place in places)
+    sides = {"source": (fixed.source, _records(source, places[0])), "sink": (fixed.sink, _records(sink, places[1]))}
     holed = {side for side, (ends, records) in sides.items() if records < sum(one.lso - one.low for one in ends.values())}
     fixed = replace(fixed, compacted={side: why for side, why in fixed.compacted.items() if side in holed})
-    return Logs(source, committed, uncommitted, fixed, source_records + sink_records)
+    return Logs(source, sink, None, fixed, sum(records for _, records in sides.values()))
+
+
+def _records(rows: DataFrame, place: str) -> int:
+    found = _counted(place) if landing.is_local(rows.sparkSession, place) else None
+    return rows.count() if found is None else found
 
 
 def counted(folder: str) -> int | None:
@@ -309,10 +324,15 @@ def counted(folder: str) -> int | None:
 
     None where that cannot be told: at a URL, and where a file is not Parquet. Spark says then what is wrong, if anything is.
     """
-    sides = [Path(folder, name) for name in ("source", "sink")]
-    rows = [file for side in sides for file in side.rglob("*") if file.is_file() and not file.name.startswith(("_", "."))]
+    sides = [_counted(f"{folder}/{side}") for side in ("source", "sink")]
+    return None if None in sides else sum(filter(None, sides))
+
+
+def _counted(place: str) -> int | None:
+    """The same of one log."""
+    files = [file for file in Path(place).rglob("*") if file.is_file() and not file.name.startswith(("_", "."))]
     try:
-        return sum(parquet.read_metadata(file).num_rows for file in rows) if all(side.is_dir() for side in sides) else None
+        return sum(parquet.read_metadata(file).num_rows for file in files) if Path(place).is_dir() else None
     except (OSError, pa.ArrowException):
         return None
 

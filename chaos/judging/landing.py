@@ -253,6 +253,12 @@ def exists(spark: SparkSession, place: str) -> bool:
     return bool(files.exists(path))
 
 
+def is_local(spark: SparkSession, place: str) -> bool:
+    """Whether a folder or URL is of this machine; one without a scheme is where Spark is configured to look."""
+    files, _ = _hadoop(spark, place)
+    return str(files.getUri().getScheme()) == "file"
+
+
 def land_together(spark: SparkSession, writers: Mapping[str, Callable[[str], None]]) -> None:
     """Write folders or URLs at the same time, each by its writer: all of them, or none unless Spark is killed meanwhile.
 

@@ -17,6 +17,7 @@ from chaos.audit.judge import judge
 from chaos.audit.logs import AuditUsageError, Fixed, Topics
 from chaos.cluster import kafka
 from chaos.common.errors import InconclusiveError
+from chaos.judging import landing
 from tests.planted.log import land
 from verifiers.base import Bounds, Verdict
 from verifiers.findings import EXAMPLES
@@ -323,6 +324,13 @@ def test_what_was_fixed_is_known_of_the_logs(spark, tmp_path):
     logs = audit_logs.landed(spark, str(tmp_path), fixed)
 
     assert logs.fixed == fixed
+    assert logs.records == logs.source.count() + logs.sink.count() == len(SOURCE) + len(SINK)
+
+
+@pytest.mark.parametrize(("place", "local"), [("{}", True), ("file://{}", True), ("hdfs://127.0.0.1:1{}", False)])
+def test_where_a_place_is(spark, tmp_path, place, local):
+    """What was landed is counted without Spark only where it is on this machine."""
+    assert landing.is_local(spark, place.format(tmp_path)) is local
 
 
 def test_a_position_between_two_records_of_one_id(spark, tmp_path):
