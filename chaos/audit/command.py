@@ -6,15 +6,16 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pyspark.sql import SparkSession
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chaos.audit import expected as audit_expected
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit import transactions
@@ -25,10 +26,8 @@ from chaos.audit.judge import judge
 from chaos.audit.logs import ASK_S, AuditUsageError, Topics
 from chaos.common import clock, files
 from chaos.common.errors import InconclusiveError, RuntimeUnavailableError, one_line
-from chaos.external import declaration, discovery
 from chaos.install import artifacts
 from chaos.judging import spark_session
-from chaos.judging.models import Model
 from chaos.judging.verdict import EXIT_CODES
 from chaos.report.formatting import number, seconds
 from verifiers.base import Finding, Verdict
@@ -256,6 +255,8 @@ def topics_of(request: Request) -> Topics | None:
     topics = Topics(request.bootstrap, request.source, request.sink, request.group, identity, exact=exact)
     if not request.external:
         return topics
+    from chaos.external import declaration, discovery  # noqa: PLC0415 - the system and its declaration, which only this needs
+
     external = declaration.load(Path(request.external))
     try:
         cluster = discovery.look(external)
@@ -296,7 +297,7 @@ def run(request: Request, echo: Echo) -> Audit:
         return _followed(request, request.follow, echo)
     if request.transactions:
         return _of_transactions(request)
-    demanded = _demanded(request)
+    question = _question(request)
     began_s = clock.monotonic_s()
     try:
         _require_master(request.master)
@@ -308,16 +309,13 @@ def run(request: Request, echo: Echo) -> Audit:
             _folder(request) as folder,
         ):
             began_s = clock.monotonic_s()
-            if isinstance(demanded, Model):
-                audit_expected.require_known(spark, demanded, request.source)
-            else:
-                audit_identity.require_known(spark, request.identity, headers=topics is not None)
+            question.require_known(spark)
             if topics and fixed:
                 fixed = audit_logs.land(spark, topics, fixed, folder)
             as_it_is = topics is not None or bool(request.expected)
             logs = audit_logs.landed(spark, folder, fixed, "key" if as_it_is else audit_identity.sql(request.identity))
             spark_session.suit(spark, logs.records)
-            return Audit(judge(logs, _asked(request, logs, demanded)), logs.records, clock.monotonic_s() - began_s)
+            return Audit(judge(logs, question.ask(logs)), logs.records, clock.monotonic_s() - began_s)
     except InconclusiveError as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
     except spark_session.FAILURES as error:
@@ -357,20 +355,33 @@ def _parts(request: Request, records: int | None, echo: Echo) -> artifacts.Parts
     return artifacts.at_hand() if spark_session.is_small(records, request.master) else None
 
 
-def _demanded(request: Request) -> audit_identity.Model | Model:
-    """What is right: a function from value to value, or a query."""
-    if request.expected:
-        return audit_expected.model(request.expected, request.identity, state=request.as_state)
-    return audit_identity.model(request.model)
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked of the logs.
+
+    Attributes:
+        require_known: raises AuditUsageError where Spark cannot read it.
+        ask: makes of the logs what the verifiers are asked.
+    """
+
+    require_known: Callable[[SparkSession], None]
+    ask: Callable[[audit_logs.Logs], audit_identity.Asked]
 
 
-def _asked(request: Request, logs: audit_logs.Logs, demanded: audit_identity.Model | Model) -> audit_identity.Asked:
+def _question(request: Request) -> _Question:
     """Dense keys are told by their partitions, so by any routing they are keys like others."""
-    if isinstance(demanded, Model):
-        return audit_expected.by_model(logs, demanded, anywhere=request.routing == "any")
-    if request.identity == audit_identity.DENSE and request.routing == "same":
-        return audit_identity.dense(logs, demanded)
-    return audit_identity.by_key(logs, demanded, anywhere=request.routing == "any")
+    anywhere = request.routing == "any"
+    if request.expected:
+        from chaos.audit import expected  # noqa: PLC0415 - only this needs the grammar of scenarios: half a second
+
+        query = expected.model(request.expected, request.identity, state=request.as_state)
+        known = partial(expected.require_known, asked=query, topics=request.source)
+        return _Question(known, partial(expected.by_model, asked=query, anywhere=anywhere))
+    model = audit_identity.model(request.model)
+    known = partial(audit_identity.require_known, identity=request.identity, headers=not request.landed)
+    if request.identity == audit_identity.DENSE and not anywhere:
+        return _Question(known, partial(audit_identity.dense, demanded=model))
+    return _Question(known, partial(audit_identity.by_key, demanded=model, anywhere=anywhere))
 
 
 @contextmanager

@@ -6,6 +6,7 @@ anything kept the run from proving something: a phase failed, a fault had no eff
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from chaos.common.events import (
     EventValue,
@@ -26,10 +27,12 @@ from chaos.common.events import (
 from chaos.common.history import Event, of_type
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.runtime.capabilities import Capability
-from chaos.scenario.model import Scenario
-from chaos.scenario.plan import Schedule
 from chaos.scenario.verifiers import OF_LOGS, PROGRESS
 from verifiers.base import Finding, Verdict
+
+if TYPE_CHECKING:  # an audit has exit codes, too, and starts half a second sooner without the grammar of scenarios
+    from chaos.scenario.model import Scenario
+    from chaos.scenario.plan import Schedule
 
 EXIT_CODES: Mapping[Verdict, int] = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 
@@ -109,7 +112,7 @@ class Judgement:
     not_sent: bool
 
 
-def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], findings: Sequence[Finding]) -> Judgement:
+def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], findings: Sequence[Finding]) -> Judgement:
     """Decide a run that is complete or was cut short, from its history and its findings."""
     stories = _stories(schedule, events)
     phase_errors = dict(_phase_errors(events))
@@ -141,13 +144,13 @@ def decide(scenario: Scenario, schedule: Schedule, events: Sequence[Event], find
     return Judgement(verdict, expectations, tuple(problems), phase_errors, fault_problems, not_sent)
 
 
-def _output_compared(scenario: Scenario, findings: Iterable[Finding]) -> bool:
+def _output_compared(scenario: "Scenario", findings: Iterable[Finding]) -> bool:
     """Whether a log was read; progress is judged by the history alone."""
     compared = {finding.subject for finding in findings if finding.verifier != PROGRESS}
     return "sink" in compared if _has_sink(scenario) else bool(compared)
 
 
-def _has_sink(scenario: Scenario) -> bool:
+def _has_sink(scenario: "Scenario") -> bool:
     return Capability.PIPELINE in scenario.pipeline.capabilities
 
 
@@ -213,7 +216,7 @@ class _Story:
                 pass
 
 
-def _stories(schedule: Schedule, events: Sequence[Event]) -> dict[str, _Story]:
+def _stories(schedule: "Schedule", events: Sequence[Event]) -> dict[str, _Story]:
     """By fault, in the order of the schedule; a fault that was spared is not part of the run."""
     spared = {value.fault for _, value in of_type(events, FaultSpared)}
     stories = {step.name: _Story() for step in schedule.steps if step.name not in spared}
@@ -252,14 +255,14 @@ def _in_vain(injected: Event, samples: Sequence[tuple[Event, ProgressSampled]]) 
     return "" if grew else _TOO_LATE
 
 
-def _idle(schedule: Schedule, fault_problems: Mapping[str, str]) -> set[str]:
+def _idle(schedule: "Schedule", fault_problems: Mapping[str, str]) -> set[str]:
     """Random faults that had nothing to break while they lasted, such as a link that nothing used, if they are few."""
     by_chance = [step.name for step in schedule.steps if step.by_chance and step.name in fault_problems]
     idle = {name for name in by_chance if fault_problems[name] == _NO_EFFECT}
     return idle if len(idle) <= _IDLE_AT_MOST * len(by_chance) else set()
 
 
-def _not_triggered(schedule: Schedule, stories: Mapping[str, _Story]) -> set[str]:
+def _not_triggered(schedule: "Schedule", stories: Mapping[str, _Story]) -> set[str]:
     """Faults that wait for a request, or for another fault, and whose trigger never came."""
     waiting = {step.name for step in schedule.steps if isinstance(step.fault.when, OnRequest | AfterFault)}
     return {name for name, story in stories.items() if name in waiting and story.triggered is None}

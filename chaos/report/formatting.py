@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chaos.common.errors import one_line
-from chaos.report.model import FaultRecord, Report
 from verifiers.base import Finding, Verdict
+
+if TYPE_CHECKING:  # an audit writes numbers, too, and starts half a second sooner without the grammar of scenarios
+    from chaos.report.model import FaultRecord, Report
 
 _UNDECIDED = "undecided"  # a count that is not an anomaly
 _NAMED = 4
@@ -43,12 +45,12 @@ def facts(proof: Mapping[str, Any], limit: int = 160) -> str:
     return one_line(", ".join(f"{key} {_plain(value)}" for key, value in proof.items()), limit)
 
 
-def aimed(fault: FaultRecord) -> str:
+def aimed(fault: "FaultRecord") -> str:
     """``kill_broker-1 on broker-2 (leader of orders-0)``."""
     return f"{fault.name} on {fault.target}" if fault.target else fault.name
 
 
-def wall_s(report: Report) -> float:
+def wall_s(report: "Report") -> float:
     """From the begin of its first phase to the end of its last."""
     ends = [phase.start_ms / 1000 + phase.duration_s for phase in report.phases]
     return max(ends) - report.phases[0].start_ms / 1000 if ends else 0.0
@@ -63,7 +65,7 @@ def tally(counts: Mapping[str, int] | Mapping[str, int | str]) -> str:
     )
 
 
-def phrase(report: Report, finding: Finding) -> str:
+def phrase(report: "Report", finding: Finding) -> str:
     """``gaps 0``, ``gaps ?``, ``duplicates 3: INVALID as expected``, ``duplicates 0: INVALID expected``.
 
     ``atomicity 0, 2 undecided`` where a verdict says nothing of something.
@@ -85,7 +87,7 @@ def phrase(report: Report, finding: Finding) -> str:
     return f"{counted}: {wanted} expected"
 
 
-def phrases(report: Report) -> Iterable[str]:
+def phrases(report: "Report") -> Iterable[str]:
     """Every finding that the scenario's expectations are about, and those about other logs that are not as they must be.
 
     What is said of the output comes first. Of verifiers that found nothing, as they should, the first few are named and the
@@ -112,7 +114,7 @@ def phrases(report: Report) -> Iterable[str]:
         yield f"{report.spared}{_SPACE}random faults skipped at the end"
 
 
-def _is_clean(report: Report, finding: Finding) -> bool:
+def _is_clean(report: "Report", finding: Finding) -> bool:
     outcome = report.expectations.outcome(finding)
     counted = finding.count or finding.counts.get(_UNDECIDED)
     return finding.asked and not counted and outcome is finding.verdict is Verdict.VALID

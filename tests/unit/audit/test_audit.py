@@ -116,20 +116,23 @@ def test_a_declared_cluster_that_does_not_answer(tmp_path):
     assert done.problem.endswith("check bootstrap, tls and sasl in the external file, and the network")
 
 
+SQUARE = {"demanded": audit_identity.model("square")}
+
+
 @pytest.mark.parametrize(
     ("identity", "routing", "asked"),
     [
-        ("dense-key", "same", ("dense", {})),
-        ("dense-key", "any", ("by_key", {"anywhere": True})),
-        ("key", "same", ("by_key", {"anywhere": False})),
+        ("dense-key", "same", ("dense", SQUARE)),
+        ("dense-key", "any", ("by_key", {**SQUARE, "anywhere": True})),
+        ("key", "same", ("by_key", {**SQUARE, "anywhere": False})),
     ],
 )
 def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, routing, asked):
     """What tells their order is the partition in which they rise."""
     for name in ("dense", "by_key"):
-        monkeypatch.setattr(audit_identity, name, lambda _logs, _model, name=name, **words: (name, words))
+        monkeypatch.setattr(audit_identity, name, lambda _logs, name=name, **words: (name, words))
 
-    assert command._asked(replace(LANDED, identity=identity, routing=routing), None, None) == asked
+    assert command._question(replace(LANDED, identity=identity, routing=routing)).ask(None) == asked
 
 
 @pytest.mark.parametrize(
