@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 
 from chaos.cluster import protocol
+from chaos.cluster.addresses import Address
 from chaos.cluster.system import Service
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError, one_line
@@ -208,14 +209,19 @@ class ManagedProcess:
 
     def restart(self) -> None:
         """Start the process again unless it runs, and return when it has reported that it started, and works."""
-        started = [(process, self._last_said(process, "started")) for process in self._working() if not process.alive()]
-        for process, _ in started:
+        before = {process.spec.name: self._last_said(process, "started") for process in self._working()}
+        for process in self.start_again():
+            self._wait_until_started(before[process.spec.name], process)
+
+    def start_again(self) -> list[Process]:
+        """Start what does not run, and return at once; the processes that were started."""
+        ended = [process for process in self._working() if not process.alive()]
+        for process in ended:
             with process.spec.log.open("ab") as log:  # what was killed may have left half a line
                 log.write(b"\n" + STARTED_AGAIN)
             process.start()
         self._down = False
-        for process, before in started:
-            self._wait_until_started(before, process)
+        return ended
 
     def pause(self) -> Mapping[str, int]:
         """Send SIGSTOP to the whole process tree; name -> pid of what is stopped."""
@@ -359,6 +365,48 @@ def _zombie_of(name: str) -> str:
     return f"{name}-zombie"
 
 
+@dataclass(frozen=True, slots=True)
+class StartedService:
+    """A server beside Kafka that a run has started.
+
+    Attributes:
+        address: where it listens, past its links.
+    """
+
+    name: str
+    address: Address
+    process: ManagedProcess
+
+    def wait_until_it_listens(self) -> None:
+        """Return when it does.
+
+        Raises:
+            InconclusiveError: it ended first.
+            DeadlineError: nothing listened in time.
+        """
+
+        def listens() -> bool:
+            self.process.must_live()
+            return not self.refuses()
+
+        host, port = self.address
+        reason = f"the service {self.name} to listen at {host}:{port}; see logs/{self.process.name}.log"
+        clock.wait_until(listens, within_s=_SERVES_WITHIN_S, reason=reason)
+
+    def crash(self) -> Mapping[str, int]:
+        """Send SIGKILL to all of its processes; name -> pid of what was killed. Until `restart` it may be dead."""
+        return self.process.crash()
+
+    def refuses(self) -> bool:
+        """Whether nothing listens there."""
+        return protocol.refused(self.address)
+
+    def restart(self) -> None:
+        """Start it again unless it runs, and return when it listens; errors as in `wait_until_it_listens`."""
+        self.process.start_again()
+        self.wait_until_it_listens()
+
+
 @dataclass(slots=True)
 class RunProcesses:
     """The pipeline and the loader of one run, each from the moment when it was started."""
@@ -368,7 +416,7 @@ class RunProcesses:
     folder: Path
     pipeline: ManagedProcess | None = None
     loader: ManagedProcess | None = None
-    services: list[ManagedProcess] = field(default_factory=list)
+    services: dict[str, StartedService] = field(default_factory=dict)
 
     def start_service(self, service: Service) -> None:
         """Start a server beside Kafka, and return when it listens.
@@ -384,14 +432,18 @@ class RunProcesses:
         process = ManagedProcess(
             self.runtime, self.history, f"service-{service.name}", Command(words, environment, has_events=False), self.folder
         )
-        self.services.append(process)
+        self.services[service.name] = StartedService(service.name, service.address, process)
+        self.services[service.name].wait_until_it_listens()
 
-        def listens() -> bool:
-            process.must_live()
-            return not protocol.refused(service.address)
+    def service(self, name: str) -> StartedService:
+        """One that was started, to break its processes.
 
-        reason = f"the service {service.name} to listen at {host}:{port}; see logs/{process.name}.log"
-        clock.wait_until(listens, within_s=_SERVES_WITHIN_S, reason=reason)
+        Raises:
+            LookupError: none of this name has been.
+        """
+        if name not in self.services:
+            raise LookupError(f"this run has started no service {name}")
+        return self.services[name]
 
     def start_pipeline(self, command: Command, instance: Callable[[int], Command] | None = None) -> ManagedProcess:
         self.pipeline = ManagedProcess(self.runtime, self.history, PIPELINE, command, self.folder, instance)
@@ -412,8 +464,8 @@ class RunProcesses:
 
     def check(self) -> None:
         """Raise InconclusiveError when the pipeline or a service has ended, which must outlive the faults."""
-        for service in self.services:
-            service.must_live()
+        for service in self.services.values():
+            service.process.must_live()
         if self.pipeline is not None:
             self.pipeline.must_live()
 
@@ -439,7 +491,8 @@ class RunProcesses:
             process.kill()
 
     def _started(self) -> list[ManagedProcess]:
-        return [process for process in (self.pipeline, self.loader, *self.services) if process is not None]
+        of_services = [service.process for service in self.services.values()]
+        return [process for process in (self.pipeline, self.loader, *of_services) if process is not None]
 
 
 def _end_of(process: Process, when: str) -> str:

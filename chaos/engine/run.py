@@ -152,6 +152,7 @@ def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, posit
         timeouts=timeouts_of(plan.scenario.pipeline),
         source=plan.topics.source,
         sink=plan.topics.sink,
+        service=processes.service,
     )
     if Capability.SPARK in plan.scenario.pipeline.capabilities:
         context = replace(context, spark_app=application_of(system.spark))

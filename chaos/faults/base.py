@@ -95,6 +95,23 @@ class PipelineUnderTest(Protocol):
         """How the first instance ended, beside a second one; "" while it lives."""
 
 
+class ServiceUnderTest(Protocol):
+    """A service that the run has started, as a fault sees it."""
+
+    def crash(self) -> Mapping[str, int]:
+        """Send SIGKILL to all of its processes; name -> pid of those that were killed."""
+
+    def refuses(self) -> bool:
+        """Whether nothing listens at its address, past its links."""
+
+    def restart(self) -> None:
+        """Start it again, and return when it listens."""
+
+
+def _no_service(name: str) -> ServiceUnderTest:
+    raise LookupError(f"this run has started no service {name}")
+
+
 def _lacking(message: str) -> Callable[[], Any]:
     def ask() -> Any:
         raise LookupError(message)
@@ -125,6 +142,7 @@ class FaultContext:
         positions: where the pipeline is: source partition -> committed position, exclusive; raises KafkaException while its
             coordinator does not answer.
         timeouts: name -> seconds after which somebody gives up on the pipeline when it is silent; only those that are known.
+        service: one that the run has started, by its name; raises LookupError when there is none.
     """
 
     system: System
@@ -141,6 +159,7 @@ class FaultContext:
     timeouts: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
     sink: str = ""
+    service: Callable[[str], ServiceUnderTest] = _no_service
 
 
 @dataclass(frozen=True, slots=True)

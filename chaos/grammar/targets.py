@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
 
 from chaos.grammar.base import did_you_mean, shown
 
@@ -46,6 +46,7 @@ _WITH_TOPIC: tuple[Role, ...] = ("leader", "follower")
 _ALONE: tuple[Role, ...] = tuple(role for role in get_args(Role) if role not in (*_WITH_TOPIC, "broker"))
 _SEVERAL: tuple[Role, ...] = ("follower", "any", "all")  # these may be different brokers at the two ends of a link
 SERVICE_NAME = r"[a-z][a-z0-9_]{0,39}"
+ServiceName = Annotated[str, StringConstraints(pattern=rf"^{SERVICE_NAME}$"), WithJsonSchema({"type": "string"})]
 _SERVICE = re.compile(rf"service\(\s*(?P<name>{SERVICE_NAME})\s*\)")
 _ENDPOINTS = (*CLIENTS, "broker-*", "*")
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,3}")

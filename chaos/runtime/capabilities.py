@@ -27,6 +27,7 @@ class Capability(StrEnum):
     EXECUTOR_PROCESSES = "the processes of the executors"
     PYTHON_PROCESSES = "the Python processes of the executors"
     SPARK_DAEMONS = "the processes of Spark's master and workers"
+    SERVICES = "the processes of services beside Kafka"
     # of the pipeline
     PIPELINE = "a pipeline beside the loader"
     CONSUMER_GROUP = "a pipeline that keeps its position in a consumer group"
@@ -50,4 +51,4 @@ OF_PIPELINES = frozenset(
 )
 OF_SYSTEMS = frozenset(Capability) - OF_PIPELINES
 LOCAL = OF_SYSTEMS - {Capability.BROKER_CONTAINERS}
-CONTAINERS = OF_SYSTEMS
+CONTAINERS = OF_SYSTEMS - {Capability.SERVICES}

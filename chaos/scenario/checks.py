@@ -13,6 +13,7 @@ from chaos.faults.kafka_state import HangingTransaction
 from chaos.faults.leadership import UncleanElection
 from chaos.faults.network_partitions import PartitionNetwork
 from chaos.faults.pipeline_process import PausePipeline
+from chaos.faults.services import CrashService
 from chaos.grammar.base import Location, Problem, did_you_mean, within
 from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, ServiceTarget, WorkerTarget
 from chaos.grammar.triggers import (
@@ -303,8 +304,6 @@ def _unreachable(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> It
     yield from _at(place, _held(scenario, fault.when, targets))
     if scenario.table is not None:
         yield from _of_table(fault, scenario.table)
-    if isinstance(fault, HangingTransaction) and scenario.sink in scenario.topics:
-        yield from _at("partition", _partition(scenario, scenario.sink, fault.partition))
     yield from _at("target", _workers(getattr(fault, "target", None), system))
     if isinstance(fault, LinkFault):
         yield from _at("link", _client(scenario, fault.link))
@@ -313,10 +312,19 @@ def _unreachable(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> It
         yield from _at("request", _request(scenario, fault.request, fault.link))
     if isinstance(fault.when, OnRequest):
         yield from within(("when",), _trigger(scenario, fault.when, system))
-    if isinstance(fault, PausePipeline):
-        yield from _at("outlasts", _outlasted(scenario, fault))
+    yield from _of_its_kind(scenario, fault, system)
     if isinstance(fault.when, AtBatch) and Capability.CHECKPOINT not in scenario.pipeline.capabilities:
         yield ("when", "batch"), _NO_BATCHES
+
+
+def _of_its_kind(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> Iterator[Problem]:
+    """What single kinds of faults name."""
+    if isinstance(fault, HangingTransaction) and scenario.sink in scenario.topics:
+        yield from _at("partition", _partition(scenario, scenario.sink, fault.partition))
+    if isinstance(fault, CrashService):
+        yield from _at("service", _started(fault.service, system))
+    if isinstance(fault, PausePipeline):
+        yield from _at("outlasts", _outlasted(scenario, fault))
 
 
 def _at(key: str, messages: Iterable[str]) -> Iterator[Problem]:
@@ -434,6 +442,14 @@ def _service(link: LinkPattern, system: SystemSpec, *, reads: bool) -> Iterator[
         yield message
     elif reads:
         yield f"{link.right} speaks another protocol than Kafka's, so its requests are not known; break its link, with cut_link"
+
+
+def _started(name: str, system: SystemSpec) -> Iterator[str]:
+    """A service that there is not, or that no run starts, so that none can start it again."""
+    if message := services.unknown(name, system.services):
+        yield message
+    elif not system.services[name].run:
+        yield f"{name} runs already, and is not ours to kill; start it for each run, with run, or break its link, with cut_link"
 
 
 def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator[str]:

@@ -32,6 +32,7 @@ POSSIBLE_OUTSIDE = frozenset(
     }
 )
 """What an external system can offer, if its declaration says so."""
+_OF_SERVICES = frozenset({Capability.SERVICES})  # where there can be no services, these are refused: `unavailable`
 _READS = frozenset({"Fetch", "ListOffsets", "Metadata", "ApiVersions", "OffsetForLeaderEpoch"})
 _WRITES = _READS | {"Produce", "InitProducerId"}
 _OF_JVMS = ("spark", "pipeline")
@@ -95,7 +96,7 @@ def impossible(scenario: Scenario, runtime: str) -> Iterator[Problem]:
         lacking = fault.needs & OF_PIPELINES - scenario.pipeline.capabilities
         if lacking:
             yield (*place, "target" if hasattr(fault, "target") else "kind"), _LACKING[_first(lacking)]
-        absent = fault.needs - OF_PIPELINES - ALLOWED.get(runtime, CONTAINERS)
+        absent = fault.needs - OF_PIPELINES - _OF_SERVICES - ALLOWED.get(runtime, LOCAL | CONTAINERS)
         if absent:
             reason = f"{fault.kind} is possible in containers only: it needs {_first(absent)}"
             yield (*place, "kind"), f"{reason}; here {fault.without}; or use --chaos-runtime containers"

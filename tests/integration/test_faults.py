@@ -19,6 +19,7 @@ from chaos.faults.kafka_state import RebalanceStorm
 from chaos.faults.pipeline_process import Scale, ZombiePipeline
 from chaos.faults.registry import FAULTS as KINDS
 from chaos.faults.requests import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
+from chaos.faults.services import CrashService
 from chaos.faults.spark_executors import CrashExecutor
 from tests.integration.conftest import await_growth, declared, proved_and_healed
 
@@ -146,6 +147,7 @@ def test_two_toxics_of_one_kind_are_two(running):
 def test_every_fault_of_the_catalogue_is_tried_here():
     """A fault that is added without its test on the real system is a defect."""
     elsewhere = {*OF_REQUESTS, RebalanceStorm, Scale, ZombiePipeline}  # test_protocol_faults.py
+    elsewhere |= {CrashService}  # test_services.py
     elsewhere |= {fault for fault in KINDS.values() if fault.__module__ == containers.__name__}  # test_container_faults.py
     assert {type(declared(fault)) for fault in FAULTS.values()} | elsewhere == set(KINDS.values())
 

@@ -403,6 +403,27 @@ def test_a_service_is_started_when_it_listens(history, tmp_path, monkeypatch):
         of_run.check()
 
 
+def test_a_service_is_killed_and_started_again(history, tmp_path, monkeypatch):
+    """It may be dead until then, and must live again when it listens; one that nobody started is not there."""
+    runtime, listens = FakeRuntime(), iter([False, True, True, False])
+    monkeypatch.setattr(processes_of_a_run.protocol, "refused", lambda _address: next(listens))
+    of_run = RunProcesses(runtime, history, tmp_path)
+    of_run.start_service(Service("files", ("127.77.3.1", 19200), ("serve",)))
+    service, process = of_run.service("files"), runtime.started["service-files"]
+
+    assert set(service.crash()) == {"service-files"}
+    process.lives = False
+    of_run.check()
+    service.restart()
+
+    assert process.lives
+    assert process.done == ["kill", "start"]
+    of_run.check()
+    assert next(listens, None) is None
+    with pytest.raises(LookupError, match="this run has started no service postgres"):
+        of_run.service("postgres")
+
+
 def test_a_service_that_ends_before_it_listens(history, tmp_path, monkeypatch):
     """What it said last is told at once, and not after a minute."""
     runtime = FakeRuntime(says=b"address already in use\n")

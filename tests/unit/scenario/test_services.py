@@ -143,3 +143,30 @@ def test_an_external_system_has_none() -> None:
     )
     assert "service(files) is a part of a system of our own, and an external one has no links to it" in told(words="x")
     assert told(fault="", words="x") == "None"
+
+
+KILLED = "{kind: crash_service, service: files, when: {after: 1s}}"
+
+
+@pytest.mark.parametrize(
+    ("service", "fault", "message"),
+    [
+        (RUN, KILLED.replace("files", "fils"), "there is no service 'fils' (did you mean files?); there are: files"),
+        (AT, KILLED, "files runs already, and is not ours to kill; start it for each run"),
+    ],
+)
+def test_a_service_that_cannot_be_killed(service: str, fault: str, message: str) -> None:
+    """Only what a run starts can be started again by it."""
+    (error,) = errors(declared(service, fault=fault))
+
+    assert error.startswith("scenarios.yaml:15:45: ")
+    assert message in error
+
+
+def test_a_service_that_can_be_killed() -> None:
+    """By a run of our own; where there are no services, this is what is told, and nothing of the fault."""
+    file = load_text(declared(fault=KILLED), Path("scenarios.yaml"), "local")
+
+    assert [fault.describe() for fault in file.scenario("a").faults] == ["crash_service service(files), restarted after 2 s"]
+    (error,) = errors(declared(fault=KILLED), "containers")
+    assert "services are on loopback addresses" in error

@@ -1,0 +1,62 @@
+"""Faults of a service: what a pipeline uses beside Kafka dies, with all that it was doing, and is started again."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Literal
+
+import psutil
+from pydantic import Field
+
+from chaos.faults.base import FaultContext, Injection, Proof, RestartedFault, ServiceUnderTest
+from chaos.grammar.targets import ServiceName
+from chaos.grammar.units import Seconds
+from chaos.runtime.capabilities import Capability
+
+
+class CrashService(RestartedFault):
+    """A service that the run has started is killed with SIGKILL, with all of its processes, and started again by its command.
+
+    What it finds then of what it had is its own affair: a database recovers what it has committed, a server of files may have
+    forgotten which of them it gave.
+
+    Attributes:
+        service: the name of one of `system: services`, which has a command (`run`).
+    """
+
+    needs = frozenset({Capability.PIPELINE, Capability.SERVICES})
+    provokes = "connections that end in the middle of a transaction, whose fate the client does not know"
+    proved_by = "none of its processes is alive, and connections are refused"
+    kind: Literal["crash_service"]
+    service: ServiceName
+    restart_after_s: Seconds = Field(alias="restart_after", default=2.0)
+
+    @property
+    def aim(self) -> str:
+        return f"service({self.service})"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        return CrashedService(self.aim, self.restart_after_s, context.service(self.service))
+
+
+@dataclass(slots=True)
+class CrashedService(Injection):
+    """A service that is gone until the heal.
+
+    Attributes:
+        pids: of the processes that were killed.
+    """
+
+    service: ServiceUnderTest
+    pids: Mapping[str, int] = field(default_factory=dict)
+
+    def inject(self) -> None:
+        self.pids = self.service.crash()
+
+    def proof(self) -> Proof:
+        alive = [name for name, pid in self.pids.items() if psutil.pid_exists(pid)]
+        refused = self.service.refuses()
+        return Proof(bool(self.pids) and not alive and refused, {"pids": self.pids, "alive": alive, "refused": refused})
+
+    def heal(self) -> None:
+        self.service.restart()
