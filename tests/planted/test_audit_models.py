@@ -181,3 +181,27 @@ def test_a_state_that_grows_while_compaction_is_at_work(audited):
     """A last value may be gone for one that is beyond the end: nothing is said then."""
     with pytest.raises(InconclusiveError, match="--as-state: the sink is compacted, and grew while it was read"):
         audited(COUNTED, COUNTS, state=True, change=lambda fixed: replace(compacted(fixed), grown=True))
+
+
+ROWS_OF_A_TABLE = """
+    SELECT 0 AS partition, row_number() OVER (ORDER BY 1) - 1L AS offset, customer AS key, to_json(struct(*)) AS value
+    FROM large
+"""
+OF_THE_TABLE = """
+    SELECT key, to_json(named_struct('customer', key, 'order', CAST(get_json_object(value, '$.order') AS BIGINT))) AS value
+    FROM source
+"""
+
+
+def test_a_table_that_was_landed_as_a_log(spark, audited):
+    """As docs/audit.md shows it: rows of a table have no place in the source, and are a multiset."""
+    orders = [(f"c-{n % 5}", n) for n in range(60) if n not in {7, 8, 9}] + [("c-1", 21)] * 4
+    spark.createDataFrame(orders, "customer string, `order` long").createOrReplaceTempView("large")
+    rows = spark.sql(ROWS_OF_A_TABLE)
+    assert dict(rows.dtypes)["offset"] == "bigint"
+
+    findings = audited([tuple(row) for row in rows.collect()], OF_THE_TABLE, anywhere=True)
+
+    assert verdicts(findings) == {"duplicates": ("INVALID", 4), "gaps": ("INVALID", 3)}
+    assert {one.id for one in findings["gaps"].examples} == {"c-2", "c-3", "c-4"}
+    assert not findings["ordering"].asked
