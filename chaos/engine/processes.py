@@ -483,16 +483,22 @@ class RunProcesses:
                 raise InconclusiveError(self.loader.how_it_ended("in the middle of the run"))
 
     def stop(self) -> None:
+        """End pipeline and loader. Services stay: the table that the pipeline has written may be in one of them."""
         for process in self._started():
             process.stop()
 
+    def stop_services(self) -> None:
+        """Tell them to end, and wait for that."""
+        for service in self.services.values():
+            service.process.stop()
+
     def kill(self) -> None:
-        for process in self._started():
+        """Kill all that runs, services too."""
+        for process in (*self._started(), *(service.process for service in self.services.values())):
             process.kill()
 
     def _started(self) -> list[ManagedProcess]:
-        of_services = [service.process for service in self.services.values()]
-        return [process for process in (self.pipeline, self.loader, *of_services) if process is not None]
+        return [process for process in (self.pipeline, self.loader) if process is not None]
 
 
 def _end_of(process: Process, when: str) -> str:

@@ -220,6 +220,7 @@ def _cleaned_up(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Iterato
         yield
     finally:
         with signals.deferred():
+            processes.stop_services()
             processes.kill()
             kafka.delete(plan.topics.names.values())
             if kafka.cluster.prefix and plan.group:

@@ -424,6 +424,23 @@ def test_a_service_is_killed_and_started_again(history, tmp_path, monkeypatch):
         of_run.service("postgres")
 
 
+def test_a_service_outlives_the_pipeline(history, tmp_path, monkeypatch):
+    """What the pipeline has written may be in it, and is read when the pipeline has ended."""
+    runtime = FakeRuntime()
+    monkeypatch.setattr(processes_of_a_run.protocol, "refused", lambda _address: False)
+    of_run = RunProcesses(runtime, history, tmp_path)
+    of_run.start_service(Service("files", ("127.77.3.1", 19200), ("serve",)))
+    of_run.start_pipeline(Command(("true",)))
+
+    of_run.stop()
+    done = {name: list(process.done) for name, process in runtime.started.items()}
+    of_run.stop_services()
+    of_run.kill()
+
+    assert done == {"service-files": [], "pipeline": ["stop"]}
+    assert runtime.started["service-files"].done == ["stop", "kill"]
+
+
 def test_a_service_that_ends_before_it_listens(history, tmp_path, monkeypatch):
     """What it said last is told at once, and not after a minute."""
     runtime = FakeRuntime(says=b"address already in use\n")
