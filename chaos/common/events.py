@@ -38,6 +38,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+LOADER = "loader"
 EventType = Literal["invoke", "ok", "fail", "info"]
 FaultStep = Literal["approach", "trigger", "resume", "inject", "prove", "heal", "release"]
 
@@ -309,6 +310,11 @@ class ProcessSaid(EventValue):
     who: str
     event: str
     content: Mapping[str, Any]
+
+    @property
+    def is_of_loader(self) -> bool:
+        """Whether one of the loaders said it: the first is ``loader``, and those of further topics ``loader-TOPIC``."""
+        return self.who == LOADER or self.who.startswith(f"{LOADER}-")
 
     @property
     def place(self) -> tuple[str, str, str]:

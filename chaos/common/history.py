@@ -88,6 +88,12 @@ class History:
         with self._lock:
             return self._said.get((who, event))
 
+    def last_of_loaders(self, event: str) -> tuple[ProcessSaid, ...]:
+        """The last time that each of the loaders said this."""
+        with self._lock:
+            said = tuple(self._said.values())
+        return tuple(one for one in said if one.event == event and one.is_of_loader)
+
     def events(self) -> tuple[Event, ...]:
         """All events so far."""
         with self._lock:

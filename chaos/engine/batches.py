@@ -33,10 +33,11 @@ class Job:
 
     Attributes:
         checkpoint: of its query, or a folder that has that below it.
-        source: the topic.
+        source: the topic; batches are those of the query that reads it.
         source_ends: partition -> its ends now; raises KafkaException while a leader does not answer.
         sink_ends: the same of the sink, which was empty when the run began.
-        all_loaded: whether nothing is written to the source any more.
+        all_loaded: whether nothing is written any more to what is filled.
+        beside: topic -> the same as `source_ends`, of what is filled beside the source.
     """
 
     checkpoint: Path
@@ -44,6 +45,7 @@ class Job:
     source_ends: Callable[[], Mapping[int, Bounds]]
     sink_ends: Callable[[], Mapping[int, Bounds]]
     all_loaded: Callable[[], bool]
+    beside: Mapping[str, Callable[[], Mapping[int, Bounds]]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -122,14 +124,15 @@ class BatchSight:
         self._grown = {number: offsets for number, offsets in grown.items() if offsets > 0}
 
     def _last(self, checkpoint: Path) -> int | None:
-        """The batch in which all of the source is planned; None as long as that is not known."""
+        """The batch in which all that is filled is planned; None as long as that is not known."""
         if not self.job.all_loaded():
             return None
-        ends = {number: one.hw for number, one in self.job.source_ends().items()}
+        asked = {self.job.source: self.job.source_ends, **self.job.beside}
+        ends = {topic: {number: one.hw for number, one in ask().items()} for topic, ask in asked.items()}
         last = None
         for batch in sorted(batches(checkpoint, OFFSETS), reverse=True):
-            plan = planned(checkpoint, batch, self.job.source)
-            if any(plan.get(number, 0) < end for number, end in ends.items()):
+            plans = {topic: planned(checkpoint, batch, topic) for topic in ends}
+            if any(plans[topic].get(number, 0) < end for topic, own in ends.items() for number, end in own.items()):
                 break
             last = batch  # an earlier one may have it all already: a query with state plans batches without records
         return last

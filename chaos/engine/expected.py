@@ -10,7 +10,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.common.errors import InconclusiveError
-from chaos.engine.phases import RunPlan, write_down
+from chaos.engine.phases import Load, RunPlan, write_down
 from chaos.judging import models
 from chaos.judging.models import Model, ModelError
 from chaos.judging.own_rows import text
@@ -38,7 +38,7 @@ def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
         models.require_known(session, model, tuple(sources))
         if model.is_copy:
             return plan
-        found = models.demanded(session, model, sources | {plan.scenario.source: _sent(session, plan)})
+        found = models.demanded(session, model, sources | {load.name: _sent(session, load) for load in plan.loads})
     except ModelError as error:
         raise InconclusiveError(model.told(error)) from error
     if not found.count:
@@ -53,13 +53,13 @@ def _model(plan: RunPlan) -> Model | None:
     return None if model is None or (model.is_copy and not model.identity) else model
 
 
-def _sent(spark: SparkSession, plan: RunPlan) -> DataFrame:
-    """The workload as its topic will have it, if nothing else takes an offset."""
-    partitions = plan.topics.partitions
-    path = plan.loader.rows if isinstance(plan.loader, FillSource) else None
+def _sent(spark: SparkSession, load: Load) -> DataFrame:
+    """What is sent to a topic as that will have it, if nothing else takes an offset."""
+    partitions = load.topics.partitions
+    path = load.loader.rows if isinstance(load.loader, FillSource) else None
     if path is None:
         columns = ("CAST(id AS STRING) AS key", "CAST(id AS STRING) AS value")
-        sent = spark.range(plan.records).selectExpr(
+        sent = spark.range(load.records).selectExpr(
             *columns, f"CAST(id % {partitions} AS INT) AS partition", f"id DIV {partitions} AS offset"
         )
     else:

@@ -20,7 +20,7 @@ from chaos.common.history import History
 from chaos.engine.phases import Positions
 from chaos.engine.triggers import refused
 from chaos.judging import landing
-from chaos.subject.base import Topic
+from chaos.subject.base import Topic, numbered_through
 from verifiers.base import Bounds, Finding, Verdict
 from verifiers.single_scan.stream import Stream, TooScatteredError
 
@@ -39,7 +39,7 @@ class Sampler(Poller):
         self,
         kafka: Kafka,
         history: History,
-        source: Topic,
+        sources: Sequence[Topic],
         output: Callable[[IsolationLevel], int],
         *,
         records: int,
@@ -49,6 +49,7 @@ class Sampler(Poller):
         """The output is that of the source when the loader itself is under test.
 
         Args:
+            sources: all topics that are filled.
             output: asks for its end.
             records: of the workload.
             total: rows that the output will have.
@@ -57,7 +58,7 @@ class Sampler(Poller):
         super().__init__("sampler", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._kafka = kafka
         self._history = history
-        self._source = source
+        self._sources = sources
         self._output = output
         self._records = records
         self._total = total
@@ -76,7 +77,7 @@ class Sampler(Poller):
     def _sample(self) -> Mapping[str, int]:
         """Empty while a leader does not answer; the reason is in the history."""
         try:
-            written = self._kafka.end(*self._source, IsolationLevel.READ_UNCOMMITTED)
+            written = sum(self._kafka.end(*one, IsolationLevel.READ_UNCOMMITTED) for one in self._sources)
             end = self._output(IsolationLevel.READ_COMMITTED)
             high = self._high = self._high_now()
         except KafkaException as error:
@@ -110,12 +111,14 @@ class Sampler(Poller):
 class PipelineSampler(Poller):
     """Records `PipelineSampled` whenever something has changed; nothing while a broker does not answer."""
 
-    def __init__(self, kafka: Kafka, history: History, source: Topic, *, positions: Positions, executors: Executors) -> None:
-        """The positions are asked of the pipeline; executors are counted from outside."""
+    def __init__(
+        self, kafka: Kafka, history: History, sources: Sequence[Topic], *, positions: Positions, executors: Executors
+    ) -> None:
+        """The positions are asked of the pipeline, in all topics that are filled; executors are counted from outside."""
         super().__init__("pipeline sampler", every_s=_PIPELINE_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._kafka = kafka
         self._history = history
-        self._source = source
+        self._sources = sources
         self._positions = positions
         self._executors = executors
         self._before: PipelineSampled | None = None
@@ -123,7 +126,7 @@ class PipelineSampler(Poller):
     def _look(self) -> None:
         try:
             positions = dict(sorted(self._positions().items()))
-            ends = self._kafka.offsets(*self._source)
+            ends = numbered_through(self._sources, lambda one: self._kafka.offsets(*one))
         except (KafkaException, OSError):  # the second while a fault removes the checkpoint
             return
         lag = sum(max(0, one.lso - max(one.low, positions.get(number, 0))) for number, one in ends.items())

@@ -16,21 +16,22 @@ from chaos.cluster.rules import RequestRules
 from chaos.cluster.system import System
 from chaos.common import clock, files, signals
 from chaos.common.errors import InconclusiveError
+from chaos.common.events import LOADER
 from chaos.common.history import History
 from chaos.engine import standstill, triggers
 from chaos.engine.batches import Job
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, topics_of
-from chaos.engine.processes import LOADER, PIPELINE, ManagedProcess, RunProcesses
+from chaos.engine.processes import PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.judging import landing, models, own_loader, own_rows, spark_session, statements, table_rows, transaction_logs
 from chaos.judging.own_rows import Numbering
-from chaos.loader.declaration import LEDGER, FillSource, OwnLoader
+from chaos.loader.declaration import LEDGER, FillSource, OwnLoader, beside
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
 from chaos.scenario.verifiers import TRANSACTIONS
-from chaos.subject.base import CHECKPOINT, Pipeline, Topic, Topics
+from chaos.subject.base import CHECKPOINT, Pipeline, Topic, Topics, numbered_through
 from chaos.subject.command import CommandPipeline
 from chaos.subject.container import ContainerPipeline
 from chaos.subject.spark_submit import SparkSubmit
@@ -55,6 +56,26 @@ Positions = Callable[[], Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """One topic that is filled, and what fills it.
+
+    Attributes:
+        name: of the topic, as it is declared.
+        topics: those of the run, where this one is the source.
+        subject: its evidence (`chaos.scenario.model.Scenario.subjects`).
+        process: the name of the loader.
+        records: how many it sends.
+    """
+
+    name: str
+    topics: Topics
+    loader: FillSource | OwnLoader
+    subject: str
+    process: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
     """What a run is made of; all of it is known before the run begins.
 
@@ -67,6 +88,7 @@ class RunPlan:
         table: what the pipeline writes in place of a topic, in this run.
         spec: of the system that it runs on.
         is_twin: whether it only shows what the pipeline writes while nothing is broken (`chaos.engine.twins`).
+        more_loaders: of the topics that are filled beside the source.
     """
 
     scenario: Scenario
@@ -80,6 +102,17 @@ class RunPlan:
     table: Table | None = None
     spec: SystemSpec = field(default_factory=SystemSpec)
     is_twin: bool = False
+    more_loaders: tuple[FillSource | OwnLoader, ...] = ()
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """Every topic that is filled; the source comes first."""
+        filled = zip(self.scenario.filled.items(), self.topics.inputs, (self.loader, *self.more_loaders), strict=True)
+        subjects = self.scenario.subjects
+        return tuple(
+            Load(name, self.topics.of_source(topic), loader, subjects[name], _process(name, number), filling.records)
+            for number, ((name, filling), topic, loader) in enumerate(filled)
+        )
 
     @property
     def counts_positions(self) -> bool:
@@ -88,8 +121,8 @@ class RunPlan:
 
     @property
     def judged(self) -> tuple[Topic, ...]:
-        """The topics that are landed: the source comes first."""
-        return (self.topics.input, self.topics.output) if self.topics.sink else (self.topics.input,)
+        """The topics that are landed: what was filled comes first."""
+        return (*self.topics.inputs, self.topics.output) if self.topics.sink else self.topics.inputs
 
     @property
     def output(self) -> Topic:
@@ -98,7 +131,8 @@ class RunPlan:
 
     @property
     def records(self) -> int:
-        return self.scenario.workload.records
+        """How many are sent, to all topics."""
+        return self.scenario.workload.total
 
     @property
     def demanded(self) -> int:
@@ -125,18 +159,25 @@ class RunPlan:
         return _DRAINS_WITHIN_S + self.scenario.workload.loading_s / 10
 
 
+def _process(topic: str, number: int) -> str:
+    """The name of a loader, and of its log."""
+    return f"{LOADER}-{topic}" if number else LOADER
+
+
 def plan_run(scenario: Scenario, schedule: Schedule, system: System, folder: Path, packages: Sequence[Path] = ()) -> RunPlan:
-    """Name the topics after the run directory, and make the pipeline and the loader that are declared.
+    """Name the topics after the run directory, and make the pipeline and the loaders that are declared.
 
     Args:
         packages: the jars of the pipeline's packages.
     """
     topics = topics_of(scenario, system.kafka.cluster.prefix, folder.name)
     pipeline = pipeline_of(scenario.pipeline, system.parts, packages)
-    loader = loader_of(scenario, system.parts, scenario_seed(schedule.seed, scenario.name))
+    seed, workload = scenario_seed(schedule.seed, scenario.name), scenario.workload
+    loader = loader_of(workload, system.parts, seed)
+    more = tuple(loader_of(one, system.parts, seed, beside(LEDGER, one.into)) for one in workload.also)
     client = client_of(scenario.pipeline)
     table = table_of(pipeline, system, client, topics, folder)
-    return RunPlan(scenario, schedule, folder, topics, loader, pipeline, client, table=table)
+    return RunPlan(scenario, schedule, folder, topics, loader, pipeline, client, table=table, more_loaders=more)
 
 
 def table_of(pipeline: Pipeline | None, system: System, client: str, topics: Topics, folder: Path) -> Table | None:
@@ -144,12 +185,20 @@ def table_of(pipeline: Pipeline | None, system: System, client: str, topics: Top
     return pipeline.of_run(endpoints(system, client), topics, folder) if isinstance(pipeline, SparkSubmit) else None
 
 
-def positions_of(plan: RunPlan, system: System) -> Positions | None:
-    """Asks where the pipeline is in each source partition, by its own account; None when there is nothing to ask."""
+def positions_of(plan: RunPlan, system: System, of: Sequence[Topic] | None = None) -> Positions | None:
+    """Asks where the pipeline is in each source partition, by its own account; None when there is nothing to ask.
+
+    Args:
+        of: these topics, numbered through; the default are all that are filled.
+    """
     pipeline = plan.pipeline
     if pipeline is None or not plan.scenario.pipeline.has_positions:
         return None
-    return lambda: pipeline.positions(endpoints(system, plan.client), plan.topics, plan.folder)
+
+    def in_topic(one: Topic) -> Mapping[int, int]:
+        return pipeline.positions(endpoints(system, plan.client), plan.topics.of_source(one), plan.folder)
+
+    return lambda: numbered_through(plan.topics.inputs if of is None else of, in_topic)
 
 
 def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
@@ -163,7 +212,8 @@ def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
         plan.topics.source,
         partial(kafka.offsets, *plan.topics.input),
         sink_ends,
-        lambda: _has_ended(processes.loader),
+        lambda: processes.nothing_is_loaded,
+        {one.name: partial(kafka.offsets, *one) for one in plan.topics.inputs[1:]},
     )
 
 
@@ -213,7 +263,7 @@ def set_up(plan: RunPlan, system: System) -> None:
 
 
 def steady(plan: RunPlan, system: System, history: History, processes: RunProcesses, nemesis: Nemesis) -> float:
-    """Start services, pipeline and loader, and return the moment when output flows, in monotonic seconds."""
+    """Start services, pipeline and loaders, and return the moment when output flows, in monotonic seconds."""
     for service in system.services:
         if service.run:
             processes.start_service(service)
@@ -223,11 +273,12 @@ def steady(plan: RunPlan, system: System, history: History, processes: RunProces
         instance = partial(plan.pipeline.command, *of_run) if isinstance(plan.pipeline, runs_often) else None
         processes.start_pipeline(plan.pipeline.command(*of_run), instance).wait_until_started()
         nemesis.approach()
-    processes.start_loader(plan.loader.command(endpoints(system, "loader"), plan.topics, plan.folder))
+    for load in plan.loads:
+        processes.start_loader(load.loader.command(endpoints(system, "loader"), load.topics, plan.folder), load.process)
 
     def check() -> None:
         processes.check()
-        processes.check_loader()
+        processes.check_loaders()
 
     seen = partial(standstill_of, plan, system.kafka, positions_of(plan, system))
     _wait_until(lambda: triggers.committed(history) > 0, check, _FLOWS_WITHIN_S, "output to flow", seen)
@@ -237,7 +288,7 @@ def steady(plan: RunPlan, system: System, history: History, processes: RunProces
 def inject(plan: RunPlan, watch: Watch, processes: RunProcesses, nemesis: Nemesis, is_through: Callable[[], bool]) -> None:
     def check() -> None:
         processes.check()
-        processes.check_loader()
+        processes.check_loaders()
 
     if not plan.schedule.steps:
         reason = "the workload to pass through an unbroken pipeline"
@@ -265,8 +316,8 @@ def recover(history: History, processes: RunProcesses, records: int, is_through:
         now = triggers.committed(history)
         if now > before or now >= records:
             return True
-        processes.hear_loader()
-        ended = processes.pipeline is None and _has_ended(processes.loader)
+        processes.hear_loaders()
+        ended = processes.pipeline is None and processes.nothing_is_loaded
         return ended or now >= records - triggers.refused(history) or is_through()
 
     clock.wait_until(grew, within_s=_RECOVERS_WITHIN_S, reason="output to grow again after the heal")
@@ -274,31 +325,31 @@ def recover(history: History, processes: RunProcesses, records: int, is_through:
 
 def is_through(plan: RunPlan, kafka: Kafka, processes: RunProcesses, positions: Positions | None) -> bool:
     """Whether all is loaded, and the pipeline past all of it: what it has not written by then, it has lost."""
-    if positions is None or not _has_ended(processes.loader):
+    if positions is None or not processes.nothing_is_loaded:
         return False
     try:
-        return not lag(kafka, plan.topics.input, plan.output, positions)
+        return not lag(kafka, plan.topics.inputs, plan.output, positions)
     except (KafkaException, OSError):  # a broker that does not answer now, a checkpoint that a fault has taken: not known
         return False
 
 
 def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses, positions: Positions | None) -> None:
-    """Wait until the loader has ended and nothing is left to do, and end the pipeline.
+    """Wait until the loaders have ended and nothing is left to do, and end the pipeline.
 
     Args:
         positions: asks the pipeline for them; None when there is no pipeline, or it has none.
     """
     rest = _Rest() if plan.pipeline and positions is None else None
     loads_within_s = plan.scenario.workload.loading_s + _DRAINS_WITHIN_S
-    clock.wait_until(lambda: _has_ended(processes.loader), within_s=loads_within_s, reason="the loader to end")
-    if processes.loader:
-        processes.loader.listen()
+    clock.wait_until(lambda: processes.nothing_is_loaded, within_s=loads_within_s, reason="the loader to end")
+    for loader in processes.loaders.values():
+        loader.listen()
 
     def left() -> Mapping[str, int]:
         try:
             sent = plan.demanded - triggers.refused(history)
             missing = rest.missing(readable(partial(kafka.end, *plan.output)), sent) if rest else {}
-            return lag(kafka, plan.topics.input, plan.output, positions) | missing
+            return lag(kafka, plan.topics.inputs, plan.output, positions) | missing
         except KafkaException as error:  # a broker that does not answer now is asked again
             return {f"unknown: {error}": 1}
 
@@ -313,10 +364,15 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
     try:
         clock.wait_until(drained, within_s=plan.drains_within_s, reason=reason, seen=told)
     except InconclusiveError:  # the pipeline has ended, as a scenario may expect; it does not expect that of the loader
-        require_all_loaded(history, processes.loader, plan.records)
+        _require_all_loaded(plan, history, processes)
         raise
     processes.stop()
-    require_all_loaded(history, processes.loader, plan.records)
+    _require_all_loaded(plan, history, processes)
+
+
+def _require_all_loaded(plan: RunPlan, history: History, processes: RunProcesses) -> None:
+    for load in plan.loads:
+        require_all_loaded(history, processes.loaders.get(load.process), load.records, load.process)
 
 
 def observe(  # noqa: PLR0913 - all that is landed
@@ -328,42 +384,52 @@ def observe(  # noqa: PLR0913 - all that is landed
     rules: RequestRules,
     read_table: Callable[[], table_rows.Landed] | None = None,
 ) -> None:
-    """Land the topics. The source comes first: what the sink must hold is the model of the source as it was landed.
+    """Land the topics. What was filled comes first: what the sink must hold is the model of that, as it was landed.
 
     The processes are stopped also after a drain that failed: a pipeline that went on would be ahead of what is read of it.
 
     Raises:
-        InconclusiveError: there is no ledger, because the loader never began, or what it said is not understood; or the table
+        InconclusiveError: there is no ledger, because a loader never began, or what it said is not understood; or the table
             cannot be read.
     """
     processes.stop()
-    folder, ledger = plan.folder / "evidence", plan.folder / LEDGER
-    if not ledger.exists():
-        why = "because the loader never began, or what it said was not understood; see its log"
-        raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, {why}")
-    session = spark()
+    for ledger in (plan.folder / load.loader.ledger for load in plan.loads):
+        if not ledger.exists():
+            why = "because the loader never began, or what it said was not understood; see its log"
+            raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, {why}")
+    session, folder = spark(), plan.folder / "evidence"
     spark_session.suit(session, plan.records)
     offsets, reached = settled(kafka, plan.judged, positions)
     headers = models.compares_headers(plan.scenario)
     land = partial(landing.land, session, kafka.bootstrap, options=kafka.cluster.java, headers=headers)
     verify = plan.scenario.verify
     lines = own_rows.lines_of(*offsets.values())
-    acknowledged = _acknowledged(plan, session, own_rows.lines_of(offsets[plan.topics.source]))
-    of_source, of_sink = of_programs(plan, kafka)
-    of_input = [name for name in verify if not plan.pipeline or name not in _OF_OUTPUT]
-    source, ends = plan.topics.source, offsets[plan.topics.source]
-    land(source, ends, acknowledged, "source", folder, verify=of_input, ledger=ledger, of_programs=of_source)
+    for load in plan.loads:
+        _land_filled(plan, load, kafka, session, offsets[load.topics.source], land)
     if read_table is not None:
         _land_table(plan, session, read_table(), reached, lines)
     elif plan.pipeline:
-        landed, anywhere = landing.landed(session, folder, "source"), not plan.scenario.keeps_partitions
-        expected = _by_model(plan, landed, reached, lines, anywhere=anywhere) or plan.pipeline.expected(landed)
+        anywhere = not plan.scenario.keeps_partitions
+        landed = landing.landed(session, folder, plan.loads[0].subject)
+        expected = _by_model(plan, session, reached, lines, anywhere=anywhere) or plan.pipeline.expected(landed)
         isolation = plan.scenario.isolation
         sink, ends = plan.topics.sink, offsets[plan.topics.sink]
+        _, of_sink = of_programs(plan, kafka)
         routing: Any = {"anywhere": anywhere, "source_partitions": plan.topics.partitions}
         land(sink, ends, expected, "sink", folder, reached, verify, isolation=isolation, of_programs=of_sink, **routing)
     if TRANSACTIONS in verify:
         _land_transactions(plan, kafka, rules, folder / TRANSACTIONS)
+
+
+def _land_filled(
+    plan: RunPlan, load: Load, kafka: Kafka, spark: SparkSession, ends: Mapping[int, Bounds], land: Callable[..., None]
+) -> None:
+    """Land a topic that a loader has filled, with the loader's ledger."""
+    asked = [name for name in plan.scenario.verify if not plan.pipeline or name not in _OF_OUTPUT]
+    acknowledged, ledger = _acknowledged(plan, load, spark, own_rows.lines_of(ends)), plan.folder / load.loader.ledger
+    of_source, _ = of_programs(plan, kafka, load.topics)
+    words: Any = {"verify": asked, "ledger": ledger, "of_programs": of_source}
+    land(load.topics.source, ends, acknowledged, load.subject, plan.folder / "evidence", **words)
 
 
 def _land_transactions(plan: RunPlan, kafka: Kafka, rules: RequestRules, place: Path) -> None:
@@ -387,35 +453,41 @@ def _land_transactions(plan: RunPlan, kafka: Kafka, rules: RequestRules, place: 
 def _land_table(plan: RunPlan, spark: SparkSession, found: table_rows.Landed, reached: Mapping[int, int], lines: int) -> None:
     model, folder = models.of_scenario(plan.scenario, plan.folder), plan.folder / "evidence"
     assert model is not None  # noqa: S101 - a file without one is refused
-    landed = landing.landed(spark, folder, "source")
-    sources = {topic: models.nothing(spark) for topic in plan.scenario.pipeline.reads}
-    sources[plan.scenario.source] = models.view(landed)
     asked = replace(model, columns=found.columns)
-    number = _OF_TWIN if plan.is_twin else models.numbering(spark, asked, sources, reached, lines, anywhere=True)
+    number = _OF_TWIN if plan.is_twin else models.numbering(spark, asked, _views(plan, spark), reached, lines, anywhere=True)
     table_rows.land(spark, found, number, folder, reached, plan.topics.partitions, plan.scenario.verify)
 
 
-def _by_model(plan: RunPlan, landed: DataFrame, reached: Mapping[int, int], lines: int, *, anywhere: bool) -> Numbering | None:
+def _by_model(
+    plan: RunPlan, spark: SparkSession, reached: Mapping[int, int], lines: int, *, anywhere: bool
+) -> Numbering | None:
     """What says which rows are expected; None where integers are judged by their keys."""
-    model, scenario, spark = models.of_scenario(plan.scenario, plan.folder), plan.scenario, landed.sparkSession
+    model, scenario = models.of_scenario(plan.scenario, plan.folder), plan.scenario
     if plan.is_twin:
         return _OF_TWIN
     if scenario.by_transactions:
         return own_rows.unsaid("transactions are asked, and no rows")
     if model is None:
         return None
-    sources = {topic: models.nothing(spark) for topic in scenario.pipeline.reads} | {scenario.source: models.view(landed)}
-    return models.numbering(spark, model, sources, reached, lines, anywhere=anywhere)
+    return models.numbering(spark, model, _views(plan, spark), reached, lines, anywhere=anywhere)
 
 
-def _acknowledged(plan: RunPlan, spark: SparkSession, lines: int) -> DataFrame | Numbering:
-    """What the source must hold, by the ledger of the loader."""
-    ledger, loader = plan.folder / LEDGER, plan.loader
+def _views(plan: RunPlan, spark: SparkSession) -> models.Views:
+    """What the pipeline reads, as it was landed."""
+    landed = {load.name: landing.landed(spark, plan.folder / "evidence", load.subject) for load in plan.loads}
+    empty = {topic: models.nothing(spark) for topic in plan.scenario.pipeline.reads}
+    return empty | {topic: models.view(records) for topic, records in landed.items()}
+
+
+def _acknowledged(plan: RunPlan, load: Load, spark: SparkSession, lines: int) -> DataFrame | Numbering:
+    """What a topic must hold, by the ledger of its loader."""
+    loader = load.loader
+    ledger = plan.folder / loader.ledger
     if isinstance(loader, OwnLoader):
         return own_loader.of_source(spark, ledger, lines)
     if loader.rows is not None:
         return own_rows.of_source(spark, loader.rows, ledger, lines, headers=models.compares_headers(plan.scenario))
-    return loader.expected(spark, plan.folder, plan.topics.partitions)
+    return loader.expected(spark, plan.folder, load.topics.partitions)
 
 
 def _make_topics(plan: RunPlan, kafka: Kafka) -> None:
@@ -437,7 +509,7 @@ def _make_topics(plan: RunPlan, kafka: Kafka) -> None:
 # what they ask ---------------------------------------------------------------------------------------------------------
 
 
-def require_all_loaded(history: History, loader: ManagedProcess | None, records: int) -> None:
+def require_all_loaded(history: History, loader: ManagedProcess | None, records: int, name: str = LOADER) -> None:
     """Refuse a smaller workload than was asked for: the pipeline had an easier life than the scenario declares.
 
     Raises:
@@ -445,7 +517,7 @@ def require_all_loaded(history: History, loader: ManagedProcess | None, records:
     """
     if loader is None:
         raise InconclusiveError("the loader was never started, because the pipeline did not start")
-    loaded = history.last_said("loader", "loaded")
+    loaded = history.last_said(name, "loaded")
     sent = loaded.content["records"] if loaded else 0
     if sent < records or (loaded and loaded.content.get("failed")):
         raise InconclusiveError(loader.how_it_ended(f"after {sent or 'some'} of {records} records"))
@@ -454,8 +526,11 @@ def require_all_loaded(history: History, loader: ManagedProcess | None, records:
 Makers = Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]]
 
 
-def of_programs(plan: RunPlan, kafka: Kafka) -> tuple[Makers, Makers]:
+def of_programs(plan: RunPlan, kafka: Kafka, topics: Topics | None = None) -> tuple[Makers, Makers]:
     """What the programs say or commit, of the source and of the sink: view -> what makes its rows.
+
+    Args:
+        topics: another topic that is filled is the source in these.
 
     What the pipeline read is judged against what it read it from, the source; its transactions wrote the sink. Only what is
     asked is here: `atomicity` leaves to `outcomes` what that decides, and says itself that it is undecided where nobody asks.
@@ -466,9 +541,10 @@ def of_programs(plan: RunPlan, kafka: Kafka) -> tuple[Makers, Makers]:
     of_writer: Makers = {"told": transactions} if "outcomes" in asked else {}
     if plan.pipeline is None:
         return of_writer, {}
-    read = partial(statements.deliveries, of_pipeline, plan.topics.source)
+    source = (topics or plan.topics).source
+    read = partial(statements.deliveries, of_pipeline, source)
     of_reader: Makers = {"deliveries": read} if "deliveries" in asked else {}
-    commits = partial(kafka.committed, plan.group, plan.topics.source)
+    commits = partial(kafka.committed, plan.group, source)
     of_group: Makers = {"commits": commits} if plan.group and "commits" in asked else {}
     return {**of_reader, **of_group}, of_writer
 
@@ -506,14 +582,24 @@ class Ends(Protocol):
     def settled_offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
 
 
-def lag(kafka: Ends, source: Topic, output: Topic, positions: Positions | None) -> dict[str, int]:
-    """What is left to do, in words, with how many records: open transactions, and what the pipeline has not read yet."""
-    source_ends, output_ends = kafka.offsets(*source), kafka.offsets(*output)
+def lag(kafka: Ends, sources: Sequence[Topic], output: Topic, positions: Positions | None) -> dict[str, int]:
+    """What is left to do, in words, with how many records: open transactions, and what the pipeline has not read yet.
+
+    Args:
+        sources: by which positions are numbered through.
+    """
+    source_ends = numbered_through(sources, lambda one: kafka.offsets(*one))
+    output_ends = kafka.offsets(*output)
     left = {f"open in {output.name}-{number}": ends.hw - ends.lso for number, ends in output_ends.items()}
     if positions:
-        reached = positions()
-        left |= {f"behind in {source.name}-{number}": ends.lso - reached.get(number, 0) for number, ends in source_ends.items()}
+        reached, names = positions(), numbered_through(sources, _partitions)
+        left |= {f"behind in {names[number]}": ends.lso - reached.get(number, 0) for number, ends in source_ends.items()}
     return {what: count for what, count in left.items() if count > 0}
+
+
+def _partitions(topic: Topic) -> Mapping[int, str]:
+    """What its partitions are called."""
+    return {number: f"{topic.name}-{number}" for number in range(topic.partitions)}
 
 
 def settled(
@@ -557,10 +643,12 @@ def is_elsewhere(plan: RunPlan, kafka: Ends, positions: Positions | None) -> boo
 
 
 def _seen(plan: RunPlan, kafka: Ends, positions: Positions | None) -> standstill.Seen:
-    topics = (plan.topics.input, plan.output)
-    sent, output = (sum(ends.hw - ends.low for ends in kafka.offsets(*topic).values()) for topic in topics)
+    counts = {
+        one: sum(ends.hw - ends.low for ends in kafka.offsets(*one).values()) for one in (*plan.topics.inputs, plan.output)
+    }
+    sent, names = sum(counts[one] for one in plan.topics.inputs), " and ".join(one.name for one in plan.topics.inputs)
     read = None if positions is None else sum(positions().values())
-    return standstill.Seen(plan.topics.source, plan.topics.sink, sent, output, read, plan.group)
+    return standstill.Seen(names, plan.topics.sink, sent, counts[plan.output], read, plan.group)
 
 
 def readable(end: Callable[[IsolationLevel], int]) -> int:
@@ -583,8 +671,3 @@ def _wait_until(
         return condition()
 
     clock.wait_until(met, within_s=within_s, reason=reason, seen=seen)
-
-
-def _has_ended(loader: ManagedProcess | None) -> bool:
-    """Whether nothing is loaded any more: one that was never started, because the pipeline did not start, counts as ended."""
-    return loader is None or not loader.process.alive()

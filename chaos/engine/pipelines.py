@@ -9,8 +9,8 @@ from chaos.cluster.spark import SparkApp, SparkCluster, submitted
 from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.install.artifacts import Parts
-from chaos.loader.declaration import FillSource, OwnLoader
-from chaos.scenario.model import Scenario
+from chaos.loader.declaration import LEDGER, FillSource, OwnLoader
+from chaos.scenario.model import Filling, Scenario
 from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
 from chaos.scenario.pipelines import ContainerPipeline as DeclaredContainer
 from chaos.scenario.pipelines import NoPipeline, SparkSubmitPipeline
@@ -47,6 +47,7 @@ def topics_of(scenario: Scenario, prefix: str, suffix: str) -> Topics:
         sink_partitions=sizes.get(scenario.sink, 0),
         read=tuple(Topic(names[name], sizes[name]) for name in scenario.pipeline.reads),
         names=names,
+        filled=tuple(Topic(names[name], sizes[name]) for name in scenario.filled),
     )
 
 
@@ -74,32 +75,33 @@ def timeouts_of(declared: DeclaredPipeline) -> dict[str, float]:
     return {name: seconds for name, seconds in declares.items() if seconds is not None}
 
 
-def loader_of(scenario: Scenario, parts: Parts, seed: int) -> FillSource | OwnLoader:
-    """The loader that a scenario declares.
+def loader_of(filling: Filling, parts: Parts, seed: int, ledger: str = LEDGER) -> FillSource | OwnLoader:
+    """The loader that a scenario declares for a topic.
 
     Args:
         parts, seed: for a loader of the user's own.
     """
-    workload, producer = scenario.workload, scenario.workload.producer
-    rows = workload.rows
+    rows, producer = filling.rows, filling.producer
     if rows is not None and rows.command is not None:
         return OwnLoader(
             words=rows.command,
-            records=workload.records,
-            rate_per_s=workload.rate_per_s,
+            records=filling.records,
+            rate_per_s=filling.rate_per_s,
             seed=seed,
             programs={"java": str(parts.java), "kafka_tools": parts.tools_class_path},
             environment=rows.environment,
             working_directory=rows.working_directory or "",
+            ledger=ledger,
         )
     return FillSource(
-        workload.records,
-        workload.rate_per_s,
+        filling.records,
+        filling.rate_per_s,
         idempotence=producer.idempotence,
         acks=str(producer.acks),
         batch_records=producer.batch_records,
         in_flight=producer.in_flight,
         transaction_records=producer.transaction_records,
+        ledger=ledger,
     )
 
 

@@ -1,4 +1,4 @@
-"""The processes of a run: the loader that fills the source, and the pipeline under test.
+"""The processes of a run: the loaders, each of which fills a topic, and the pipeline under test.
 
 Both report what they do as JSON lines on their standard output, as any Spark application might log its progress. These lines
 are copied to the history, and nothing else is asked of a pipeline.
@@ -22,7 +22,7 @@ from chaos.cluster.addresses import Address
 from chaos.cluster.system import Service
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.common.events import ProcessSaid
+from chaos.common.events import LOADER, ProcessSaid
 from chaos.common.history import History
 from chaos.judging.statements import STARTED_AGAIN
 from chaos.runtime.base import Process, ProcessSpec, Runtime
@@ -30,7 +30,6 @@ from chaos.subject.base import Command
 from chaos.subject.placeholders import substituted
 
 PIPELINE = "pipeline"
-LOADER = "loader"
 _SERVES_WITHIN_S = 60.0
 _STARTED_WITHIN_S = 180.0
 _TAIL_BYTES = 16_384
@@ -409,13 +408,19 @@ class StartedService:
 
 @dataclass(slots=True)
 class RunProcesses:
-    """The pipeline and the loader of one run, each from the moment when it was started."""
+    """The pipeline and the loaders of one run, each from the moment when it was started.
+
+    Attributes:
+        loader: of the source.
+        more_loaders: of the topics that are filled beside it.
+    """
 
     runtime: Runtime
     history: History
     folder: Path
     pipeline: ManagedProcess | None = None
     loader: ManagedProcess | None = None
+    more_loaders: list[ManagedProcess] = field(default_factory=list)
     services: dict[str, StartedService] = field(default_factory=dict)
 
     def start_service(self, service: Service) -> None:
@@ -449,8 +454,23 @@ class RunProcesses:
         self.pipeline = ManagedProcess(self.runtime, self.history, PIPELINE, command, self.folder, instance)
         return self.pipeline
 
-    def start_loader(self, command: Command) -> None:
-        self.loader = ManagedProcess(self.runtime, self.history, LOADER, command, self.folder)
+    def start_loader(self, command: Command, name: str = LOADER) -> None:
+        started = ManagedProcess(self.runtime, self.history, name, command, self.folder)
+        if name == LOADER:
+            self.loader = started
+        else:
+            self.more_loaders.append(started)
+
+    @property
+    def loaders(self) -> Mapping[str, ManagedProcess]:
+        """Those that were started, by their names."""
+        first = {} if self.loader is None else {LOADER: self.loader}
+        return first | {one.name: one for one in self.more_loaders}
+
+    @property
+    def nothing_is_loaded(self) -> bool:
+        """Whether no loader works any more; those that were never started, because the pipeline did not start, have ended."""
+        return not any(one.process.alive() for one in self.loaders.values())
 
     def crashable(self) -> ManagedProcess:
         """The pipeline, to break its process.
@@ -469,18 +489,20 @@ class RunProcesses:
         if self.pipeline is not None:
             self.pipeline.must_live()
 
-    def hear_loader(self) -> None:
-        """Read what the loader said at its end: how many records were refused, and will not pass."""
-        if self.loader is not None and not self.loader.process.alive() and self.history.last_said(LOADER, "loaded") is None:
-            self.loader.listen()
+    def hear_loaders(self) -> None:
+        """Read what loaders said at their ends: how many records were refused, and will not pass."""
+        for name, loader in self.loaders.items():
+            if not loader.process.alive() and self.history.last_said(name, "loaded") is None:
+                loader.listen()
 
-    def check_loader(self) -> None:
-        """Raise InconclusiveError when the loader has failed: the rest of the workload will not come."""
-        self.hear_loader()
-        if self.loader is not None and not self.loader.process.alive():
-            loaded = self.history.last_said(LOADER, "loaded")
-            if loaded is None or loaded.content.get("failed"):
-                raise InconclusiveError(self.loader.how_it_ended("in the middle of the run"))
+    def check_loaders(self) -> None:
+        """Raise InconclusiveError when a loader has failed: the rest of the workload will not come."""
+        self.hear_loaders()
+        for name, loader in self.loaders.items():
+            if not loader.process.alive():
+                loaded = self.history.last_said(name, "loaded")
+                if loaded is None or loaded.content.get("failed"):
+                    raise InconclusiveError(loader.how_it_ended("in the middle of the run"))
 
     def stop(self) -> None:
         """End pipeline and loader. Services stay: the table that the pipeline has written may be in one of them."""
@@ -498,7 +520,7 @@ class RunProcesses:
             process.kill()
 
     def _started(self) -> list[ManagedProcess]:
-        return [process for process in (self.pipeline, self.loader) if process is not None]
+        return [process for process in (self.pipeline, *self.loaders.values()) if process is not None]
 
 
 def _end_of(process: Process, when: str) -> str:

@@ -6,7 +6,7 @@ of them is told in a line, and the run is UNKNOWN.
 """
 
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -21,20 +21,19 @@ from pyspark.sql import SparkSession
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.engine.phases import RunPlan, write_down
 from chaos.loader import rows, sources
-from chaos.loader.declaration import FillSource
+from chaos.loader.declaration import FillSource, beside
 from chaos.loader.rows import RowsError
 from chaos.loader.sources import Function
 from chaos.scenario.checks import too_long
+from chaos.scenario.model import Filling, Scenario, Workload
 from chaos.scenario.plan import scenario_seed
-from chaos.scenario.rows import Rows
 
 _MADE_WITHIN_S = 600.0
-_LOG = "rows.log"
 
 
 def made_beforehand(plan: RunPlan) -> bool:
     """Whether the run has rows that are known before they are sent: not those of a loader of the user's own."""
-    return plan.scenario.workload.rows is not None and isinstance(plan.loader, FillSource)
+    return any(_of_rows(plan, number) for number in range(len(plan.scenario.workload.fillings)))
 
 
 def with_rows(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
@@ -43,29 +42,53 @@ def with_rows(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
     Raises:
         InconclusiveError: the rows cannot be had.
     """
-    workload = plan.scenario.workload
-    if workload.rows is None or not isinstance(plan.loader, FillSource):
-        return plan
+    for number, _ in enumerate(plan.scenario.workload.fillings):
+        if _of_rows(plan, number):
+            plan = _filled(plan, number, spark)
+    return plan
+
+
+def _of_rows(plan: RunPlan, number: int) -> bool:
+    loader = (plan.loader, *plan.more_loaders)[number]
+    return plan.scenario.workload.fillings[number].rows is not None and isinstance(loader, FillSource)
+
+
+def _filled(plan: RunPlan, number: int, spark: Callable[[], SparkSession]) -> RunPlan:
+    """The plan with the rows of one topic."""
+    workload, load = plan.scenario.workload, plan.loads[number]
+    filling, loader = workload.fillings[number], load.loader
+    assert filling.rows is not None  # noqa: S101 - see `_of_rows`
+    assert isinstance(loader, FillSource)  # noqa: S101 - likewise
     write_down(plan)
-    path = plan.folder / rows.FILE
+    path = plan.folder / (beside(rows.FILE, load.name) if number else rows.FILE)
+    place = f"workload, {f'also, {load.name}, ' if number else ''}rows, {filling.rows.kind}"
     try:
-        count = _written(workload.rows, plan, workload.wanted, path, spark)
+        count = _written(filling, plan, load.topics.partitions, path, spark)
     except RowsError as error:
-        raise InconclusiveError(f"workload, rows, {workload.rows.kind}: {error}") from error
-    counted = workload.model_copy(update={"records": count})
-    problem = too_long(counted)
+        raise InconclusiveError(f"{place}: {error}") from error
+    problem = too_long(filling.model_copy(update={"records": count}))
     if problem:
-        raise InconclusiveError(f"workload, rows, {workload.rows.kind}: {problem}")
-    scenario = plan.scenario.model_copy(update={"workload": counted})
-    return replace(plan, scenario=scenario, loader=replace(plan.loader, records=count, rows=path))
+        raise InconclusiveError(f"{place}: {problem}")
+    made = replace(loader, records=count, rows=path)
+    if not number:
+        return replace(plan, scenario=_with(plan.scenario, workload, {"records": count}), loader=made)
+    also, more = list(workload.also), list(plan.more_loaders)
+    also[number - 1] = also[number - 1].model_copy(update={"records": count})
+    more[number - 1] = made
+    return replace(plan, scenario=_with(plan.scenario, workload, {"also": tuple(also)}), more_loaders=tuple(more))
 
 
-def _written(declared: Rows, plan: RunPlan, wanted: int | None, path: Path, spark: Callable[[], SparkSession]) -> int:
-    partitions = plan.topics.partitions
+def _with(scenario: Scenario, workload: Workload, changed: Mapping[str, Any]) -> Scenario:
+    return scenario.model_copy(update={"workload": workload.model_copy(update=changed)})
+
+
+def _written(filling: Filling, plan: RunPlan, partitions: int, path: Path, spark: Callable[[], SparkSession]) -> int:
+    declared, wanted = filling.rows, filling.wanted
+    assert declared is not None  # noqa: S101 - see `_of_rows`
     if declared.sql is not None:
         scratch = plan.folder / "rows-of-sql"
         try:
-            compute(spark(), declared.sql, plan.records, scratch)
+            compute(spark(), declared.sql, filling.records, scratch)
             return rows.write(path, _of_spark(scratch), partitions, wanted, name=lambda number: f"row {number}")
         finally:
             rmtree(scratch, ignore_errors=True)
@@ -73,7 +96,7 @@ def _written(declared: Rows, plan: RunPlan, wanted: int | None, path: Path, spar
         return _of_file(Path(declared.file), path, partitions, wanted)
     seed = scenario_seed(plan.schedule.seed, plan.scenario.name)
     function = Function(declared.python or declared.generator or "", declared.folder or "", declared.arguments)
-    _run(sources.command(function, seed, wanted, partitions, path), plan.folder)
+    _run(sources.command(function, seed, wanted, partitions, path), plan.folder, f"{path.stem}.log")
     return int(parquet.read_metadata(path).num_rows)
 
 
@@ -119,13 +142,13 @@ def _of_file(file: Path, path: Path, partitions: int, wanted: int | None) -> int
     return rows.write(path, sources.of_file(file), partitions, wanted, name=lambda number: f"row {number} of {file}")
 
 
-def _run(command: tuple[str, ...], folder: Path) -> None:
+def _run(command: tuple[str, ...], folder: Path, name: str) -> None:
     """Run the process that makes the rows; its log is beside those of the others.
 
     Raises:
         RowsError: it failed, and its last line says why; or it took too long.
     """
-    log = folder / "logs" / _LOG
+    log = folder / "logs" / name
     log.parent.mkdir(exist_ok=True)
     try:
         with log.open("wb") as said:

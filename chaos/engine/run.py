@@ -139,7 +139,7 @@ def _come_to_rest(stage: Stage, system: System, history: History, positions: pha
 
 
 def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, positions: phases.Positions | None) -> FaultContext:
-    """What the faults of this run are aimed at."""
+    """What the faults of this run are aimed at: positions are those in the source, whatever is filled beside it."""
     context = FaultContext(
         system,
         plan.topics.names,
@@ -156,7 +156,8 @@ def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, posit
     )
     if Capability.SPARK in plan.scenario.pipeline.capabilities:
         context = replace(context, spark_app=application_of(system.spark))
-    return replace(context, positions=positions) if positions else context
+    of_source = phases.positions_of(plan, system, (plan.topics.input,))
+    return replace(context, positions=of_source) if of_source else context
 
 
 def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses, flowing_since_s: float, stop: Flag) -> Watch:
@@ -167,7 +168,7 @@ def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesse
 def _sampler(plan: RunPlan, kafka: Kafka, history: History, positions: phases.Positions | None) -> Sampler:
     output, by_positions = phases.written(plan, kafka, positions), plan.counts_positions
     words = {"records": plan.records, "total": plan.demanded}
-    return Sampler(kafka, history, plan.topics.input, output, **words, by_positions=by_positions)
+    return Sampler(kafka, history, plan.topics.inputs, output, **words, by_positions=by_positions)
 
 
 def _pipeline_sampler(
@@ -176,7 +177,7 @@ def _pipeline_sampler(
     if positions is None:
         return nullcontext()
     executors = system.spark.executors if Capability.SPARK in plan.scenario.pipeline.capabilities else tuple
-    return PipelineSampler(system.kafka, history, plan.topics.input, positions=positions, executors=executors)
+    return PipelineSampler(system.kafka, history, plan.topics.inputs, positions=positions, executors=executors)
 
 
 def _auditing(

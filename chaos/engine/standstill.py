@@ -13,8 +13,8 @@ class Seen:
     """How far a run is, in records.
 
     Attributes:
-        source, sink: as they are called in this run.
-        written: in the source.
+        source, sink: as they are called in this run; of several topics that are filled, all names.
+        written: in the source, or in all that is filled.
         output: in the sink, also of open transactions.
         read: up to which the positions are; None where there are none to be asked for.
         group: that holds the positions; "" for the checkpoint.

@@ -49,7 +49,7 @@ class Watch:
 
     @property
     def written(self) -> int:
-        """How many records will be in the source."""
+        """How many records will be in the topics that are filled."""
         return (self.records if self.workload is None else self.workload) - refused(self.history)
 
     @property
@@ -98,9 +98,8 @@ def _batch(when: AtBatch, watch: Watch) -> Mapping[str, Any]:
 
 
 def refused(history: History) -> int:
-    """How many records of the workload were refused for good, as the loader says at its end."""
-    loaded = history.last_said("loader", "loaded")
-    return int(loaded.content.get("refused", 0)) if loaded else 0
+    """How many records of the workload were refused for good, as the loaders say at their ends."""
+    return sum(int(loaded.content.get("refused", 0)) for loaded in history.last_of_loaders("loaded"))
 
 
 def committed(history: History) -> int:

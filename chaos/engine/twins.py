@@ -89,9 +89,10 @@ def key_of(plan: RunPlan, system: System) -> str:
     Raises:
         InconclusiveError: a file that the pipeline needs cannot be read.
     """
-    scenario, loader = plan.scenario, plan.loader
-    rows = loader.rows if isinstance(loader, FillSource) else None
-    workload = scenario.workload.model_dump(mode="json", by_alias=True, exclude={"rows"})
+    scenario = plan.scenario
+    rows = [one.rows for one in (plan.loader, *plan.more_loaders) if isinstance(one, FillSource) and one.rows is not None]
+    without_rows: Any = {"rows": True, "also": {"__all__": {"rows"}}}
+    workload = scenario.workload.model_dump(mode="json", by_alias=True, exclude=without_rows)
     told = {
         "format": _FORMAT,
         "pipeline": scenario.pipeline.model_dump(mode="json", by_alias=True),
@@ -104,7 +105,7 @@ def key_of(plan: RunPlan, system: System) -> str:
     }
     try:
         parts = {str(path): _digest(path) for path in sorted(set(_files(plan)))}
-        sent = "" if rows is None else _digest(rows)
+        sent = [_digest(one) for one in rows]
     except OSError as error:
         raise _refused(f"{error.filename} cannot be read ({error.strerror}), and it is a part of the pipeline") from error
     return cache.digest(json.dumps(told | {"files": parts, "rows": sent}, sort_keys=True))
@@ -163,7 +164,8 @@ def _made(plan: RunPlan, system: System, spark: Callable[[], SparkSession], numb
     if failed or wrong:
         raise _refused(f"the run without faults failed: {next(iter((*failed, *wrong)))}; see {twin.folder}")
     session, evidence = spark(), twin.folder / "evidence"
-    source = models.fingerprint(landing.landed(session, evidence, "source"))
+    sent = {load.name: landing.landed(session, evidence, load.subject) for load in twin.loads}
+    source = models.fingerprint_of(sent) if len(sent) > 1 else models.fingerprint(sent[twin.scenario.source])
     written = landing.landed(session, evidence, "sink")
     rows = own_rows.last_of_each(written) if twin.scenario.as_state else written
     return rows.select("key", "value"), source

@@ -16,7 +16,7 @@ from chaos.common.history import load
 from chaos.judging import models, own_rows, spark_session
 from chaos.judging import progress as liveness
 from chaos.scenario.model import Scenario
-from chaos.scenario.verifiers import BY_TRANSACTIONS, OF_LOGS, PROGRESS, TRANSACTIONS
+from chaos.scenario.verifiers import BY_TRANSACTIONS, OF_LOGS, PROGRESS, TRANSACTIONS, role_of
 from verifiers import evidence as landed
 from verifiers import ordering
 from verifiers.base import Evidence, Finding, Verdict
@@ -26,6 +26,7 @@ from verifiers.transactions.verifier import RowsPerRecord
 FILE = "findings.json"
 FORMAT: Literal[2] = 2  # of findings.json and report.json; files without a version have format 1
 _AT_ONCE = 4
+_SINK = "sink"
 WITHOUT_EXPECTED = own_rows.AS_THEY_ARE | {"hanging", "commits", "deliveries"}
 """Verifiers that ask nothing of what is expected."""
 
@@ -65,14 +66,10 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     Raises:
         InconclusiveError: the evidence is missing or incomplete.
     """
-    subjects = [name for name in ("source", "sink") if (folder / "evidence" / name).is_dir()]
-    if subjects == ["sink"]:  # the source is landed first
-        raise InconclusiveError(
-            f"{folder / 'evidence' / 'source'} is missing, though the evidence of the sink is there: run the scenario again"
-        )
+    subjects = _landed(scenario, folder / "evidence")
     try:
         evidence = [
-            landed.load(spark, folder / "evidence", subject, ended=bool(scenario.ends) and subject == "sink")
+            landed.load(spark, folder / "evidence", subject, ended=bool(scenario.ends) and subject == _SINK)
             for subject in subjects
         ]
     except landed.EvidenceError as error:
@@ -81,13 +78,12 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         raise InconclusiveError("there is no evidence to judge: the run ended before its topics were read")
     names = [name for name in scenario.verify if name in OF_LOGS]
     asked = [(name, one) for one in evidence for name in names if _applies(name, one, evidence)]
-    lines = {
-        one.subject: own_rows.lines_of(*(each.bounds for each in evidence[: number + 1])) for number, one in enumerate(evidence)
-    }
+    lines = {one.subject: own_rows.lines_of(one.bounds) for one in evidence if one.subject != _SINK}
+    lines[_SINK] = own_rows.lines_of(*(each.bounds for each in evidence))
 
     def ask(pair: tuple[str, Evidence]) -> Finding:
         name, one = pair
-        if scenario.by_transactions and one.subject == "sink" and name not in WITHOUT_EXPECTED:
+        if scenario.by_transactions and one.subject == _SINK and name not in WITHOUT_EXPECTED:
             return _without_model(name)
         return check(name, one, lines[one.subject])
 
@@ -101,11 +97,26 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         events = tuple(load(folder / "history.jsonl"))
         model = models.of_scenario(scenario)
         demanded = None if model is None or model.is_copy else liveness.demanded(events)
-        total = scenario.workload.records - liveness.refused(events) if demanded is None else demanded
+        total = scenario.workload.total - liveness.refused(events) if demanded is None else demanded
         progress = liveness.check(events, scenario.recovery_slo_s, total, subjects[-1], each=demanded is None)
         findings = (*findings, progress)
     files.write_atomically(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
     return findings
+
+
+def _landed(scenario: Scenario, place: Path) -> list[str]:
+    """The logs that there is evidence of: what was filled, and the sink.
+
+    Raises:
+        InconclusiveError: what was filled is landed first, and is not there.
+    """
+    there = [name for name in (*scenario.subjects.values(), _SINK) if (place / name).is_dir()]
+    absent = next((name for name in scenario.subjects.values() if name not in there), None)
+    if _SINK in there and absent is not None:
+        raise InconclusiveError(
+            f"{place / absent} is missing, though the evidence of the sink is there: run the scenario again"
+        )
+    return there
 
 
 def _certain(spark: SparkSession, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -123,7 +134,7 @@ def _applies(name: str, one: Evidence, all_: Sequence[Evidence]) -> bool:
     One that can judge none of the logs there are is asked about the last that is its own, or the last of all, and says why not.
     """
     verifier = OF_LOGS[name]
-    own = [each for each in all_ if each.subject in verifier.subjects]
+    own = [each for each in all_ if role_of(each.subject) in verifier.subjects]
     seen = [each for each in own if all(getattr(each, view) is not None for view in verifier.views)]
     return any(one is each for each in seen or own[-1:] or all_[-1:])
 
@@ -152,7 +163,7 @@ def _without_model(name: str) -> Finding:
     """What a verifier says of rows of which it is not said what is right: nothing, and why."""
     counts = dict.fromkeys(OF_LOGS[name].anomalies, 0)
     note = "expected: transactions: which rows there should be is not said"
-    return Finding(name, "sink", Verdict.VALID, 0, 0, counts, note=note, asked=False)
+    return Finding(name, _SINK, Verdict.VALID, 0, 0, counts, note=note, asked=False)
 
 
 def by_transactions(place: Path, rows_per_record: RowsPerRecord | None = None) -> Finding:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from chaos.cluster import protocol
 from chaos.judging import own_rows
 from chaos.judging.own_rows import Numbering
-from chaos.scenario.verifiers import OF_LOGS
+from chaos.scenario.verifiers import OF_LOGS, role_of
 from chaos.subject.clients import for_spark
 from verifiers import arrow, evidence
 from verifiers.base import Bounds, Evidence
@@ -208,8 +208,8 @@ def _asked(view: str, wanted: Collection[str]) -> bool:
 
 def needed(verify: Collection[str], subject: str) -> frozenset[str]:
     """The views that these verifiers need to judge a log; `progress` judges the history and needs none."""
-    asked = (verifier for name, verifier in OF_LOGS.items() if name in verify)
-    return frozenset(view for verifier in asked if subject in verifier.subjects for view in verifier.views)
+    asked, role = (verifier for name, verifier in OF_LOGS.items() if name in verify), role_of(subject)
+    return frozenset(view for verifier in asked if role in verifier.subjects for view in verifier.views)
 
 
 def landed(spark: SparkSession, folder: Path, subject: str) -> DataFrame:

@@ -28,7 +28,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
 from traceback import extract_tb
@@ -43,7 +43,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from chaos.common.errors import one_line
 from chaos.judging import own_rows
 from chaos.judging.own_rows import Numbered, Numbering, text
-from chaos.scenario.expected import ExpectedRows
+from chaos.scenario.expected import SOURCE, ExpectedRows
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import NoPipeline
 from chaos.subject.read_table import AS_JSON, NOT_THEIRS
@@ -63,6 +63,7 @@ TWIN = "twin"
 ROWS = "rows"
 ABOUT = "about.json"
 _LONGEST = 300
+_OF_SEVERAL = "they are made of the records of several topics, and it is not said of which"
 
 
 class ModelError(Exception):
@@ -90,6 +91,8 @@ class Model:
         of_table: whether its rows are those of a table.
         of_state: whether they are the last of each key.
         columns: of that table, once it has been read.
+        firsts: topic -> what its partition 0 is called in the positions of the pipeline, where several topics are filled: then
+            a partition and an offset do not say which record demands a row. Empty where one topic is.
     """
 
     sql: str = ""
@@ -101,6 +104,11 @@ class Model:
     columns: Columns = ()
     twin: str = ""
     of_state: bool = False
+    firsts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def of_several(self) -> bool:
+        return bool(self.firsts)
 
     @property
     def is_copy(self) -> bool:
@@ -110,7 +118,7 @@ class Model:
         """An error with the place of what is wrong."""
         if self.said_in == "options":
             return f"--identity {self.identity}: {error}" if error.of_identity else f"--expected-sql: {error}"
-        kind = "sql" if self.sql else "python" if self.python else "same_as"
+        kind = "sql" if self.sql else "python" if self.python else "same_as" if self.twin else SOURCE
         key = "identity" if error.of_identity else f"expected, {kind}"
         return f"pipeline, {key}: {error}"
 
@@ -143,13 +151,26 @@ def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
         return None
     if scenario.by_transactions:
         return None
-    identity = pipeline.identity or ""
+    identity, firsts = pipeline.identity or "", _firsts(scenario)
     if isinstance(pipeline.expected, ExpectedRows):
         said = pipeline.expected
-        of: Mapping[str, Any] = {"of_table": scenario.table is not None, "of_state": scenario.as_state}
+        of: Mapping[str, Any] = {
+            "of_table": scenario.table is not None,
+            "of_state": scenario.as_state,
+            "firsts": firsts,
+        }
         twin = str(folder / TWIN / ROWS) if said.same_as else ""
         return Model(said.sql or "", said.python or "", said.folder or "", identity, twin=twin, **of)
-    return Model(identity=identity) if identity or scenario.workload.rows is not None else None
+    by_rows = identity or firsts or scenario.workload.rows is not None
+    return Model(identity=identity, firsts=firsts) if by_rows else None
+
+
+def _firsts(scenario: Scenario) -> Mapping[str, int]:
+    """By which partitions of several topics are numbered through; empty where one is filled."""
+    if not scenario.workload.also:
+        return {}
+    sizes = [scenario.topics[topic].partitions for topic in scenario.filled]
+    return {topic: sum(sizes[:number]) for number, topic in enumerate(scenario.filled)}
 
 
 def compares_headers(scenario: Scenario) -> bool:
@@ -173,17 +194,17 @@ def numbering(
     """Which rows of the sink are expected, by the model; or, where that cannot be said, why.
 
     Args:
-        sources: of several with records, no two have the same number of a partition.
+        sources: of several with records, no two have the same number of a partition, unless the model is of several topics.
         positions: of the pipeline in them.
         lines, anywhere: as in `chaos.judging.own_rows`.
     """
-    if model.is_copy:
+    if model.is_copy and not model.of_several:
         return _guarded(model, own_rows.of_sink(_all(sources), positions, lines, anywhere=anywhere, identity=model.identity))
     try:
         if model.twin:
             _require_same_source(model, sources)
         found = demanded(spark, model, sources)
-        left = _all(sources).where(f"offset >= {by_partition(positions)}").count()
+        left = _left(sources, positions, model.firsts)
         if left:
             _require_by_record(spark, model, sources, positions, found, left)
     except ModelError as error:
@@ -200,9 +221,20 @@ def numbering(
         anywhere=anywhere or not found.placed,
         unordered=found.unordered,
         identity=model.identity,
-        as_they_are=True,
+        as_they_are=not model.is_copy,
     )
     return _guarded(model, of_model)
+
+
+def _left(sources: Views, positions: Mapping[int, int], firsts: Mapping[str, int]) -> int:
+    """How many records the pipeline is not past."""
+
+    def in_topic(topic: str) -> DataFrame:
+        first = firsts.get(topic, 0)
+        own = {number - first: reached for number, reached in positions.items() if number >= first}
+        return sources[topic].where(f"offset >= {by_partition(own)}")
+
+    return reduce(DataFrame.unionByName, map(in_topic, sources)).count()
 
 
 def _guarded(model: Model, number: Numbering) -> Numbering:
@@ -231,11 +263,16 @@ def _require_by_record(
     A total of all records is not the total of those that the pipeline has read so far.
     """
     processed = f"offset < {by_partition(positions)}"
-    reason = f"the pipeline is not at the end of its source ({left} records are left), and {_called_so(model)}"
+    whose = "all of its topics" if model.of_several else "its source"
+    reason = f"the pipeline is not at the end of {whose} ({left} records are left), and {_called_so(model)}"
     if model.of_table:
         raise ModelError(f"{reason} does not say which record demands a row of a table, so it is not known which rows are due")
     if model.of_state:
         raise ModelError(f"{reason} says what the state must be at the end, so it is not known what it must be now")
+    if model.of_several:
+        raise ModelError(
+            f"{reason} does not say of which records in which topic a row is made, so it is not known which are due"
+        )
     if not found.placed:
         raise ModelError(f"{reason} gives no partition and offset of the source, so it is not known which rows are due")
     now = demanded(spark, model, {topic: records.where(processed) for topic, records in sources.items()}).rows
@@ -247,17 +284,28 @@ def _require_by_record(
 def _require_same_source(model: Model, sources: Views) -> None:
     """Raise ModelError where the source has other records than it had for the twin: a loader may be refused some."""
     then = json.loads((Path(model.twin).parent / ABOUT).read_text(encoding="utf-8"))["source"]
-    now = fingerprint(_all(sources))
+    now = fingerprint_of(sources) if model.of_several else fingerprint(_all(sources))
     if now != then:
         counts = f"{now['records']} records, and {then['records']} then"
         raise ModelError(f"the source has other records than in the run without faults ({counts}), so other rows may be due")
 
 
-def fingerprint(records: DataFrame) -> Mapping[str, int]:
-    """Which records these are, whatever their order: how many, and the sum of their hashes."""
-    hashed = "coalesce(sum(CAST(xxhash64(partition, key, value) AS DECIMAL(38, 0))), 0)"
+def fingerprint(records: DataFrame, topic: str = "") -> Mapping[str, int]:
+    """Which records these are, whatever their order: how many, and the sum of their hashes.
+
+    Args:
+        topic: where the same records in another topic are others, the name of theirs.
+    """
+    of_topic = f"'{topic}', " if topic else ""
+    hashed = f"coalesce(sum(CAST(xxhash64({of_topic}partition, key, value) AS DECIMAL(38, 0))), 0)"
     count, total = records.selectExpr("count(*)", hashed).collect()[0]
     return {"records": count, "hash": int(total)}
+
+
+def fingerprint_of(topics: Views) -> Mapping[str, int]:
+    """The same of the records of several topics."""
+    each = [fingerprint(records, topic) for topic, records in topics.items()]
+    return {name: sum(one[name] for one in each) for name in ("records", "hash")}
 
 
 def view(records: DataFrame) -> DataFrame:
@@ -286,13 +334,15 @@ def require_known(spark: SparkSession, model: Model, topics: Sequence[str]) -> N
 
 
 def demanded(spark: SparkSession, model: Model, sources: Views) -> Demanded:
-    """The rows that a query or a function gives, computed, or those of a twin.
+    """The rows that a query or a function gives, computed, or those of a twin; of several topics, those of a copy, too.
 
     Raises:
         ModelError: they cannot be had.
     """
     if model.twin:
         return _of_twin(spark, model.twin)
+    if model.is_copy:
+        return _of_copy(sources)
     rows = _contracted(_queried(spark, model, sources) if model.sql else _called(spark, model, sources), model)
     with _told():
         held = rows.localCheckpoint()
@@ -315,6 +365,8 @@ def demanded(spark: SparkSession, model: Model, sources: Views) -> Demanded:
         raise ModelError(
             f"{_called_so(model)} has a row with {place}, and the source has none such; give the place of a record"
         )
+    if model.of_several:
+        return Demanded(held, count, _OF_SEVERAL, placed=False)
     if placed < count:
         return Demanded(held, count, f"{count - placed} of its rows have no partition and offset of the source", placed=False)
     alike = held.groupBy("partition", "offset").count().where("count > 1")
@@ -329,6 +381,13 @@ def _of_twin(spark: SparkSession, place: str) -> Demanded:
         rows = written.selectExpr("*", "CAST(NULL AS BIGINT) AS partition", "CAST(NULL AS BIGINT) AS offset").localCheckpoint()
     count = rows.count()
     return Demanded(rows, count, "a run without faults does not say which record of the source demands a row", placed=False)
+
+
+def _of_copy(sources: Views) -> Demanded:
+    """All records of several topics."""
+    rows = _all(sources).selectExpr("key", "value", "CAST(NULL AS BIGINT) AS partition", "CAST(NULL AS BIGINT) AS offset")
+    held = rows.localCheckpoint()
+    return Demanded(held, held.count(), _OF_SEVERAL, placed=False)
 
 
 def _of_state(model: Model, rows: DataFrame) -> Demanded:
@@ -457,7 +516,9 @@ def _contracted(found: DataFrame, model: Model) -> DataFrame:
     if model.of_table:
         return _of_table(found, model)
     kinds = [(name.lower(), kind) for name, kind in found.dtypes]
-    if wrong := _wrong_columns([name for name, _ in kinds]) or next(filter(None, (_wrong_type(*one) for one in kinds)), ""):
+    if wrong := _wrong_columns([name for name, _ in kinds], of_several=model.of_several) or next(
+        filter(None, (_wrong_type(*one) for one in kinds)), ""
+    ):
         raise ModelError(f"{_called_so(model)} {wrong}")
     of_kind = dict(kinds)
     texts = [f"{text(name) if of_kind[name] == 'binary' else f'CAST({name} AS STRING)'} AS {name}" for name in ("key", "value")]
@@ -498,7 +559,7 @@ def _unlike(found: Sequence[tuple[str, str]], columns: Columns) -> str:
     return ""
 
 
-def _wrong_columns(names: Sequence[str]) -> str:
+def _wrong_columns(names: Sequence[str], *, of_several: bool) -> str:
     """Why columns of these names are no rows; "" if they are."""
     for name in ("key", "value"):
         if name not in names:
@@ -509,6 +570,9 @@ def _wrong_columns(names: Sequence[str]) -> str:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         return f"has two columns {twice}; keep one"
+    if of_several and (place := next((name for name in names if name in {"partition", "offset"}), None)):
+        why = "and several topics are filled, so it does not say which record that is"
+        return f"has a column {place}, the place of a record of the source, {why}; leave partition and offset out"
     if ("partition" in names) != ("offset" in names):
         one, other = ("partition", "offset") if "partition" in names else ("offset", "partition")
         return f"has {one} and no {other}; both together are the place of a record of the source"
@@ -523,4 +587,6 @@ def _wrong_type(name: str, kind: str) -> str:
 
 
 def _called_so(model: Model) -> str:
+    if model.is_copy:
+        return "a copy"
     return "the query" if model.sql else model.python or "the run without faults"

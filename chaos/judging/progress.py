@@ -73,9 +73,9 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str, *, ea
 
 
 def refused(events: Sequence[Event]) -> int:
-    """How many records of the workload were refused for good, as the loader said: they could not pass."""
-    said = [value for _, value in of_type(events, ProcessSaid) if (value.who, value.event) == ("loader", "loaded")]
-    return int(said[-1].content.get("refused", 0)) if said else 0
+    """How many records of the workload were refused for good, as the loaders said: they could not pass."""
+    said = {one.who: one for _, one in of_type(events, ProcessSaid) if one.event == "loaded" and one.is_of_loader}
+    return sum(int(one.content.get("refused", 0)) for one in said.values())
 
 
 def demanded(events: Sequence[Event]) -> int | None:

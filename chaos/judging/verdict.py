@@ -45,6 +45,7 @@ _FAILURES: Mapping[FaultStep, str] = {
 _CAN_BE_REPEATED = "judge"  # needs only what is on disk, so a run that was ended in it can be judged again
 _TOO_LATE = "the whole workload had passed before it, so there was nothing left to break"
 _NO_EFFECT = "it had no effect"
+_SOURCE = "source"
 _ENDED = "the pipeline ended with "  # as `ManagedProcess.how_it_ended` begins
 _NOTHING_JUDGED = "nothing was judged: the run ended before its topics were read"
 _IDLE_AT_MOST = 0.1  # of the random faults: some fall on what nothing uses at that moment (docs/adr/0006)
@@ -58,7 +59,8 @@ class Expectations:
         verdicts: verifier -> verdict at the output; a verifier that is not named must say VALID.
         exactly: verifier -> anomaly -> count, or ``some``, where the scenario predicts those too.
         output: the log that these expectations are about, and what was done with its input, for the verifiers that judge only
-            this (`verifiers.commits`); for the others, every other log must be VALID.
+            this (`verifiers.commits`): with the source, where several topics are filled. For the others, every other log must
+            be VALID.
         has_problems: whether something kept the run from proving anything.
     """
 
@@ -90,7 +92,9 @@ class Expectations:
     def concern(self, finding: Finding) -> bool:
         """Whether they are about what this finding judges."""
         verifier = OF_LOGS.get(finding.verifier)
-        return finding.subject == self.output or (verifier is not None and self.output not in verifier.subjects)
+        if finding.subject == self.output:
+            return True
+        return verifier is not None and self.output not in verifier.subjects and finding.subject == _SOURCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,11 @@ PLACEHOLDERS = (
 """Of a loader of the user's own."""
 
 
+def beside(file: str, topic: str) -> str:
+    """What a file of the loader is called for a topic that is filled beside the source: ``ledger-customers.csv``."""
+    return f"{Path(file).stem}-{topic}{Path(file).suffix}"
+
+
 @dataclass(frozen=True, slots=True)
 class FillSource:
     """The loader.
@@ -39,6 +44,7 @@ class FillSource:
         in_flight: how many requests may wait for their answers on one connection.
         transaction_records: how many of them make a transaction; None for none. It needs idempotence and acks ``all``.
         rows: the file of rows of one's own; None for the integers.
+        ledger: the name of its file, in the folder of the run.
     """
 
     records: int
@@ -49,16 +55,17 @@ class FillSource:
     in_flight: int = 5
     transaction_records: int | None = None
     rows: Path | None = None
+    ledger: str = LEDGER
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        """The process, which ends by itself; its ledger is ``<folder>/ledger.csv``."""
+        """The process, which ends by itself."""
         options = {
             "--bootstrap": endpoints.kafka,
             "--topic": topics.source,
             "--partitions": str(topics.partitions),
             "--records": str(self.records),
             "--rate": str(self.rate_per_s),
-            "--ledger": str(folder / LEDGER),
+            "--ledger": str(folder / self.ledger),
             "--acks": self.acks,
             "--in-flight": str(self.in_flight),
         }
@@ -82,7 +89,9 @@ class FillSource:
         Returns:
             id long, partition int, value string, required boolean (False when the outcome is unknown), position long (null).
         """
-        ledger = spark.read.csv(str(folder / LEDGER), header=True, schema="id long, outcome string, partition int, offset long")
+        ledger = spark.read.csv(
+            str(folder / self.ledger), header=True, schema="id long, outcome string, partition int, offset long"
+        )
         return ledger.where("outcome <> 'fail'").selectExpr(
             "id",
             f"CAST(id % {partitions} AS INT) AS partition",
@@ -103,6 +112,7 @@ class OwnLoader:
         programs: what ``{java}`` and ``{kafka_tools}`` stand for.
         environment: its variables, whose values may have placeholders, too.
         working_directory: where it runs; "" for the folder of the run.
+        ledger: the name of its file, in the folder of the run.
     """
 
     words: tuple[str, ...]
@@ -112,15 +122,16 @@ class OwnLoader:
     programs: Mapping[str, str]
     environment: Mapping[str, str] = field(default_factory=dict)
     working_directory: str = ""
+    ledger: str = LEDGER
 
     def command(self, endpoints: Endpoints, topics: Topics, folder: Path) -> Command:
-        """The process that runs it, and writes its ledger to ``<folder>/ledger.csv`` when it has ended."""
+        """The process that runs it, and writes its ledger when it has ended."""
         numbers = {"records": str(self.records), "rate": f"{self.rate_per_s:g}", "seed": str(self.seed)}
         places = {"bootstrap": endpoints.kafka, "folder": str(folder), "python": sys.executable, "source": topics.source}
         known = {**of_topics(topics), **self.programs, **numbers, **places}
         words = [substituted(word, known) for word in self.words]
         environment = {name: substituted(value, known) for name, value in self.environment.items()}
-        run = own.command(words, self.records, topics.partitions, folder / LEDGER, self.working_directory)
+        run = own.command(words, self.records, topics.partitions, folder / self.ledger, self.working_directory)
         return Command(run, {**environment, **option_variables(endpoints)})
 
     def transactional_ids(self, topics: Topics) -> tuple[str, ...]:  # noqa: ARG002

@@ -179,7 +179,7 @@ def build(
         phases=tuple(_phases(events, judgement.phase_errors)),
         faults=tuple(_fault(name, kinds[name], problem, of_faults) for name, problem in judgement.fault_problems.items()),
         recovery_s=recovered[-1].seconds if recovered else None,
-        records=scenario.workload.records,
+        records=scenario.workload.total,
         seed=schedule.seed,
         run_dir=folder,
         replay=replay,

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from chaos.faults.base import FaultBase, LinkFault, RequestsFault, ends_of
 from chaos.faults.broker_disks import PowerLoss
-from chaos.faults.kafka_state import HangingTransaction
+from chaos.faults.kafka_state import DeleteGroupOffsets, HangingTransaction
 from chaos.faults.leadership import UncleanElection
 from chaos.faults.network_partitions import PartitionNetwork
 from chaos.faults.pipeline_process import PausePipeline
@@ -30,8 +30,9 @@ from chaos.grammar.triggers import (
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 from chaos.scenario import expected, services, sinks, topics
-from chaos.scenario.model import Scenario, SystemSpec, Workload
+from chaos.scenario.model import Filling, Scenario, SystemSpec, Workload
 from chaos.scenario.pipelines import NoPipeline, Pipeline, SparkSubmitPipeline
+from chaos.scenario.rows import Rows
 from chaos.scenario.verifiers import anomalies_of
 from chaos.subject import placeholders
 from chaos.subject.tables import Table
@@ -65,6 +66,8 @@ def _scenario(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
     yield from _tags(scenario)
     yield from _topics(scenario, system)
     yield from _workload(scenario.workload)
+    if scenario.workload.also:
+        yield from _several(scenario)
     yield from _rows(scenario)
     yield from _verifiers(scenario)
     yield from _predicted(scenario)
@@ -87,11 +90,11 @@ def _tags(scenario: Scenario) -> Iterator[Problem]:
             yield ("tags", number), f"{tag!r} already has a meaning in pytest; choose another tag"
 
 
-def too_long(workload: Workload) -> str:
-    """Why a workload takes too long, "" if it does not; declared ones run every night, so they are bounded."""
-    if workload.loading_s <= _MAX_LOADING_S:
+def too_long(filling: Filling) -> str:
+    """Why sending this takes too long, "" if it does not; declared workloads run every night, so they are bounded."""
+    if filling.sending_s <= _MAX_LOADING_S:
         return ""
-    takes = f"{workload.records} records at {workload.rate_per_s:g}/s take {workload.loading_s:.0f} s"
+    takes = f"{filling.records} records at {filling.rate_per_s:g}/s take {filling.sending_s:.0f} s"
     return f"{takes}; a workload must end within 10 minutes: declare fewer records, or a higher rate"
 
 
@@ -133,22 +136,53 @@ def _topics(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
 
 def _workload(workload: Workload) -> Iterator[Problem]:
     """`--chaos-minutes` makes a soak longer."""
-    problem = too_long(workload)
-    if problem:
-        yield ("workload",), problem
+    for place, filling in fillings(workload):
+        problem = too_long(filling)
+        if problem:
+            yield place, problem
+
+
+def fillings(workload: Workload) -> Iterator[tuple[Location, Filling]]:
+    """Each with its place in the scenario."""
+    yield ("workload",), workload
+    yield from ((("workload", "also", number), one) for number, one in enumerate(workload.also))
+
+
+def _several(scenario: Scenario) -> Iterator[Problem]:
+    """What cannot be asked, or not be known, where several topics are filled."""
+    pipeline, more = scenario.pipeline, [one.into for one in scenario.workload.also]
+    for number, message in topics.of_more(scenario.topics, pipeline.reads, scenario.source, more):
+        yield ("workload", "also", number, "into"), message
+    if isinstance(pipeline, NoPipeline):
+        return
+    if pipeline.model == "square":
+        said = "a model by name is of the integers of one topic, and several are filled"
+        yield ("pipeline", "model"), f"{said}; write expected: {{sql: SELECT …}} instead"
+    if pipeline.sink.routing == "same":
+        stay = "several topics are filled, and their partitions of one number would be the same one of the sink"
+        yield ("pipeline", "sink", "routing"), f"{stay}, which is not asked; leave routing out"
+    if not pipeline.has_positions:
+        why = "with positions: none it is not known when a pipeline is past all of several topics"
+        yield ("pipeline", "positions"), f"{why}; write group or positions, or fill one topic: leave `also` out"
+    for number, fault in enumerate(scenario.faults):
+        if isinstance(fault, DeleteGroupOffsets) and fault.repair != "none":
+            what = f"it repairs the positions in {scenario.source} alone, and several topics are filled"
+            yield ("faults", number, "repair"), f"{what}; leave repair out"
 
 
 def _rows(scenario: Scenario) -> Iterator[Problem]:
-    if scenario.workload.rows is not None:
-        yield from within(("workload", "rows"), _placeholders(scenario.workload.rows.texts, scenario.topics))
-    if scenario.workload.rows is not None and getattr(scenario.pipeline, "model", None) == "square":
-        message = "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
-        yield ("workload", "rows"), message
-    asked = getattr(scenario.pipeline, "expected", None)
-    if scenario.workload.rows is not None and scenario.workload.rows.command and isinstance(asked, expected.ExpectedRows):
+    for place, filling in fillings(scenario.workload):
+        if filling.rows is not None:
+            yield from within((*place, "rows"), _rows_of(scenario, filling.rows))
+
+
+def _rows_of(scenario: Scenario, rows: Rows) -> Iterator[Problem]:
+    yield from _placeholders(rows.texts, scenario.topics)
+    if getattr(scenario.pipeline, "model", None) == "square":
+        yield (), "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
+    if rows.command and isinstance(getattr(scenario.pipeline, "expected", None), expected.ExpectedRows):
         known = "how many rows are `expected` must be known before they are sent"
-        message = f"{known}; write sql, file, python or generator, or expect source"
-        yield ("workload", "rows", "command"), message
+        yield ("command",), f"{known}; write sql, file, python or generator, or expect source"
 
 
 def _verifiers(scenario: Scenario) -> Iterator[Problem]:
@@ -466,6 +500,6 @@ def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator
 
 def _may_use_transactions(scenario: Scenario) -> bool:
     """Of a pipeline nothing else is known, so it may, unless it says that it does not; of our loader it is known."""
-    workload = scenario.workload
-    own_loader = workload.rows is not None and workload.rows.command is not None
-    return scenario.pipeline.transactions or own_loader or workload.producer.transaction_records is not None
+    fillings = scenario.workload.fillings
+    own_loader = any(one.rows is not None and one.rows.command is not None for one in fillings)
+    return scenario.pipeline.transactions or own_loader or any(one.producer.transaction_records for one in fillings)

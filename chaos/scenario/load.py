@@ -197,9 +197,9 @@ def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
         said = getattr(pipeline, "expected", None)
         for place, message in said.missing(folder) if isinstance(said, ExpectedRows) else ():
             yield Mistake(("scenarios", number, "pipeline", "expected", *place), message)
-        rows = scenario.workload.rows
-        for place, message in rows.problems(folder) if rows is not None else ():
-            yield Mistake(("scenarios", number, "workload", "rows", *place), message)
+        for place, filling in checks.fillings(scenario.workload):
+            for inner, message in filling.rows.problems(folder) if filling.rows is not None else ():
+                yield Mistake(("scenarios", number, *place, "rows", *inner), message)
 
 
 def _is_file(path: str) -> bool:

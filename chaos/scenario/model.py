@@ -164,12 +164,11 @@ class Producer(Declared):
         return self
 
 
-class Workload(Declared):
-    """The records that the loader writes to the source topic.
+class Filling(Declared):
+    """The records that a loader writes to one topic.
 
     Attributes:
-        into: the topic; it may be left out where the pipeline reads one topic or, with ``pipeline: none``, where the file
-            declares one.
+        into: the topic.
         records: how many; without it, all that ``rows`` from a file, a function or a generator has.
         rate_per_s: how many in a second.
         producer: how they are sent.
@@ -208,9 +207,51 @@ class Workload(Declared):
         return self.model_copy(update={"rows": rows, **({"records": count} if count else {})})
 
     @property
-    def loading_s(self) -> float:
-        """How long loading takes if nothing is broken."""
+    def sending_s(self) -> float:
+        """How long it takes to send these if nothing is broken."""
         return self.records / self.rate_per_s
+
+
+class AlsoFilled(Filling):
+    """What a loader of its own writes to another topic that the pipeline reads, at the same time.
+
+    Attributes:
+        into: the topic; another than those that are filled before it.
+    """
+
+    into: TopicName
+
+
+class Workload(Filling):
+    """The records that the loader writes to the source topic, and those that further loaders write to others.
+
+    Attributes:
+        into: the topic; it may be left out where the pipeline reads one topic or, with ``pipeline: none``, where the file
+            declares one.
+        also: further topics that the pipeline reads, each filled at the same time by a loader of its own, with a ledger of its
+            own. What the sink must hold follows from all of them together.
+    """
+
+    also: tuple[AlsoFilled, ...] = ()
+
+    @property
+    def fillings(self) -> tuple[Filling, ...]:
+        """All of them, the source's first."""
+        return (self, *self.also)
+
+    @property
+    def total(self) -> int:
+        """How many records all topics get."""
+        return sum(one.records for one in self.fillings)
+
+    @property
+    def loading_s(self) -> float:
+        """How long loading takes if nothing is broken: all loaders work at once."""
+        return max(one.sending_s for one in self.fillings)
+
+    def below(self, folder: Path) -> Self:
+        """The same with whole paths, and with as many records as files have, of those that do not say how many."""
+        return super().below(folder).model_copy(update={"also": tuple(one.below(folder) for one in self.also)})
 
 
 def _expectation(value: Any) -> Any:
@@ -323,6 +364,7 @@ class SystemSpec(Declared):
         return self.model_copy(update={"services": {name: spec.below(folder) for name, spec in self.services.items()}})
 
 
+_SOURCE = "source"
 _ASKED = "verify"
 _NOT_THEN = "it was not asked when the scenario ran"
 _PLUGINS = "plugins"
@@ -372,7 +414,7 @@ class Scenario(Declared):
     unsafe: Annotated[bool, Field(strict=True)] = False
 
     def lasting(self, minutes: float) -> Self:
-        """The same scenario with a workload that lasts for so many minutes."""
+        """The same scenario with a workload that lasts for so many minutes; what fills further topics is as long as it was."""
         records = round(60 * minutes * self.workload.rate_per_s)
         return self.model_copy(update={"workload": self.workload.model_copy(update={"records": records})})
 
@@ -384,6 +426,16 @@ class Scenario(Declared):
     def source(self) -> str:
         """The topic that the loader fills; "" where none is declared."""
         return self.workload.into or next(iter(self.pipeline.reads or self.topics), "")
+
+    @property
+    def filled(self) -> Mapping[str, Filling]:
+        """Topic -> what it is filled with; the source comes first."""
+        return {self.source: self.workload} | {one.into: one for one in self.workload.also}
+
+    @property
+    def subjects(self) -> Mapping[str, str]:
+        """Topic that is filled -> what its evidence is called, and findings about it: ``source``, or ``source-TOPIC``."""
+        return {topic: f"{_SOURCE}-{topic}" if number else _SOURCE for number, topic in enumerate(self.filled)}
 
     @property
     def sink(self) -> str:
@@ -403,10 +455,10 @@ class Scenario(Declared):
     @property
     def used(self) -> tuple[str, ...]:
         """The topics that a run has: those that are filled, read or written, and those that texts name otherwise."""
-        of_rows = self.workload.rows.texts if self.workload.rows else {}
-        texts = (text for text, _ in (*self.pipeline.texts.values(), *of_rows.values()))
+        of_rows = (text for one in self.workload.fillings if one.rows for text in one.rows.texts.values())
+        texts = (text for text, _ in (*self.pipeline.texts.values(), *of_rows))
         named = (name for text in texts for name in names_in(text) if name in self.topics)
-        own = (self.source, *self.pipeline.reads, self.sink, *named)
+        own = (*self.filled, *self.pipeline.reads, self.sink, *named)
         return tuple(dict.fromkeys(name for name in own if name))
 
     @property
@@ -414,7 +466,7 @@ class Scenario(Declared):
         """Whether a record must be in the partition of the sink that it had in the source."""
         if self.pipeline.sink is None or self.pipeline.sink.routing is not None:
             return self.pipeline.sink is None or self.pipeline.sink.routing == "same"
-        if self.table is not None:
+        if self.table is not None or self.workload.also:
             return False
         return self.topics[self.source].partitions == self.topics[self.sink].partitions
 
@@ -437,12 +489,12 @@ class Scenario(Declared):
         """
         picked = [pick.fault for pick in self.random.pick] if self.random else []
         kinds = {fault.kind for fault in (*self.faults, *picked)}
-        generator = self.workload.rows.generator if self.workload.rows else None
+        generators = {one.rows.generator for one in self.workload.fillings if one.rows and one.rows.generator}
         reader = getattr(self.pipeline.sink, "reader", None)
         brought = {
             _FAULTS.group: _FAULTS.used(kinds),
             _VERIFIERS.group: _VERIFIERS.used(self.verify),
-            _GENERATORS.group: _GENERATORS.used({generator} if generator else ()),
+            _GENERATORS.group: _GENERATORS.used(generators),
             _READERS.group: _READERS.used({reader} if reader else ()),
         }
         added = {_ASKED: self.verify, _PLUGINS: brought}

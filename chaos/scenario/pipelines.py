@@ -100,7 +100,7 @@ class _InGroup(Declared):
 
     Attributes:
         kind: which kind of pipeline it is.
-        reads: topics; of several, the workload fills one, and the others stay empty.
+        reads: topics; of several, the workload fills one or more, and the others stay empty.
         sink: where it writes.
         group: the consumer group that holds its positions; it is needed, unless there are none.
         positions: ``none`` if it has none that can be asked for; in place of ``group``.
@@ -278,7 +278,7 @@ class SparkSubmitPipeline(Declared):
 
     Attributes:
         kind: which kind of pipeline it is.
-        reads: topics; of several, the workload fills one, and the others stay empty.
+        reads: topics; of several, the workload fills one or more, and the others stay empty.
         sink: where it writes: a topic, or a table.
         application: a Python script or a jar; the path begins at the folder of the scenarios file.
         positions: where it says how far it is: in its checkpoint; in a consumer group, if it commits positions there itself; or

@@ -19,6 +19,7 @@ from chaos.scenario.describe import Listed, listing, schema_of
 from chaos.scenario.docstrings import definitions, literals, markdown, of_fields, prose, table
 from chaos.scenario.expected import ExpectedRows, RowsPerRecord
 from chaos.scenario.model import (
+    AlsoFilled,
     KafkaSpec,
     Pick,
     Producer,
@@ -79,6 +80,7 @@ _SECTIONS: Mapping[str, Mapping[str, type[Declared]]] = {
     "Scenarios": {
         "": Scenario,
         "`workload`": Workload,
+        "`workload: also`": AlsoFilled,
         "`workload: producer`": Producer,
         "`workload: rows`": Rows,
         "`random`": RandomFaults,

@@ -15,7 +15,7 @@ of its own, whose names begin with it.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, model_validator
@@ -231,6 +231,27 @@ def of_workload(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], into: s
         yield (), f"{which}: {', '.join(choice)}; say which one is filled: workload: {{into: {choice[0]}}}"
     elif not reads and (message := _compacted(choice[0], topics)):
         yield (), message
+
+
+def of_more(
+    topics: Mapping[str, TopicSpec], reads: tuple[str, ...], source: str, more: Sequence[str]
+) -> Iterator[tuple[int, str]]:
+    """What is wrong with further topics that are filled: its number among them, and the reason.
+
+    Args:
+        reads: empty where there is no pipeline.
+        source: the topic that is filled before them.
+        more: at least one.
+    """
+    if not reads:
+        yield 0, "there is no pipeline here, and its loader alone is under test; leave `also` out"
+        return
+    for number, name in enumerate(more):
+        stray = f"this pipeline does not read {name}; it reads {', '.join(reads)}" if name not in reads else ""
+        if message := unknown(name, topics) or stray:
+            yield number, message
+        elif name in (source, *more[:number]):
+            yield number, f"{name} is filled already; name another topic, or leave this out"
 
 
 def _compacted(name: str, topics: Mapping[str, TopicSpec]) -> str:

@@ -75,6 +75,11 @@ else:
     VerifierName = Literal[NAMES]
 
 
+def role_of(subject: str) -> str:
+    """What verifiers call this log: a topic that is filled beside the source is judged as the source is."""
+    return "sink" if subject == "sink" else "source"
+
+
 def anomalies_of(name: str) -> tuple[str, ...]:
     """What this verifier calls wrong."""
     if name == PROGRESS:

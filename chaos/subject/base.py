@@ -5,14 +5,16 @@ Pipelines know neither the faults nor the verifiers, and have no hooks for eithe
 The loader's process imports this module as well, and starts sooner without Spark.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+
+V = TypeVar("V")
 
 CHECKPOINT = "checkpoint"
 """The folder, in that of a run, where a query of Spark keeps its position."""
@@ -34,7 +36,7 @@ class Topics:
     """The topics of one run, by their names on the wire.
 
     Attributes:
-        source: what the loader fills; what the pipeline writes is judged against it.
+        source: what the loader fills; what the pipeline writes is judged against it, and against what is filled beside it.
         sink: "" where there is no pipeline.
         partitions: of the source.
         prefix: what all names begin with on a cluster that others use, and all other names that a pipeline uses there.
@@ -42,6 +44,7 @@ class Topics:
         sink_partitions: where they are not as many as those of the source.
         read: all topics that the pipeline reads, the first one first; where it is empty, the source alone.
         names: as declared -> on the wire; of every topic of the run.
+        filled: all topics that are filled, the source first; where it is empty, the source alone.
     """
 
     source: str
@@ -52,6 +55,7 @@ class Topics:
     sink_partitions: int = 0
     read: tuple[Topic, ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    filled: tuple[Topic, ...] = ()
 
     @property
     def input(self) -> Topic:
@@ -67,6 +71,28 @@ class Topics:
     def sources(self) -> tuple[Topic, ...]:
         """All topics that the pipeline reads."""
         return self.read or (self.input,)
+
+    @property
+    def inputs(self) -> tuple[Topic, ...]:
+        """All topics that are filled: what the pipeline must come to the end of."""
+        return self.filled or (self.input,)
+
+    def of_source(self, topic: Topic) -> Self:
+        """The same, where this is the source."""
+        return replace(self, source=topic.name, partitions=topic.partitions)
+
+
+def numbered_through(topics: Iterable[Topic], of: Callable[[Topic], Mapping[int, V]]) -> dict[int, V]:
+    """What is told of each partition of several topics, where those of a topic are numbered on from those of the one before.
+
+    Of one topic, its own numbers.
+    """
+    told: dict[int, V] = {}
+    first = 0
+    for topic in topics:
+        told |= {first + partition: value for partition, value in of(topic).items()}
+        first += topic.partitions
+    return told
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ def sampled(tmp_path, monkeypatch, kafka, *positions):
         return answer
 
     with History(tmp_path / "history.jsonl") as history:
-        sampler = PipelineSampler(kafka, history, Topic("source", 2), positions=ask, executors=lambda: ("one", "two"))
+        sampler = PipelineSampler(kafka, history, [Topic("source", 2)], positions=ask, executors=lambda: ("one", "two"))
         with sampler:
             # when the last answer is asked for a second time, the sample of the first time is recorded
             clock.wait_until(lambda: len(asked) > len(answers), within_s=300, reason="the last sample")
@@ -179,7 +179,7 @@ def test_where_the_rows_of_the_output_are_not_known_the_records_that_were_read_a
     with History(tmp_path / "history.jsonl") as history:
         history.record(PipelineSampled(positions={0: 50, 1: 30}, lag=20))
         ends, counted = Ends(100, 30), {"records": 100, "total": 100, "by_positions": by_positions}
-        with Sampler(ends, history, Topic("source", 2), partial(ends.end, *Topic("output", 2)), **counted):
+        with Sampler(ends, history, [Topic("source", 2)], partial(ends.end, *Topic("output", 2)), **counted):
             clock.wait_until(lambda: history.latest(ProgressSampled), within_s=60, reason="a sample")
 
         assert history.latest(ProgressSampled).committed == committed

@@ -112,7 +112,7 @@ def test_a_loader_that_fails_is_told_at_once(history, tmp_path, content, fails):
     """Otherwise a run would wait for records that nobody sends."""
     if content is not None:
         history.record(ProcessSaid(who="loader", event="loaded", content=content))
-    check = run_processes(history, tmp_path, loader=FakeManagedProcess()).check_loader
+    check = run_processes(history, tmp_path, loader=FakeManagedProcess()).check_loaders
 
     if fails:
         with pytest.raises(InconclusiveError, match="the loader ended with 1 in the middle of the run"):
@@ -153,7 +153,7 @@ def test_what_is_left_is_unread_records_and_open_transactions():
         "sink": {0: Bounds(0, 7, 9), 1: Bounds(0, 5, 5), 2: Bounds(0, 0, 0)},
     }
 
-    assert phases.lag(FakeEnds(ends), Topic("source", 3), Topic("sink", 3), lambda: {0: 10, 1: 8}) == {
+    assert phases.lag(FakeEnds(ends), [Topic("source", 3)], Topic("sink", 3), lambda: {0: 10, 1: 8}) == {
         "open in sink-0": 2,
         "behind in source-1": 2,
     }
@@ -161,7 +161,7 @@ def test_what_is_left_is_unread_records_and_open_transactions():
 
 def test_a_loader_alone_leaves_nothing_but_its_open_transactions():
     """There is no pipeline whose positions could be behind."""
-    assert phases.lag(FakeEnds({"source": {0: Bounds(0, 10, 10)}}), Topic("source", 3), Topic("source", 3), None) == {}
+    assert phases.lag(FakeEnds({"source": {0: Bounds(0, 10, 10)}}), [Topic("source", 3)], Topic("source", 3), None) == {}
 
 
 def test_a_broker_that_does_not_answer_is_asked_again_in_the_drain(history, tmp_path):

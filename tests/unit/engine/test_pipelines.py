@@ -148,17 +148,17 @@ def test_a_declared_pipeline_is_made(options, made, client):
 
 
 def test_the_loader_is_careful():
-    assert loader_of(scenario(**COMMAND), FakeParts(), 7) == FillSource(100, 50.0)
+    assert loader_of(scenario(**COMMAND).workload, FakeParts(), 7) == FillSource(100, 50.0)
 
 
 def test_a_loader_is_as_its_producer_is_declared():
     """Whether a pipeline reads what it writes, or nothing."""
     options = {"idempotence": False, "acks": 1, "batch_records": 1, "in_flight": 2}
 
-    made = loader_of(scenario(options, **COMMAND), FakeParts(), 7)
+    made = loader_of(scenario(options, **COMMAND).workload, FakeParts(), 7)
 
     assert made == FillSource(100, 50.0, idempotence=False, acks="1", batch_records=1, in_flight=2)
-    transactional = loader_of(scenario({"transaction_records": 9}, kind="none"), FakeParts(), 7)
+    transactional = loader_of(scenario({"transaction_records": 9}, kind="none").workload, FakeParts(), 7)
     assert transactional == FillSource(100, 50.0, transaction_records=9)
 
 
@@ -180,7 +180,7 @@ def test_a_loader_of_ones_own():
     workload = {"records": 100, "rate": "50/s", "rows": {"command": ["{java}", "Load.java"]}}
     declared = Scenario(name="fake", title="fake", pipeline={"kind": "none"}, workload=workload)
 
-    made = loader_of(declared, FakeParts(), 7)
+    made = loader_of(declared.workload, FakeParts(), 7)
 
     programs = {"java": "/jdk/bin/java", "kafka_tools": "/kafka/libs/*"}
     assert made == OwnLoader(("{java}", "Load.java"), 100, 50.0, 7, programs)

@@ -23,6 +23,8 @@ from verifiers.base import Evidence, Example, Finding, Verdict
         ("outcomes", ["source", "sink"], ["source", "sink"], ["source", "sink"]),
         ("outcomes", ["source", "sink"], [], ["sink"]),
         ("stability", ["source", "sink"], [], ["sink"]),
+        ("outcomes", ["source", "source-customers"], ["source", "source-customers"], ["source", "source-customers"]),
+        ("gaps", ["source", "source-customers", "sink"], [], ["source", "source-customers", "sink"]),
     ],
 )
 def test_a_verifier_is_asked_of_its_own_logs(name, subjects, said_of, asked):
@@ -34,20 +36,25 @@ def test_a_verifier_is_asked_of_its_own_logs(name, subjects, said_of, asked):
 
 def test_a_run_that_was_never_landed(tmp_path):
     """There is nothing to judge."""
-    scenario = SimpleNamespace(verify=("duplicates", "progress"))
+    scenario = SimpleNamespace(verify=("duplicates", "progress"), subjects={"orders": "source"})
 
     with pytest.raises(InconclusiveError, match="there is no evidence to judge: the run ended before its topics were read"):
         judge(None, scenario, tmp_path)
 
 
-def test_a_source_that_was_lost(tmp_path):
-    """What was wrong with it would go unseen, and the sink alone might be VALID."""
-    (tmp_path / "evidence" / "sink").mkdir(parents=True)
+@pytest.mark.parametrize(
+    ("there", "lost"), [((), "source"), (("source",), "source-customers"), (("source-customers",), "source")]
+)
+def test_a_source_that_was_lost(tmp_path, there, lost):
+    """What was wrong with it would go unseen, and the sink alone might be VALID; so with each topic that was filled."""
+    for subject in (*there, "sink"):
+        (tmp_path / "evidence" / subject).mkdir(parents=True)
+    subjects = {"orders": "source", "customers": "source-customers"}
 
     with pytest.raises(
-        InconclusiveError, match="evidence/source is missing, though the evidence of the sink is there: run the scenario again"
+        InconclusiveError, match=f"evidence/{lost} is missing, though the evidence of the sink is there: run the scenario again"
     ):
-        judge(None, SimpleNamespace(verify=("duplicates",)), tmp_path)
+        judge(None, SimpleNamespace(verify=("duplicates",), subjects=subjects), tmp_path)
 
 
 FINDINGS = [

@@ -118,6 +118,7 @@ def test_an_audit_logs_in_as_the_cluster_demands(spark):
         (("atomicity",), "sink", {"uncommitted", "batches"}),
         (("gaps", "stability"), "source", {"again"}),
         (("ledger",), "source", {"ledger"}),
+        (("ledger", "commits"), "source-customers", {"ledger", "commits"}),
         (("ledger",), "sink", set()),
         (("hanging",), "source", {"open_transactions"}),
         (("outcomes", "deliveries", "commits"), "sink", {"told"}),

@@ -89,6 +89,25 @@ def test_an_expectation_is_about_the_output_and_what_was_done_with_its_input(nam
 
 
 @pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        (Verdict.INVALID, Verdict.VALID, Verdict.VALID),
+        (Verdict.INVALID, Verdict.INVALID, Verdict.INVALID),
+        (Verdict.VALID, Verdict.INVALID, Verdict.INVALID),
+    ],
+)
+def test_of_several_topics_an_expectation_is_about_the_first(first, second, verdict):
+    """A commit that was set back in the second one is not expected, whatever is expected of the first."""
+    counts = {Verdict.INVALID: {"set back": 3}, Verdict.VALID: {}}
+    both = [
+        Finding("commits", subject, found, len(counts[found]) * 3, 100, counts[found])
+        for subject, found in (("source", first), ("source-customers", second))
+    ]
+
+    assert judged(found=[*both, *findings()], expect={"commits": "invalid"}).verdict is verdict
+
+
+@pytest.mark.parametrize(
     ("lines", "problem"),
     [
         (GOOD[:1], "the run ended before it was injected"),
