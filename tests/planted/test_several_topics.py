@@ -1,0 +1,254 @@
+"""Two topics that are filled: each is judged by its own ledger, and the sink by both, each anomaly with its exact count."""
+
+import json
+from functools import partial
+
+import pytest
+
+from chaos.common.errors import InconclusiveError
+from chaos.common.events import PhaseBegan, PhaseEnded, ProgressSampled
+from chaos.common.history import History
+from chaos.engine.expected import with_demand
+from chaos.engine.phases import RunPlan
+from chaos.engine.pipelines import topics_of
+from chaos.judging import models, own_rows
+from chaos.judging.judge import check, judge
+from chaos.judging.models import Model
+from chaos.loader import rows
+from chaos.loader.declaration import FillSource
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import plan
+from chaos.subject.command import CommandPipeline
+from tests.planted.test_sql_models import frame, verdicts
+from verifiers import evidence
+from verifiers.base import Bounds, Evidence, Verdict
+
+ORDERS = [(f"c-{number % 4}", str(number), number % 2) for number in range(40)]
+CUSTOMERS = [(f"c-{number}", ("north", "south")[number % 2], number % 3) for number in range(4)]
+JOINED = [
+    (key, f"{value} {dict(one[:2] for one in CUSTOMERS)[key]}", number % 3) for number, (key, value, _) in enumerate(ORDERS)
+]
+SQL = "SELECT o.key, concat(o.value, ' ', c.value) AS value FROM orders o JOIN customers c ON o.key = c.key"
+FIRSTS = {"orders": 0, "customers": 2}
+JOIN, UNION = Model(sql=SQL, firsts=FIRSTS), Model(firsts=FIRSTS)
+BOUNDS = {number: Bounds(0, 60, 60) for number in range(3)}
+LINES = own_rows.lines_of(BOUNDS)
+ENDS = {0: 20, 1: 20, 2: 2, 3: 1, 4: 1}
+NAMES = ("duplicates", "gaps", "ordering", "values", "offsets")
+UNORDERED = "they are made of the records of several topics, and it is not said of which"
+
+
+@pytest.fixture
+def judged(spark, tmp_path):
+    """Land a sink as a run does, read it again and judge it by a model of both topics; the findings by verifier."""
+
+    def ask(model, sink, positions=ENDS, customers=CUSTOMERS):
+        views = {topic: models.view(frame(spark, one)) for topic, one in (("customers", customers), ("orders", ORDERS))}
+        views["others"] = models.nothing(spark)
+        observed = frame(spark, sink)
+        found = models.numbering(spark, model, views, positions, LINES, anywhere=True)(observed)
+        reasons = {"unordered": found.unordered, "unsaid": found.unsaid, "anywhere": True}
+        evidence.write(tmp_path, Evidence("sink", found.expected, observed, BOUNDS, positions, **found.views, **reasons))
+        one = evidence.load(spark, tmp_path, "sink")
+        return {name: check(name, one, LINES) for name in NAMES}
+
+    return ask
+
+
+@pytest.mark.parametrize(("model", "sink"), [(JOIN, JOINED), (UNION, [*CUSTOMERS, *ORDERS])], ids=["join", "union"])
+def test_what_both_topics_demand(judged, model, sink):
+    """All rows were compared, whatever their order; that this is not asked is said."""
+    findings = judged(model, [(key, value, 2 - partition) for key, value, partition in reversed(sink)])
+
+    assert verdicts(findings) == {}
+    assert {name: one.checked for name, one in findings.items() if one.asked} == dict.fromkeys(
+        [name for name in NAMES if name != "ordering"], len(sink)
+    )
+    assert (
+        findings["ordering"].note == f"it is not asked in which order rows are, nor in which partitions they are: {UNORDERED}"
+    )
+
+
+@pytest.mark.parametrize(("model", "sink"), [(JOIN, JOINED), (UNION, [*CUSTOMERS, *ORDERS])], ids=["join", "union"])
+def test_what_is_wrong(judged, model, sink):
+    """Two missing, three again, and one that nobody demands: each is counted as what it is."""
+    wrong = [*(row for number, row in enumerate(sink) if number not in {1, 9}), *sink[20:23], ("eve", "?", 0)]
+
+    findings = judged(model, wrong)
+
+    assert verdicts(findings) == {
+        "duplicates": ("INVALID", 3),
+        "gaps": ("INVALID", 2),
+        "values": ("INVALID", 1),
+        "offsets": ("INVALID", 2),
+    }
+    assert (findings["gaps"].counts["lost"], findings["values"].counts["phantom"]) == (2, 1)
+
+
+def test_rows_of_a_customer_that_was_lost(judged):
+    """All orders of the customer are missing, though each order was read."""
+    findings = judged(JOIN, [row for row in JOINED if row[0] != "c-3"])
+
+    assert verdicts(findings) == {"gaps": ("INVALID", 10), "offsets": ("INVALID", 10)}
+
+
+@pytest.mark.parametrize(
+    ("positions", "left"),
+    [(ENDS | {4: 0}, 1), (ENDS | {1: 18}, 2), ({0: 20, 1: 20}, 4), ({2: 2, 3: 1, 4: 1}, 40)],
+)
+@pytest.mark.parametrize(("model", "says"), [(JOIN, "the query"), (UNION, "a copy")], ids=["join", "union"])
+def test_a_pipeline_that_is_not_past_all_topics(judged, model, says, positions, left):
+    """What is due is not known, whichever of them it is behind in; nothing is VALID then."""
+    findings = judged(model, JOINED if model is JOIN else [*CUSTOMERS, *ORDERS], positions)
+
+    assert {one.verdict for one in findings.values()} == {Verdict.UNKNOWN}
+    why = f"the pipeline is not at the end of all of its topics ({left} records are left), and {says} does not say of which"
+    assert all(why in one.note for one in findings.values()), findings["gaps"].note
+
+
+def test_a_place_that_may_be_in_either_topic(judged):
+    """It is refused in words, and nothing is judged by it."""
+    placed = Model(sql="SELECT key, value, partition, offset FROM orders", firsts=FIRSTS)
+
+    findings = judged(placed, ORDERS)
+
+    assert {one.verdict for one in findings.values()} == {Verdict.UNKNOWN}
+    why = (
+        "pipeline, expected, sql: the query has a column partition, the place of a record of the source, and several topics are"
+    )
+    assert all(why in one.note for one in findings.values()), findings["gaps"].note
+
+
+@pytest.mark.parametrize("identity", ["", "value"])
+def test_a_twin_of_two_topics(spark, judged, tmp_path, identity):
+    """What it had of each topic is compared: the same records in the other one are others."""
+    landed = {"orders": frame(spark, ORDERS), "customers": frame(spark, CUSTOMERS)}
+    frame(spark, JOINED).select("key", "value").write.parquet(str(tmp_path / "twin" / models.ROWS))
+    about = {"source": models.fingerprint_of(landed)}
+    (tmp_path / "twin" / models.ABOUT).write_text(json.dumps(about), encoding="utf-8")
+    twin = Model(twin=str(tmp_path / "twin" / models.ROWS), identity=identity, firsts=FIRSTS)
+
+    assert verdicts(judged(twin, JOINED)) == {}
+    assert verdicts(judged(twin, JOINED[1:])) == {"gaps": ("INVALID", 1), "offsets": ("INVALID", 1)}
+    other = judged(twin, JOINED, customers=[*CUSTOMERS[:3], ("c-3", "east", 0)])
+    assert {one.verdict for one in other.values()} == {Verdict.UNKNOWN}
+    assert "the source has other records than in the run without faults (44 records, and 44 then)" in other["gaps"].note
+    swapped = models.fingerprint_of({"orders": landed["customers"], "customers": landed["orders"]})
+    assert swapped != about["source"]
+
+
+# a whole run ---------------------------------------------------------------------------------------------------------------
+
+
+def scenario(**more):
+    """Of two topics of rows, and a join."""
+    pipeline = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders", "customers"], "sink": {"topic": "kept"}}
+    of_rows = {"rows": {"file": "a.jsonl"}}
+    workload = {"into": "orders", "records": 40, **of_rows, "also": [{"into": "customers", "records": 4, **of_rows}]}
+    topics = {"orders": {"partitions": 2}, "customers": {"partitions": 3}, "kept": {}}
+    asked = {"leave_out": dict.fromkeys(("atomicity", "stability", "hanging", "commits"), "there is no cluster")}
+    declared = {"name": "a", "title": "A", "pipeline": {**pipeline, "expected": {"sql": SQL}}, "workload": workload}
+    return Scenario.model_validate({**declared, "topics": topics, **asked, **more})
+
+
+def acknowledged(spark, folder, name, sent, partitions):
+    """The ledger and the rows of a loader that has sent these, each acknowledged at its place: what says which are expected."""
+    ends, lines = dict.fromkeys(range(partitions), 0), ["id,outcome,partition,offset"]
+    for number, (_, _, partition) in enumerate(sent):
+        lines.append(f"{number},ok,{partition},{ends[partition]}")
+        ends[partition] += 1
+    ledger = folder / f"{name}.csv"
+    ledger.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    made = [{"key": key, "value": value, "partition": partition} for key, value, partition in sent]
+    rows.write(folder / f"{name}.parquet", iter(made), partitions, None, name=lambda number: f"row {number}")
+    bounds = {partition: Bounds(0, end, end) for partition, end in ends.items()}
+    number = partial(own_rows.of_source, spark, folder / f"{name}.parquet", ledger, headers=False)
+    return bounds, number(own_rows.lines_of(bounds))
+
+
+@pytest.fixture
+def run(spark, tmp_path):
+    """Put the evidence of a whole run on disk, and judge it as `chaos judge` does."""
+
+    def ask(sink, customers=CUSTOMERS):
+        place, all_bounds = tmp_path / "evidence", []
+        for subject, sent, there, partitions in (
+            ("source", ORDERS, ORDERS, 2),
+            ("source-customers", CUSTOMERS, customers, 3),
+        ):
+            bounds, number = acknowledged(spark, tmp_path, subject, sent, partitions)
+            observed = frame(spark, there)
+            found = number(observed)
+            evidence.write(place, Evidence(subject, found.expected, observed, bounds, {}, **found.views))
+            all_bounds.append(bounds)
+        views = {"orders": models.view(frame(spark, ORDERS)), "customers": models.view(frame(spark, customers))}
+        observed = frame(spark, sink)
+        lines = own_rows.lines_of(*all_bounds, BOUNDS)
+        found = models.numbering(spark, models.of_scenario(scenario()), views, ENDS, lines, anywhere=True)(observed)
+        reasons = {"unordered": found.unordered, "unsaid": found.unsaid, "anywhere": True}
+        evidence.write(place, Evidence("sink", found.expected, observed, BOUNDS, ENDS, **found.views, **reasons))
+        with History(tmp_path / "history.jsonl") as history:
+            for phase in ("steady", "inject", "drain"):
+                history.record(PhaseBegan(phase=phase))
+                for committed in (20, 40):
+                    history.record(ProgressSampled(written=44, committed=committed, total=40, end=committed))
+                history.record(PhaseEnded(phase=phase))
+        return judge(spark, scenario(), tmp_path)
+
+    return ask
+
+
+def wrong(findings):
+    """Verifier and log -> verdict and count."""
+    found = {(one.verifier, one.subject): (one.verdict.name, one.count) for one in findings}
+    return {where: what for where, what in found.items() if what[0] != "VALID"}
+
+
+def test_a_run_in_which_all_is_right(run):
+    """Each log was compared: both topics with their ledgers, and the sink with both."""
+    findings = run(JOINED)
+
+    assert wrong(findings) == {}
+    assert {one.subject: one.checked for one in findings if one.verifier == "gaps"} == {
+        "source": 40,
+        "source-customers": 4,
+        "sink": 40,
+    }
+    assert {one.subject: one.checked for one in findings if one.verifier == "ledger"} == {"source": 40, "source-customers": 4}
+
+
+def test_a_run_in_which_an_acknowledged_customer_is_not_there(run):
+    """The topic has lost it, and the sink is as what is there demands: the second topic is INVALID, and nothing else."""
+    findings = run([row for row in JOINED if row[0] != "c-3"], CUSTOMERS[:3])
+
+    assert wrong(findings) == {("gaps", "source-customers"): ("INVALID", 1), ("ledger", "source-customers"): ("INVALID", 1)}
+    assert {one.examples[0].id for one in findings if one.count} == {"c-3"}
+
+
+def test_a_run_whose_sink_lacks_a_row(run):
+    """The sink is INVALID, and both topics are not."""
+    assert wrong(run(JOINED[1:])) == {("gaps", "sink"): ("INVALID", 1), ("offsets", "sink"): ("INVALID", 1)}
+
+
+def test_a_place_is_refused_before_anything_is_sent(spark, tmp_path):
+    """As an error of the query is; and how many rows will come is known of both topics together."""
+    loads = (FillSource(40, 10.0), FillSource(4, 10.0, ledger="ledger-customers.csv"))
+
+    def planned(sql):
+        expected = {"sql": sql}
+        pipeline = scenario().pipeline.model_dump(mode="json", by_alias=True) | {"expected": expected}
+        one = scenario(
+            pipeline=pipeline, workload={"into": "orders", "records": 40, "also": [{"into": "customers", "records": 4}]}
+        )
+        subject, topics = CommandPipeline(("a",), "g"), topics_of(one, "", "7")
+        return RunPlan(one, plan(one, 1), tmp_path, topics, loads[0], subject, "app", more_loaders=loads[1:])
+
+    assert with_demand(planned(SQL), lambda: spark).demanded == 4  # of the orders 0 to 39, the first four have a customer
+    assert (
+        with_demand(planned("SELECT key, value FROM orders UNION ALL SELECT key, value FROM customers"), lambda: spark).demanded
+        == 44
+    )
+    with pytest.raises(
+        InconclusiveError, match="the query has a column partition, the place of a record of the source, and several"
+    ):
+        with_demand(planned("SELECT key, value, partition, offset FROM orders"), lambda: spark)
