@@ -10,6 +10,7 @@ from verifiers.base import Verdict
 
 SCENARIOS = ROOT / "examples" / "totals" / "scenarios.yaml"
 CUSTOMERS = 97
+BATCH = 50
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900), pytest.mark.nightly]
 
 
@@ -54,3 +55,22 @@ def test_totals_that_begin_at_zero_again(chaos_session, name):
     by = errors(found["values"])
     assert by
     assert {how for _, how in by.values()} == {"low"}
+
+
+@pytest.mark.parametrize(("when", "how"), [("before", "high"), ("after", "low")])
+def test_a_snapshot_that_is_no_part_of_the_commit(chaos_session, when, how):
+    """One batch is counted twice, or not at all: fifty orders that follow each other, each of another customer."""
+    report, found = played(chaos_session, f"totals-snapshot-{when}-the-commit")
+
+    assert report.verdict is Verdict.VALID, report.problems  # as expected: it is a control
+    assert found["values"].counts["wrong value"] == BATCH
+    by = errors(found["values"])
+    assert {one for _, one in by.values()} == {how}
+    could_be = [
+        {number for number in range(customer, 6000, CUSTOMERS) if 1 + number * 7 % 300 == amount}
+        for customer, (amount, _) in by.items()
+    ]
+    assert any(
+        all(any(first <= number < first + BATCH for number in numbers) for numbers in could_be)
+        for first in range(0, 6000, BATCH)
+    )
