@@ -7,6 +7,7 @@ spark-submit … orders.py WAY BOOTSTRAP SOURCE TABLE CHECKPOINT [URL]
 ``delta_once``                       the same with the number of the batch (txnAppId, txnVersion): Delta leaves it out then
 ``postgres_append``                  foreachBatch, and each batch is appended by Spark's JDBC writer
 ``postgres_upsert``                  the same into a second table, from which new places of the source go to the first
+``postgres_by_customer``             the same, but what is new is told by batch and customer: a batch has one order of each
 """
 
 import sys
@@ -19,8 +20,7 @@ SMALLEST = 100
 ORDER = "order BIGINT, amount BIGINT"
 AT_ONCE = 3000
 COLUMNS = ("customer", "order", "amount", "region")
-PLACE = "source_partition, source_offset"
-OF_TABLE = 'customer text, "order" bigint, amount bigint, region text'
+OF_TABLE = {"customer": "text", "order": "bigint", "amount": "bigint", "region": "text"}
 
 
 def main() -> None:
@@ -76,17 +76,34 @@ def insert(batch: DataFrame, _number: int, table: str, url: str) -> None:
 
 
 def upsert(batch: DataFrame, _number: int, table: str, url: str) -> None:
-    """A place of the source that the table has already is left out, in one statement."""
+    """A place of the source that the table has already is left out."""
+    key = {"source_partition": "int", "source_offset": "bigint"}
+    _added(batch.select(*key, *COLUMNS), table, url, key)
+
+
+def upsert_by_customer(batch: DataFrame, number: int, table: str, url: str) -> None:
+    """As if a customer ordered once at most in a batch."""
+    rows = batch.select(F.lit(number).cast("bigint").alias("batch"), *COLUMNS)
+    _added(rows, table, url, {"batch": "bigint", "customer": "text"})
+
+
+def _added(rows: DataFrame, table: str, url: str, key: dict[str, str]) -> None:
+    """Write a second table, and add to the first what has a new key, in one statement.
+
+    Args:
+        key: its columns and their types.
+    """
     of_batch = '"batch of orders"'
-    _written(batch, of_batch, url, "overwrite")
-    jvm = batch.sparkSession.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to it
+    _written(rows, of_batch, url, "overwrite")
+    jvm = rows.sparkSession.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to it
     connection = jvm.org.postgresql.Driver().connect(url, jvm.java.util.Properties())
     try:
-        own = f"source_partition int, source_offset bigint, {OF_TABLE}, PRIMARY KEY ({PLACE})"
-        columns = f'{PLACE}, customer, "order", amount, region'
+        unique = ", ".join(key)
+        columns = ", ".join(f'"{name}" {kind}' for name, kind in {**key, **OF_TABLE}.items())
+        names = ", ".join(f'"{name}"' for name in {**key, **OF_TABLE})
         statement = connection.createStatement()
-        statement.execute(f"CREATE TABLE IF NOT EXISTS {table} ({own})")
-        statement.execute(f"INSERT INTO {table} SELECT {columns} FROM {of_batch} ON CONFLICT ({PLACE}) DO NOTHING")  # noqa: S608
+        statement.execute(f"CREATE TABLE IF NOT EXISTS {table} ({columns}, PRIMARY KEY ({unique}))")
+        statement.execute(f"INSERT INTO {table} SELECT {names} FROM {of_batch} ON CONFLICT ({unique}) DO NOTHING")  # noqa: S608
     finally:
         connection.close()
 
@@ -101,6 +118,7 @@ BY_BATCH: dict[str, Callable[..., None]] = {
     "delta_once": append_once,
     "postgres_append": insert,
     "postgres_upsert": upsert,
+    "postgres_by_customer": upsert_by_customer,
 }
 
 
