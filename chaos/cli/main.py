@@ -205,10 +205,11 @@ def table(
 
     reports, cut_short = reports_in(runs)
     if markdown:
-        typer.echo(summary.markdown(reports, cut_short))
+        typer.echo("\n\n".join(filter(None, (summary.coverage_markdown(reports), summary.markdown(reports, cut_short)))))
         return
     width = shutil.get_terminal_size((120, 24)).columns
-    typer.echo(summary.as_text(summary.summary_table(reports, width), width=width, colour=sys.stdout.isatty()))
+    tables = (summary.summary_table(reports, width), *summary.coverage_tables(reports, width))
+    typer.echo(summary.as_text(*tables, width=width, colour=sys.stdout.isatty()))
     for folder in cut_short:
         typer.echo(f"{folder} has no report: the run was cut short, or it goes on")
 

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaos.common.errors import one_line
-from chaos.report.formatting import phrases, seconds, wall_s
+from chaos.report.formatting import phrases, seconds, tally, wall_s
 from chaos.report.model import Report
 from verifiers.base import Verdict
 
@@ -145,13 +145,33 @@ def coverage_tables(reports: Sequence[Report], width: int) -> list[RenderableTyp
         reports: of a session.
         width: columns of the terminal.
     """
-    return [_table(axes, own, width) for axes, own in _grouped(reports).items()]
+    return [_drawn(_crossed(axes, own), own, width) for axes, own in _grouped(reports).items()]
+
+
+def coverage_markdown(reports: Sequence[Report]) -> str:
+    """The same for a page that renders Markdown; empty when no report is a case of a matrix."""
+    tables = []
+    for axes, own in _grouped(reports).items():
+        header, *rows = _crossed(axes, own)
+        lines = [header, ["---"] * len(header), *rows]
+        drawn = [f"| {' | '.join(map(_marked, line))} |" for line in lines]
+        tables.append("\n".join([*drawn, "", _verdicts(own)]))
+    return "\n\n".join(tables)
 
 
 def coverage_json(reports: Sequence[Report]) -> list[dict[str, Any]]:
-    """One object for each case: its coordinates, ``scenario``, ``verdict`` (or ``NOT SENT``) and ``recovery_s`` (or null)."""
+    """One object for each case: its coordinates, ``scenario``, ``verdict`` (or ``NOT SENT``), ``caught`` and ``recovery_s``.
+
+    ``caught`` has how often each anomaly was found that the case predicts; ``recovery_s`` may be null.
+    """
     return [
-        {**report.matrix, "scenario": report.scenario, "verdict": _verdict(report), "recovery_s": report.recovery_s}
+        {
+            **report.matrix,
+            "scenario": report.scenario,
+            "verdict": _verdict(report),
+            "caught": _caught(report),
+            "recovery_s": report.recovery_s,
+        }
         for report in reports
         if report.matrix
     ]
@@ -165,31 +185,59 @@ def _grouped(reports: Sequence[Report]) -> Mapping[tuple[str, ...], list[Report]
     return grouped
 
 
-def _table(axes: tuple[str, ...], reports: Sequence[Report], width: int) -> RenderableType:
+def _crossed(axes: tuple[str, ...], reports: Sequence[Report]) -> list[list[str]]:
+    """Lines of cells, the first of which are the headings: ``pipeline`` goes across, or else the last axis."""
     across = _ACROSS if _ACROSS in axes else axes[-1]
     down = [axis for axis in axes if axis != across]
     columns = list(dict.fromkeys(report.matrix[across] for report in reports))
     rows: dict[tuple[str, ...], dict[str, Report]] = {}
     for report in reports:
         rows.setdefault(tuple(report.matrix[axis] for axis in down), {})[report.matrix[across]] = report
+    cells = [[*place, *(_cell(found.get(column)) for column in columns)] for place, found in rows.items()]
+    return [[*down, *columns], *cells]
+
+
+def _drawn(lines: list[list[str]], reports: Sequence[Report], width: int) -> RenderableType:
+    header, *rows = lines
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, width=width)
-    for name in (*down, *columns):
+    for name in header:
         table.add_column(name, overflow="fold")
-    for place, cells in rows.items():
-        table.add_row(*place, *(_cell(cells.get(column)) for column in columns))
+    for row in rows:
+        table.add_row(*map(_coloured, row))
     table.add_section()
-    verdicts = Counter(map(_verdict, reports))  # in the order of the reports
-    table.add_row(", ".join(f"{count} {verdict}" for verdict, count in verdicts.items()))
+    table.add_row(_verdicts(reports))
     return table
 
 
+def _verdicts(reports: Sequence[Report]) -> str:
+    counts = Counter(map(_verdict, reports))  # in the order of the reports
+    return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+
+
 def _cell(report: Report | None) -> str:
+    """``VALID 8.7 s``, ``VALID (caught: duplicate 100) 8.7 s``, ``not sent``; empty where there was no run."""
     if report is None:
         return ""
-    colour = {"VALID": "green", "UNKNOWN": "yellow", "INVALID": "red"}.get(_verdict(report), "dim")
     after = f" {seconds(report.recovery_s)}" if report.recovery_s is not None else ""
-    caught = " (caught)" if Verdict.INVALID in report.expect.values() and report.verdict is Verdict.VALID else ""
-    return f"[{colour}]{_verdict(report).lower() if report.not_sent else _verdict(report)}[/]{caught}{after}"
+    found = tally(_caught(report))
+    caught = f" (caught: {found})" if found else ""
+    return f"{_verdict(report).lower() if report.not_sent else _verdict(report)}{caught}{after}"
+
+
+def _caught(report: Report) -> Mapping[str, int]:
+    """Anomaly -> how often, of what a control predicts, and found; empty unless its verdict is VALID."""
+    if report.verdict is not Verdict.VALID:
+        return {}
+    predicted = [one for one in report.findings if report.expectations.expected(one) is Verdict.INVALID]
+    return {anomaly: count for one in predicted for anomaly, count in one.counts.items() if count}
+
+
+def _coloured(cell: str) -> Text:
+    """The verdict at its beginning in its colour."""
+    verdict = next((name for name in ("VALID", "UNKNOWN", "INVALID", "not sent") if cell.startswith(name)), "")
+    text = Text(cell)
+    text.stylize({"VALID": "green", "UNKNOWN": "yellow", "INVALID": "red"}.get(verdict, "dim"), 0, len(verdict))
+    return text
 
 
 def _verdict(report: Report) -> str:

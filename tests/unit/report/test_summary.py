@@ -136,8 +136,10 @@ def test_a_case_that_cannot_happen_is_no_case_that_did_not_trip(run: Fabricated)
 
 
 def test_json_has_an_object_for_each_case(run: Fabricated) -> None:
-    """Coordinates, scenario, verdict, recovery; for a machine that compares nights."""
-    (cell,) = summary.coverage_json([case(run, "EndTxn", "lost", "app", recovery_s=1.2), run.report()])
+    """Coordinates, scenario, verdict, what was caught, recovery; for a machine that compares nights."""
+    control = case(run, "EndTxn", "lost", "app", expect={"duplicates": Verdict.INVALID}, recovery_s=1.2)
+
+    (cell,) = summary.coverage_json([control, run.report()])
 
     assert cell == {
         "step": "EndTxn",
@@ -145,8 +147,34 @@ def test_json_has_an_object_for_each_case(run: Fabricated) -> None:
         "pipeline": "app",
         "scenario": "leader-killed-mid-batch",
         "verdict": "VALID",
+        "caught": {"duplicate": 1204},
         "recovery_s": 1.2,
     }
+
+
+def test_a_cell_has_the_anomalies_that_it_predicts_with_their_counts(run: Fabricated) -> None:
+    """Where each cell declares another one, VALID alone would say nothing of what was seen."""
+    control = case(run, "EndTxn", "lost", "app", expect={"duplicates": Verdict.INVALID}, recovery_s=1.2)
+    other = case(
+        run, "EndTxn", "lost", "spark", verdict=Verdict.INVALID, expect={"duplicates": Verdict.INVALID}, recovery_s=None
+    )
+
+    assert "EndTxn lost VALID (caught: duplicate 1 204) 1.2 s INVALID" in shown([control, other])
+
+
+def test_the_table_of_a_matrix_is_made_for_a_page_too(run: Fabricated) -> None:
+    """A README shows what a run said, and nobody copies it by hand."""
+    reports = [case(run, "EndTxn", "lost", "app", recovery_s=1.2), case(run, "EndTxn", "a | b", "spark", recovery_s=None)]
+
+    assert summary.coverage_markdown(reports).splitlines() == [
+        "| step | fault | app | spark |",
+        "| --- | --- | --- | --- |",
+        "| EndTxn | lost | VALID 1.2\u00a0s |  |",
+        "| EndTxn | a \\| b |  | VALID |",
+        "",
+        "2 VALID",
+    ]
+    assert summary.coverage_markdown([run.report()]) == ""
 
 
 def test_there_is_no_table_without_a_matrix(run: Fabricated) -> None:
