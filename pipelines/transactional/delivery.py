@@ -97,15 +97,17 @@ class Delivery(Protocol):
 
 
 class RowsFirst:
-    """``at_least_once``: an idempotent producer; positions are committed when all rows are acknowledged."""
+    """``at_least_once``: a producer that retries; positions are committed when all rows are acknowledged."""
 
     def __init__(self, options: Options, place: Place) -> None:
         """Make the producer."""
         self._place = place
+        self._commits = options.positions == "application"
         timeout_ms = options.transaction_timeout_ms
         self._within_s = 1.2 * timeout_ms / 1000
         self._producer = Producer(
-            common(options, place) | {"enable.idempotence": True, "acks": "all", "message.timeout.ms": timeout_ms}
+            common(options, place)
+            | {"enable.idempotence": options.idempotence, "acks": options.acks, "message.timeout.ms": timeout_ms}
         )
 
     def prepare(self) -> None:
@@ -115,7 +117,7 @@ class RowsFirst:
         refused = written(self._producer, self._place.sink, batch.rows, self._within_s)
         if refused:
             return f"{len(refused)} rows were not written: {refused[0]}"
-        return committed(consumer, batch.positions(self._place.source))
+        return committed(consumer, batch.positions(self._place.source)) if self._commits else ""
 
 
 class PositionsFirst:
@@ -130,7 +132,7 @@ class PositionsFirst:
         self._within_s = 1.2 * timeout_ms / 1000
         self._producer = Producer(
             common(options, place)
-            | {"enable.idempotence": False, "retries": 0, "acks": "all", "message.timeout.ms": timeout_ms}
+            | {"enable.idempotence": False, "retries": 0, "acks": options.acks, "message.timeout.ms": timeout_ms}
         )
 
     def prepare(self) -> None:
@@ -156,7 +158,7 @@ def common(options: Options, place: Place) -> dict[str, str | int | float | bool
         "retry.backoff.ms": options.retry_backoff_ms,
         "retry.backoff.max.ms": max(1000, options.retry_backoff_ms),
         "reconnect.backoff.max.ms": 1000,
-        "linger.ms": 5,
+        "linger.ms": options.linger_ms,
         "log_level": 2,
     }
 

@@ -7,12 +7,20 @@ from dataclasses import MISSING, dataclass, fields
 from typing import TypeVar
 
 DELIVERIES = ("exactly_once", "at_least_once", "at_most_once")
-PRODUCERS_PER = ("unanswered", "process")
-RESETS = ("error", "earliest", "latest")
-IDS = ("own", "shared")
+_WORDS = {
+    "delivery": DELIVERIES,
+    "producer_per": ("unanswered", "process"),
+    "auto_offset_reset": ("error", "earliest", "latest"),
+    "transactional_ids": ("own", "shared"),
+    "acks": ("all", "1", "0"),
+    "positions": ("application", "client"),
+    "isolation": ("read_committed", "read_uncommitted"),
+    "group_metadata": ("sent", "left_out"),
+}
 _WORKERS = 9  # one digit, because partitions are assigned in the order of the members' names
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
 _MS = {"ms": 1, "s": 1000, "m": 60_000}
+_TRUTH = {"true": True, "false": False}
 _PLACE = ("kafka", "source", "sink", "group")
 
 
@@ -32,10 +40,21 @@ class Options:
             the same one, whose late commit request can end a later transaction.
         transactional_ids: ``own``, one for each worker, or ``shared``, one for all, which then fence each other: a mistake.
         auto_offset_reset: where a worker begins without a position: ``earliest``, ``latest``, or ``error`` to end instead.
+        idempotence: of ``at_least_once``: whether brokers leave out rows that a retry sends again. ``at_most_once`` has no
+            retries, and so no use for it; transactions cannot do without.
+        acks: who must have a row before it is acknowledged: ``all``, ``1`` or, without idempotence, ``0``: nobody, and the
+            client is told that it is written as soon as it is sent.
+        positions: who commits them where it has no transactions: the ``application``, a batch at a time, or the ``client``
+            (``enable.auto.commit``), once a second: those of all that it has handed over, whether that was delivered or not.
+        isolation: ``read_committed``, or ``read_uncommitted`` to read what will be aborted, too.
+        group_metadata: ``sent`` with the positions of a transaction, so that the group refuses those of a member that it has
+            excluded (KIP-447), or ``left_out``, as by clients and programs that are older than that.
+        linger_ms: how long a request to write rows waits for more of them; it waits no longer than the batch is complete.
         socket_timeout_ms: how long it waits for the answer to a request.
         retry_backoff_ms: how long it waits before a request is sent again; what was answered sooner was sent once.
         transaction_timeout_ms: the coordinator aborts a transaction that is older.
         session_timeout_ms: the group excludes a member that is silent for longer.
+        max_poll_interval_ms: and, in a rebalance, one that does not read for longer; 0 is long enough for three transactions.
     """
 
     delivery: str = "exactly_once"
@@ -48,10 +67,17 @@ class Options:
     producer_per: str = "unanswered"
     transactional_ids: str = "own"
     auto_offset_reset: str = "error"
+    idempotence: bool = True
+    acks: str = "all"
+    positions: str = "application"
+    isolation: str = "read_committed"
+    group_metadata: str = "sent"
+    linger_ms: int = 5
     socket_timeout_ms: int = 3000
     retry_backoff_ms: int = 250
     transaction_timeout_ms: int = 20_000
     session_timeout_ms: int = 6000
+    max_poll_interval_ms: int = 0
 
     def __post_init__(self) -> None:
         """Check the values.
@@ -65,25 +91,29 @@ class Options:
 
     def _rules(self) -> tuple[tuple[bool, str], ...]:
         probability, delivery = self.transaction_failure_probability, self.delivery
+        transactions = delivery == "exactly_once"
         return (
-            (delivery not in DELIVERIES, f"delivery must be one of {', '.join(DELIVERIES)}, not {delivery!r}"),
-            (
-                self.producer_per not in PRODUCERS_PER,
-                f"producer_per must be one of {', '.join(PRODUCERS_PER)}, not {self.producer_per!r}",
+            *(
+                (getattr(self, name) not in words, f"{name} must be one of {', '.join(words)}, not {getattr(self, name)!r}")
+                for name, words in _WORDS.items()
             ),
             (
-                self.auto_offset_reset not in RESETS,
-                f"auto_offset_reset must be one of {', '.join(RESETS)}, not {self.auto_offset_reset!r}",
+                self.acks != "all" and delivery != "at_most_once" and self.idempotence,
+                f"acks {self.acks} needs idempotence false: an idempotent producer waits for all replicas",
             ),
-            (
-                self.transactional_ids not in IDS,
-                f"transactional_ids must be one of {', '.join(IDS)}, not {self.transactional_ids!r}",
-            ),
+            (transactions and not self.idempotence, "exactly_once has no producers without idempotence"),
+            (transactions and self.positions != "application", "exactly_once commits positions in its transactions"),
+            (not transactions and self.group_metadata != "sent", f"{delivery} has no transactions to leave it out of"),
+            (delivery == "at_most_once" and self.positions != "application", "at_most_once commits positions before rows"),
             (not 1 <= self.workers <= _WORKERS, f"workers must be 1 to {_WORKERS}, not {self.workers}"),
             (self.instance < 1, f"instance must be 1 or more, not {self.instance}"),
             (self.batch_records < 1, f"batch_records must be 1 or more, not {self.batch_records}"),
+            (
+                0 < self.max_poll_interval_ms < self.session_timeout_ms,
+                "max_poll_interval must not be shorter than session_timeout",
+            ),
             (not 0 <= probability <= 1, f"transaction_failure_probability must be 0 to 1, not {probability}"),
-            (probability > 0 and delivery != "exactly_once", f"{delivery} has no transactions that could fail"),
+            (probability > 0 and not transactions, f"{delivery} has no transactions that could fail"),
         )
 
     @property
@@ -116,6 +146,7 @@ def parsed(
         assert field.default is not MISSING  # noqa: S101 - a slip of ours
         option = field.name.removesuffix("_ms").replace("_", "-")
         reads: Callable[[str], object] = _milliseconds if field.name.endswith("_ms") else type(field.default)
+        reads = _truth if reads is bool else reads
         parser.add_argument(f"--{option}", dest=field.name, type=reads, default=field.default)
     arguments = parser.parse_args(words)
     try:
@@ -134,6 +165,17 @@ def _milliseconds(text: str) -> int:
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write 250ms, 6s or 2m")
     return round(float(match[1]) * _MS[match[2]])
+
+
+def _truth(text: str) -> bool:
+    """Read a truth value.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    if text not in _TRUTH:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return _TRUTH[text]
 
 
 def transactional_id(group: str, worker: int) -> str:

@@ -44,6 +44,7 @@ class Transactions:
         self._slowest_ms = 0
         self._transaction = 0
         self._told = ""
+        self._nobody = Consumer(_no_member(place)) if options.group_metadata == "left_out" else None
         self._producer = self._made()
 
     def prepare(self) -> None:
@@ -90,7 +91,7 @@ class Transactions:
         if self._chance.random() < self._options.transaction_failure_probability:
             self._abort()
             return "chance"
-        positions, member = batch.positions(self._place.source), consumer.consumer_group_metadata()
+        positions, member = batch.positions(self._place.source), (self._nobody or consumer).consumer_group_metadata()
         self._ask(lambda within_s: self._send_offsets(positions, member, within_s))
         self._ask(self._producer.commit_transaction)
         self._told = "committed"
@@ -197,3 +198,8 @@ class Transactions:
                 "message.timeout.ms": self._options.transaction_timeout_ms,
             }
         )
+
+
+def _no_member(place: Place) -> dict[str, str | int]:
+    """A consumer that never joins the group: its metadata has the group's name, and no member and generation."""
+    return {**place.options, "bootstrap.servers": place.kafka, "group.id": place.group, "log_level": 2}

@@ -39,6 +39,14 @@ def test_every_option_can_be_given() -> None:
         ("--producer-per=day", "producer_per must be one of unanswered, process, not 'day'"),
         ("--auto-offset-reset=none", "auto_offset_reset must be one of error, earliest, latest, not 'none'"),
         ("--transactional-ids=none", "transactional_ids must be one of own, shared, not 'none'"),
+        ("--idempotence=no", "argument --idempotence: 'no' is neither true nor false"),
+        ("--idempotence=false", "exactly_once has no producers without idempotence"),
+        ("--positions=client", "exactly_once commits positions in its transactions"),
+        ("--isolation=dirty", "isolation must be one of read_committed, read_uncommitted, not 'dirty'"),
+        ("--group-metadata=none", "group_metadata must be one of sent, left_out, not 'none'"),
+        ("--max-poll-interval=1s", "max_poll_interval must not be shorter than session_timeout"),
+        ("--acks=2", "acks must be one of all, 1, 0, not '2'"),
+        ("--acks=0", "acks 0 needs idempotence false: an idempotent producer waits for all replicas"),
         ("--workers=0", "workers must be 1 to 9, not 0"),
         ("--workers=10", "workers must be 1 to 9, not 10"),
         ("--workers=many", "argument --workers: invalid int value: 'many'"),
@@ -56,9 +64,33 @@ def test_impossible_values_are_refused(word: str, message: str, capsys: pytest.C
     assert message in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        (("--delivery=at_least_once", "--idempotence=false"), Options(delivery="at_least_once", idempotence=False)),
+        (
+            ("--delivery=at_least_once", "--idempotence=false", "--acks=0", "--linger=1s"),
+            Options(delivery="at_least_once", idempotence=False, acks="0", linger_ms=1000),
+        ),
+        (("--delivery=at_most_once", "--acks=1"), Options(delivery="at_most_once", acks="1")),
+        (("--delivery=at_least_once", "--positions=client"), Options(delivery="at_least_once", positions="client")),
+    ],
+)
+def test_without_transactions_a_producer_may_promise_less(words: tuple[str, ...], options: Options) -> None:
+    """One without retries has no use for idempotence, so nothing must be said of it."""
+    assert parsed((*PLACE, *words), kind=Options)[1] == options
+
+
 def test_only_transactions_can_fail() -> None:
     with pytest.raises(ValueError, match="at_least_once has no transactions"):
         Options(transaction_failure_probability=0.1, delivery="at_least_once")
+    with pytest.raises(ValueError, match="at_least_once has no transactions"):
+        Options(group_metadata="left_out", delivery="at_least_once")
+
+
+def test_who_commits_positions_first_does_it_himself() -> None:
+    with pytest.raises(ValueError, match="at_most_once commits positions before rows"):
+        Options(delivery="at_most_once", positions="client")
 
 
 def test_the_declared_application_gives_each_of_its_options() -> None:

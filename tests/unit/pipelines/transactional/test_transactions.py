@@ -1,6 +1,7 @@
 import json
 from dataclasses import dataclass, field
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,6 +99,18 @@ def test_what_took_as_long_as_a_retry_costs_the_producer_its_epoch(broker, call,
     assert deliver(broker) == ""
     assert broker.producers == producers
     assert (broker.calls[-1] == "init_transactions-2") == (producers == 2)
+
+
+def test_positions_without_a_member_are_those_of_nobody(broker, monkeypatch):
+    """Another consumer's metadata has the name of the group and no generation, so the group can refuse nothing."""
+    nobody = SimpleNamespace(consumer_group_metadata=lambda: "nobody's metadata")
+    made = []
+    monkeypatch.setattr(ctp_transactions, "Consumer", lambda settings: made.append(settings) or nobody)
+
+    assert deliver(broker, group_metadata="left_out") == ""
+
+    assert broker.words["send_offsets_to_transaction"][1] == "nobody's metadata"
+    assert [settings["group.id"] for settings in made] == ["source-ctp"]
 
 
 def test_rows_may_come_late(broker):

@@ -62,6 +62,17 @@ def test_a_member_reads_committed_rows_and_does_not_guess_where_to_begin():
     assert (settings["client.id"], settings["group.id"]) == ("datasource-7-ctp-1", "datasource-7-ctp")
 
 
+def test_a_member_may_read_and_commit_more_than_it_should():
+    """What a client commits by itself is what it has handed over."""
+    chosen = Options(delivery="at_least_once", positions="client", isolation="read_uncommitted", max_poll_interval_ms=7000)
+
+    settings = member(0, chosen, Place("link", "source", "sink", "group"))
+
+    assert settings["isolation.level"] == "read_uncommitted"
+    assert settings["enable.auto.commit"] is settings["enable.auto.offset.store"] is True
+    assert settings["max.poll.interval.ms"] == 7000
+
+
 @pytest.mark.parametrize(("reset", "begin"), [("earliest", OFFSET_BEGINNING), ("latest", OFFSET_END)])
 def test_what_is_read_again_begins_where_it_was_committed(reset, begin):
     """Or where `auto.offset.reset` says, if there is no position."""
