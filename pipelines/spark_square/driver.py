@@ -4,8 +4,12 @@
                              --checkpoint …
 
 ``exactly_once`` writes through `pipelines.spark_square.sink` and keeps its position in a consumer group, committed with the
-rows: the group has the application's name, and its deployment commits position 0 there. ``at_least_once`` is Spark's
+rows: the group has the application's name, and its deployment commits position 0 there. ``at_most_once`` writes through
+`pipelines.spark_square.commit_first`, which commits that position before the rows. ``at_least_once`` is Spark's
 stock Kafka sink (``KafkaStreamingWrite``: it has no commit coordinator, so any retry writes again).
+
+With ``--whole-batches=true`` a batch waits until it has all of its records, and the stock sink sends what a task has in one
+request, where that is 1 MB at most: then it is known how many rows a batch and a request have.
 
 Its log has, for people, a line of JSON for each batch and whatever happens to its query:
 
@@ -37,10 +41,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from pipelines import kafka
 from pipelines.messages import monotonic_s, say
-from pipelines.spark_square.sink import STATS, Plan, RefusedError, Sink
+from pipelines.spark_square.commit_first import CommitFirst
+from pipelines.spark_square.sink import STATS, Batches, Plan, RefusedError, Sink
 
 _OPTIONS = "batch-records kafka source sink application checkpoint"
-_DELIVERIES = ("exactly_once", "at_least_once")
+_DELIVERIES = ("exactly_once", "at_least_once", "at_most_once")
 _RESTARTS = 5
 _SQUARE = "CAST(CAST(CAST(value AS STRING) AS DECIMAL(38, 0)) * CAST(CAST(value AS STRING) AS DECIMAL(38, 0)) AS STRING)"
 _SETTINGS = {
@@ -62,8 +67,11 @@ _SOURCE = {
     "kafkaConsumer.pollTimeoutMs": "8000",
 }
 _TRIGGER = "200 milliseconds"
+Writer = Callable[[Batches], Batches]
 Refuse = Callable[[str], object]
 Start = Callable[[SparkSession, argparse.Namespace, Refuse], StreamingQuery]
+_WHOLE = {"maxTriggerDelay": "36500d"}  # since 1970, when Spark takes the last trigger of a new query to have been
+_ONE_REQUEST = {"kafka.linger.ms": "10000", "kafka.batch.size": "1000000"}  # a task that has written all of its rows flushes
 _STOCK_SINK = {"kafka.request.timeout.ms": "5000", "kafka.delivery.timeout.ms": "60000", "kafka.max.block.ms": "60000"}
 
 
@@ -86,6 +94,8 @@ def _run(spark: SparkSession, arguments: argparse.Namespace) -> None:
     """
     refused: list[str] = []
     start: Start = _start_exactly_once
+    if arguments.delivery == "at_most_once":
+        start = _start_at_most_once
     if arguments.delivery == "at_least_once":
         start = _start_at_least_once
         spark.streams.addListener(_FinishedBatches())
@@ -114,7 +124,17 @@ def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace, refu
 
     def write(batch: DataFrame, number: int) -> None:
         starts = _planned(Path(arguments.checkpoint) / "offsets" / str(number - 1), arguments.source)
-        _write(sink, Plan(starts, source_id()), batch, number, refuse)
+        _write(sink.writer(Plan(starts, source_id())), batch, number, refuse)
+
+    writer = _source(spark, arguments).writeStream.foreachBatch(write)
+    return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
+
+
+def _start_at_most_once(spark: SparkSession, arguments: argparse.Namespace, refuse: Refuse) -> StreamingQuery:
+    sink = CommitFirst(Sink(arguments.kafka, arguments.application, arguments.sink, kafka.librdkafka_options()))
+
+    def write(batch: DataFrame, number: int) -> None:
+        _write(sink.writer(), batch, number, refuse)
 
     writer = _source(spark, arguments).writeStream.foreachBatch(write)
     return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
@@ -123,6 +143,7 @@ def _start_exactly_once(spark: SparkSession, arguments: argparse.Namespace, refu
 def _start_at_least_once(spark: SparkSession, arguments: argparse.Namespace, _refuse: Refuse) -> StreamingQuery:
     squared = _source(spark, arguments).selectExpr("partition", "key", f"{_SQUARE} AS value")
     writer = squared.writeStream.format("kafka").options(**_STOCK_SINK, **kafka.for_spark(kafka.java_options()))
+    writer = writer.options(**_ONE_REQUEST) if arguments.whole_batches == "true" else writer
     writer = writer.option("kafka.bootstrap.servers", arguments.kafka).option("topic", arguments.sink)
     return writer.option("checkpointLocation", arguments.checkpoint).trigger(processingTime=_TRIGGER).start()
 
@@ -130,10 +151,12 @@ def _start_at_least_once(spark: SparkSession, arguments: argparse.Namespace, _re
 def _source(spark: SparkSession, arguments: argparse.Namespace) -> DataFrame:
     source = spark.readStream.format("kafka").options(**_SOURCE, **kafka.for_spark(kafka.java_options()))
     source = source.option("kafka.bootstrap.servers", arguments.kafka).option("groupIdPrefix", arguments.application)
+    if arguments.whole_batches == "true":
+        source = source.options(**_WHOLE, minOffsetsPerTrigger=arguments.batch_records)
     return source.option("subscribe", arguments.source).option("maxOffsetsPerTrigger", arguments.batch_records).load()
 
 
-def _write(sink: Sink, plan: Plan, batch: DataFrame, number: int, refuse: Refuse) -> None:
+def _write(writer: Writer, batch: DataFrame, number: int, refuse: Refuse) -> None:
     """One job without a shuffle, in which nothing is evaluated twice: one task for each source partition.
 
     Raises:
@@ -141,7 +164,7 @@ def _write(sink: Sink, plan: Plan, batch: DataFrame, number: int, refuse: Refuse
     """
     began_s = monotonic_s()
     rows = batch.selectExpr("topic", "partition", "offset", "key", f"CAST({_SQUARE} AS BINARY) AS value")
-    tasks = [row.asDict() for row in rows.mapInArrow(sink.writer(plan), STATS).collect()]
+    tasks = [row.asDict() for row in rows.mapInArrow(writer, STATS).collect()]
     problem = next(filter(None, [task.pop("problem") for task in tasks]), "")
     if problem:
         refuse(problem)
@@ -188,6 +211,7 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     """The arguments; of words that are none, it says what is wrong, and ends."""
     parser = argparse.ArgumentParser(description="topic -> square -> topic")
     parser.add_argument("--delivery", choices=_DELIVERIES, default=_DELIVERIES[0])
+    parser.add_argument("--whole-batches", choices=("true", "false"), default="false")
     for name in _OPTIONS.split():
         parser.add_argument(f"--{name}", required=True)
     return parser.parse_args(words)

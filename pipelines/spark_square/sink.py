@@ -24,20 +24,21 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from pyspark import TaskContext
 
 from pipelines.kafka import send_offsets
 from pipelines.messages import monotonic_s
 
 STATS = "part int, attempt int, skipped bigint, sent bigint, problem string"
-_REQUEST_MS = 6000
+REQUEST_MS = 6000
 _TRANSACTION_MS = 25_000
 _WITHIN_S = 30.0
 _TURN_S = 0.5
 
 Batches = Iterator[pa.RecordBatch]
 Row = tuple[str, int, int, bytes, bytes]
+Reported = Callable[[KafkaError | None, Message], None]
 
 
 def transactional_id(application: str, topic: str, partition: int) -> str:
@@ -87,18 +88,18 @@ class Sink:
 
 
 def _write(sink: Sink, plan: Plan, batches: Batches) -> Batches:
-    rows = _rows(batches)
+    rows = read_rows(batches)
     first = next(rows, None)
     if first is None:
         return  # an empty task must not fence another producer
     source, partition, *_ = first
     producer = _new_producer(sink, source, partition)
-    consumer = _new_consumer(sink)
+    consumer = new_consumer(sink)
     producer.init_transactions(_WITHIN_S)
-    committed = _committed(consumer, source, partition)
+    committed = committed_position(consumer, source, partition)
     if problem := _problem(plan, consumer, committed):
         consumer.close()
-        yield _stats(partition, 0, 0, problem)
+        yield stats_of(partition, 0, 0, problem)
         return
     producer.begin_transaction()
     skipped, sent, end = _produce(producer, sink.topic, partition, chain([first], rows), committed.offset)
@@ -107,7 +108,7 @@ def _write(sink: Sink, plan: Plan, batches: Batches) -> Batches:
         send_offsets(producer, [position], consumer.consumer_group_metadata(), _WITHIN_S)
     producer.commit_transaction(_WITHIN_S)
     consumer.close()
-    yield _stats(partition, skipped, sent)
+    yield stats_of(partition, skipped, sent)
 
 
 def _problem(plan: Plan, consumer: Consumer, committed: TopicPartition) -> str:
@@ -163,22 +164,26 @@ def _produce(producer: Producer, topic: str, partition: int, rows: Iterator[Row]
         if offset < start:
             skipped += 1
             continue
-        _enqueue(producer, topic, partition, key, value)
+        enqueue(producer, topic, partition, key, value)
         sent += 1
         end = offset + 1
     return skipped, sent, end
 
 
-def _rows(batches: Batches) -> Iterator[Row]:
+def read_rows(batches: Batches) -> Iterator[Row]:
+    """Topic, partition, offset, key and value of each."""
     for batch in batches:
         columns = batch.to_pydict()
         yield from zip(columns["topic"], columns["partition"], columns["offset"], columns["key"], columns["value"], strict=True)
 
 
-def _enqueue(producer: Producer, topic: str, partition: int, key: bytes, value: bytes) -> None:
+def enqueue(
+    producer: Producer, topic: str, partition: int, key: bytes, value: bytes, on_delivery: Reported | None = None
+) -> None:
+    """Hand a row to a producer as soon as it takes it."""
     while True:
         try:
-            producer.produce(topic, key=key, value=value, partition=partition)
+            producer.produce(topic, key=key, value=value, partition=partition, on_delivery=on_delivery)
         except BufferError:
             producer.poll(0.05)
         else:
@@ -193,7 +198,7 @@ def _new_producer(sink: Sink, source: str, partition: int) -> Producer:
             "transactional.id": transactional_id(sink.application, source, partition),
             "transaction.timeout.ms": _TRANSACTION_MS,
             "message.timeout.ms": _TRANSACTION_MS,
-            "socket.timeout.ms": _REQUEST_MS,
+            "socket.timeout.ms": REQUEST_MS,
             "linger.ms": 5,
             "log_level": 3,
         }
@@ -202,7 +207,7 @@ def _new_producer(sink: Sink, source: str, partition: int) -> Producer:
     return producer
 
 
-def _new_consumer(sink: Sink) -> Consumer:
+def new_consumer(sink: Sink) -> Consumer:
     """It asks for offsets, and hardly ever reads.
 
     read_committed makes the broker wait for a commit under way (require_stable, KIP-447).
@@ -216,13 +221,13 @@ def _new_consumer(sink: Sink) -> Consumer:
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "enable.partition.eof": True,
-            "socket.timeout.ms": _REQUEST_MS,
+            "socket.timeout.ms": REQUEST_MS,
             "log_level": 3,
         }
     )
 
 
-def _committed(consumer: Consumer, source: str, partition: int) -> TopicPartition:
+def committed_position(consumer: Consumer, source: str, partition: int) -> TopicPartition:
     """Where the last committed transaction ended.
 
     Raises:
@@ -240,7 +245,8 @@ def _committed(consumer: Consumer, source: str, partition: int) -> TopicPartitio
     return found
 
 
-def _stats(partition: int, skipped: int, sent: int, problem: str = "") -> pa.RecordBatch:
+def stats_of(partition: int, skipped: int, sent: int, problem: str = "") -> pa.RecordBatch:
+    """One row of `STATS`."""
     context = TaskContext.get()
     attempt = context.attemptNumber() if context else 0
     columns = [

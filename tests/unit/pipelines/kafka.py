@@ -11,13 +11,15 @@ from confluent_kafka import KafkaError, TopicPartition
 class Broker:
     """Both clients of the sink. `position` and `metadata` are the group's answer, `calls` are recorded.
 
-    `log` has the offsets of the committed records of the source; other offsets are markers.
+    `log` has the offsets of the committed records of the source; other offsets are markers. Of the rows that are sent with a
+    function, those whose keys are in `refused` are not acknowledged.
     """
 
     position: int = 0
     metadata: str = ""
     log: tuple[int, ...] = ()
     fails_at: str = ""
+    refused: tuple[bytes, ...] = ()
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
     def note(self, name: str, *what: Any) -> None:
@@ -26,7 +28,7 @@ class Broker:
             raise RuntimeError(name)
 
     def producer(self, settings: dict[str, Any]) -> "SinkProducer":
-        self.note("producer", settings["transactional.id"])
+        self.note("producer", settings.get("transactional.id"))
         return SinkProducer(self)
 
     def consumer(self, settings: dict[str, Any]) -> "SinkConsumer":
@@ -55,8 +57,14 @@ class SinkProducer:
     def begin_transaction(self) -> None:
         self.broker.note("begin_transaction")
 
-    def produce(self, topic: str, *, key: bytes, value: bytes, partition: int) -> None:
+    def produce(self, topic: str, *, key: bytes, value: bytes, partition: int, on_delivery: Any = None) -> None:
         self.broker.note("produce", topic, partition, key, value)
+        if on_delivery:
+            on_delivery(KafkaError(KafkaError._TRANSPORT) if key in self.broker.refused else None, None)
+
+    def flush(self, _within_s: float) -> int:
+        self.broker.note("flush")
+        return 0
 
     def send_offsets_to_transaction(self, positions: list[TopicPartition], group: str, _within_s: float) -> None:
         self.broker.note("send_offsets", [(one.topic, one.partition, one.offset, one.metadata) for one in positions], group)
@@ -73,6 +81,11 @@ class SinkConsumer:
         assert timeout > 0
         self.broker.note("committed")
         return [TopicPartition(one.topic, one.partition, self.broker.position, self.broker.metadata) for one in asked]
+
+    def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
+        assert not asynchronous
+        self.broker.note("commit", [(one.topic, one.partition, one.offset) for one in offsets])
+        return [TopicPartition(one.topic, one.partition, one.offset) for one in offsets]
 
     def assign(self, places: list[TopicPartition]) -> None:
         self.broker.note("assign", [(one.topic, one.partition, one.offset) for one in places])

@@ -35,6 +35,7 @@ def test_the_driver_understands_what_it_is_started_with():
 
     assert vars(arguments) == {
         "delivery": "exactly_once",
+        "whole_batches": "false",
         "batch_records": "4000",
         "kafka": "link:9092",
         "source": "datasource-7",
@@ -96,7 +97,7 @@ def test_what_the_exactly_once_sink_offers_to_faults():
     }
 
 
-@pytest.mark.parametrize("word", ["--delivery=exactly_twice", "--colour=red"])
+@pytest.mark.parametrize("word", ["--delivery=exactly_twice", "--whole-batches=perhaps", "--colour=red"])
 def test_impossible_arguments_end_it(word, capsys):
     """The last line says what is wrong, and a report shows it."""
     place = [f"--{name}=x" for name in ("batch-records", "kafka", "source", "sink", "application", "checkpoint")]

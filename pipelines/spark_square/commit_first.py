@@ -1,0 +1,101 @@
+"""The sink at most once: the position of a task is committed before its rows are sent, and no row is sent twice.
+
+    1  ask where the last task of this source partition ended, and skip the rows before it: they were sent, or lost
+    2  commit the position after the last row
+    3  send the rows, without a retry; what is not acknowledged is lost, and said
+
+If a task dies between 2 and 3, its rows are lost: Spark repeats the task, which finds the position of the first attempt and
+skips them. This is the order of `pipelines.transactional.delivery.PositionsFirst`, and the opposite of Spark's stock sink,
+whose position is written to the checkpoint when all rows are acknowledged.
+
+Requires what the exactly-once sink requires (`pipelines.spark_square.sink`): one task per source partition, and a consumer
+group that has a position.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from pipelines.spark_square.sink import (
+    REQUEST_MS,
+    Batches,
+    Row,
+    Sink,
+    committed_position,
+    enqueue,
+    new_consumer,
+    read_rows,
+    stats_of,
+)
+
+_DELIVERED_MS = 30_000  # longer than the election of a leader takes
+_FLUSHED_S = 1.2 * _DELIVERED_MS / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFirst:
+    """Where batches go, at most once."""
+
+    sink: Sink
+
+    def writer(self) -> Callable[[Batches], Batches]:
+        """For ``mapInArrow``, as `Sink.writer`; ``sent`` counts the rows that were acknowledged."""
+        return lambda batches: _write(self.sink, batches)
+
+
+def _write(sink: Sink, batches: Batches) -> Batches:
+    rows = list(read_rows(batches))
+    if not rows:
+        return
+    source, partition, *_ = rows[0]
+    consumer = new_consumer(sink)
+    start = committed_position(consumer, source, partition).offset
+    left = [row for row in rows if row[2] >= start]
+    if left:
+        _commit(consumer, TopicPartition(source, partition, left[-1][2] + 1))
+    consumer.close()
+    yield stats_of(partition, len(rows) - len(left), _sent(sink, partition, left))
+
+
+def _commit(consumer: Consumer, position: TopicPartition) -> None:
+    """Commit it, and wait for the answer.
+
+    Raises:
+        KafkaException: it was refused, or nobody knows; Spark repeats the task, which asks.
+    """
+    answered = consumer.commit(offsets=[position], asynchronous=False)
+    if error := next((one.error for one in answered or [] if one.error), None):
+        raise KafkaException(error)
+
+
+def _sent(sink: Sink, partition: int, rows: list[Row]) -> int:
+    """Send each row once; returns how many were acknowledged."""
+    acknowledged = 0
+
+    def reported(error: KafkaError | None, _message: Message) -> None:
+        nonlocal acknowledged
+        acknowledged += error is None
+
+    if not rows:
+        return 0
+    producer = _new_producer(sink)
+    for *_, key, value in rows:
+        enqueue(producer, sink.topic, partition, key, value, reported)
+    producer.flush(_FLUSHED_S)
+    return acknowledged
+
+
+def _new_producer(sink: Sink) -> Producer:
+    return Producer(
+        {
+            **sink.options,
+            "bootstrap.servers": sink.kafka,
+            "enable.idempotence": False,
+            "retries": 0,
+            "message.timeout.ms": _DELIVERED_MS,
+            "socket.timeout.ms": REQUEST_MS,
+            "linger.ms": 1000,  # it is flushed before: a task's rows are as few requests as can be
+            "log_level": 3,
+        }
+    )
