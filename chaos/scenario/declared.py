@@ -158,10 +158,11 @@ def _substituted(node: Any, values: Mapping[str, Any], given: Mapping[str, Any])
         texts = {name: spelled(value) for name, value in values.items()}
         return values[alone(node)] if alone(node) in values else partly_substituted(node, texts)
     if isinstance(node, CommentedMap):
+        places = (given.lc.data or {}) if isinstance(given, CommentedMap) else {}  # it has none of what `<<` brought
         for key, inner in list(node.items()):
             node[key] = _substituted(inner, values, given)
-            if isinstance(inner, str) and alone(inner) in given and isinstance(given, CommentedMap):
-                node.lc.add_kv_line_col(key, given.lc.data[alone(inner)])
+            if isinstance(inner, str) and alone(inner) in places:
+                node.lc.add_kv_line_col(key, places[alone(inner)])
     elif isinstance(node, CommentedSeq):
         for number, inner in enumerate(node):
             node[number] = _substituted(inner, values, given)

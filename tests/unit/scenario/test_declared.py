@@ -39,6 +39,17 @@ def test_a_scenario_uses_a_pipeline_by_name():
     assert third.run == ("own",)
 
 
+def test_parameters_may_come_from_an_anchor():
+    """Scenarios that differ in one of many parameters share the others."""
+    first = "{name: b, title: B, pipeline: {use: app, with: &others {size: 5}}}"
+    second = "{name: d, title: D, pipeline: {use: app, with: {<<: *others, who: you}}}"
+    assert first.replace("&others ", "") in FILE
+    text = FILE.replace(first.replace("&others ", ""), f"{first}\n  - {second}")
+
+    merged = load(text).scenario("d").pipeline
+    assert (merged.restarts, merged.group) == (5, "you-{suffix}")
+
+
 def test_a_matrix_may_use_them():
     text = FILE.partition("scenarios:")[0] + (
         "scenarios:\n"
