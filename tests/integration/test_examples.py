@@ -149,3 +149,16 @@ def test_kafka_streams(chaos_session, name, twice):
 
     assert report.verdict is Verdict.VALID, report.problems
     assert (counts(report)["duplicates"] > 0) is twice
+
+
+@pytest.mark.nightly
+def test_what_a_sink_loses_that_commits_first_is_one_batch(chaos_session):
+    """Of Spark: the rows that are missing are those whose position was stored when the driver died, and no others."""
+    report = played(chaos_session, "delivery", "delivery-killed-between-position-and-output-spark-at-most-once")
+
+    assert report.verdict is Verdict.VALID, report.problems  # as expected: it is a control
+    rows = landed(chaos_session.spark(), Path(report.run_dir) / "evidence", "sink")
+    missing = {*range(3000)} - {int(row["key"]) for row in rows.select("key").collect()}
+    begin = min(missing)
+    assert begin % 300 == 0
+    assert missing == {*range(begin, begin + 300)}

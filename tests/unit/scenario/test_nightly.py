@@ -68,8 +68,9 @@ def test_every_scenario_of_the_examples_is_in_one_part(workflow: Mapping[str, An
     found = {name: places for file in files for name, places in placed(file, parts).items()}
     outside = {scenario.name for file in files for scenario in file.scenarios if "external" in scenario.tags}
     assert {name for name, places in found.items() if len(places) != 1} == outside  # for a cluster that is already there
-    places = Counter(part for parts_of_one in found.values() for part in parts_of_one)
-    assert {part: count for part, count in places.items() if count * SCENARIO_S > 75 * 60} == {}
+    counts = Counter(part for places in found.values() for part in places)
+    assert {part: count for part, count in counts.items() if count * SCENARIO_S > 75 * 60} == {}
+    assert counts.keys() == parts.keys()
     assert [step["run"] for step in workflow["scenarios"]["steps"] if '-m "$SELECT" $FILES ' in step.get("run", "")]
 
 
