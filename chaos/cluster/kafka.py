@@ -49,6 +49,7 @@ _LEAVE_WITHIN_S = 60.0
 _OFFSETS_WITHIN_S = 30.0
 _CHANGED_WITHIN_S = 10.0
 _WARM_UP = "chaos-warm-up"
+_READER = "chaos-reader"
 _TRANSACTION_STATE = "__transaction_state"
 _GROUP_OFFSETS = "__consumer_offsets"
 STATE_TOPICS = (_TRANSACTION_STATE, _GROUP_OFFSETS)
@@ -384,6 +385,30 @@ class Kafka:
         """
         found = self._asked(lambda admin: list_offsets(admin, topic, range(partitions), _LATEST, level, _ASK_S))
         return sum(found.values())
+
+    def has_records(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether a read_committed reader that begins at an offset is given a record; it is given no markers.
+
+        Raises:
+            KafkaException: the leader does not answer now.
+        """
+        options: dict[str, Any] = {
+            **self.cluster.options,
+            "bootstrap.servers": self.bootstrap,
+            "group.id": f"{self.cluster.prefix}{_READER}",  # librdkafka wants one; nothing is committed to it
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+        with closing(Consumer(options)) as reader:
+            reader.assign([TopicPartition(topic, partition, offset)])
+            found = reader.poll(_ASK_S)
+        error = KafkaError(KafkaError._TIMED_OUT) if found is None else found.error()  # noqa: SLF001 - librdkafka's own codes
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - likewise
+            raise KafkaException(error)
+        return error is None
 
     def _asked(self, ask: Callable[[AdminClient], T]) -> T:
         try:

@@ -45,6 +45,7 @@ _RECOVERS_WITHIN_S = 180.0
 _SETTLES_WITHIN_S = 30.0
 _TRIGGER_SLACK_S = 60.0
 _RESTS_S = 5.0  # of an output that has as many records as were sent
+_MARKERS_AT_MOST = 100  # of transactions without records, one after the other
 _GIVEN_UP_S = 60.0  # of one that has fewer: as long as a pipeline may stand still after a fault
 _OF_OUTPUT = frozenset({"atomicity", "stability", "hanging"})  # each reads a log again, and what is under test wrote the output
 
@@ -581,9 +582,13 @@ class Ends(Protocol):
 
     def settled_offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
 
+    def has_records(self, topic: str, partition: int, offset: int) -> bool: ...
+
 
 def lag(kafka: Ends, sources: Sequence[Topic], output: Topic, positions: Positions | None) -> dict[str, int]:
     """What is left to do, in words, with how many records: open transactions, and what the pipeline has not read yet.
+
+    A position behind the last record of a log is at its end, whatever markers follow: no reader is given those.
 
     Args:
         sources: by which positions are numbered through.
@@ -592,14 +597,14 @@ def lag(kafka: Ends, sources: Sequence[Topic], output: Topic, positions: Positio
     output_ends = kafka.offsets(*output)
     left = {f"open in {output.name}-{number}": ends.hw - ends.lso for number, ends in output_ends.items()}
     if positions:
-        reached, names = positions(), numbered_through(sources, _partitions)
-        left |= {f"behind in {names[number]}": ends.lso - reached.get(number, 0) for number, ends in source_ends.items()}
+        reached = positions()
+        places = numbered_through(sources, lambda one: {number: (one.name, number) for number in range(one.partitions)})
+        for number, ends in source_ends.items():
+            (topic, partition), at = places[number], max(ends.low, reached.get(number, 0))
+            few = 0 < ends.lso - at <= _MARKERS_AT_MOST
+            behind = ends.lso - at if not few or kafka.has_records(topic, partition, at) else 0
+            left |= {f"behind in {topic}-{partition}": behind}
     return {what: count for what, count in left.items() if count > 0}
-
-
-def _partitions(topic: Topic) -> Mapping[int, str]:
-    """What its partitions are called."""
-    return {number: f"{topic.name}-{number}" for number in range(topic.partitions)}
 
 
 def settled(

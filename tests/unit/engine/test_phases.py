@@ -63,6 +63,7 @@ class FakeEnds:
 
     ends: dict
     failures: list = field(default_factory=list)
+    markers: set = field(default_factory=set)  # behind these places there is nothing else
 
     def offsets(self, topic, _partitions):
         if self.failures:
@@ -70,6 +71,9 @@ class FakeEnds:
         return self.ends[topic]
 
     settled_offsets = offsets
+
+    def has_records(self, *place):
+        return place not in self.markers
 
 
 @pytest.fixture
@@ -157,6 +161,25 @@ def test_what_is_left_is_unread_records_and_open_transactions():
         "open in sink-0": 2,
         "behind in source-1": 2,
     }
+
+
+def test_markers_are_not_left_to_be_read():
+    """A consumer that has committed the offset after the last record is through, though a marker follows."""
+    ends = FakeEnds({"source": {0: Bounds(0, 101, 101), 1: Bounds(0, 51, 51)}, "sink": {}}, markers={("source", 0, 100)})
+
+    def left(**positions):
+        return phases.lag(ends, [Topic("source", 2)], Topic("sink", 1), lambda: {0: positions["first"], 1: positions["second"]})
+
+    assert left(first=100, second=51) == {}
+    assert left(first=100, second=50) == {"behind in source-1": 1}
+    assert left(first=99, second=51) == {"behind in source-0": 2}
+
+
+def test_what_has_expired_is_not_left_to_be_read():
+    """A pipeline that has read nothing of a partition is behind in what there is of it."""
+    ends = FakeEnds({"source": {0: Bounds(90, 101, 101)}, "sink": {}}, markers={("source", 0, 90)})
+
+    assert phases.lag(ends, [Topic("source", 1)], Topic("sink", 1), dict) == {}
 
 
 def test_a_loader_alone_leaves_nothing_but_its_open_transactions():

@@ -97,6 +97,9 @@ class FakeEnds:
 
     settled_offsets = offsets
 
+    def has_records(self, _topic: str, _partition: int, _offset: int) -> bool:
+        return True
+
 
 ENDS = FakeEnds(orders_7=[50, 50], customers_7=[10, 10, 10], kept_7=[60, 0, 0])
 
