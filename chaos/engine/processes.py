@@ -489,20 +489,24 @@ class RunProcesses:
         if self.pipeline is not None:
             self.pipeline.must_live()
 
-    def hear_loaders(self) -> None:
-        """Read what loaders said at their ends: how many records were refused, and will not pass."""
-        for name, loader in self.loaders.items():
-            if not loader.process.alive() and self.history.last_said(name, "loaded") is None:
+    def hear_loaders(self) -> Mapping[str, ManagedProcess]:
+        """Read what loaders said at their ends: how many records were refused, and will not pass.
+
+        Returns:
+            Those that have ended, by their names; all that they said has been read.
+        """
+        ended = {name: loader for name, loader in self.loaders.items() if not loader.process.alive()}
+        for name, loader in ended.items():
+            if self.history.last_said(name, "loaded") is None:
                 loader.listen()
+        return ended
 
     def check_loaders(self) -> None:
         """Raise InconclusiveError when a loader has failed: the rest of the workload will not come."""
-        self.hear_loaders()
-        for name, loader in self.loaders.items():
-            if not loader.process.alive():
-                loaded = self.history.last_said(name, "loaded")
-                if loaded is None or loaded.content.get("failed"):
-                    raise InconclusiveError(loader.how_it_ended("in the middle of the run"))
+        for name, loader in self.hear_loaders().items():
+            loaded = self.history.last_said(name, "loaded")
+            if loaded is None or loaded.content.get("failed"):
+                raise InconclusiveError(loader.how_it_ended("in the middle of the run"))
 
     def stop(self) -> None:
         """End pipeline and loader. Services stay: the table that the pipeline has written may be in one of them."""

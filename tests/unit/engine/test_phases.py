@@ -125,6 +125,24 @@ def test_a_loader_that_fails_is_told_at_once(history, tmp_path, content, fails):
         check()
 
 
+def test_a_loader_that_ends_while_it_is_looked_at(history, tmp_path):
+    """What it said last was not read yet, which is not a failure. In containers it takes a while to be told of an end."""
+    lives = iter([True, False])
+    process = SimpleNamespace(alive=lambda: next(lives, False))
+
+    def listen():
+        history.record(ProcessSaid(who="loader", event="loaded", content={"records": 4}))
+
+    loader = SimpleNamespace(process=process, listen=listen, how_it_ended=lambda when: f"the loader ended with 0 {when}")
+    processes = run_processes(history, tmp_path, loader=loader)
+
+    processes.check_loaders()
+    assert history.last_said("loader", "loaded") is None
+
+    processes.check_loaders()
+    assert history.last_said("loader", "loaded").content == {"records": 4}
+
+
 def test_a_loader_that_handed_in_all(history):
     """There is nothing to object to."""
     history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
