@@ -90,6 +90,15 @@ def test_a_healthy_system_is_used_again(made, runtimes):
     assert said == ["ended what an earlier crash had left: broker-7"]
 
 
+def test_an_interrupt_that_was_lost_while_a_system_starts_ends_it(made, monkeypatch):
+    """It is not gone on with as if nobody had pressed Ctrl-C."""
+    one, _ = made
+    monkeypatch.setattr(environment.signals, "lost", lambda **_: "SIGINT")
+
+    with pytest.raises(KeyboardInterrupt, match="SIGINT"):
+        one.system(SystemSpec())
+
+
 def test_another_system_is_built_when_another_one_is_declared(made, runtimes):
     """The data of the first one are removed, its logs stay."""
     one, said = made

@@ -60,3 +60,13 @@ def test_an_interrupt_at_the_very_beginning_of_a_phase_is_recorded(tmp_path):
         PhaseBegan(phase="observe"),
         PhaseFailed(phase="observe", error="KeyboardInterrupt: SIGTERM"),
     )
+
+
+def test_an_interrupt_that_was_lost_in_a_phase_ends_it(history, monkeypatch):
+    """A client that was released swallowed it: the phase went on to its end, and must not count as passed."""
+    monkeypatch.setattr(run.signals, "lost", lambda **_: "SIGINT")
+
+    with pytest.raises(KeyboardInterrupt, match="SIGINT"), run._tolerated(history, "drain"):
+        pass
+
+    assert recorded(history)[-1] == ("fail", "KeyboardInterrupt: SIGINT")
