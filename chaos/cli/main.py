@@ -331,7 +331,7 @@ def main() -> None:
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Python itself would exit with 1, which means that a guarantee is broken."""
-    if issubclass(kind, KeyboardInterrupt) or signals.lost():  # raised before or after the command itself, or in a client's end
+    if issubclass(kind, KeyboardInterrupt) or signals.lost():  # raised outside of the command itself, or lost in it
         raise SystemExit(130)
     sys.__excepthook__(kind, error, trace)
     raise SystemExit(70)  # EX_SOFTWARE of sysexits.h

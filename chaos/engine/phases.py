@@ -601,8 +601,9 @@ def lag(kafka: Ends, sources: Sequence[Topic], output: Topic, positions: Positio
         places = numbered_through(sources, lambda one: {number: (one.name, number) for number in range(one.partitions)})
         for number, ends in source_ends.items():
             (topic, partition), at = places[number], max(ends.low, reached.get(number, 0))
-            few = 0 < ends.lso - at <= _MARKERS_AT_MOST
-            behind = ends.lso - at if not few or kafka.has_records(topic, partition, at) else 0
+            behind = ends.lso - at
+            if 0 < behind <= _MARKERS_AT_MOST and not kafka.has_records(topic, partition, at):
+                behind = 0
             left |= {f"behind in {topic}-{partition}": behind}
     return {what: count for what, count in left.items() if count > 0}
 
