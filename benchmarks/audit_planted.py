@@ -36,7 +36,7 @@ def plant(folder: Path, records: int, layout: str, *, dirty: bool) -> Counter[st
         ids = _ids(records, partition, layout)
         keys = partial(_keys, records=records, layout=layout)
         _write(folder / "source", partition, keys(ids), ids, np.arange(len(ids), dtype=np.int64))
-        there, values = _spoiled(ids, records, draw, truth) if dirty else (ids, ids * ids)
+        there, values = _spoiled(ids, records * (partition + 1), draw, truth) if dirty else (ids, ids * ids)
         places = np.arange(len(there), dtype=np.int64)
         _write(folder / "sink", partition, keys(there), values, places + places // _TRANSACTION)
     return truth
@@ -57,8 +57,8 @@ def _keys(ids: Longs, records: int, layout: str) -> pa.Array:
     return pc.binary_join_element_wise("user", pc.cast(pa.array(np.where(ids < records, ids % some, ids)), pa.string()), "-")
 
 
-def _spoiled(ids: Longs, records: int, draw: np.random.Generator, truth: Counter[str]) -> tuple[Longs, Longs]:
-    """Ids and values; phantoms have ids beyond the last, in the same line as their neighbour."""
+def _spoiled(ids: Longs, beyond: int, draw: np.random.Generator, truth: Counter[str]) -> tuple[Longs, Longs]:
+    """Ids and values; phantoms have ids above three times ``beyond``, which no other partition has, in their neighbour's line."""
     count = len(ids)
     lost = np.concatenate((draw.choice(count, 20, replace=False), np.arange(count // 3, count // 3 + 500)))
     kept = np.delete(ids, lost)
@@ -67,7 +67,7 @@ def _spoiled(ids: Longs, records: int, draw: np.random.Generator, truth: Counter
     there = np.insert(there, draw.integers(2000, len(there), 10), there[draw.integers(0, 1000, 10)])
     for place in draw.integers(10, len(there) - 10, 15):
         there[[place, place + 5]] = there[[place + 5, place]]
-    strays = there[-3:] + PARTITIONS * (records + np.arange(3, dtype=np.int64))
+    strays = there[-3:] + PARTITIONS * (beyond + np.arange(3, dtype=np.int64))
     there = np.concatenate((there, np.sort(strays)))
     values = there * there
     values[draw.choice(len(there) - 3, 7, replace=False)] += 1
