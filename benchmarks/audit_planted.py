@@ -58,7 +58,7 @@ def _keys(ids: Longs, records: int, layout: str) -> pa.Array:
 
 
 def _spoiled(ids: Longs, beyond: int, draw: np.random.Generator, truth: Counter[str]) -> tuple[Longs, Longs]:
-    """Ids and values; phantoms have ids above three times ``beyond``, which no other partition has, in their neighbour's line."""
+    """Ids and values; phantoms have ids beyond three times ``beyond``, each in the line of its neighbour."""
     count = len(ids)
     lost = np.concatenate((draw.choice(count, 20, replace=False), np.arange(count // 3, count // 3 + 500)))
     kept = np.delete(ids, lost)

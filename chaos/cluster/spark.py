@@ -154,6 +154,11 @@ class SparkCluster(Protocol):
         ...
 
     @property
+    def class_path(self) -> str:
+        """What drivers and executors find before all else, the Kafka connector among it."""
+        ...
+
+    @property
     def options(self) -> Mapping[str, str]:
         """Further settings of an application."""
         ...
@@ -215,6 +220,10 @@ class Spark:
     def java_options(self) -> str:
         """For drivers and executors: they are to start quickly, rather than to run fast for long."""
         return " ".join((*class_archives.options(self._parts.spark.archive), f"-Djava.io.tmpdir={self._scratch}"))
+
+    @property
+    def class_path(self) -> str:
+        return class_archives.extra_class_path(self._parts.spark.home, self._parts.spark.connector)
 
     @property
     def driver_host(self) -> str:

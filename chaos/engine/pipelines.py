@@ -127,7 +127,7 @@ def endpoints(system: System, client: str) -> Endpoints:
         spark_master=spark.master,
         host=spark.driver_host,
         java_options=spark.java_options,
-        jars=tuple(str(jar) for jar in system.parts.spark.connector),
+        class_path=spark.class_path,
         options=kafka.cluster.options,
         java=kafka.cluster.java,
         spark_options=spark.options,

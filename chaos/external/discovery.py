@@ -63,6 +63,7 @@ class ExternalSpark:
     master: str
     driver_host: str
     java_options: str = ""
+    class_path: str = ""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     is_here: bool = False
     worker_ids: tuple[int, ...] = ()
@@ -309,9 +310,10 @@ def is_address(host: str) -> bool:
 def _spark(place: Place, external: External, cluster: Cluster) -> ExternalSpark:
     declared, here = external.spark, external.spark.is_here
     host = declared.driver_host or (place.addresses.driver if here else socket.getfqdn())
+    connector = [str(jar) for jar in place.parts.spark.connector]
     if not here:
-        jars = {"spark.jars": ",".join(str(jar) for jar in place.parts.spark.connector)}
-        return ExternalSpark(declared.master, host, options=jars | declared.options)
+        jars = {"spark.jars": ",".join(connector)}
+        return ExternalSpark(declared.master, host, class_path=":".join(connector), options=jars | declared.options)
     path = place.folder / "hosts"
     place.folder.mkdir(parents=True, exist_ok=True)
     text = hosts_file(cluster, place.addresses, _resolved(external), Path("/etc/hosts").read_text(encoding="utf-8"))
@@ -323,7 +325,7 @@ def _spark(place: Place, external: External, cluster: Cluster) -> ExternalSpark:
         f"-Djava.io.tmpdir={scratch}",
         f"-Djdk.net.hosts.file={path}",
     )
-    return ExternalSpark(declared.master, host, " ".join(options), declared.options, is_here=True)
+    return ExternalSpark(declared.master, host, " ".join(options), ":".join(connector), declared.options, is_here=True)
 
 
 def _resolved(external: External) -> Mapping[str, str]:

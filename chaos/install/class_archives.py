@@ -36,7 +36,8 @@ QUICK = (
 )
 KAFKA = "kafka.jsa"
 SPARK = "spark.jsa"
-_RECIPE = "3"  # raised when what is archived changes
+_RECIPE = "4"  # raised when what is archived changes
+_LOOKED_IN_OFTEN = ("scala-library", "spark-catalyst", "spark-common-utils", "spark-core", "spark-sql", "spark-sql-api")
 _HOST = "127.77.9.9"  # outside the plan of `chaos.cluster.addresses`
 _WITHIN_S = 600.0
 _MADE_FOR = "made-for"
@@ -71,12 +72,17 @@ def spark_class_path(spark_home: Path, connector: Iterable[Path]) -> str:
     Source: ``AbstractCommandBuilder.buildClassPath``.
     """
     logging = next((spark_home / "jars").glob("slf4j-api-*.jar"))
-    return f"{extra_class_path(connector)}:{spark_home}/conf:{logging}:{spark_home}/jars/*"
+    return f"{extra_class_path(spark_home, connector)}:{spark_home}/conf:{logging}:{spark_home}/jars/*"
 
 
-def extra_class_path(connector: Iterable[Path]) -> str:
-    """For ``spark.driver.extraClassPath`` and the executors' too: jars that come by ``spark.jars`` are not archived."""
-    return ":".join(str(jar) for jar in connector)
+def extra_class_path(spark_home: Path, connector: Iterable[Path]) -> str:
+    """For ``spark.driver.extraClassPath`` and the executors' too: jars that come by ``spark.jars`` are not archived.
+
+    The first are Spark's own jars in which it looks for the code of each closure that it cleans. Where they come after all the
+    others, some 270, queries of few rows take a sixth more of processor time.
+    """
+    found = (jar for name in _LOOKED_IN_OFTEN for jar in sorted((spark_home / "jars").glob(f"{name}[-_]2.*.jar")))
+    return ":".join(map(str, (*found, *connector)))
 
 
 def found(folder: Path, name: str) -> Path | None:
@@ -218,7 +224,7 @@ def _python_path(spark_home: Path) -> str:
 def _train_spark(ingredients: Ingredients, folder: Path, bootstrap: str) -> None:
     home, archive = folder / "spark", folder / SPARK
     home.mkdir()
-    extra = extra_class_path(ingredients.connector_jars)
+    extra = extra_class_path(ingredients.spark_home, ingredients.connector_jars)
     command = (sys.executable, "-m", "chaos.install.class_archive_training", str(archive), extra, bootstrap)
     environment = {
         **os.environ,

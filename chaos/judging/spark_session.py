@@ -68,7 +68,7 @@ def of_run(parts: Parts, scratch: Path) -> SparkSession:
     scratch.mkdir(parents=True, exist_ok=True)
     java_options = (*class_archives.options(parts.spark.archive), f"-Djava.io.tmpdir={scratch}")
     settings = {
-        "spark.driver.extraClassPath": class_archives.extra_class_path(parts.spark.connector),
+        "spark.driver.extraClassPath": class_archives.extra_class_path(parts.spark.home, parts.spark.connector),
         "spark.driver.extraJavaOptions": " ".join(java_options),
         "spark.local.dir": str(scratch),
     }
@@ -139,7 +139,7 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
             "spark.driver.extraJavaOptions": " ".join(class_archives.options(parts.spark.archive if parts else None))
         }
     if parts and small:
-        settings["spark.driver.extraClassPath"] = class_archives.extra_class_path(parts.spark.connector)
+        settings["spark.driver.extraClassPath"] = class_archives.extra_class_path(parts.spark.home, parts.spark.connector)
     elif parts:
         settings["spark.jars"] = ",".join(map(str, parts.spark.connector))
     with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:

@@ -105,7 +105,7 @@ class Endpoints:
         spark_master: ``spark://host:port``.
         host: the address a driver binds to.
         java_options: for driver and executors.
-        jars: Spark's Kafka connector, at the same path wherever a driver or an executor runs.
+        class_path: of driver and executors, Spark's Kafka connector among others, at the same paths wherever one runs.
         options: for librdkafka clients, TLS and SASL for example.
         java: the same for Java clients.
         spark_options: further settings of a Spark application.
@@ -117,7 +117,7 @@ class Endpoints:
     spark_master: str = ""
     host: str = "127.0.0.1"
     java_options: str = ""
-    jars: tuple[str, ...] = ()
+    class_path: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     java: Mapping[str, str] = field(default_factory=dict)
     spark_options: Mapping[str, str] = field(default_factory=dict, repr=False)

@@ -189,7 +189,7 @@ class SparkSubmit:
             "spark.ui.showConsoleProgress": "false",
         }
         for end in _ADDED:
-            added = {"extraJavaOptions": (endpoints.java_options, " "), "extraClassPath": (":".join(endpoints.jars), ":")}
+            added = {"extraJavaOptions": (endpoints.java_options, " "), "extraClassPath": (endpoints.class_path, ":")}
             for setting, (ours, between) in added.items():
                 name = f"spark.{end}.{setting}"
                 leading[name] = between.join(filter(None, (own.get(name, ""), ours)))

@@ -191,8 +191,13 @@ def test_clients_find_the_system_at_the_links_of_their_group():
     cluster = SimpleNamespace(options={"sasl.username": "u"}, java={"sasl.jaas.config": "j"})
     system = SimpleNamespace(
         kafka=SimpleNamespace(bootstrap="audit:1", cluster=cluster),
-        spark=SimpleNamespace(master="spark://m:1", driver_host="10.0.0.1", java_options="-Xmx1g", options={"a": "b"}),
-        parts=SimpleNamespace(spark=SparkProgram("4.2.0", Path("/spark"), (Path("/jars/a.jar"),))),
+        spark=SimpleNamespace(
+            master="spark://m:1",
+            driver_host="10.0.0.1",
+            java_options="-Xmx1g",
+            class_path="/jars/a.jar",
+            options={"a": "b"},
+        ),
         bootstrap=lambda client: f"{client}:9092",
         found_by=lambda client: {"shop": f"{client}:80"},
     )
@@ -201,7 +206,7 @@ def test_clients_find_the_system_at_the_links_of_their_group():
 
     assert (found.kafka, found.audit, found.host) == ("app:9092", "audit:1", "10.0.0.1")
     assert (found.options, found.java, found.spark_options) == (cluster.options, cluster.java, {"a": "b"})
-    assert found.jars == ("/jars/a.jar",)
+    assert found.class_path == "/jars/a.jar"
     assert found.services == {"shop": "app:80"}
 
 

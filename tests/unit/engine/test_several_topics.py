@@ -135,8 +135,7 @@ def test_positions_are_numbered_through(tmp_path: Path) -> None:
     subject: Any = SimpleNamespace(positions=lambda _clients, topics, _folder: asked[topics.source])
     system: Any = SimpleNamespace(
         kafka=SimpleNamespace(bootstrap="b", cluster=SimpleNamespace(options={}, java={})),
-        spark=SimpleNamespace(master="", driver_host="", java_options="", options={}),
-        parts=SimpleNamespace(spark=SimpleNamespace(connector=())),
+        spark=SimpleNamespace(master="", driver_host="", java_options="", class_path="", options={}),
         bootstrap=lambda _client: "b",
         found_by=lambda _client: {},
     )

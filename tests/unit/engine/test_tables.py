@@ -67,6 +67,7 @@ class Cluster:
     master: str = "spark://m:7077"
     driver_host: str = "127.0.0.1"
     java_options: str = ""
+    class_path: str = ""
     options: dict = field(default_factory=dict)
 
     def executors(self):
@@ -77,9 +78,8 @@ class Cluster:
 def system(reading):
     """A cluster of our own."""
     kafka = SimpleNamespace(bootstrap="audit:9092", cluster=SimpleNamespace(prefix="", options={}, java={}))
-    parts = SimpleNamespace(spark=SimpleNamespace(connector=()))
     found = {"bootstrap": lambda _client: "link:9092", "found_by": lambda _client: {}}
-    return SimpleNamespace(kafka=kafka, spark=Cluster(), parts=parts, runtime=reading, **found)
+    return SimpleNamespace(kafka=kafka, spark=Cluster(), runtime=reading, **found)
 
 
 @pytest.fixture

@@ -45,8 +45,11 @@ def test_the_brokers_class_path_has_one_order(ingredients: Ingredients) -> None:
 def test_sparks_class_path_is_the_launchers(ingredients: Ingredients) -> None:
     """Daemons share an archive with the drivers and executors that Spark's launcher starts."""
     spark, connector = ingredients.spark_home, ingredients.connector_jars[0].parent
+    for jar in ("spark-sql_2.13-4.0.0.jar", "spark-core_2.13-4.0.0.jar", "spark-sql-kafka.jar"):
+        (spark / "jars" / jar).touch()
 
     assert ingredients.class_paths()[class_archives.SPARK] == (
+        f"{spark}/jars/spark-core_2.13-4.0.0.jar:{spark}/jars/spark-sql_2.13-4.0.0.jar:"
         f"{connector}/y.jar:{connector}/x.jar:{spark}/conf:{spark}/jars/slf4j-api-2.jar:{spark}/jars/*"
     )
 

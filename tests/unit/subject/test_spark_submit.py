@@ -11,7 +11,7 @@ from chaos.subject.spark_submit import SparkSubmit, properties
 from chaos.subject.supervisor import IN_MEMORY, supervised
 
 TOPICS = Topics("datasource-7", "datasink-7", 3, suffix="7")
-ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "10.0.0.1", "-Xshare:auto", ("/jars/a.jar", "/jars/b.jar"))
+ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "10.0.0.1", "-Xshare:auto", "/jars/a.jar:/jars/b.jar")
 ARGUMENTS = ("{bootstrap}", "{source}:{sink}", "--at={checkpoint}", "{folder}/x", "{suffix}", '{"a": 1}')
 
 
