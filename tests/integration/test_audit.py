@@ -216,7 +216,7 @@ def test_retention_before_the_audit(system, tmp_path):
     }
 
 
-@pytest.mark.parametrize("there", ["source", "sink"])
+@pytest.mark.parametrize("there", ["source", pytest.param("sink", marks=pytest.mark.nightly)])
 def test_a_landing_that_is_there(system, chaos_session, tmp_path, there):
     """Nothing is written beside it, and what is in it stays."""
     (tmp_path / there).mkdir()
@@ -250,7 +250,7 @@ def at_work(system, path, scratch):
 
 
 @pytest.mark.usefixtures("hears_ctrl_c")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_an_audit_that_is_interrupted(system, tmp_path, number):
     """Nothing is left, and no exit code that is a verdict."""
     path, scratch = tmp_path / "report.json", tmp_path / "scratch"
@@ -264,7 +264,7 @@ def test_an_audit_that_is_interrupted(system, tmp_path, number):
 
 
 @pytest.mark.usefixtures("hears_ctrl_c")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.nightly), signal.SIGTERM])
 def test_an_audit_that_is_interrupted_before_its_jvm_is_known(tmp_path, number):
     """The JVM does not notice that its parent is gone, and would live for ever."""
     scratch, logs = tmp_path / "scratch", tmp_path / "logs"

@@ -346,7 +346,7 @@ def test_a_client_that_does_not_tell_the_truth_is_found_out(play, chaos_session)
     assert (deliveries.verdict, deliveries.examples[0].partition, deliveries.examples[0].offset) == (Verdict.INVALID, 1, 50)
 
 
-@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("lost", [pytest.param(False, marks=pytest.mark.nightly), True])
 def test_the_loader_writes_in_transactions(play, chaos_session, lost):
     """Also when an answer to the request that ends one is lost: what it was told, and its ledger, are true of the log."""
     loader = FillSource(1000, 500.0, transaction_records=50)

@@ -133,7 +133,7 @@ def at_work(run):
 
 
 @pytest.mark.usefixtures("hears_ctrl_c")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_one_that_is_interrupted(run, number):
     """No exit code that is a verdict, no stack trace, nothing left, and what was found before stays."""
     before = files(run)

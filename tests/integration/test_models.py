@@ -140,11 +140,16 @@ def test_rows_without_a_place(copied):
     ("expected", "said"),
     [
         ({"sql": "SELECT key, amount AS value FROM orders"}, "pipeline, expected, sql: [UNRESOLVED_COLUMN"),
-        (
+        pytest.param(
             {"sql": "SELECT key, value FROM orders WHERE false"},
             "pipeline, expected, sql: it demands no row of the 3000 records",
+            marks=pytest.mark.nightly,
         ),
-        ({"python": "no_such_shop:large"}, "pipeline, expected, python: no_such_shop:large cannot be imported: Module"),
+        pytest.param(
+            {"python": "no_such_shop:large"},
+            "pipeline, expected, python: no_such_shop:large cannot be imported: Module",
+            marks=pytest.mark.nightly,
+        ),
     ],
 )
 def test_a_model_that_cannot_be_asked(copied, expected, said):

@@ -44,7 +44,9 @@ def test_the_auditor_outlives_a_system_that_is_rebuilt(chaos_session):
     assert spark.range(3).count() == 3
 
 
-@pytest.mark.parametrize(("how", "seen", "lost"), [("blackhole", "unanswered", 10), ("cut", "refused", 20)])
+@pytest.mark.parametrize(
+    ("how", "seen", "lost"), [("blackhole", "unanswered", 10), pytest.param("cut", "refused", 20, marks=pytest.mark.nightly)]
+)
 def test_in_a_ring_every_broker_loses_two_of_four_peers(scene, how, seen, lost):
     """Five cables are pulled, of two links each; a link has two proxies, one for the brokers and one for the controllers."""
     target, proof = proved(scene, {"kind": "partition_network", "shape": "ring", "how": how, "for": "5s"})
