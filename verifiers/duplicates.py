@@ -15,8 +15,12 @@ Each example says how it came about, as far as the records themselves tell it, a
                      task or a batch was done twice; the records do not say which of the two, or whether by a zombie
     none in the log  it has the same place as the copy before it: the evidence holds it twice, the log does not
     unknown          none of these
+
+and, where the record batches were landed (as for `verifiers.atomicity`), which producer wrote it and which the copy before it.
+Of one producer id, a later epoch is that of a producer that was started anew and has fenced the one before it (KIP-98).
 """
 
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -49,20 +53,46 @@ class Duplicates:
         records = decoded(evidence.observed).where("id IS NOT NULL")
         ids, there = records.groupBy("id").count().selectExpr("count(*)", "coalesce(sum(count), 0)").collect()[0]
         count, checked = there - ids, there + proved
-        examples = _examples(_surplus(records), count, evidence.lines)
+        examples = _examples(_surplus(records), count, evidence)
         verdict, note = rule(evidence, count, checked)
         return Finding(self.name, evidence.subject, verdict, count, checked, {"duplicate": count}, examples, note)
 
 
-def _examples(surplus: DataFrame, count: int, partitions: int) -> tuple[Example, ...]:
-    shown = first(surplus, count)
+def _examples(surplus: DataFrame, count: int, evidence: Evidence) -> tuple[Example, ...]:
+    shown, partitions = first(surplus, count), evidence.lines
     beside = {row["id"] + step for row in shown for step in (-partitions, partitions)}
     wanted = surplus.where(F.col("id").isin([id_ for id_ in beside if id_ <= _LARGEST])).select("partition", "id").distinct()
     again = {(row["partition"], row["id"]) for row in (wanted.collect() if beside else ())}
-    return tuple(
-        example("duplicate", row, f"{_others(row)}; {_cause(row, again, partitions)}", row["before"]["timestamp_ms"])
-        for row in shown
-    )
+    wrote = _writers(evidence.batches, shown)
+
+    def detail(row: Row) -> str:
+        return f"{_others(row)}; {_cause(row, again, partitions)}{_by(row, wrote)}"
+
+    return tuple(example("duplicate", row, detail(row), row["before"]["timestamp_ms"]) for row in shown)
+
+
+def _writers(batches: DataFrame | None, shown: Sequence[Row]) -> Mapping[tuple[int, int], str]:
+    """Partition and offset of the examples, and of the copies before them -> producer id and epoch, in words."""
+    if batches is None or not shown:
+        return {}
+    places = sorted({(one["partition"], one["offset"]) for row in shown for one in (row, row["before"])})
+    holds = (f"partition = {home} AND {offset} BETWEEN first_offset AND last_offset" for home, offset in places)
+    found = batches.where("control IS NULL AND producer_id >= 0").where(" OR ".join(holds)).collect()
+    return {
+        (home, offset): f"producer {one['producer_id']} epoch {one['producer_epoch']}"
+        for home, offset in places
+        for one in found
+        if one["partition"] == home and one["first_offset"] <= offset <= one["last_offset"]
+    }
+
+
+def _by(row: Row, wrote: Mapping[tuple[int, int], str]) -> str:
+    """``; written by producer 7 epoch 2, the copy before it by producer 7 epoch 1``; "" where producers have no ids."""
+    mine, theirs = (wrote.get((one["partition"], one["offset"]), "") for one in (row, row["before"]))
+    if mine and mine == theirs:
+        return f"; both written by {mine}"
+    named = [f"written by {mine}"] * bool(mine) + [f"the copy before it by {theirs}"] * bool(theirs)
+    return f"; {', '.join(named)}" if named else ""
 
 
 def _cause(row: Row, again: AbstractSet[tuple[int, int]], partitions: int) -> str:

@@ -92,12 +92,16 @@ def _between(faults: Iterable[FaultRecord], one_ms: int, other_ms: int) -> list[
     """The faults in force at any time between two moments, with the time from each injection to the later moment."""
     first_ms, last_ms = sorted((one_ms, other_ms))
     return [
-        f"{fault.name} (injected {seconds((last_ms - fault.injected_ms) / 1000)} earlier)"
+        f"{fault.name} (injected {seconds((last_ms - fault.injected_ms) / 1000)} earlier{_at(fault)})"
         for fault in faults
         if fault.injected_ms is not None
         and fault.injected_ms <= last_ms
         and (fault.healed_ms is None or first_ms <= fault.healed_ms)
     ]
+
+
+def _at(fault: FaultRecord) -> str:
+    return f", {fault.moment}" if fault.moment else ""
 
 
 def _since_injection(fault: FaultRecord, time_ms: int) -> str:
@@ -194,7 +198,7 @@ def _fault(fault: FaultRecord) -> str:
     healed = "never healed" if held_s is None else f"healed after {seconds(held_s)}"
     proof = f"proved by {facts(fault.proof)}" if fault.effective else f"had no effect: {facts(fault.proof) or 'no proof'}"
     aftermath = f"; afterwards: {facts(fault.aftermath)}" if fault.aftermath else ""
-    return f"{aimed(fault)}: injected {moment(fault.injected_ms)}, {healed}; {proof}{aftermath}"
+    return f"{aimed(fault)}: injected {moment(fault.injected_ms)}{_at(fault)}, {healed}; {proof}{aftermath}"
 
 
 def _section(head: str, lines: Sequence[str], limit: int) -> Iterator[str]:

@@ -18,6 +18,7 @@ from chaos.common.events import (
     FaultInjected,
     FaultProved,
     FaultSpared,
+    FaultStepBegan,
     FaultTriggered,
     PhaseBegan,
     PhaseEnded,
@@ -58,6 +59,7 @@ class FaultRecord(Record):
         effective: whether its proof held, and its heal did not show otherwise ("bit" in files of format 1); proof: the numbers.
         problem: why it was not injected, had no effect or could not be healed; "" when all went well.
         aftermath: what its heal reported.
+        moment: of a trigger on a request, ``while the response to EndTxn 17 was on the wire``; else "".
     """
 
     name: str
@@ -71,6 +73,7 @@ class FaultRecord(Record):
     proof: Mapping[str, Any]
     problem: str = ""
     aftermath: Mapping[str, Any] = {}
+    moment: str = ""
 
 
 class Report(Record):
@@ -226,6 +229,7 @@ def _fault(name: str, kind: str, problem: str, events: Sequence[Event]) -> Fault
         return own[-1] if own else (None, None)
 
     triggered_ms, _ = last(FaultTriggered)
+    waited = [value.when for _, value in of_type(events, FaultStepBegan) if value.fault == name and value.when]
     injected_ms, injected = last(FaultInjected)
     proved_ms, proved = last(FaultProved)
     healed_ms, healed = last(FaultHealed)
@@ -241,4 +245,11 @@ def _fault(name: str, kind: str, problem: str, events: Sequence[Event]) -> Fault
         proof=proved.proof if proved else {},
         problem=problem,
         aftermath=healed.details if healed else {},
+        moment=_moment(waited[-1]) if waited and triggered_ms is not None else "",
     )
+
+
+def _moment(when: str) -> str:
+    """The words of a trigger once it has come; only those of a request name something that can be found in a log."""
+    frame = when.removesuffix(" is on the wire")
+    return f"{frame} was on the wire" if frame != when else ""

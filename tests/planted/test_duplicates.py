@@ -1,6 +1,9 @@
 from dataclasses import replace
 
-from tests.planted.log import BEGAN_MS, Judge, Log, Record, clean
+from pyspark.sql import SparkSession
+
+from tests.planted.log import BEGAN_MS, Batch, Judge, Log, Record, clean
+from verifiers import VERIFIERS
 from verifiers.base import Example, Finding, Verdict
 
 RETRY = "; cause: producer retry (the timestamps are equal)"
@@ -12,6 +15,25 @@ def test_a_record_written_twice(judge: Judge) -> None:
 
     example = Example("duplicate", 0, 10, 9, BEGAN_MS + 9, "also at offset 3" + RETRY, since_ms=BEGAN_MS + 9)
     assert judge("duplicates", log) == Finding("duplicates", "sink", Verdict.INVALID, 1, 25, {"duplicate": 1}, (example,))
+
+
+def test_the_producers_of_both_copies_are_named(spark: SparkSession) -> None:
+    """Where the batches were landed: the second copy is that of a later epoch, and what has no producer id says nothing."""
+    first, second = (
+        Batch(0, 0, 9, 7, 1, transactional=True, control=None),
+        Batch(0, 10, 10, 7, 2, transactional=True, control=None),
+    )
+    log = clean().again(9, 10)
+    for batches, said in (
+        ((first, second), "; written by producer 7 epoch 2, the copy before it by producer 7 epoch 1"),
+        ((first, second._replace(producer_epoch=1)), "; both written by producer 7 epoch 1"),
+        ((first._replace(producer_id=-1), second), "; written by producer 7 epoch 2"),
+        ((first, second._replace(control="COMMIT")), "; the copy before it by producer 7 epoch 1"),
+        ((first._replace(partition=1), second._replace(partition=1)), ""),
+    ):
+        finding = VERIFIERS["duplicates"].check(replace(log, batches=batches).evidence(spark, {"batches"}))
+
+        assert [one.detail for one in finding.examples] == ["also at offset 3" + RETRY + said]
 
 
 def test_the_first_and_the_last_record_of_a_partition(judge: Judge) -> None:

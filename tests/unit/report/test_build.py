@@ -74,6 +74,22 @@ def test_a_fault_is_told_from_its_trigger_to_its_heal():
     assert fault.aftermath == {"restarted": 1}
 
 
+@pytest.mark.parametrize(
+    ("when", "moment"),
+    [
+        ("while the response to EndTxn 17 is on the wire", "while the response to EndTxn 17 was on the wire"),
+        ("when 40% of the records are committed", ""),
+    ],
+)
+def test_the_request_at_which_a_fault_struck_is_told(when, moment):
+    """Other moments name nothing that can be found in a log; one that never came struck at nothing."""
+    waited = nemesis("invoke", "trigger", when=when)
+    (struck,) = report((GOOD[0], waited, *GOOD[1:])).faults
+    (missed,) = report((GOOD[0], waited, nemesis("fail", "trigger", error="waited"), GOOD[-1])).faults
+
+    assert (struck.moment, missed.moment) == (moment, "")
+
+
 def test_a_fault_whose_heal_showed_no_effect_had_none():
     """What its proof said stands beside the reason."""
     heal = nemesis("ok", "heal", effective=False, problem="nobody answered")

@@ -237,6 +237,17 @@ def test_what_was_in_force_since_the_copy_before_is_named(run: Fabricated) -> No
     assert told(8, 7) == "2.0 s after die-2 was healed"
 
 
+def test_the_request_at_which_a_fault_struck_is_named(run: Fabricated) -> None:
+    """Beside the fault that was in force between two copies, and in the list of faults."""
+    moment = "while the response to EndTxn 17 was on the wire"
+    report = run.report(faults=(run.fault(name="die-2", injected_ms=run.at(5), moment=moment),))
+
+    text = during(report, run.at(8), run.at(4)).replace("\u00a0", " ")
+
+    assert text == f"in force since the copy before it: die-2 (injected 3.0 s earlier, {moment})"
+    assert f"Z, {moment}, healed after" in explain(report)
+
+
 def test_many_faults_between_two_copies_do_not_fill_the_report(run: Fabricated) -> None:
     """The last three are named."""
     faults = tuple(run.fault(name=f"f-{n}", injected_ms=run.at(n), healed_ms=run.at(n)) for n in range(1, 7))
