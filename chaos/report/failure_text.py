@@ -105,7 +105,8 @@ def _at(fault: FaultRecord) -> str:
 
 
 def _since_injection(fault: FaultRecord, time_ms: int) -> str:
-    return f"{aimed(fault)}, {seconds((time_ms - (fault.injected_ms or 0)) / 1000)} after injection"
+    at = f" ({fault.moment})" if fault.moment else ""
+    return f"{aimed(fault)}, {seconds((time_ms - (fault.injected_ms or 0)) / 1000)} after injection{at}"
 
 
 def _outside(faults: Iterable[FaultRecord], time_ms: int) -> str:

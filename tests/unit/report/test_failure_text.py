@@ -246,6 +246,7 @@ def test_the_request_at_which_a_fault_struck_is_named(run: Fabricated) -> None:
 
     assert text == f"in force since the copy before it: die-2 (injected 3.0 s earlier, {moment})"
     assert f"Z, {moment}, healed after" in explain(report)
+    assert during(report, run.at(6.2)).endswith(f"1.2\u00a0s after injection ({moment})")
 
 
 def test_many_faults_between_two_copies_do_not_fill_the_report(run: Fabricated) -> None:
