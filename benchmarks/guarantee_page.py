@@ -1,0 +1,285 @@
+"""The page and the picture of what `guarantee.py` has measured: pure functions, but for the two files that they write."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from guarantee_cells import (
+    APPLICATION,
+    AS_IT_COMES,
+    AT_LEAST,
+    AT_MOST,
+    EXACTLY,
+    IN_ORDER,
+    LATENCY,
+    SPARK,
+    WRITER,
+    Cell,
+    Latency,
+    Measured,
+    Range,
+    across,
+    against,
+    claims,
+    ratios,
+)
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+_NAMES = {AT_MOST: "at most once", AT_LEAST: "at least once", EXACTLY: "exactly once", IN_ORDER: "at least once, in order"}
+_COLOURS = {AT_MOST: "#E69F00", AT_LEAST: "#56B4E9", EXACTLY: "#0072B2", IN_ORDER: "#009E73"}  # Okabe and Ito (2008)
+_INK, _PALE = "#333333", "#8a8a8a"
+_STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": _PALE,
+    "text.color": _INK,
+}
+_DPI = 150
+_TEXT = """\
+# What exactly once costs
+
+Made by `.venv/bin/python {command}` on {day}: {machine}. Each figure is the median of {rounds} rounds, with the
+least and the most in brackets. A round measures every cell once, one after the other; every second round does so backwards. A
+ratio is between two cells of the same round, so that a machine that becomes slower does so for both. *Of at least once*
+means: the same cell with that guarantee. {busy}
+
+![Four pictures of the figures below](cost.png)
+
+## What is said about it
+
+A claim is *confirmed* if it held in every round, *refuted* if it held in none, and otherwise *not decided*.
+
+{claims}
+
+[1] Confluent, [Exactly-Once Semantics Are Possible: Here's How Kafka Does It][possible], 2017: "For 1 KB messages and
+transactions lasting 100 ms, the producer throughput declines only by 3%, compared to the throughput of a producer configured
+for at least once, in-order delivery (acks=all, max.in.flight.requests.per.connection=1), and by 20% compared to the
+throughput of a producer configured for [at] most once delivery with no ordering guarantees (acks=1,
+max.in.flight.requests.per.connection=5), which is the current default."
+
+[2] Confluent, [Transactions in Apache Kafka][transactions], 2017: "In practice, for a producer producing 1KB records at
+maximum throughput, committing messages every 100ms results in only a 3% degradation in throughput. Smaller messages or
+shorter transaction commit intervals would result in more severe degradation."
+
+Both speak of Kafka 0.11 and do not say on which machines. The default of producers has changed since: it is `acks=all`,
+idempotent, with five requests in flight. That is *at least once* here, and it is the fairer thing to compare with.
+
+[possible]: https://www.confluent.io/blog/exactly-once-semantics-are-possible-heres-how-apache-kafka-does-it/
+[transactions]: https://www.confluent.io/blog/transactions-apache-kafka/
+
+## A bare producer
+
+Kafka's own `kafka-producer-perf-test`, as fast as it can, alone, without the records that warm it up. *At most once* is
+`acks=1` with five requests in flight, *at least once, in order* is `acks=all` with one; neither is idempotent.
+
+{writer}
+
+## The plain application
+
+`pipelines/transactional` with a backlog: workers that read a batch, write it, and commit. A batch has as many records as at
+least once delivers in the interval, which is tried out at first, so it is the same for every guarantee. At least once waits for
+all acknowledgements and then commits its positions; at most once does it the other way round; exactly once adds both to a
+transaction. The base is 100 ms, 100 B, 3 partitions of the sink in each transaction, 3 workers; every other line moves one of
+them. With transactions a producer that was not answered at once is replaced by a new one, which happened {renewed} times.
+
+{application}
+
+## Latency
+
+The same application with {paced} records a second. Latency is from the moment when a record was due at the source until a
+read_committed reader of the sink has it; half of the interval of it is waiting for the next batch. *Lag* is what
+read_committed adds: from the moment when a read_uncommitted reader has the record.
+
+{latency}
+
+The application writes just before it commits, so its lag is only as long as the commit takes. A program that writes each
+record as it comes, and commits at an interval, makes its readers wait for the rest of the interval. That is a producer with
+{paced} records a second:
+
+{as_it_comes}
+
+## Spark
+
+The square job (`pipelines/spark_square`) with a backlog of numbers, three partitions, on two workers: Spark's stock Kafka
+sink, which is at least once, and the exactly-once sink, which is one transaction a task.
+
+{spark}
+
+## What these figures are not
+
+Brokers, clients and Spark share the {cores} cores of one machine, so a ratio is one of processor time above all: with a
+network, and with cores to spare, waiting costs more and work costs less. The brokers reach each other through the proxies of
+this project. Nothing is flushed to the disk before it is acknowledged, as in Kafka's defaults. The plain application is in
+Python, whose workers take turns on one core at a time, and its client, librdkafka, has no transactions of version 2
+(KIP-890). Runs of other machines differ; so may a second run of this one.
+"""
+
+
+def write(measured: Measured, facts: Mapping[str, Any], page: Path) -> None:
+    """Write the page, and its picture beside it."""
+    page.write_text(text(measured, facts), encoding="utf-8")
+    with mpl.rc_context(_STYLE):
+        _figure(measured).savefig(page.with_suffix(".png"), dpi=_DPI)
+
+
+# the page -------------------------------------------------------------------------------------------------------------------
+
+
+def text(measured: Measured, facts: Mapping[str, Any]) -> str:
+    """Markdown; of what was not measured it has no lines.
+
+    Args:
+        facts: ``command``, ``day``, ``machine``, ``cores``, ``rounds``, ``paced``, ``renewed`` and ``busy``, for people.
+    """
+    return _TEXT.format(
+        **facts,
+        claims=_table(
+            ("claim", "by", "figure", "measured", ""),
+            (
+                (one.text, one.source, one.figure, _ratio(one.found), f"**{one.verdict}**" if one.found else one.verdict)
+                for one in claims(measured)
+            ),
+        ),
+        writer=_rates(measured, WRITER, ("size", "partitions", "interval_ms"), IN_ORDER),
+        application=_applications(measured),
+        latency=_latencies(measured, LATENCY, ("interval_ms", "size", "partitions")),
+        as_it_comes=_latencies(measured, AS_IT_COMES, ("interval_ms",)),
+        spark=_rates(measured, SPARK, ("batch_records",), ""),
+    )
+
+
+_HEADS: Mapping[str, tuple[str, Callable[[int], str]]] = {
+    "size": ("record", lambda bytes_: f"{bytes_} B"),
+    "partitions": ("partitions", str),
+    "interval_ms": ("interval", lambda ms: f"{ms} ms"),
+    "workers": ("workers", str),
+    "batch_records": ("records a batch", lambda records: f"{records:,}"),
+}
+
+
+def _applications(measured: Measured) -> str:
+    factors = ("interval_ms", "size", "partitions", "workers")
+    return _rates(measured, APPLICATION, factors, AT_MOST)
+
+
+def _rates(measured: Measured, way: str, factors: Sequence[str], beside: str) -> str:
+    """Records per second, and the ratios to at least once and, where there is one, to a further guarantee."""
+    cells = [cell for cell in measured if cell.way == way]
+    heads = [*(_HEADS[factor][0] for factor in factors), "guarantee", "records/s", "of at least once"]
+    rows = (
+        (
+            *_places(cell, factors),
+            _NAMES[cell.guarantee],
+            _number(across(measured[cell])),
+            _ratio(ratios(measured, cell, against(cell))) if cell.guarantee != AT_LEAST else "",
+            *((_ratio(_compared(measured, cell, beside)),) if beside else ()),
+        )
+        for cell in cells
+    )
+    return _table([*heads, *([f"of {_NAMES[beside]}"] if beside else [])], rows)
+
+
+def _compared(measured: Measured, cell: Cell, guarantee: str) -> list[float]:
+    other = against(cell, guarantee)
+    return ratios(measured, cell, other) if cell.guarantee == EXACTLY and other in measured else []
+
+
+def _latencies(measured: Measured, way: str, factors: Sequence[str]) -> str:
+    heads = [*(_HEADS[factor][0] for factor in factors), "guarantee", "p50", "p99", "lag p50", "lag p99"]
+    rows = (
+        (
+            *_places(cell, factors),
+            _NAMES[cell.guarantee],
+            *(_milliseconds(across(one[column] for one in values)) for column in range(len(Latency._fields))),
+        )
+        for cell, values in measured.items()
+        if cell.way == way
+    )
+    return _table(heads, rows)
+
+
+def _places(cell: Cell, factors: Sequence[str]) -> list[str]:
+    no_interval = cell.way == WRITER and cell.guarantee != EXACTLY
+    shown = {factor: _HEADS[factor][1](getattr(cell, factor)) for factor in factors}
+    return ["" if no_interval and factor == "interval_ms" else value for factor, value in shown.items()]
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _number(found: Range) -> str:
+    return f"{found.middle:,.0f} ({found.least:,.0f} … {found.most:,.0f})"
+
+
+def _milliseconds(found: Range) -> str:
+    return f"{found.middle:.0f} ms ({found.least:.0f} … {found.most:.0f})"
+
+
+def _ratio(found: Sequence[float]) -> str:
+    if not found:
+        return ""
+    of = across(found)
+    return f"{of.middle:.2f} ({of.least:.2f} … {of.most:.2f})"
+
+
+# the picture ----------------------------------------------------------------------------------------------------------------
+
+
+def _figure(measured: Measured) -> Figure:
+    figure = Figure(figsize=(9.0, 6.6), layout="constrained")
+    (left, right), (low_left, low_right) = figure.subplots(2, 2)
+    _kept(left, measured, "interval_ms", [Cell(WRITER, EXACTLY, size=1000), Cell(APPLICATION, EXACTLY)])
+    left.set_title("Throughput kept, by commit interval (ms)", loc="left", fontweight="bold")
+    _kept(right, measured, "partitions", [Cell(WRITER, EXACTLY, size=1000), Cell(APPLICATION, EXACTLY)])
+    right.set_title("… by partitions in a transaction", loc="left", fontweight="bold")
+    _bars(low_left, measured)
+    low_left.set_title("Latency, p50 to p99, by commit interval (ms)", loc="left", fontweight="bold")
+    _kept(low_right, measured, "batch_records", [Cell(SPARK, EXACTLY)])
+    low_right.set_title("Spark: throughput kept, by records a batch", loc="left", fontweight="bold")
+    low_right.axhline(0.8, color="#D55E00", linewidth=1, linestyle=":")
+    return figure
+
+
+def _kept(axes: Axes, measured: Measured, factor: str, bases: Sequence[Cell]) -> None:
+    """What exactly once keeps of at least once, over one factor; a bar from the least to the most of the rounds."""
+    named = {WRITER: ("bare producer, 1 KB", _COLOURS[IN_ORDER]), APPLICATION: ("plain application, 100 B", _COLOURS[EXACTLY])}
+    values = sorted({getattr(cell, factor) for cell in measured if cell.way in {base.way for base in bases}})
+    for base in bases:
+        name, colour = named.get(base.way, ("exactly-once sink", _COLOURS[EXACTLY]))
+        found = {value: ratios(measured, cell, against(cell)) for value in values if (cell := replace(base, **{factor: value}))}
+        places = {values.index(value): across(of) for value, of in found.items() if of}
+        middles = [one.middle for one in places.values()]
+        bars = [[one.middle - one.least for one in places.values()], [one.most - one.middle for one in places.values()]]
+        if places:
+            axes.errorbar(list(places), middles, bars, marker="o", capsize=3, color=colour, label=name)
+    axes.set_xticks(range(len(values)), [f"{value:,}" for value in values])
+    axes.axhline(1, color=_PALE, linewidth=1)
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel("of at least once")
+    if values:
+        axes.legend(frameon=False, loc="lower right")
+
+
+def _bars(axes: Axes, measured: Measured) -> None:
+    base = Cell(LATENCY, EXACTLY)
+    intervals = sorted({cell.interval_ms for cell in measured if cell.way == LATENCY})
+    for number, guarantee in enumerate((AT_MOST, AT_LEAST, EXACTLY)):
+        for place, interval in enumerate(intervals):
+            values = measured.get(replace(base, guarantee=guarantee, interval_ms=interval))
+            if values:
+                low, high = (across(one[column] for one in values).middle for column in (0, 1))
+                at = place + 0.2 * (number - 1)
+                axes.plot([at, at], [low, high], color=_COLOURS[guarantee], linewidth=6, solid_capstyle="butt")
+    for guarantee in (AT_MOST, AT_LEAST, EXACTLY):
+        axes.plot([], [], color=_COLOURS[guarantee], linewidth=6, label=_NAMES[guarantee])
+    axes.set_xticks(range(len(intervals)), [f"{interval:,}" for interval in intervals])
+    axes.set_yscale("log")
+    axes.set_ylabel("ms")
+    axes.legend(frameon=False, loc="upper left")
