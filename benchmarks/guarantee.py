@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/guarantee.py [--ways writer,application,latency,as_it_comes,spark] [--guarantees …]
                                              [--intervals 10,100,1000] [--sizes 100,1000] [--partitions 1,3,9,27]
                                              [--workers 1,3,9] [--batches 4000,100000] [--crossed]
-                                             [--rounds 3] [--seconds 4] [--page docs/cost.md] [--page-of FILE]
+                                             [--rounds 3] [--seconds 2.5] [--page docs/cost.md] [--page-of FILE]
 
 It starts one system of three brokers and measures all cells of a round one after the other (`guarantee_ways.py`); every second
 round goes through them backwards. Ratios are between two cells of one round, so that a machine that becomes slower does so for
@@ -26,6 +26,7 @@ on which the project depends anyway.
 import argparse
 import json
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -60,10 +61,10 @@ _JVMS = {"_JAVA_OPTIONS": "-XX:TieredStopAtLevel=4"}  # the last word, over the 
 _BACKLOG_BYTES = 200_000_000  # of each source
 _NUMBERS = 3_000_000
 _PACED_PER_S = 500.0
-_WARM_S = 1.5
+_WARM_S = 1.0
 _INTERVALS = 4  # more than the seconds that are measured, where these are long
-_SPARK_WARM_S, _SPARK_TIMES = 8.0, 3.0
-_WRITER_WARM_S, _TRIAL_BYTES = 2.0, 10_000_000
+_SPARK_WARM_S, _SPARK_TIMES = 6.0, 3.0
+_WRITER_WARM_S, _TRIAL_BYTES = 1.5, 10_000_000
 _TRIAL_RECORDS = 5000  # of a batch
 _LOOK_S, _QUIET = 3.0, 15  # percent
 
@@ -79,38 +80,39 @@ def main() -> None:
         return
     os.environ |= _JVMS
     measured: Measured = {cell: [] for cell in design(words.chosen)}
-    busy = [psutil.cpu_percent(_LOOK_S)]
+    before = psutil.cpu_percent(_LOOK_S)
     with tempfile.TemporaryDirectory(prefix="guarantee-") as folder:
         environment = Environment(Path(folder), _echo)
         try:
             bench = Bench(environment.system(SystemSpec()), Path(folder))
-            facts = _facts(bench, words.rounds)
-            try:
-                _measure(_Turns(bench, words.seconds), measured, words.rounds)
-            finally:
-                facts["renewed"] = bench.renewed
-                _write(measured, facts, Path(words.json))  # also of a run that breaks off
+            facts = _facts(bench, words.rounds) | {"busy": _busy(before)}
+            turns = _Turns(bench, words.seconds)
+            for first in {cell.way: cell for cell in measured}.values():
+                turns.measure(first)
+            for number in range(words.rounds):
+                _round(turns, measured, number)
+                facts |= {"rounds": number + 1, "renewed": bench.renewed}
+                _write(measured, facts, Path(words.json))  # so that a run that breaks off later is not lost
         finally:
             environment.close()
-    busy.append(psutil.cpu_percent(_LOOK_S))
-    facts["busy"] = f"Other programs used {busy[0]:.0f} % of the processors before, and {busy[1]:.0f} % after."
-    facts["busy"] += (
-        "" if max(busy) < _QUIET else " **So this machine was not quiet, and these figures are not to be relied on.**"
-    )
+    facts |= {"busy": _busy(before, psutil.cpu_percent(_LOOK_S))}
     _write(measured, facts, Path(words.json))
     guarantee_page.write(measured, facts, Path(words.page))
     _echo(f"{words.page} is made of {words.json}")
 
 
-def _measure(turns: "_Turns", measured: Measured, rounds: int) -> None:
-    for first in {cell.way: cell for cell in measured}.values():
-        turns.measure(first)
-    for number in range(rounds):
-        for cell in list(measured)[:: -1 if number % 2 else 1]:
-            began_s = monotonic_s()
-            found = turns.measure(cell)
-            measured[cell].append(found)
-            _echo(f"round {number + 1}  {cell}  {found}  ({monotonic_s() - began_s:.0f} s)")
+def _round(turns: "_Turns", measured: Measured, number: int) -> None:
+    for cell in list(measured)[:: -1 if number % 2 else 1]:
+        began_s = monotonic_s()
+        found = turns.measure(cell)
+        measured[cell].append(found)
+        _echo(f"round {number + 1}  {cell}  {found}  ({monotonic_s() - began_s:.0f} s)")
+
+
+def _busy(*percent: float) -> str:
+    """What the page says of the processors when nothing of this benchmark ran."""
+    said = f"Other programs used {', then '.join(f'{one:.0f} %' for one in percent)} of the processors before and after."
+    return said if max(percent) < _QUIET else f"{said} **This machine was not quiet: the figures are not to be relied on.**"
 
 
 class _Turns:
@@ -177,7 +179,9 @@ def _facts(bench: Bench, rounds: int) -> dict[str, Any]:
     ]
     versions = bench.system.versions()
     machine = f"{cores} cores ({', '.join(sorted(set(models)))}), {memory_gb:.0f} GB, Kafka {versions['kafka']}"
+    chosen = re.sub(r" --(page|json)[ =]\S+", "", " ".join(("benchmarks/guarantee.py", *sys.argv[1:])))
     return {
+        "command": chosen,
         "day": f"{now_utc():%Y-%m-%d}",
         "machine": machine,
         "cores": cores,
@@ -212,7 +216,7 @@ def _parsed() -> argparse.Namespace:
         parser.add_argument(f"--{name}", default=",".join(map(str, getattr(whole, name))), help=none)
     parser.add_argument("--crossed", action="store_true", help="all combinations")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=4.0, help="that a cell is measured; Spark's three times as long")
+    parser.add_argument("--seconds", type=float, default=2.5, help="that a cell is measured; Spark's three times as long")
     parser.add_argument("--page", default=str(REPOSITORY / "docs" / "cost.md"))
     parser.add_argument("--json", default=str(REPOSITORY / "runs" / f"{now_utc():%Y%m%dT%H%M%SZ}-guarantee.json"))
     parser.add_argument("--page-of", default="", help="what was measured before")

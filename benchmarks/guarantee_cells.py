@@ -100,14 +100,17 @@ def design(chosen: Chosen) -> list[Cell]:
 
 
 def _of_writer(chosen: Chosen) -> Iterator[Cell]:
-    """Without transactions there is no interval. What a transaction has besides is measured with large records."""
+    """Without transactions there is no interval. Further intervals and partitions are measured with large records."""
     without = [one for one in (IN_ORDER, *chosen.guarantees) if one != EXACTLY]
+    large = max(chosen.sizes)
     for size in chosen.sizes:
         yield from (Cell(WRITER, guarantee, size=size) for guarantee in without)
+        intervals = chosen.intervals if size == large or chosen.crossed else [_nearest(chosen.intervals, BASE.interval_ms)]
         if EXACTLY in chosen.guarantees:
-            yield from (Cell(WRITER, EXACTLY, interval_ms=interval, size=size) for interval in chosen.intervals)
-    for partitions, guarantee in product(chosen.partitions, _compared(chosen)):
-        yield Cell(WRITER, guarantee, size=max(chosen.sizes), partitions=partitions)
+            yield from (Cell(WRITER, EXACTLY, interval_ms=interval, size=size) for interval in intervals)
+    ends = (min(chosen.partitions), max(chosen.partitions))
+    for partitions, guarantee in product(chosen.partitions if chosen.crossed else ends, _compared(chosen)):
+        yield Cell(WRITER, guarantee, size=large, partitions=partitions)
 
 
 def _of_application(chosen: Chosen) -> Iterator[Cell]:
@@ -118,11 +121,10 @@ def _of_application(chosen: Chosen) -> Iterator[Cell]:
 
 
 def _of_latency(chosen: Chosen) -> Iterator[Cell]:
-    """A moderate rate is no work for a worker more, so their number stays."""
-    for place in _places(chosen, ("interval_ms", "size", "partitions")):
-        if chosen.crossed or place.partitions in (BASE.partitions, max(chosen.partitions)):
-            for guarantee in chosen.guarantees if place == BASE else _compared(chosen):
-                yield replace(place, way=LATENCY, guarantee=guarantee)
+    """A moderate rate is no work for more workers or partitions, so their numbers stay."""
+    for place in _places(chosen, ("interval_ms", "size")):
+        for guarantee in chosen.guarantees if chosen.crossed or place == BASE else _compared(chosen):
+            yield replace(place, way=LATENCY, guarantee=guarantee)
 
 
 def _of_transactions(chosen: Chosen) -> Iterator[Cell]:
@@ -146,11 +148,16 @@ def _places(chosen: Chosen, factors: Sequence[str]) -> Iterator[Cell]:
         for found in product(*(values[name] for name in factors)):
             yield replace(BASE, **dict(zip(factors, found, strict=True)))
         return
-    nearest = {name: getattr(BASE, name) if getattr(BASE, name) in values[name] else values[name][0] for name in factors}
+    nearest = {name: _nearest(values[name], getattr(BASE, name)) for name in factors}
     base = replace(BASE, **nearest)
     yield base
     for name in factors:
         yield from (replace(base, **{name: value}) for value in values[name] if value != nearest[name])
+
+
+def _nearest(values: Sequence[int], wanted: int) -> int:
+    """The value of the base, or the first, if that is not chosen."""
+    return wanted if wanted in values else values[0]
 
 
 # figures --------------------------------------------------------------------------------------------------------------------

@@ -116,7 +116,8 @@ Brokers, clients and Spark share the {cores} cores of one machine, so a ratio is
 network, and with cores to spare, waiting costs more and work costs less. The brokers reach each other through the proxies of
 this project. Nothing is flushed to the disk before it is acknowledged, as in Kafka's defaults. The plain application is in
 Python, whose workers take turns on one core at a time, and its client, librdkafka, has no transactions of version 2
-(KIP-890). Runs of other machines differ; so may a second run of this one.
+(KIP-890). All JVMs compile fully, which those of chaos runs do not. Runs of other machines
+differ; so may a second run of this one.
 """
 
 
@@ -147,7 +148,7 @@ def text(measured: Measured, facts: Mapping[str, Any]) -> str:
         ),
         writer=_rates(measured, WRITER, ("size", "partitions", "interval_ms"), IN_ORDER),
         application=_applications(measured),
-        latency=_latencies(measured, LATENCY, ("interval_ms", "size", "partitions")),
+        latency=_latencies(measured, LATENCY, ("interval_ms", "size")),
         as_it_comes=_latencies(measured, AS_IT_COMES, ("interval_ms",)),
         spark=_rates(measured, SPARK, ("batch_records",), ""),
     )
@@ -261,7 +262,8 @@ def _kept(axes: Axes, measured: Measured, factor: str, bases: Sequence[Cell]) ->
             axes.errorbar(list(places), middles, bars, marker="o", capsize=3, color=colour, label=name)
     axes.set_xticks(range(len(values)), [f"{value:,}" for value in values])
     axes.axhline(1, color=_PALE, linewidth=1)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, max(1.1, axes.get_ylim()[1]))
+    axes.margins(x=0.1)
     axes.set_ylabel("of at least once")
     if values:
         axes.legend(frameon=False, loc="lower right")
@@ -281,5 +283,7 @@ def _bars(axes: Axes, measured: Measured) -> None:
         axes.plot([], [], color=_COLOURS[guarantee], linewidth=6, label=_NAMES[guarantee])
     axes.set_xticks(range(len(intervals)), [f"{interval:,}" for interval in intervals])
     axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("")
     axes.set_ylabel("ms")
     axes.legend(frameon=False, loc="upper left")

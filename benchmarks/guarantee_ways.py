@@ -222,7 +222,12 @@ class Bench:
             command = pipeline.command(found, topics, folder)
             with self.process(name, command.argv, command.env) as process:
                 batches = _Batches(process.spec.log)
-                wait_until(lambda: batches.look() or not process.alive(), within_s=_WITHIN_S, reason="the first batch")
+                wait_until(
+                    lambda: batches.look() or not process.alive(),
+                    within_s=_WITHIN_S,
+                    reason=f"the first batch of {name}",
+                    seen=lambda: _lines(process.spec.log)[-5:],
+                )
                 began_s = monotonic_s() + warm_s
 
                 def enough() -> bool:
