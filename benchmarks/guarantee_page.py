@@ -66,8 +66,9 @@ max.in.flight.requests.per.connection=5), which is the current default."
 maximum throughput, committing messages every 100ms results in only a 3% degradation in throughput. Smaller messages or
 shorter transaction commit intervals would result in more severe degradation."
 
-Both speak of Kafka 0.11 and do not say on which machines. The default of producers has changed since: it is `acks=all`,
-idempotent, with five requests in flight. That is *at least once* here, and it is the fairer thing to compare with.
+Both are quoted from copies of the posts, speak of Kafka 0.11, and do not say on which machines. The default of producers has
+changed since: it is `acks=all`, idempotent, with five requests in flight. That is *at least once* here, and it is the fairer
+thing to compare with.
 
 [possible]: https://www.confluent.io/blog/exactly-once-semantics-are-possible-heres-how-apache-kafka-does-it/
 [transactions]: https://www.confluent.io/blog/transactions-apache-kafka/
