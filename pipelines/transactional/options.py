@@ -40,6 +40,7 @@ class Options:
             the same one, whose late commit request can end a later transaction.
         transactional_ids: ``own``, one for each worker, or ``shared``, one for all, which then fence each other: a mistake.
         auto_offset_reset: where a worker begins without a position: ``earliest``, ``latest``, or ``error`` to end instead.
+        sink_partitions: rows of source partition i go to partition i mod so many; 0: to that of the same number.
         idempotence: of ``at_least_once``: whether brokers leave out rows that a retry sends again. ``at_most_once`` has no
             retries, and so no use for it; transactions cannot do without.
         acks: who must have a row before it is acknowledged: ``all``, ``1`` or, without idempotence, ``0``: nobody, and the
@@ -67,6 +68,7 @@ class Options:
     producer_per: str = "unanswered"
     transactional_ids: str = "own"
     auto_offset_reset: str = "error"
+    sink_partitions: int = 0
     idempotence: bool = True
     acks: str = "all"
     positions: str = "application"
@@ -107,6 +109,7 @@ class Options:
             (delivery == "at_most_once" and self.positions != "application", "at_most_once commits positions before rows"),
             (not 1 <= self.workers <= _WORKERS, f"workers must be 1 to {_WORKERS}, not {self.workers}"),
             (self.instance < 1, f"instance must be 1 or more, not {self.instance}"),
+            (self.sink_partitions < 0, f"sink_partitions must be 0 or more, not {self.sink_partitions}"),
             (self.batch_records < 1, f"batch_records must be 1 or more, not {self.batch_records}"),
             (
                 0 < self.max_poll_interval_ms < self.session_timeout_ms,

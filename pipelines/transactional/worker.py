@@ -7,6 +7,7 @@ reassigned are discarded: their new owner begins at the committed position.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -40,7 +41,7 @@ class Worker:
             stopped: tells whether it shall stop.
             transform: what is delivered for the records of a batch; the squares of their values, where it is left out.
         """
-        self._transform = transform or transformed
+        self._transform = transform or partial(transformed, sink_partitions=options.sink_partitions)
         self._number = number
         self._options = options
         self._place = place
@@ -197,8 +198,8 @@ def member(number: int, options: Options, place: Place) -> dict[str, str | int |
     }
 
 
-def transformed(records: Sequence[Message]) -> Batch:
-    """The batch of these records: squares, each for the partition that its record came from.
+def transformed(records: Sequence[Message], sink_partitions: int = 0) -> Batch:
+    """The batch of these records: squares, each for the partition that its record came from, or for that number mod so many.
 
     Raises:
         BrokenError: a value is not an integer.
@@ -210,7 +211,7 @@ def transformed(records: Sequence[Message]) -> Batch:
             squared = int(value or b"") ** 2
         except ValueError as error:
             raise BrokenError(f"the value at offset {offset} of partition {partition} is not an integer: {value!r}") from error
-        rows.append((partition, record.key(), str(squared).encode()))
+        rows.append((partition % sink_partitions if sink_partitions else partition, record.key(), str(squared).encode()))
         ends[partition] = offset + 1
     return Batch(rows, ends)
 

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from chaos.engine import phases
 from chaos.faults.base import FaultContext
 from chaos.scenario.load import load_text
 from chaos.scenario.model import SystemSpec
@@ -12,6 +13,7 @@ from tests.integration.conftest import declared, proved_and_healed
 from verifiers.base import Verdict
 
 ROOT = Path(__file__).parents[2]
+DELIVERY = ROOT / "examples" / "delivery" / "scenarios.yaml"
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 IDLE = """\
@@ -144,3 +146,19 @@ def test_a_fatal_answer_is_told_as_the_pipelines_own_error(chaos_session):
     assert (
         "the last line of logs/loader.log: cimpl.KafkaException: KafkaError{FATAL,code=OUT_OF_ORDER_SEQUENCE_NUMBER" in problem
     )
+
+
+@pytest.mark.nightly
+def test_an_application_that_aborts_every_transaction_is_unknown(chaos_session, monkeypatch):
+    """Its rows are in the log, and nobody can ever read them: no fault could break its output, and nothing is proved."""
+    monkeypatch.setattr(phases, "_FLOWS_WITHIN_S", 45.0)
+    often, always = "one in ten: 0.1, ", "always: 1, "
+    text = DELIVERY.read_text(encoding="utf-8")
+    assert text.count(often) == 1
+    file = load_text(text.replace(often, always), DELIVERY)
+
+    report = chaos_session.run(file.scenario("aborts-always-coordinator-killed"), file.system, "", lambda _event: None).report
+
+    assert report.verdict is Verdict.UNKNOWN
+    assert [fault.effective for fault in report.faults] == [False]
+    assert report.problems == ()

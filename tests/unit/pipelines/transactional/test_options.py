@@ -51,6 +51,7 @@ def test_every_option_can_be_given() -> None:
         ("--workers=10", "workers must be 1 to 9, not 10"),
         ("--workers=many", "argument --workers: invalid int value: 'many'"),
         ("--batch-records=0", "batch_records must be 1 or more, not 0"),
+        ("--sink-partitions=-1", "sink_partitions must be 0 or more, not -1"),
         ("--transaction-failure-probability=1.1", "must be 0 to 1, not 1.1"),
         ("--interval=5", "argument --interval: '5' is not a duration; write 250ms, 6s or 2m"),
         ("--colour=red", "unrecognized arguments: --colour=red"),

@@ -45,6 +45,14 @@ def test_a_row_goes_to_the_partition_its_record_came_from():
     assert batch.ends == {0: 10, 2: 1}
 
 
+def test_a_sink_may_have_fewer_partitions_than_the_source():
+    """Then rows of several source partitions go to one; positions are those of the source all the same."""
+    batch = transformed([Record((partition, 4), b"k", b"3") for partition in range(5)], sink_partitions=2)
+
+    assert [partition for partition, _, _ in batch.rows] == [0, 1, 0, 1, 0]
+    assert batch.ends == dict.fromkeys(range(5), 5)
+
+
 @pytest.mark.parametrize("value", [None, b"", b"1.5", b"\xff"])
 def test_a_value_that_is_not_an_integer_ends_the_worker_with_its_place(value):
     """To skip it silently would be a loss."""
