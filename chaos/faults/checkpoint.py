@@ -23,7 +23,8 @@ _FIRST_BATCH_WITHIN_S = 60.0  # a driver that was just started loads its classes
 _COMMITTED_WITHIN_S = 4.0  # less than Spark lets pass without a heartbeat
 _LATER_S = 0.25
 _TRIES = 8
-Damage = Literal["commit_deleted", "offsets_torn", "lost", "older_copy"]
+_STATE = "state"
+Damage = Literal["commit_deleted", "offsets_torn", "lost", "state_lost", "older_copy"]
 
 
 class CheckpointFault(RestartedFault):
@@ -39,6 +40,7 @@ class DamageCheckpoint(CheckpointFault):
     commit_deleted  the newest commit is deleted: Spark plans its batch again, with the same range
     offsets_torn    the newest plan is cut in its middle: Spark refuses to start, until the batch is removed (`repair`)
     lost            all of it is deleted: Spark begins at the start of the source
+    state_lost      the files of its state stores are deleted, and what is planned and done stays: the state cannot be loaded
     older_copy      copied at the trigger, put back ``restore_after`` later: Spark plans old batches again
     ==============  ==================================================================================================
 
@@ -73,7 +75,7 @@ class DamageCheckpoint(CheckpointFault):
         if self.damage != "older_copy" and self.restore_after_s:
             raise ValueError(f"restore_after belongs to what: older_copy; {self.damage} has no copy")
         if self.damage != "offsets_torn" and self.repair != "none":
-            raise ValueError(f"repair belongs to what: offsets_torn; Spark starts by itself after {self.damage}")
+            raise ValueError(f"repair belongs to what: offsets_torn; after {self.damage} there is no torn batch")
         return self
 
 
@@ -281,6 +283,13 @@ def _lose(checkpoint: Path) -> Mapping[str, Any]:
     return {"what": "lost", "files": files} if files else {}
 
 
+def _lose_state(checkpoint: Path) -> Mapping[str, Any]:
+    files = sum(path.is_file() for path in (checkpoint / _STATE).rglob("*"))
+    if files:
+        shutil.rmtree(checkpoint / _STATE)
+    return {"what": "state_lost", "files": files} if files else {}
+
+
 def _remove(checkpoint: Path, entries: list[tuple[str, int]]) -> list[str]:
     """Remove batches of logs, with their checksums; those that were there."""
     for log, batch in entries:
@@ -306,4 +315,5 @@ _DAMAGES: Mapping[Damage, Callable[[Path], Mapping[str, Any]]] = {
     "commit_deleted": _delete_commit,
     "offsets_torn": _tear_offsets,
     "lost": _lose,
+    "state_lost": _lose_state,
 }

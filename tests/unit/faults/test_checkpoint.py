@@ -123,6 +123,22 @@ def test_a_deleted_commit_makes_its_batch_the_last_that_is_planned(checkpoint, p
     assert pipeline.done == ["crash"]
 
 
+def test_a_state_that_is_lost_leaves_what_is_planned_and_done(checkpoint, aimed):
+    """Of a query without a state nothing is lost, so the fault has no effect."""
+    nothing = aimed(what="state_lost")
+    nothing.inject()
+    for name in ("1.delta", ".1.delta.crc", "2.delta"):
+        (checkpoint / "state" / "0" / "0").mkdir(parents=True, exist_ok=True)
+        (checkpoint / "state" / "0" / "0" / name).touch()
+    injection = aimed(what="state_lost")
+    injection.inject()
+
+    assert not prove(nothing).effective
+    assert prove(injection).facts["files"] == 3
+    assert newest(checkpoint) == {"offsets": 10, "commits": 9}
+    assert not (checkpoint / "state").exists()
+
+
 def test_torn_offsets_are_half_of_what_they_were(checkpoint, aimed):
     """The newest plan is torn, the others are whole."""
     whole = (checkpoint / "offsets" / "10").read_text()

@@ -110,7 +110,7 @@ def test_a_target_that_is_not_a_worker_is_refused(text: object) -> None:
         ),
         (
             "{kind: damage_checkpoint, what: lost, repair: batch_removed, when: {after: 1s}}",
-            "6:14: repair belongs to what: offsets_torn; Spark starts by itself after lost",
+            "6:14: repair belongs to what: offsets_torn; after lost there is no torn batch",
         ),
         (
             "{kind: hanging_transaction, for: 1s, transaction_timeout: 20m, when: {after: 1s}}",
