@@ -1,14 +1,16 @@
 """The same on Spark, as it may stand in any repository: a Structured Streaming query with state.
 
-spark-submit … totals_job.py BOOTSTRAP ORDERS TOTALS CHECKPOINT [in-memory]
+spark-submit … totals_job.py BOOTSTRAP ORDERS TOTALS CHECKPOINT [in-memory | once]
 
 The totals are in Spark's state store, which is a part of the checkpoint, and each batch writes those that it has changed. With
-``in-memory`` they are in a dictionary of the driver instead, and only the positions are in the checkpoint.
+``in-memory`` they are in a dictionary of the driver instead, and only the positions are in the checkpoint. With ``once`` an
+order that comes again counts once: the numbers of the orders that have come are in the state store, too.
 """
 
 import sys
 from collections import Counter
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
@@ -22,15 +24,23 @@ def main() -> None:
     kafka = {"kafka.bootstrap.servers": bootstrap}
     full = {"minOffsetsPerTrigger": AT_ONCE, "maxOffsetsPerTrigger": AT_ONCE, "maxTriggerDelay": "15s"}
     read = spark.readStream.format("kafka").options(**kafka, subscribe=source, startingOffsets="earliest", **full).load()
-    amount = F.get_json_object(F.col("value").cast("string"), "$.amount").cast("bigint")
-    sums = read.select(F.col("key").cast("string").alias("customer"), amount.alias("amount"))
+    value = F.col("value").cast("string")
+    numbers = [F.get_json_object(value, f"$.{name}").cast("bigint").alias(name) for name in ("order", "amount")]
+    sums = read.select(F.col("key").cast("string").alias("customer"), *numbers)
+    if how == ["once"]:
+        sums = sums.dropDuplicates(["customer", "order"])
     if how == ["in-memory"]:
         writer = sums.writeStream.foreachBatch(InMemory(kafka, totals))
     else:
         changed = as_rows(sums.groupBy("customer").agg(F.sum("amount").alias("total")))
         together = {"kafka.linger.ms": 20}  # so that a task writes its totals in one request
         writer = changed.writeStream.outputMode("update").format("kafka").options(**kafka, **together, topic=totals)
-    writer.option("checkpointLocation", checkpoint).start().awaitTermination()
+    query = writer.option("checkpointLocation", checkpoint).start()
+    try:
+        query.awaitTermination()
+    except StreamingQueryException as error:
+        spark.stop()
+        sys.exit(str(error).splitlines()[0])  # without the plan of the query, so that its last line says why it has ended
 
 
 def as_rows(totals: DataFrame) -> DataFrame:

@@ -1,6 +1,7 @@
 """Running totals on the real system: what examples/totals/README.md claims beyond the verdicts of its scenarios."""
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -55,6 +56,19 @@ def test_totals_that_begin_at_zero_again(chaos_session, name):
     by = errors(found["values"])
     assert by
     assert {how for _, how in by.values()} == {"low"}
+
+
+def test_orders_that_come_twice_are_summed_twice(chaos_session):
+    """By what they cost, and by no more: it is known which orders these are."""
+    report, found = played(chaos_session, "totals-spark-orders-twice")
+
+    assert report.verdict is Verdict.VALID, report.problems  # as expected: it is a control
+    assert found["values"].counts["wrong value"] == CUSTOMERS
+    again: Counter[int] = Counter()
+    for order in range(1, 4000, 10):
+        again[order % CUSTOMERS] += 1 + order * 7 % 300
+    by = errors(found["values"])
+    assert by == {customer: (again[customer], "high") for customer in by}
 
 
 @pytest.mark.parametrize(("when", "how"), [("before", "high"), ("after", "low")])
