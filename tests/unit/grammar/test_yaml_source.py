@@ -2,7 +2,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chaos.common.errors import ScenarioError
@@ -87,7 +87,6 @@ def test_a_key_without_value_is_shown_at_the_key() -> None:
     assert errors_in("tags:", "workload: {records: 9}") == ["scenarios.yaml:6:5: an empty value is not a list; write [ … ]"]
 
 
-@settings(deadline=None)  # the first example pays for imports
 @given(
     place=st.integers(0, len(FULL)), removed=st.integers(0, 12), put=st.text("{}[]:,-&*!|>'\"%@#<~ \n\t\x00é12ae", max_size=4)
 )
