@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +44,7 @@ class Copier:
         before = self.at[partition]
         self.producer.begin_transaction()
         for number in range(rows):
-            self.producer.produce(SINK, value=str(number), partition=partition)
+            self.producer.produce(SINK, key=str(number), value=str(number), partition=partition)
         assert self.producer.flush(120) == 0
         if sends:
             position = [TopicPartition(SOURCE, partition, before + moved)]
@@ -56,31 +56,44 @@ class Copier:
             self.producer.abort_transaction(120)
         return before
 
+    def begin(self):
+        """Nine transactions, of which three are aborted."""
+        for partition in range(3):
+            self.copy(partition)
+            self.copy(partition, commits=False)
+            self.copy(partition)
+
     def close(self):
         self.consumer.close()
 
 
 @pytest.fixture
 def kafka(system):
-    """Brokers with a source that is filled; its group is forgotten afterwards, or the next test would see its positions."""
+    """Brokers with a source that is filled."""
+    with filled(system, RECORDS) as kafka:
+        yield kafka
+
+
+@contextmanager
+def filled(system, records, settings=None):
+    """The brokers, with a source of so many records and a sink; both are removed afterwards."""
     kafka = system.kafka
-    kafka.create([SOURCE, SINK], 3)
+    kafka.create([SOURCE, SINK], 3, settings)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
-    for number in range(RECORDS):
-        producer.produce(SOURCE, value=str(number), partition=number % 3)
+    for number in range(records):
+        producer.produce(SOURCE, key=str(number), value=str(number), partition=number % 3)
     assert producer.flush(120) == 0
-    yield kafka
-    kafka.delete([SOURCE, SINK])
+    try:
+        yield kafka
+    finally:
+        kafka.delete([SOURCE, SINK])
 
 
 @pytest.fixture
 def copier(kafka, request):
     """Of a group of its own for each test: what one does to its positions is in the log for good."""
     with closing(Copier(kafka, f"{GROUP}-{request.node.name.rpartition('_')[2]}")) as copier:
-        for partition in range(3):
-            copier.copy(partition)
-            copier.copy(partition, commits=False)
-            copier.copy(partition)
+        copier.begin()
         yield copier
 
 
