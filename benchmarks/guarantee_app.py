@@ -6,8 +6,8 @@
     deliveries are noted   when each ended, and of how many records
 
 It writes ``started``, and when it is told to end, one line of JSON: each delivery as [worker, seconds, records], seconds on the
-monotonic clock that all processes of this machine share, and how often
-whatever else was reported, the last time for which reason.
+monotonic clock that all processes of this machine share; and how often each other event was reported, with the reason that was
+given last.
 """
 
 import argparse
