@@ -251,8 +251,8 @@ def _hides_interrupt(error: BaseException | None) -> bool:
 def _jvm_ends() -> Iterator[None]:
     """End the JVM before its folder is removed, or it would go on to put files there.
 
-    Its session is stopped by then, so it has nothing left to do. This includes a JVM whose start was interrupted: pyspark does
-    not know it yet, it does not notice that its parent is gone, and it would live for ever.
+    This includes a JVM whose start was interrupted: pyspark does not know it yet, it does not notice that its parent is gone,
+    and it would live for ever.
     """
     own = psutil.Process()
     before = set(own.children(recursive=True))
@@ -260,10 +260,16 @@ def _jvm_ends() -> Iterator[None]:
         yield
     finally:
         with signals.deferred():
-            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - or the next session would look for the JVM
+            gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no function that ends its JVM
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - or the next session would look for it
             started = [one for one in own.children(recursive=True) if one not in before]
-            _each(started, psutil.Process.kill)  # a JVM that may end by itself takes a second more for its hooks
-            psutil.wait_procs(started, _END_S)
+            if gateway is not None:
+                gateway.proc.stdin.close()  # it ends then, as it does when this process ends
+            else:
+                _each(started, psutil.Process.terminate)
+            _, alive = psutil.wait_procs(started, _END_S)
+            _each(alive, psutil.Process.kill)
+            psutil.wait_procs(alive, _END_S)
 
 
 def _each(processes: Iterable[psutil.Process], end: Callable[[psutil.Process], None]) -> None:
