@@ -19,11 +19,12 @@ from rich.text import Text
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit import transactions
+from chaos.audit.few_records import FewRecords
 from chaos.audit.follow import live
 from chaos.audit.follow import plan as follow_plan
 from chaos.audit.follow.plan import Following, Plan
 from chaos.audit.judge import judge
-from chaos.audit.logs import ASK_S, AuditUsageError, Topics
+from chaos.audit.logs import ASK_S, AuditUsageError, Fixed, Topics
 from chaos.common import clock, files
 from chaos.common.errors import InconclusiveError, RuntimeUnavailableError, one_line
 from chaos.install import artifacts
@@ -44,6 +45,7 @@ _LONG = 400
 _TRANSACTIONS = Transactions().name
 
 Echo = Callable[[str], None]
+_Land = Callable[[SparkSession], Fixed | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,14 +306,15 @@ def run(request: Request, echo: Echo) -> Audit:
         topics = topics_of(request)
         fixed = audit_logs.fix(topics) if topics else None
         records = fixed.records if fixed else audit_logs.counted(request.landed)
+        parts = _parts(request, records, echo)
         with (
-            spark_session.of_audit(request.master, _parts(request, records, echo), records) as spark,
             _folder(request) as folder,
+            _landing(request, topics, fixed, folder) as land,
+            spark_session.of_audit(request.master, parts, records) as spark,
         ):
             began_s = clock.monotonic_s()
             question.require_known(spark)
-            if topics and fixed:
-                fixed = audit_logs.land(spark, topics, fixed, folder)
+            fixed = land(spark)
             as_it_is = topics is not None or bool(request.expected)
             logs = audit_logs.landed(spark, folder, fixed, "key" if as_it_is else audit_identity.sql(request.identity))
             spark_session.suit(spark, logs.records)
@@ -320,6 +323,20 @@ def run(request: Request, echo: Echo) -> Audit:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
     except spark_session.FAILURES as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=spark_session.failure(error))
+
+
+@contextmanager
+def _landing(request: Request, topics: Topics | None, fixed: Fixed | None, folder: str) -> Iterator[_Land]:
+    """What lands the topics, which begins to do so before Spark is there if it can; of folders nothing has to be landed."""
+    if topics is None or fixed is None:
+        yield lambda _spark: None
+        return
+    few = spark_session.is_small(fixed.records, request.master)
+    if few and not request.landing and not topics.exact and topics.identity == audit_identity.KEY:
+        with FewRecords(topics, fixed, Path(folder)) as landing:
+            yield lambda _spark: landing.landed()
+    else:
+        yield lambda spark: audit_logs.land(spark, topics, fixed, folder)
 
 
 def _of_transactions(request: Request) -> Audit:

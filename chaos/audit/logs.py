@@ -239,10 +239,15 @@ def land(spark: SparkSession, topics: Topics, fixed: Fixed, folder: str) -> Fixe
         try:
             _log(spark, topics, fixed.numbers[side], ends).write.parquet(place)
         except (PySparkException, Py4JJavaError) as error:
-            raise InconclusiveError(_why(error, topics, side, fixed)) from error
+            raise InconclusiveError(why_unreadable(str(error), topics, side, fixed)) from error
 
     both = zip(places, ("source", "sink"), (fixed.source, fixed.sink), strict=True)
     landing.land_together(spark, {place: partial(write, side, ends) for place, side, ends in both})
+    return since_landed(topics, fixed)
+
+
+def since_landed(topics: Topics, fixed: Fixed) -> Fixed:
+    """What is fixed, and whether a compacted sink grew while it was landed."""
     if "sink" not in fixed.compacted:
         return fixed
     return replace(fixed, grown=any(ends.hw > fixed.sink[number].hw for number, ends in fix(topics).sink.items()))
@@ -266,8 +271,8 @@ def read(spark: SparkSession, topics: Topics, name: str, ends: Ends) -> DataFram
     return landing.read(spark, topic, ends)
 
 
-def _why(error: Exception, topics: Topics, side: str, fixed: Fixed) -> str:
-    """Why a log could not be read: retention has removed records meanwhile, or else what Spark says."""
+def why_unreadable(said: str, topics: Topics, side: str, fixed: Fixed) -> str:
+    """Why a log could not be read: retention has removed records meanwhile, or else what the reader says."""
     now = fix(topics)
     before, after = (fixed.source, now.source) if side == "source" else (fixed.sink, now.sink)
     moved = [
@@ -279,7 +284,7 @@ def _why(error: Exception, topics: Topics, side: str, fixed: Fixed) -> str:
     names = ", ".join(fixed.numbers[side])
     if moved:
         return f"records of {names} were removed while it was read ({'; '.join(moved)}): raise retention.ms and audit again"
-    return f"{names} could not be read: {str(error).splitlines()[0]}"
+    return f"{names} could not be read: {said.splitlines()[0]}"
 
 
 # Parquet -------------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import psutil
 import requests
 
 from chaos.cluster.addresses import Addresses
-from chaos.common import clock
+from chaos.common import clock, processes
 from chaos.common.errors import RuntimeUnavailableError
 from chaos.install import class_archives
 from chaos.install.artifacts import Parts
@@ -72,7 +72,7 @@ class Executor:
     worker: int = 0
 
     def lives(self) -> bool:
-        return lives(self.process)
+        return processes.lives(self.process)
 
     def daemons(self) -> list[psutil.Process]:
         """Its ``pyspark.daemon``; none before the first Python task."""
@@ -83,17 +83,9 @@ class Executor:
         return [worker for daemon in self.daemons() for worker in _children(daemon)]
 
 
-def lives(process: psutil.Process) -> bool:
-    """Whether a process runs or is paused; a zombie, dead but not waited for, does not live."""
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
 def _children(process: psutil.Process) -> list[psutil.Process]:
     try:
-        return [child for child in process.children() if lives(child)]
+        return [child for child in process.children() if processes.lives(child)]
     except psutil.NoSuchProcess:
         return []
 

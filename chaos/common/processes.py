@@ -2,12 +2,13 @@
 
 import contextlib
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
-from chaos.common.errors import RuntimeUnavailableError
+from chaos.common import clock
+from chaos.common.errors import DeadlineError, RuntimeUnavailableError
 
 
 def run(
@@ -42,6 +43,7 @@ def run(
 
 ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 _DIES_WITHIN_S = 30.0
+_LOOK_EVERY_S = 0.02
 
 ProcessTree = Mapping[str, psutil.Process]
 
@@ -68,12 +70,32 @@ def state(pid: int) -> str:
         return str(psutil.STATUS_DEAD)
 
 
+def lives(process: psutil.Process) -> bool:
+    """Whether a process runs or is paused; a zombie, dead but not waited for, does not live once its last thread has ended."""
+    try:
+        return process.is_running() and (process.status() not in ENDED or process.num_threads() > 1)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_ended(some: Iterable[psutil.Process], within_s: float) -> list[psutil.Process]:
+    """Wait until none lives; those that still do.
+
+    Not until none is there (`psutil.wait_procs`): a zombie holds nothing any more, and one whose parent is dead stays until the
+    machine's first process looks for it, which takes seconds on some.
+    """
+    some = list(some)
+    with contextlib.suppress(DeadlineError):
+        clock.wait_until(lambda: not any(map(lives, some)), within_s=within_s, every_s=_LOOK_EVERY_S, reason="processes to end")
+    return [one for one in some if lives(one)]
+
+
 def kill(tree: ProcessTree) -> None:
-    """Send SIGKILL to all, and wait until they are gone."""
+    """Send SIGKILL to all, and wait until none lives."""
     for process in tree.values():
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-    psutil.wait_procs(list(tree.values()), timeout=_DIES_WITHIN_S)
+    wait_ended(tree.values(), _DIES_WITHIN_S)
 
 
 def pause(tree: ProcessTree) -> None:

@@ -9,8 +9,9 @@ import psutil
 from confluent_kafka import KafkaException
 
 from chaos.cluster.addresses import remote_ports
-from chaos.cluster.spark import Executor, SparkApp, lives
+from chaos.cluster.spark import Executor, SparkApp
 from chaos.common import clock
+from chaos.common.processes import lives
 from chaos.faults.base import FaultContext, Injection, Proof, TimedFault, unmet
 from chaos.faults.spark_executors import (
     NO_ANSWER,

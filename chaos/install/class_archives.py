@@ -29,7 +29,9 @@ from chaos.common import clock, processes
 from chaos.common.errors import DeadlineError, RuntimeUnavailableError
 from chaos.install import cache, preflight
 
+NO_TRACE = "-XX:-UsePerfData"  # else a JVM that is killed leaves a file in the machine's temporary folder
 QUICK = (
+    NO_TRACE,
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     # With that compiler alone the default is 48 MB, which a judge fills in two minutes, and nothing is compiled from then on.

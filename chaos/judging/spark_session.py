@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -23,7 +23,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from chaos.common import signals
+from chaos.common import processes, signals
 from chaos.common.errors import one_line
 from chaos.install import class_archives, preflight
 from chaos.install.artifacts import Parts
@@ -31,7 +31,6 @@ from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence
 
 FAILURES = (PySparkException, Py4JError, ConnectionError)
-_END_S = 20.0
 _NOTICED_WITHIN_S = 2.0
 _CUT_SHORT = (LookupError, ValueError, TypeError, EOFError)
 _COMPILED_FROM = 200_000  # records
@@ -128,6 +127,7 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
     small = is_small(records, master)
     settings = {
         "spark.driver.memory": "3g",
+        "spark.driver.extraJavaOptions": class_archives.NO_TRACE,
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",  # of two or three integers each; 10,000 by default
         "spark.sql.codegen.cache.maxEntries": "1000",  # one audit has more classes than the default of a hundred
@@ -251,8 +251,9 @@ def _hides_interrupt(error: BaseException | None) -> bool:
 def _jvm_ends() -> Iterator[None]:
     """End the JVM before its folder is removed, or it would go on to put files there.
 
-    This includes a JVM whose start was interrupted: pyspark does not know it yet, it does not notice that its parent is gone,
-    and it would live for ever.
+    Its session is stopped by then, so it has nothing left to do, and its hooks would take a third of a second more. This
+    includes a JVM whose start was interrupted: pyspark does not know it yet, it does not notice that its parent is gone, and it
+    would live for ever.
     """
     own = psutil.Process()
     before = set(own.children(recursive=True))
@@ -260,22 +261,12 @@ def _jvm_ends() -> Iterator[None]:
         yield
     finally:
         with signals.deferred():
-            gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no function that ends its JVM
-            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - or the next session would look for it
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - or the next session would look for the JVM
             started = [one for one in own.children(recursive=True) if one not in before]
-            if gateway is not None:
-                gateway.proc.stdin.close()  # it ends then, as it does when this process ends
-            else:
-                _each(started, psutil.Process.terminate)
-            _, alive = psutil.wait_procs(started, _END_S)
-            _each(alive, psutil.Process.kill)
-            psutil.wait_procs(alive, _END_S)
-
-
-def _each(processes: Iterable[psutil.Process], end: Callable[[psutil.Process], None]) -> None:
-    for one in processes:
-        with suppress(psutil.NoSuchProcess):
-            end(one)
+            processes.kill({str(one.pid): one for one in started})
+            for one in started:
+                with suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
+                    one.wait(0)  # of the JVM this process is the parent
 
 
 @contextmanager

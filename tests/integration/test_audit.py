@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from chaos.audit.few_records import FewRecords
 from chaos.audit.logs import AuditUsageError, Topics, fix, land
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
@@ -183,18 +184,48 @@ def test_a_topic_that_is_not_there(system):
 
 
 def test_retention_that_moves_while_it_is_read(system, chaos_session, tmp_path):
-    """Records that were there when the ends were fixed, and are gone when they are read."""
+    """Records that were there when the ends were fixed, and are gone when they are read, by Spark or by this process."""
     asked = Topics(system.kafka.bootstrap, (SOURCE,), (SINK,))
+    removed = r"records of audit-source were removed .*partition 1 of audit-source began at 0"
     with written(system):
         fixed = fix(asked)
         expire(system, TopicPartition(SOURCE, 1, 40))
 
-        with pytest.raises(
-            InconclusiveError, match=r"records of audit-source were removed .*partition 1 of audit-source began at 0"
-        ):
-            land(chaos_session.spark(), asked, fixed, str(tmp_path))
+        with pytest.raises(InconclusiveError, match=removed):
+            land(chaos_session.spark(), asked, fixed, str(tmp_path / "spark"))
+        with FewRecords(asked, fixed, tmp_path / "few") as few, pytest.raises(InconclusiveError, match=removed):
+            few.landed()
 
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "spark" / "source").exists()
+
+
+def test_few_records_are_landed_as_spark_lands_them(system, chaos_session, tmp_path):
+    """Up to the ends that were fixed, without what was aborted; and keys and values that are none, empty, or no text."""
+    spark, asked = chaos_session.spark(), Topics(system.kafka.bootstrap, (SOURCE,), (SINK,))
+    odd = [("", ""), (None, "no key"), ("deleted", None), (b"\xff\xfe", b"\x00\xe2\x82"), ("ключ", "значение")]
+    with written(system, lost=(7,), again=(7, 8)):
+        produce(system, SOURCE, odd)
+        fixed = fix(asked)
+        produce(system, SOURCE, [("late", "late")] * 6)
+
+        land(spark, asked, fixed, str(tmp_path / "spark"))
+        with FewRecords(asked, fixed, tmp_path / "few") as few:
+            assert few.landed() == fixed
+
+    for side, records in (("source", RECORDS + len(odd)), ("sink", RECORDS + 1)):
+        ours, theirs = (rows(spark, tmp_path / name / side) for name in ("few", "spark"))
+        assert (len(ours), ours) == (records, theirs)
+
+
+def rows(spark, place):
+    """What was landed there, in order; texts as the bytes that they are, for not all are UTF-8."""
+    texts = ("CAST(key AS BINARY)", "CAST(value AS BINARY)")
+    return (
+        spark.read.parquet(str(place))
+        .orderBy("partition", "offset")
+        .selectExpr("partition", "offset", "timestamp_ms", *texts)
+        .collect()
+    )
 
 
 def test_retention_before_the_audit(system, tmp_path):

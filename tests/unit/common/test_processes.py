@@ -1,6 +1,10 @@
+import subprocess
+import sys
+
+import psutil
 import pytest
 
-from chaos.common import processes
+from chaos.common import clock, processes
 from chaos.common.errors import RuntimeUnavailableError
 
 
@@ -21,3 +25,18 @@ def test_a_program_that_does_not_end_is_an_error() -> None:
     """Every wait has a limit."""
     with pytest.raises(RuntimeUnavailableError, match=r"`sh -c sleep 30 …` did not end within 0\.1 s"):
         processes.run(("sh", "-c", "sleep 30"), within_s=0.1)
+
+
+def test_a_zombie_has_ended() -> None:
+    """However long its parent, or the first process of the machine, takes to look for it."""
+    careless = "import subprocess, time; print(subprocess.Popen(['true']).pid, flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", careless], stdout=subprocess.PIPE, text=True) as popen:
+        assert popen.stdout
+        parent, child = psutil.Process(popen.pid), psutil.Process(int(popen.stdout.readline()))
+        clock.wait_until(lambda: child.status() == psutil.STATUS_ZOMBIE, within_s=120, reason="a zombie")
+
+        assert processes.wait_ended([child], within_s=120) == []
+        assert processes.wait_ended([child, parent], within_s=0.1) == [parent]
+
+        processes.kill({"parent": parent})
+        assert not processes.lives(parent)

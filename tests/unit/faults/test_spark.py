@@ -12,9 +12,10 @@ import psutil
 import pytest
 import requests
 
-from chaos.cluster.spark import Executor, ExecutorState, SparkApp, lives
+from chaos.cluster.spark import Executor, ExecutorState, SparkApp
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
+from chaos.common.processes import lives
 from chaos.faults import spark_daemons, spark_executors
 from chaos.faults.base import FaultContext
 from chaos.faults.registry import FAULTS

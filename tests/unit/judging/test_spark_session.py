@@ -2,9 +2,12 @@
 
 import logging
 import signal
-from subprocess import TimeoutExpired
+import sys
+from contextlib import suppress
+from subprocess import PIPE, Popen, TimeoutExpired
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
@@ -63,6 +66,26 @@ def test_a_session_that_cannot_be_stopped_has_ended():
         pass
 
 
+@pytest.mark.parametrize("starts", [True, False])
+def test_what_a_session_has_started_ends_with_it(starts):
+    """Whatever it does with signals that ask it to end, and also where the session did not come to be."""
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+    jvms = []
+
+    def begin():
+        jvms.append(Popen([sys.executable, "-c", deaf], stdout=PIPE, stdin=PIPE))
+        jvms[0].stdout.readline()
+        if not starts:
+            raise Py4JError("no")
+        return start()
+
+    with suppress(Py4JError), spark_session.held(begin):
+        assert psutil.pid_exists(jvms[0].pid)
+
+    assert not psutil.pid_exists(jvms[0].pid)
+    jvms[0].communicate()
+
+
 def gone(_name="spark.app.name"):
     """What a JVM that was killed answers."""
     raise ConnectionRefusedError("Connection refused")
@@ -82,9 +105,7 @@ def ended(request, monkeypatch):
         if not request.param:
             raise TimeoutExpired("java", seconds)
 
-    process = SimpleNamespace(wait=wait, stdin=SimpleNamespace(close=lambda: None))
-    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
-    monkeypatch.setattr(spark_session, "_END_S", 0.01)
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=SimpleNamespace(wait=wait)))
     return request.param
 
 
