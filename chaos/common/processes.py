@@ -70,6 +70,11 @@ def state(pid: int) -> str:
         return str(psutil.STATUS_DEAD)
 
 
+def living(pids: Mapping[str, int]) -> list[str]:
+    """The names of those that are neither gone nor a zombie."""
+    return [name for name, pid in pids.items() if state(pid) not in ENDED]
+
+
 def lives(process: psutil.Process) -> bool:
     """Whether a process runs or is paused; a zombie, dead but not waited for, does not live once its last thread has ended."""
     try:

@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from chaos.cluster import broker_disk, protocol
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.system import System
-from chaos.common import clock
+from chaos.common import clock, processes
 from chaos.faults.base import (
     BackgroundSteps,
     BrokerFault,
@@ -112,7 +112,7 @@ class KilledBrokers(RestartedBrokers):
 
     def proof(self) -> Proof:
         exits = exit_codes(self.processes)
-        gone = not any(psutil.pid_exists(pid) for pid in self.pids.values())
+        gone = not processes.living(self.pids)
         refused = self.names_where(self.refuses)
         effective = gone and len(refused) == len(self.broker_ids) and set(exits.values()) == {SIGKILLED}
         return Proof(effective, {"pids": self.pids, "exit_codes": exits, "refused": refused})

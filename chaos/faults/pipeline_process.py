@@ -73,7 +73,7 @@ class CrashedPipeline(PipelineInjection):
         self.pids = self.pipeline.crash()
 
     def proof(self) -> Proof:
-        alive = [name for name, pid in self.pids.items() if psutil.pid_exists(pid)]
+        alive = processes.living(self.pids)
         return Proof(bool(self.pids) and not alive, {"pids": self.pids} | ({"alive": alive} if alive else {}))
 
     def heal(self) -> None:

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-import psutil
 from pydantic import Field
 
+from chaos.common import processes
 from chaos.faults.base import FaultContext, Injection, Proof, RestartedFault, ServiceUnderTest
 from chaos.grammar.targets import ServiceName
 from chaos.grammar.units import Seconds
@@ -54,7 +54,7 @@ class CrashedService(Injection):
         self.pids = self.service.crash()
 
     def proof(self) -> Proof:
-        alive = [name for name, pid in self.pids.items() if psutil.pid_exists(pid)]
+        alive = processes.living(self.pids)
         refused = self.service.refuses()
         return Proof(bool(self.pids) and not alive and refused, {"pids": self.pids, "alive": alive, "refused": refused})
 

@@ -133,6 +133,23 @@ def test_a_crash_is_proved_by_processes_that_are_gone(pipeline):
     assert (pipeline.done, crashed.hold_s) == (["crash", "restart"], 0.0)
 
 
+def test_a_process_that_nobody_has_looked_for_yet_was_crashed(pipeline, monkeypatch):
+    """It is a zombie: how soon its pid is free again is its parent's affair."""
+
+    def crash_and_leave():
+        pipeline.process.kill()
+        dead = psutil.Process(pipeline.process.pid)
+        clock.wait_until(lambda: dead.status() == psutil.STATUS_ZOMBIE, within_s=120, reason="a zombie")
+        return pipeline._pids
+
+    monkeypatch.setattr(pipeline, "crash", crash_and_leave)
+    crashed = crash(pipeline)
+
+    crashed.inject()
+
+    assert prove(crashed).effective is True
+
+
 @pytest.mark.parametrize("pipeline", [{"obeys": False}], indirect=True)
 def test_a_process_that_is_still_there_was_not_crashed(pipeline):
     """The proof names it."""
