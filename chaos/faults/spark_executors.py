@@ -65,7 +65,7 @@ class ExecutorInjection(Injection):
 
 
 class CrashExecutor(ExecutorFault):
-    """Executors of the pipeline are killed with SIGKILL; Spark replaces them."""
+    """Executors of the pipeline are killed with SIGKILL, with a task if they have one within 5 s; Spark replaces them."""
 
     provokes = "task retries: what a sink without idempotence writes again (SPARK-28908)"
     proved_by = "the JVM is gone, the driver has removed it and counts the tasks that died with it"
@@ -163,6 +163,8 @@ class PausedExecutors(ExecutorInjection):
 def resolve_executors(target: ExecutorTarget, context: FaultContext, rng: Random) -> tuple[list[Executor], str]:
     """The executors meant, and the same in words: ``executor-1 (executor(busiest))``.
 
+    Between two batches they have nothing to lose: the next task of any of them is waited for, for a while.
+
     Raises:
         InjectionError: there is none, not even after a while: a driver that was started again waits for its own.
     """
@@ -176,6 +178,8 @@ def resolve_executors(target: ExecutorTarget, context: FaultContext, rng: Random
         )
     except DeadlineError as error:
         raise InjectionError(f"{app.id} has no {target} now: {error}") from error
+    if target.which != "busiest":
+        _await_task(chosen, app)
     return chosen, _in_words(chosen, target)
 
 
@@ -260,18 +264,23 @@ def _in_words(chosen: list[Executor], target: ExecutorTarget) -> str:
 
 
 def _busiest(found: list[Executor], app: SparkApp) -> Executor:
-    """Between two batches no executor is busy: wait for the next batch, for a while, or take any."""
+    """Or any, where none has a task in time."""
+    tasks = _await_task(found, app)
+    return max(found, key=lambda executor: tasks.get(executor.id, -1)) if tasks else found[0]
+
+
+def _await_task(some: list[Executor], app: SparkApp) -> Mapping[str, int]:
+    """Executor -> tasks that it runs now, as soon as one of these runs any; empty if none does in time."""
+    ids = {executor.id for executor in some}
+
+    def active() -> dict[str, int]:
+        tasks = {state.id: state.active_tasks for state in app.executors().values() if state.active and state.id in ids}
+        return tasks if any(tasks.values()) else {}
+
     try:
-        tasks = clock.wait_until(lambda: _active_tasks(app), within_s=_BUSY_WITHIN_S, reason="a task to run", every_s=0.02)
+        return clock.wait_until(active, within_s=_BUSY_WITHIN_S, reason="a task to run", every_s=0.02, ignore=NO_ANSWER)
     except DeadlineError:
-        return found[0]
-    return max(found, key=lambda executor: tasks.get(executor.id, -1))
-
-
-def _active_tasks(app: SparkApp) -> dict[str, int]:
-    """Executor -> tasks that it runs now; empty when none of them runs any."""
-    tasks = {state.id: state.active_tasks for state in app.executors().values() if state.active}
-    return tasks if any(tasks.values()) else {}
+        return {}
 
 
 def _known(app: SparkApp) -> Mapping[str, ExecutorState] | None:

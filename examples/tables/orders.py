@@ -3,9 +3,10 @@
 spark-submit … orders.py WAY BOOTSTRAP SOURCE TABLE CHECKPOINT [URL]
 
 ``parquet``, ``delta``, ``iceberg``  Structured Streaming's own sinks, ``json`` too: a batch is noted with its number
-``delta_append``                     foreachBatch, and each batch is appended: a batch that is done again is there twice
+``delta_append``, ``parquet_append`` foreachBatch, and each batch is appended: a batch that is done again is there twice
 ``delta_once``                       the same with the number of the batch (txnAppId, txnVersion): Delta leaves it out then
 ``postgres_append``                  foreachBatch, and each batch is appended by Spark's JDBC writer
+``postgres_rows``                    the same row by row: each is committed for itself, and stays when its task dies
 ``postgres_upsert``                  the same into a second table, from which new places of the source go to the first
 ``postgres_by_customer``             the same, but what is new is told by batch and customer: a batch has one order of each
 """
@@ -29,6 +30,8 @@ def main() -> None:
     spark = SparkSession.builder.appName("orders").config("spark.sql.shuffle.partitions", 3).getOrCreate()
     kafka = {"kafka.bootstrap.servers": bootstrap, "subscribe": source, "startingOffsets": "earliest"}
     full = {"minOffsetsPerTrigger": AT_ONCE, "maxOffsetsPerTrigger": AT_ONCE, "maxTriggerDelay": "15s"}
+    if way == "postgres_rows":  # a task needs several answers for its thousand orders, and inserts those of one before the next
+        kafka["kafka.max.partition.fetch.bytes"] = "8192"
     orders = enriched(spark.readStream.format("kafka").options(**kafka, **full).load())
     if way in BY_BATCH:
         writer = orders.writeStream.foreachBatch(lambda batch, number: BY_BATCH[way](batch, number, table, *url))
@@ -64,6 +67,11 @@ def append(batch: DataFrame, _number: int, table: str) -> None:
     batch.select(*COLUMNS).write.format("delta").mode("append").save(table)
 
 
+def append_files(batch: DataFrame, _number: int, table: str) -> None:
+    """The same, without Delta."""
+    batch.select(*COLUMNS).write.mode("append").parquet(table)
+
+
 def append_once(batch: DataFrame, number: int, table: str) -> None:
     """The table remembers the last batch of this job, in the same commit as its rows."""
     once = {"txnAppId": "orders", "txnVersion": number}
@@ -73,6 +81,11 @@ def append_once(batch: DataFrame, number: int, table: str) -> None:
 def insert(batch: DataFrame, _number: int, table: str, url: str) -> None:
     """Each task inserts its rows in a transaction of its own."""
     _written(batch.select(*COLUMNS), table, url, "append")
+
+
+def insert_rows(batch: DataFrame, _number: int, table: str, url: str) -> None:
+    """No task has a transaction: what it had inserted when it died is there."""
+    _written(batch.select(*COLUMNS), table, url, "append", isolationLevel="NONE", batchsize="1")
 
 
 def upsert(batch: DataFrame, _number: int, table: str, url: str) -> None:
@@ -108,15 +121,17 @@ def _added(rows: DataFrame, table: str, url: str, key: dict[str, str]) -> None:
         connection.close()
 
 
-def _written(rows: DataFrame, table: str, url: str, mode: str) -> None:
-    options = {"url": url, "dbtable": table, "driver": "org.postgresql.Driver"}
+def _written(rows: DataFrame, table: str, url: str, mode: str, **how: str) -> None:
+    options = {"url": url, "dbtable": table, "driver": "org.postgresql.Driver", **how}
     rows.write.format("jdbc").options(**options).mode(mode).save()
 
 
 BY_BATCH: dict[str, Callable[..., None]] = {
     "delta_append": append,
     "delta_once": append_once,
+    "parquet_append": append_files,
     "postgres_append": insert,
+    "postgres_rows": insert_rows,
     "postgres_upsert": upsert,
     "postgres_by_customer": upsert_by_customer,
 }

@@ -102,7 +102,7 @@ def test_a_database_that_breaks_in_a_batch(chaos_session, name):
 @pytest.mark.nightly
 def test_a_key_that_recurs_in_a_batch(chaos_session):
     """Nothing is broken, and of each customer one order of a batch is kept."""
-    report, found = played(chaos_session, "tables-postgres-by-customer", POSTGRES)
+    report, found = played(chaos_session, "tables-postgres-by-customer-nothing-broken", POSTGRES)
 
     assert report.verdict is Verdict.VALID, report.problems
     assert found["gaps"].counts == {"lost": LARGE - 4 * 97}
@@ -118,7 +118,8 @@ def test_a_database_that_is_not_installed(chaos_session, tmp_path):
     shutil.copy(TABLES / "orders.py", tmp_path)
     file = load_text(text, tmp_path / "scenarios.yaml")
 
-    report = chaos_session.run(file.scenario("tables-postgres-by-customer"), file.system, "", lambda _event: None).report
+    scenario = file.scenario("tables-postgres-by-customer-nothing-broken")
+    report = chaos_session.run(scenario, file.system, "", lambda _event: None).report
 
     assert report.verdict is Verdict.UNKNOWN
     said = f"PostgreSQL is not there: initdb is neither in {tmp_path} nor on the path; install it (apt-get install postgresql)"

@@ -95,25 +95,40 @@ def executor(number, worker=1, app="app-1"):
 def test_an_executor_target_means_executors_of_this_application(target, ids):
     """The executor of another application, left over from a driver that died, is never meant."""
     found = [executor(0, 1), executor(1, 2), executor(7, 2, app="app-0")]
+    app = FakeApp(tasks=[{"0": 1, "1": 2, "7": 3}])
 
-    chosen, words = resolve_executors(executor_target(target), context_of(FakeApp(tasks=[{"0": 1, "1": 2}]), found), Random(1))
+    chosen, words = resolve_executors(executor_target(target), context_of(app, found), Random(1))
 
     assert "".join(one.id for one in chosen) == ids
     assert words.endswith(f"({target})")
 
 
-def test_the_busiest_executor_is_awaited_between_two_batches():
+@pytest.mark.parametrize(("target", "ids"), [("executor(busiest)", "1"), ("executor(all)", "01"), ("executor(2)", "1")])
+def test_a_task_is_awaited_between_two_batches(target, ids):
     """The driver reports for a moment that no executor has a task: to strike then would prove nothing."""
     idle, busy = {"0": 0, "1": 0}, {"0": 0, "1": 1}
-    context = context_of(FakeApp(tasks=[idle, idle, busy]), [executor(0), executor(1, 2)])
+    app = FakeApp(tasks=[idle, idle, busy])
+    context = context_of(app, [executor(0), executor(1, 2)])
 
-    ((chosen,), _) = resolve_executors(executor_target("executor(busiest)"), context, Random(1))
+    (chosen, _) = resolve_executors(executor_target(target), context, Random(1))
 
-    assert chosen.id == "1"
+    assert ("".join(one.id for one in chosen), app.tasks) == (ids, [busy])
 
 
-def test_executors_are_awaited_that_a_new_driver_does_not_have_yet():
+@pytest.mark.parametrize("target", ["executor(busiest)", "executor(all)"])
+def test_executors_that_have_no_task_in_time_are_struck_as_they_are(monkeypatch, target):
+    """The proof will say that nothing was lost."""
+    monkeypatch.setattr(spark_executors, "_BUSY_WITHIN_S", 0.01)
+    context = context_of(FakeApp(tasks=[{"0": 0}]), [executor(0)])
+
+    (chosen, _) = resolve_executors(executor_target(target), context, Random(1))
+
+    assert [one.id for one in chosen] == ["0"]
+
+
+def test_executors_are_awaited_that_a_new_driver_does_not_have_yet(monkeypatch):
     """A fault that follows the death of a driver must find the executors of the next."""
+    monkeypatch.setattr(spark_executors, "_BUSY_WITHIN_S", 0.01)
     context = context_of(FakeApp(), [executor(3, app="app-0")], [], [executor(0)])
 
     (chosen, _) = resolve_executors(executor_target("executor(all)"), context, Random(1))
