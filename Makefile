@@ -59,7 +59,7 @@ unit: install  ## the unit tests: they start no Kafka and no Spark
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal tests/unit
 
 planted: install  ## every verifier must find the anomalies that are planted (Spark, no Kafka)
-	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal -m "$(PLANTED)" tests/planted
+	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal -m "$(PLANTED)" --durations 20 --durations-min 5 tests/planted
 
 PLANTED ?= not nightly
 planted-nightly: install  ## all of them: pairs and other sizes too, and a hundred logs for each test that makes some by chance

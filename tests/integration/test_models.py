@@ -88,7 +88,8 @@ def test_a_job_that_filters_and_enriches_as_the_query_demands(chaos_session, nam
     assert all(fault.effective for fault in report.faults)
 
 
-@pytest.mark.parametrize("name", [STOCK, pytest.param(f"{STOCK}-spark-3-5", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [STOCK, f"{STOCK}-spark-3-5"])
 def test_a_sink_that_writes_orders_twice(chaos_session, name):
     """As many duplicates as the log has rows too many, each named by customer, order and place; judged again, the same."""
     report, findings = played(chaos_session, name)

@@ -76,6 +76,7 @@ def repository(tmp_path, other, net):
     return place, ran
 
 
+@pytest.mark.nightly
 def test_a_repository_with_pyspark_3_5(repository):
     """Its plain `pytest` runs its tests and no scenario; `-m chaos` breaks a broker under its job, and judges it."""
     place, run = repository
