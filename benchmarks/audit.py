@@ -1,7 +1,7 @@
 """What an audit costs, compared with a bare scan, the audit that one would write first, and Python sets.
 
     .venv/bin/python benchmarks/audit.py [--records 1e6] [--rounds 4] [--layouts identity,scattered,recurring]
-                                         [--states clean,dirty] [--ways ours,keys,scan,bare,shuffle,sets,floor]
+                                         [--states clean,dirty] [--ways ours,keys,scan,bare,shuffle,sets,floor,transactions]
                                          [--kafka] [--folder DIR]
 
 The ways (`audit_ways.py`) take turns within one run, so that a machine that becomes slower does so for all of them. Each is a
@@ -24,8 +24,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+import pyarrow.parquet as pq
 from audit_planted import LAYOUTS, PARTITIONS, RECURRING, plant
-from audit_ways import SINK, SOURCE, work
+from audit_ways import GROUP, SINK, SOURCE, work
+from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
 from chaos.engine.environment import Environment
@@ -37,6 +39,7 @@ from chaos.scenario.model import SystemSpec
 _WAYS = "ours,scan,shuffle,sets"
 _FROM_KAFKA = "ours,scan,bare,sets,floor"
 _OF_TEXTS = "keys,scan"
+_COPIED = 5000  # records of one transaction
 
 
 @dataclass(slots=True)
@@ -68,9 +71,9 @@ def _one(words: argparse.Namespace, records: int, layout: str, state: str, boots
     folder = Path(tempfile.mkdtemp(prefix="audit-", dir=words.folder or None))
     try:
         truth = plant(folder, records, layout, dirty=state == "dirty")
-        if session is not None:
-            _fill(session, folder, bootstrap)
         ways = (words.ways or (_OF_TEXTS if layout == RECURRING else _FROM_KAFKA if bootstrap else _WAYS)).split(",")
+        if session is not None:
+            _fill(session, folder, bootstrap, transactional="transactions" in ways)
         _print(f"{records:.0e} {layout} {state}", _measure(ways, folder, bootstrap, words.rounds), truth, 2 * records)
     finally:
         shutil.rmtree(folder)
@@ -144,14 +147,40 @@ def _system() -> Iterator[Session]:
             session.close()
 
 
-def _fill(session: Session, folder: Path, bootstrap: str) -> None:
-    """Both topics anew, each record in its partition, in the order of its offsets."""
+def _fill(session: Session, folder: Path, bootstrap: str, *, transactional: bool) -> None:
+    """Both topics anew, each record in its partition, in the order of its offsets.
+
+    Args:
+        transactional: whether the sink is written in transactions, with the positions of a group.
+    """
     kafka = session.system(SystemSpec()).kafka
     kafka.delete([SOURCE, SINK])
     kafka.create([SOURCE, SINK], PARTITIONS)
     with spark_session.of_audit("local[2]", artifacts.ensure(print)) as spark:
-        for topic, log in ((SOURCE, "source"), (SINK, "sink")):
-            _produce(spark, folder / log, topic, bootstrap)
+        _produce(spark, folder / "source", SOURCE, bootstrap)
+        if transactional:
+            _copy(folder / "sink", bootstrap)
+        else:
+            _produce(spark, folder / "sink", SINK, bootstrap)
+
+
+def _copy(log: Path, bootstrap: str) -> None:
+    """A clean sink, as an application writes it that reads, answers and commits some thousand records at a time."""
+    settings = {"bootstrap.servers": bootstrap}
+    producer = Producer({**settings, "transactional.id": GROUP, "linger.ms": 5, "queue.buffering.max.messages": 10 * _COPIED})
+    member = Consumer({**settings, "group.id": GROUP}).consumer_group_metadata()
+    producer.init_transactions(60)
+    for part in range(PARTITIONS):
+        position = 0
+        for path in sorted(log.glob(f"{part}-*.parquet")):
+            for batch in pq.ParquetFile(path).iter_batches(_COPIED, columns=["key", "value"]):
+                producer.begin_transaction()
+                for key, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    producer.produce(SINK, value, key, part)
+                producer.flush()
+                position += len(batch)
+                producer.send_offsets_to_transaction([TopicPartition(SOURCE, part, position)], member, 60)
+                producer.commit_transaction(60)
 
 
 def _produce(spark: SparkSession, log: Path, topic: str, bootstrap: str) -> None:

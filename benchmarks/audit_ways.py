@@ -7,6 +7,7 @@
     shuffle   Spark as one would write it: groupBy for duplicates, anti-join for gaps, join for values, window and lag for order
     sets      a plain consumer and Python sets, as ducktape's `verify` does: duplicates and gaps only
     floor     Kafka's own ConsumerPerformance, which decodes nothing; from Kafka only
+    transactions  `chaos audit --transactions --rows-per-record 1`, without a model; from Kafka only, of a clean log
 
 Where there is a broker, Spark and the consumer read the topics; ours lands them as Parquet first, in its own time.
 """
@@ -25,15 +26,17 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from chaos.audit import identity
+from chaos.audit import identity, transactions
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
 from chaos.audit.logs import Topics
 from chaos.common import clock
 from chaos.install import artifacts
 from chaos.judging import spark_session
+from verifiers.base import Verdict
+from verifiers.transactions.verifier import Transactions
 
-SOURCE, SINK = "bench-source", "bench-sink"
+SOURCE, SINK, GROUP = "bench-source", "bench-sink", "bench"
 Counts = Mapping[str, int]
 _COLUMNS = ("sum(partition)", "sum(offset)", "sum(octet_length(key))", "sum(octet_length(value))")
 _AT_ONCE = 100_000
@@ -42,7 +45,7 @@ _AT_ONCE = 100_000
 def work(way: str, folder: Path, bootstrap: str) -> None:
     """Answer each line on standard input with seconds and counts; the first time is for warming up."""
     topics = Topics(bootstrap, (SOURCE,), (SINK,)) if bootstrap else None
-    if way in {"sets", "floor"}:
+    if way in _SPARKLESS:
         _answer(_sets_of_topics(bootstrap) if bootstrap and way == "sets" else _SPARKLESS[way](folder, bootstrap))
         return
     parts = artifacts.ensure(sys.stderr.write) if topics else None
@@ -170,5 +173,18 @@ def _floor(_folder: Path, bootstrap: str) -> Callable[[], Counts]:
     return lambda: {"exit": read(SOURCE) + read(SINK)}
 
 
+def _transactions(_folder: Path, bootstrap: str) -> Callable[[], Counts]:
+    asked = Topics(bootstrap, (SOURCE,), (SINK,), GROUP)
+    verifier = Transactions(transactions.rows_per_record("1"), frozenset({SINK}))
+
+    def job() -> Counts:
+        finding, records = transactions.audit(asked, verifier, "", "")
+        if finding.verdict is not Verdict.VALID:
+            sys.exit(f"{finding.verdict.name}: {finding.note}")
+        return {"records": records, "checked": finding.checked, "anomalies": finding.count}
+
+    return job
+
+
 _SPARK = {"ours": _ours, "keys": partial(_ours, asked=identity.by_key), "scan": _scan, "bare": _bare, "shuffle": _shuffle}
-_SPARKLESS = {"sets": _sets, "floor": _floor}
+_SPARKLESS = {"sets": _sets, "floor": _floor, "transactions": _transactions}

@@ -1,6 +1,7 @@
 """Faults of Spark's executors: the JVM is killed, and its tasks with it, or is frozen past its heartbeat."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
@@ -20,6 +21,7 @@ _COUNTED_WITHIN_S = 45.0
 _STOPS_WITHIN_S = 2.0
 _THERE_WITHIN_S = 60.0
 _BUSY_WITHIN_S = 5.0
+_SETTLES_WITHIN_S = 0.3  # of which the driver's REST API is up to 0.1 s late (spark.ui.liveUpdate.period)
 _BACK_WITHIN_S = 180.0  # seconds on a quiet machine
 
 
@@ -81,9 +83,33 @@ class CrashExecutor(ExecutorFault):
 @dataclass(slots=True)
 class CrashedExecutors(ExecutorInjection):
     def inject(self) -> None:
-        """Kill them, all at once; what they were doing is asked afterwards, because the moment matters more."""
+        """Freeze them, all at once, and kill them once the driver is seen to wait for a task of theirs.
+
+        Tasks may be so short that they have ended by the time the driver is known to have given them out. So where none is left
+        of those that it had, they go on until they have the next, for a while.
+        """
+        ends_s = clock.monotonic_s() + _BUSY_WITHIN_S
+        try:
+            self._each("suspend")
+            while not self._waited_for() and clock.monotonic_s() < ends_s:
+                self._each("resume")
+                _await_task(self.executors, self.app)
+                self._each("suspend")
+        finally:
+            self._each("kill")
+
+    def _each(self, signal: Literal["suspend", "resume", "kill"]) -> None:
         for executor in self.executors:
-            executor.process.kill()
+            with suppress(psutil.NoSuchProcess):
+                getattr(executor.process, signal)()
+
+    def _waited_for(self) -> bool:
+        """Whether the driver goes on to count on tasks of theirs, which cannot end now: what they had said by then has come."""
+
+        def none_is_left() -> bool:
+            return not _tasks_of(self.executors, self.app)
+
+        return bool(unmet(none_is_left, _SETTLES_WITHIN_S, "tasks to end", every_s=0.02, ignore=NO_ANSWER))
 
     def proof(self) -> Proof:
         missing = unmet(self._counted, _COUNTED_WITHIN_S, "the driver to count lost tasks", ignore=NO_ANSWER)
@@ -271,16 +297,19 @@ def _busiest(found: list[Executor], app: SparkApp) -> Executor:
 
 def _await_task(some: list[Executor], app: SparkApp) -> Mapping[str, int]:
     """Executor -> tasks that it runs now, as soon as one of these runs any; empty if none does in time."""
-    ids = {executor.id for executor in some}
-
-    def active() -> dict[str, int]:
-        tasks = {state.id: state.active_tasks for state in app.executors().values() if state.active and state.id in ids}
-        return tasks if any(tasks.values()) else {}
-
     try:
-        return clock.wait_until(active, within_s=_BUSY_WITHIN_S, reason="a task to run", every_s=0.02, ignore=NO_ANSWER)
+        return clock.wait_until(
+            lambda: _tasks_of(some, app), within_s=_BUSY_WITHIN_S, reason="a task to run", every_s=0.02, ignore=NO_ANSWER
+        )
     except DeadlineError:
         return {}
+
+
+def _tasks_of(some: list[Executor], app: SparkApp) -> Mapping[str, int]:
+    """Executor -> tasks that it runs, as the driver says; empty if none of these runs any."""
+    ids = {executor.id for executor in some}
+    tasks = {state.id: state.active_tasks for state in app.executors().values() if state.active and state.id in ids}
+    return tasks if any(tasks.values()) else {}
 
 
 def _known(app: SparkApp) -> Mapping[str, ExecutorState] | None:

@@ -30,7 +30,7 @@ def main() -> None:
     spark = SparkSession.builder.appName("orders").config("spark.sql.shuffle.partitions", 3).getOrCreate()
     kafka = {"kafka.bootstrap.servers": bootstrap, "subscribe": source, "startingOffsets": "earliest"}
     full = {"minOffsetsPerTrigger": AT_ONCE, "maxOffsetsPerTrigger": AT_ONCE, "maxTriggerDelay": "15s"}
-    if way == "postgres_rows":  # a task needs several answers for its thousand orders, and inserts those of one before the next
+    if way in {"postgres_rows", "postgres_by_customer"}:  # a task needs several answers, one after the other
         kafka["kafka.max.partition.fetch.bytes"] = "8192"
     orders = enriched(spark.readStream.format("kafka").options(**kafka, **full).load())
     if way in BY_BATCH:

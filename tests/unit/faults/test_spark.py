@@ -20,7 +20,7 @@ from chaos.faults import spark_daemons, spark_executors
 from chaos.faults.base import FaultContext
 from chaos.faults.registry import FAULTS
 from chaos.faults.spark_daemons import CrashMaster, CrashWorker
-from chaos.faults.spark_executors import ExecutorFault, PausedExecutors, resolve_executors, wait_until_back
+from chaos.faults.spark_executors import CrashedExecutors, ExecutorFault, PausedExecutors, resolve_executors, wait_until_back
 from chaos.faults.spark_python_workers import CrashedPythonDaemons
 from chaos.grammar.targets import executor_target, worker_target
 
@@ -70,6 +70,9 @@ class Alive:
 
     def resume(self):
         self.signals.append("resume")
+
+    def kill(self):
+        self.signals.append("kill")
 
 
 def context_of(app, *found):
@@ -124,6 +127,27 @@ def test_executors_that_have_no_task_in_time_are_struck_as_they_are(monkeypatch,
     (chosen, _) = resolve_executors(executor_target(target), context, Random(1))
 
     assert [one.id for one in chosen] == ["0"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "signals"),
+    [
+        ([1], ["suspend", "kill"]),
+        ([1, 0, 0, 1], ["suspend", "resume", "suspend", "kill"]),
+        ([0], ["suspend", "resume", "suspend", "kill"]),
+    ],
+    ids=["that stays", "the next", "none"],
+)
+def test_executors_die_with_a_task(monkeypatch, tasks, signals):
+    """One that had ended when they were frozen is not lost; they are killed in any case."""
+    monkeypatch.setattr(spark_executors, "_BUSY_WITHIN_S", 0.1)
+    monkeypatch.setattr(spark_executors, "_SETTLES_WITHIN_S", 0.1)
+    app = FakeApp(tasks=[{"0": number} for number in tasks])
+
+    CrashedExecutors("executor-0", 0.0, context_of(app, []), app, [one := executor(0)], 1).inject()
+
+    assert one.process.signals[: len(signals) - 1] == signals[:-1]
+    assert one.process.signals[-1] == "kill"
 
 
 def test_executors_are_awaited_that_a_new_driver_does_not_have_yet(monkeypatch):
