@@ -32,7 +32,6 @@ from pyspark.sql import SparkSession
 
 from chaos.engine.environment import Environment
 from chaos.engine.session import Session
-from chaos.install import artifacts
 from chaos.judging import spark_session
 from chaos.scenario.model import SystemSpec
 
@@ -156,12 +155,13 @@ def _fill(session: Session, folder: Path, bootstrap: str, *, transactional: bool
     kafka = session.system(SystemSpec()).kafka
     kafka.delete([SOURCE, SINK])
     kafka.create([SOURCE, SINK], PARTITIONS)
-    with spark_session.of_audit("local[2]", artifacts.ensure(print)) as spark:
-        _produce(spark, folder / "source", SOURCE, bootstrap)
-        if transactional:
-            _copy(folder / "sink", bootstrap)
-        else:
-            _produce(spark, folder / "sink", SINK, bootstrap)
+    spark = session.spark()
+    spark_session.suit(spark, records=10**7)
+    _produce(spark, folder / "source", SOURCE, bootstrap)
+    if transactional:
+        _copy(folder / "sink", bootstrap)
+    else:
+        _produce(spark, folder / "sink", SINK, bootstrap)
 
 
 def _copy(log: Path, bootstrap: str) -> None:
