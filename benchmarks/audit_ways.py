@@ -2,6 +2,8 @@
 
     ours      `chaos audit`: duplicates, gaps, ordering and values
     keys      the same by any keys, `--identity key`; the only one besides scan for keys that are texts
+    sql       the same by a query, `--expected-sql`, which gives each row a place
+    state     the same by a query for the last value of each key, `--as-state`
     scan      Spark reads every column of both logs and adds them up: what no audit that reads them can beat
     bare      the same, as one would write it: Spark's and the consumer's defaults, not those of `ours`; from Kafka only
     shuffle   Spark as one would write it: groupBy for duplicates, anti-join for gaps, join for values, window and lag for order
@@ -26,7 +28,7 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from chaos.audit import identity, transactions
+from chaos.audit import expected, identity, transactions
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
 from chaos.audit.logs import Topics
@@ -40,6 +42,9 @@ SOURCE, SINK, GROUP = "bench-source", "bench-sink", "bench"
 Counts = Mapping[str, int]
 _COLUMNS = ("sum(partition)", "sum(offset)", "sum(octet_length(key))", "sum(octet_length(value))")
 _AT_ONCE = 100_000
+_SQUARE = "CAST(CAST(value AS BIGINT) * CAST(value AS BIGINT) AS STRING) AS value"
+_SQUARES = f"SELECT key, {_SQUARE}, partition, offset FROM source"  # noqa: S608 - no input is in it
+_LAST_SQUARES = f"SELECT key, {_SQUARE} FROM (SELECT key, max_by(value, offset) AS value FROM source GROUP BY key)"  # noqa: S608
 
 
 def work(way: str, folder: Path, bootstrap: str) -> None:
@@ -186,5 +191,17 @@ def _transactions(_folder: Path, bootstrap: str) -> Callable[[], Counts]:
     return job
 
 
-_SPARK = {"ours": _ours, "keys": partial(_ours, asked=identity.by_key), "scan": _scan, "bare": _bare, "shuffle": _shuffle}
+def _by_query(logs: audit_logs.Logs, _model: identity.Model, query: str, *, state: bool) -> identity.Asked:
+    return expected.by_model(logs, expected.model(query, identity.KEY, state=state), anywhere=False)
+
+
+_SPARK = {
+    "ours": _ours,
+    "keys": partial(_ours, asked=identity.by_key),
+    "sql": partial(_ours, asked=partial(_by_query, query=_SQUARES, state=False)),
+    "state": partial(_ours, asked=partial(_by_query, query=_LAST_SQUARES, state=True)),
+    "scan": _scan,
+    "bare": _bare,
+    "shuffle": _shuffle,
+}
 _SPARKLESS = {"sets": _sets, "floor": _floor, "transactions": _transactions}

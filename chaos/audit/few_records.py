@@ -1,9 +1,9 @@
 """Topics of few records are landed by this process, while Spark is being started.
 
 Spark takes 3.5 s to land two topics of 60,000 records, nearly all of it for what it loads and compiles on the way, and this
-process has nothing else to do while a JVM starts (docs/adr/0018). What is landed is the same: the committed
-records up to the fixed offsets (`tests/integration/test_audit.py`). Many records, keys that are SQL, and folders that are left
-for others are Spark's (`chaos.audit.logs.land`).
+process has nothing else to do while a JVM starts (docs/adr/0018). What is landed is the same: the committed records up to the
+fixed offsets (`tests/integration/test_audit.py`). Many records, keys that are SQL, and folders that are left for others are
+Spark's (`chaos.audit.logs.land`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ class FewRecords:
         """As `chaos.audit.logs.land`, when all is written.
 
         Raises:
-            InconclusiveError: a partition cannot be read, or records of it were removed meanwhile.
+            InconclusiveError: a partition cannot be read, records of it were removed meanwhile, or the files cannot be written.
         """
         self._written.result()
         return since_landed(self._topics, self._fixed)
@@ -60,7 +60,7 @@ class FewRecords:
         for side, ends in (("source", self._fixed.source), ("sink", self._fixed.sink)):
             try:
                 self._write_side(self._fixed.numbers[side], ends, self._folder / side)
-            except _UnreadableError as error:
+            except (_UnreadableError, OSError) as error:  # a full disk, for example
                 raise InconclusiveError(why_unreadable(str(error), self._topics, side, self._fixed)) from error
 
     def _write_side(self, numbers: Numbers, ends: Ends, folder: Path) -> None:

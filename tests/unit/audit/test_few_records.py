@@ -7,6 +7,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from chaos.audit import few_records
+from chaos.audit.logs import Fixed, Topics
+from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds
 
 NUMBERS = {"orders": {0: 3, 1: 4}}
@@ -59,6 +61,19 @@ def test_a_topic_that_may_not_be_read():
     """The reason is Kafka's."""
     with pytest.raises(few_records._UnreadableError, match="why"):
         read([message(0, 0, DENIED)], ends={3: Bounds(0, 3, 3)})
+
+
+def test_a_folder_that_cannot_be_written(monkeypatch, tmp_path):
+    """One line, and no traceback."""
+    (tmp_path / "source").write_text("")
+    asked = Topics("somewhere:1", ("orders",), ("squares",))
+    fixed = Fixed(
+        {0: Bounds(0, 1, 1)}, {0: Bounds(0, 1, 1)}, numbers={"source": {"orders": {0: 0}}, "sink": {"squares": {0: 0}}}
+    )
+    monkeypatch.setattr(few_records, "why_unreadable", lambda said, *_: f"orders could not be read: {said}")
+
+    with few_records.FewRecords(asked, fixed, tmp_path) as few, pytest.raises(InconclusiveError, match=r"orders .*File exists"):
+        few.landed()
 
 
 def test_it_stops_when_it_is_told_to():
