@@ -127,7 +127,6 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
     small = is_small(records, master)
     settings = {
         "spark.driver.memory": "3g",
-        "spark.driver.extraJavaOptions": class_archives.NO_TRACE,
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",  # of two or three integers each; 10,000 by default
         "spark.sql.codegen.cache.maxEntries": "1000",  # one audit has more classes than the default of a hundred
@@ -145,7 +144,7 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
     with tempfile.TemporaryDirectory(prefix="chaos-audit-spark-", ignore_cleanup_errors=True) as scratch:
         # A JVM that is killed removes nothing. This adds to the user's own settings of Java and Spark, and overrides none.
         given = os.environ.get("SPARK_SUBMIT_OPTS", "")
-        os.environ["SPARK_SUBMIT_OPTS"] = f"-Djava.io.tmpdir={shlex.quote(scratch)} {given}"
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{class_archives.NO_TRACE} -Djava.io.tmpdir={shlex.quote(scratch)} {given}"
         with held(lambda: _start("chaos audit", master, settings, Path(scratch))) as spark:
             if small:
                 suit(spark, records or 0)
