@@ -20,6 +20,8 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 from chaos.cluster import protocol
+from chaos.common import clock
+from chaos.common.errors import DeadlineError
 from chaos.judging import own_rows
 from chaos.judging.own_rows import Numbering
 from chaos.scenario.verifiers import OF_LOGS, role_of
@@ -28,6 +30,7 @@ from verifiers import arrow, evidence
 from verifiers.base import Bounds, Evidence
 
 ANSWERS_WITHIN_S = 10.0
+_TASKS_END_WITHIN_S = 30.0
 _ROWS_AT_ONCE = 100_000
 _ARROW = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32()}
 # For topics of millions of records: with the consumer's defaults the same read takes longer (docs/findings/audit-cost.md).
@@ -280,10 +283,21 @@ def land_together(spark: SparkSession, writers: Mapping[str, Callable[[str], Non
 
 
 def _remove(spark: SparkSession, places: Iterable[str]) -> None:
+    """Once no task runs: one of a job that has failed may go on for a moment, and would make its folder again."""
     with suppress(Py4JError, ConnectionError):  # Spark may have been killed
+        with suppress(DeadlineError):
+            clock.wait_until(
+                lambda: not _tasks(spark), within_s=_TASKS_END_WITHIN_S, reason="the tasks of a job that failed to end"
+            )
         for place in places:
             files, path = _hadoop(spark, place)
             files.delete(path, True)  # noqa: FBT003 - recursive; Java has no keyword arguments
+
+
+def _tasks(spark: SparkSession) -> int:
+    """How many run, those of jobs that have ended included."""
+    context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark's own status tracker does not tell it
+    return sum(executor.numRunningTasks() for executor in context.statusTracker().getExecutorInfos())
 
 
 def _cancel(spark: SparkSession) -> None:
