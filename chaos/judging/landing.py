@@ -30,7 +30,8 @@ from verifiers import arrow, evidence
 from verifiers.base import Bounds, Evidence
 
 ANSWERS_WITHIN_S = 10.0
-_TASKS_END_WITHIN_S = 30.0
+_GONE_WITHIN_S = 30.0
+_GONE_TIMES = 10
 _ROWS_AT_ONCE = 100_000
 _ARROW = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32()}
 # For topics of millions of records: with the consumer's defaults the same read takes longer (docs/findings/audit-cost.md).
@@ -283,21 +284,20 @@ def land_together(spark: SparkSession, writers: Mapping[str, Callable[[str], Non
 
 
 def _remove(spark: SparkSession, places: Iterable[str]) -> None:
-    """Once no task runs: one of a job that has failed may go on for a moment, and would make its folder again."""
-    with suppress(Py4JError, ConnectionError):  # Spark may have been killed
-        with suppress(DeadlineError):
-            clock.wait_until(
-                lambda: not _tasks(spark), within_s=_TASKS_END_WITHIN_S, reason="the tasks of a job that failed to end"
-            )
-        for place in places:
+    """Until they stay away: a task of a job that has failed may go on for a moment, and make its folder again."""
+    seen_gone = 0
+
+    def stay_away() -> bool:
+        nonlocal seen_gone
+        there = [place for place in places if exists(spark, place)]
+        for place in there:
             files, path = _hadoop(spark, place)
             files.delete(path, True)  # noqa: FBT003 - recursive; Java has no keyword arguments
+        seen_gone = 0 if there else seen_gone + 1
+        return seen_gone >= _GONE_TIMES
 
-
-def _tasks(spark: SparkSession) -> int:
-    """How many run, those of jobs that have ended included."""
-    context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark's own status tracker does not tell it
-    return sum(executor.numRunningTasks() for executor in context.statusTracker().getExecutorInfos())
+    with suppress(Py4JError, ConnectionError, DeadlineError):  # Spark may have been killed
+        clock.wait_until(stay_away, within_s=_GONE_WITHIN_S, every_s=0.1, reason="what was landed to stay away")
 
 
 def _cancel(spark: SparkSession) -> None:

@@ -176,3 +176,16 @@ def test_a_log_that_cannot_be_landed_ends_the_other(undone, monkeypatch):
         landing.land_together(None, {"source": is_cancelled, "sink": fails})
 
     assert undone == ["source", "sink"]
+
+
+def test_what_is_removed_stays_away(monkeypatch):
+    """A task that ends late makes its folder again."""
+    seen, removed = [True, False, True, False], []
+    files = SimpleNamespace(
+        exists=lambda _path: seen.pop(0) if seen else False, delete=lambda path, _recursive: removed.append(path)
+    )
+    monkeypatch.setattr(landing, "_hadoop", lambda _spark, place: (files, place))
+
+    landing._remove(None, ["source"])
+
+    assert removed == ["source"] * 2
