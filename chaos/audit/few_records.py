@@ -21,14 +21,14 @@ from pyarrow import parquet
 from chaos.audit.logs import Ends, Fixed, Numbers, Topics, since_landed, why_unreadable
 from chaos.common import clock
 from chaos.common.errors import InconclusiveError
+from chaos.judging import landing
 from verifiers import evidence
 
 _AT_ONCE = 10_000
 _POLL_S = 0.1
 _SILENT_S = 30.0
 _PIECE_BYTES = 16 << 20
-_ARROW = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32()}
-_SCHEMA = pa.schema([(name, _ARROW[kind]) for name, kind in evidence.OBSERVED.items()])
+_SCHEMA = landing.arrow_schema(evidence.OBSERVED)
 
 
 class FewRecords:

@@ -237,9 +237,14 @@ def _open_transactions(spark: SparkSession, bootstrap: str, topic: str, bounds: 
     return arrow.made(spark, list(found), evidence.OPEN_TRANSACTIONS)
 
 
+def arrow_schema(columns: Mapping[str, str]) -> pa.Schema:
+    """The same columns in a file that this process writes."""
+    return pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
+
+
 def _of_rows(spark: SparkSession, rows: Iterable[tuple[Any, ...]], columns: Mapping[str, str], place: Path) -> DataFrame:
     """Rows that this process has, by way of a file: a million of them need not be in memory at once."""
-    schema = pa.schema([(name, _ARROW[kind]) for name, kind in columns.items()])
+    schema = arrow_schema(columns)
     left = iter(rows)
     with parquet.ParquetWriter(place, schema) as writer:
         while some := list(islice(left, _ROWS_AT_ONCE)):
