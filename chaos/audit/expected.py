@@ -10,15 +10,20 @@ it would demand of all of them. Only a row that has a place of its own is taken 
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from chaos.audit import narrowed
+from chaos.audit.copies import Copied
 from chaos.audit.identity import DENSE, KEY, Asked
 from chaos.audit.logs import AuditUsageError, Logs
+from chaos.audit.narrowed import Narrowed
 from chaos.common.errors import InconclusiveError
 from chaos.judging import models, own_rows
-from chaos.judging.models import Model, ModelError
+from chaos.judging.models import Demanded, Model, ModelError
 from verifiers.base import Bounds, Evidence
 
 _LANDED = "source"
@@ -64,8 +69,8 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
     Raises:
         InconclusiveError: it cannot be said what is demanded.
     """
-    spark, bounds, fixed = logs.source.sparkSession, (logs.fixed.source, logs.fixed.sink), logs.fixed
-    lines = own_rows.lines_of(*bounds)
+    fixed = logs.fixed
+    lines = own_rows.lines_of(fixed.source, fixed.sink)
     ends = {number: one.hw for number, one in fixed.source.items()}
     positions = ends if fixed.positions is None else fixed.positions
     if asked.of_state and fixed.grown:
@@ -76,21 +81,29 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
     holed = {side: why for side, why in fixed.compacted.items() if side == "source" or not asked.of_state}
     for side, why in holed.items():
         raise InconclusiveError(f"--expected-sql: the {side} {why}, and has holes: what the query needs may have been removed")
-    found = models.numbering(spark, asked, _views(logs), positions, lines, anywhere=anywhere)(logs.sink)
+    due, copied = _due(logs, asked, positions, anywhere=anywhere)
+    anywhere = anywhere or not due.placed
+    narrow = _narrowed(logs, asked, due, copied, anywhere=anywhere)
+    begun = next(((number, one.low) for number, one in sorted(fixed.source.items()) if one.low > 0), None)
+    if due.unordered and begun is not None:
+        place = f"the source begins at offset {begun[1]} of partition {begun[0]}"
+        raise InconclusiveError(f"--expected-sql: {place}, so what the query needs may have expired ({due.unordered})")
+    sides = {number: fixed.sink.get(number, Bounds(0, 0, 0)) for number in range(lines)}
+    if narrow.are_none:
+        nothing = own_rows.unsaid("")(narrow.sink)
+        right = Evidence("sink", nothing.expected, narrow.sink, sides, positions, anywhere=anywhere, unordered=due.unordered)
+        return Asked(right, unique=True, unnamed=logs.source.limit(0), why="", copied=narrow.proved, by_model=True)
+    found = models.answering(asked, narrow.demanded, positions, lines, anywhere=anywhere)(narrow.sink)
     if found.unsaid:
         raise InconclusiveError(found.unsaid)
-    begun = next(((number, one.low) for number, one in sorted(fixed.source.items()) if one.low > 0), None)
-    if found.unordered and begun is not None:
-        place = f"the source begins at offset {begun[1]} of partition {begun[0]}"
-        raise InconclusiveError(f"--expected-sql: {place}, so what the query needs may have expired ({found.unordered})")
     landed = Evidence(
         "sink",
         found.expected,
-        logs.sink,
-        {number: fixed.sink.get(number, Bounds(0, 0, 0)) for number in range(lines)},
+        narrow.sink,
+        sides,
         positions,
         answers=found.answers,
-        anywhere=anywhere or found.anywhere,
+        anywhere=found.anywhere,
         unordered=found.unordered,
         state=found.state,
     )
@@ -99,10 +112,60 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
         unique=True,
         unnamed=logs.source.limit(0),
         why="",
-        keys=lambda ids: own_rows.keys_of(found.keys, ids),
+        keys=partial(_keys, due.rows if narrow.beyond else None, asked.identity, found.keys, lines),
         unordered=found.answers.where("NOT ordered").select("partition", "offset"),
+        beyond=narrow.beyond,
+        alike=narrow.proved,
         by_model=True,
     )
+
+
+def _due(logs: Logs, asked: Model, positions: Mapping[int, int], *, anywhere: bool) -> tuple[Demanded, Copied | None]:
+    """The rows that the query demands; and how far the sink is a copy of them, where each has a place of its own."""
+    copied: list[Copied] = []
+
+    def is_apart(rows: DataFrame) -> bool:
+        found = None if anywhere else narrowed.compared(rows, logs.sink, positions)
+        copied.extend([found] if found else [])
+        return found is not None
+
+    try:
+        due = models.due(logs.source.sparkSession, asked, _views(logs), positions, _held, is_apart)
+    except ModelError as error:
+        raise InconclusiveError(asked.told(error)) from None
+    return due, copied[0] if copied else None
+
+
+def _narrowed(logs: Logs, asked: Model, due: Demanded, copied: Copied | None, *, anywhere: bool) -> Narrowed:
+    """What has to be asked about, of both sides."""
+    if copied is not None:
+        return narrowed.by_place(due, logs.sink, copied)
+    if due.unordered and not due.left:
+        return narrowed.by_sums(due, logs.sink, anywhere=anywhere, as_state=asked.of_state)
+    return Narrowed(due, logs.sink)
+
+
+def _held(rows: DataFrame) -> DataFrame:
+    """Computed once. In columns, many rows take a fraction of the memory that a checkpoint of them does."""
+    held = rows.persist()
+    held.count()
+    return held
+
+
+def _keys(due: DataFrame | None, identity: str, here: DataFrame, lines: int, ids: frozenset[int]) -> Mapping[int, str]:
+    """The keys of ids.
+
+    Args:
+        due: all rows that are demanded, where also those may be named that were not asked about.
+        here: the keys of the others.
+    """
+    keys = own_rows.keys_of(here, ids)
+    beyond = ids - keys.keys()
+    if due is None or not beyond:
+        return keys
+    rows = due.where(F.col("offset").isin(sorted({one // lines for one in beyond})))
+    named = own_rows.keyed(rows, identity).selectExpr(f"offset * {lines} + partition AS id", "key")
+    return {**own_rows.keys_of(named, beyond), **keys}
 
 
 def _views(logs: Logs) -> Mapping[str, DataFrame]:

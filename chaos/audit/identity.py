@@ -66,6 +66,7 @@ class Asked:
             and the evidence is empty.
         beyond: rows beyond the evidence, which are known to be right, as runs of the records that they answer
             (`chaos.audit.copies`); None where there are none, or nothing but these.
+        alike: how many rows beyond the evidence are demanded as often as they are there, where their order is not asked.
         undecided: how many rows of the sink are not in the evidence, for what they answer may have been compacted away.
         by_model: whether it is of rows that a query demands (`chaos.audit.expected`): the verifiers are asked directly.
         otherwise: the same question by any keys, for a source whose ids recur or do not rise; None where it is that already.
@@ -79,6 +80,7 @@ class Asked:
     unordered: DataFrame | None = None
     copied: int = 0
     beyond: Runs | None = None
+    alike: int = 0
     undecided: int = 0
     by_model: bool = False
     otherwise: "Callable[[], Asked] | None" = None
@@ -86,7 +88,7 @@ class Asked:
     @property
     def proved(self) -> int:
         """How many records beyond the evidence are known to be right."""
-        return self.copied if self.beyond is None else self.beyond.records
+        return self.copied + self.alike if self.beyond is None else self.beyond.records
 
 
 def model(name: str) -> Model:

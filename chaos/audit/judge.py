@@ -60,7 +60,7 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
         AuditUsageError: a log was landed more than once.
         InconclusiveError: the source's keys do not identify its records.
     """
-    asked, found = (asked, _directly(asked.evidence)) if asked.by_model else _verified(logs, asked, limits)
+    asked, found = (asked, _of_model(logs, asked)) if asked.by_model else _verified(logs, asked, limits)
     evidence = asked.evidence
     found = tuple(_with_hint(_of_certain_order(one, asked), logs.fixed) for one in found)
     if logs.fixed.positions is not None:
@@ -90,10 +90,17 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
     return asked, found
 
 
-def _directly(evidence: Evidence) -> tuple[Finding, ...]:
+def _of_model(logs: Logs, asked: Asked) -> tuple[Finding, ...]:
     """What the verifiers say of rows that a query demands; of their order nothing, where that is not known."""
-    order = ordering.not_asked(evidence) if evidence.unordered else Ordering().check(evidence)
-    return Duplicates().check(evidence), Gaps().check(evidence), order, Values().check(evidence)
+    evidence, proved = asked.evidence, asked.proved
+    if asked.copied:
+        duplicates, gaps, order, values = islands.sound(evidence, asked.copied)
+        return duplicates, gaps, ordering.not_asked(evidence) if evidence.unordered else order, values
+    if evidence.unordered:
+        order = ordering.not_asked(evidence)
+    else:
+        order = Ordering().check(evidence) if asked.beyond is None else _order(asked, asked.beyond, logs)
+    return Duplicates().check(evidence, proved), Gaps().check(evidence, proved), order, Values().check(evidence, proved)
 
 
 def _order(asked: Asked, beyond: Runs, logs: Logs) -> Finding:

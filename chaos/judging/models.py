@@ -28,7 +28,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from traceback import extract_tb
@@ -132,12 +132,14 @@ class Demanded:
         count: how many.
         unordered: why their order is not known; "" where each has a place of its own in the source.
         placed: whether each has a place.
+        left: how many records of the source the pipeline is not past.
     """
 
     rows: DataFrame
     count: int
     unordered: str
     placed: bool
+    left: int = 0
 
 
 def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
@@ -201,14 +203,39 @@ def numbering(
     if model.is_copy and not model.of_several:
         return _guarded(model, own_rows.of_sink(_all(sources), positions, lines, anywhere=anywhere, identity=model.identity))
     try:
-        if model.twin:
-            _require_same_source(model, sources)
-        found = demanded(spark, model, sources)
-        left = _left(sources, positions, model.firsts)
-        if left:
-            _require_by_record(spark, model, sources, positions, found, left)
+        found = due(spark, model, sources, positions)
     except ModelError as error:
         return own_rows.unsaid(model.told(error))
+    return answering(model, found, positions, lines, anywhere=anywhere)
+
+
+def due(
+    spark: SparkSession,
+    model: Model,
+    sources: Views,
+    positions: Mapping[int, int],
+    hold: Callable[[DataFrame], DataFrame] = own_rows.held,
+    is_apart: Callable[[DataFrame], bool] | None = None,
+) -> Demanded:
+    """The rows that the sink must hold once the pipeline has come to these positions.
+
+    Args:
+        hold, is_apart: as in `demanded`.
+
+    Raises:
+        ModelError: it cannot be said which they are.
+    """
+    if model.twin:
+        _require_same_source(model, sources)
+    found = demanded(spark, model, sources, hold, is_apart)
+    left = _left(sources, positions, model.firsts)
+    if left:
+        _require_by_record(spark, model, sources, positions, found, left)
+    return replace(found, left=left)
+
+
+def answering(model: Model, found: Demanded, positions: Mapping[int, int], lines: int, *, anywhere: bool) -> Numbering:
+    """Which rows of the sink answer these; arguments as in `numbering`."""
     if model.of_table:  # its identity has become the key
         unordered, as_they_are = "the rows of a table have no order", not model.identity
         return own_rows.of_sink(found.rows, positions, lines, anywhere=True, unordered=unordered, as_they_are=as_they_are)
@@ -333,8 +360,18 @@ def require_known(spark: SparkSession, model: Model, topics: Sequence[str]) -> N
             nothing(spark).select("key", "value").selectExpr(f"CAST({model.identity} AS STRING)")
 
 
-def demanded(spark: SparkSession, model: Model, sources: Views) -> Demanded:
+def demanded(
+    spark: SparkSession,
+    model: Model,
+    sources: Views,
+    hold: Callable[[DataFrame], DataFrame] = own_rows.held,
+    is_apart: Callable[[DataFrame], bool] | None = None,
+) -> Demanded:
     """The rows that a query or a function gives, computed, or those of a twin; of several topics, those of a copy, too.
+
+    Args:
+        hold: computes them once and for all.
+        is_apart: whether it is certain of such rows that no two share a place; they are counted by place where it is not.
 
     Raises:
         ModelError: they cannot be had.
@@ -345,7 +382,7 @@ def demanded(spark: SparkSession, model: Model, sources: Views) -> Demanded:
         return _of_copy(sources)
     rows = _contracted(_queried(spark, model, sources) if model.sql else _called(spark, model, sources), model)
     with _told():
-        held = rows.localCheckpoint()
+        held = hold(rows)
     if model.of_state:
         return _of_state(model, held)
     count, placed, lowest, highest, before = (
@@ -369,9 +406,15 @@ def demanded(spark: SparkSession, model: Model, sources: Views) -> Demanded:
         return Demanded(held, count, _OF_SEVERAL, placed=False)
     if placed < count:
         return Demanded(held, count, f"{count - placed} of its rows have no partition and offset of the source", placed=False)
-    alike = held.groupBy("partition", "offset").count().where("count > 1")
-    shared = alike.selectExpr("coalesce(sum(count), 0)").collect()[0][0]
+    shared = 0 if is_apart is not None and is_apart(held) else _sharing(held)
     return Demanded(held, count, f"{shared} of its rows share a record of the source" if shared else "", placed=True)
+
+
+def _sharing(rows: DataFrame) -> int:
+    """How many rows share a place with another."""
+    alike = rows.groupBy("partition", "offset").count().where("count > 1")
+    shared: int = alike.selectExpr("coalesce(sum(count), 0)").collect()[0][0]
+    return shared
 
 
 def _of_twin(spark: SparkSession, place: str) -> Demanded:

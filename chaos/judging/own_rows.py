@@ -159,7 +159,7 @@ def of_sink(  # noqa: PLR0913 - what is demanded, and all that is known of it
         )
         rows = keyed(observed, identity)
         found = answers.find(
-            wanted, rows, lines, positions, anywhere=anywhere, keep=_held, as_they_are=as_they_are and not identity
+            wanted, rows, lines, positions, anywhere=anywhere, keep=held, as_they_are=as_they_are and not identity
         )
         expected = wanted.selectExpr(
             "id", "partition", "value", "true AS required", f"coalesce(place, {NO_PLACE}L) AS position"
@@ -205,7 +205,7 @@ def unsaid(reason: str) -> Numbering:
     return number
 
 
-def _held(rows: DataFrame) -> DataFrame:
+def held(rows: DataFrame) -> DataFrame:
     """The same rows, computed once, and freed with the last that refers to them."""
     return rows.localCheckpoint()
 
@@ -245,7 +245,7 @@ def _sent_ids(wanted: DataFrame, rows: DataFrame, lines: int) -> tuple[DataFrame
         lines,
         dict.fromkeys(range(lines), _WHOLLY),
         anywhere=False,
-        keep=_held,
+        keep=held,
         known=known,
     )
     named, unordered = found.rows.localCheckpoint(), found.unordered

@@ -25,9 +25,8 @@ Flags = NDArray[np.bool_]
 
 UNDECODABLE = -1
 _LEAST = (0, *(10**power for power in range(1, 19)))  # number with one digit, with two, …
-_MOST = (*(least - 1 for least in _LEAST[1:]), (1 << 63) - 1)
-_ENDS = tuple(f"get(array({', '.join(f'{one}L' for one in ends)}), octet_length(key) - 1)" for ends in (_LEAST, _MOST))
-_ID = f"CASE WHEN id BETWEEN {' AND '.join(_ENDS)} THEN id END"  # a cast alone takes " 07" for 7: `findings.decoded`
+# A cast takes " 07" for 7, unlike `findings.decoded`; with anything that is no digit of it, a text is longer than its number.
+_ID = f"CASE WHEN id >= get(array({', '.join(f'{one}L' for one in _LEAST)}), octet_length(key) - 1) THEN id END"
 _HOME = ("partition", "line", "block")
 _ROW = ("number", "fingerprint")
 _KEY = (*_HOME, "delta")

@@ -1,0 +1,131 @@
+"""What of a query's rows, and of the sink's, has to be asked about; of the others it is known that they answer each other.
+
+To say of each row of two large logs which row of the other it answers takes a dozen shuffles of both. Most rows need none:
+
+    each has a place of its own   both logs are compared from place to place (`chaos.audit.copies`), and order with it
+    without places                both are added up by hashes of their keys: where a hash has as many rows on both sides, and
+                                  their prints have the same sums, the same rows are there, as often
+
+Of a key all rows are asked about, or none, since what is said of a row follows from those of the same key. That other rows have
+the same sums by chance has a probability of 2^-64.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+from chaos.audit import copies
+from chaos.audit.copies import Copied
+from chaos.judging import own_rows
+from chaos.judging.models import Demanded
+from verifiers import arrow
+from verifiers.single_scan.groups import Limits, Longs, longs
+from verifiers.single_scan.runs import Runs
+
+_PLACE = ("partition", "offset")
+_BUCKET = "pmod(hash(key), 65536)"
+_SUMS = ("count(*) AS records", "sum(print & 4294967295L) AS low", "sum(shiftrightunsigned(print, 32)) AS high")
+_SHARE = 8  # of the rows; where more of them are doubtful, it is quicker to ask about all
+_DEFAULT = Limits()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Narrowed:
+    """What has to be asked about.
+
+    Attributes:
+        demanded: those of the rows that a query demands.
+        sink: those of the sink's rows.
+        proved: how many others there are in the sink, or last values in a state.
+        beyond: these with the records that they answer, where each has a place of its own.
+        are_none: whether nothing has to be asked about.
+    """
+
+    demanded: Demanded
+    sink: DataFrame
+    proved: int = 0
+    beyond: Runs | None = None
+    are_none: bool = False
+
+
+def compared(rows: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
+    """How far the sink is a copy of rows that have places; None where that is not known, or two of them share a place."""
+    return copies.compare(own_rows.keyed(rows), own_rows.keyed(sink), positions, limits)
+
+
+def by_place(found: Demanded, sink: DataFrame, copied: Copied, limits: Limits = _DEFAULT) -> Narrowed:
+    """The rows of doubtful keys, once all were compared; all rows where they are many."""
+    if not len(copied.doubtful):
+        return _nothing(found, sink, copied.rows)
+    most = max(limits.few_rows, min(limits.most_rows, copied.rows // _SHARE))
+    if copied.aligned is None or len(copied.doubtful) > most:
+        return Narrowed(found, sink)
+    ours, theirs = (_of_doubtful_keys(rows, copied).localCheckpoint() for rows in (found.rows, sink))
+    counts = ours.count(), theirs.count()
+    if max(counts) > most:
+        return Narrowed(found, sink)
+    places = longs(arrow.table(theirs.select(*_PLACE)), *_PLACE)
+    beyond = copied.aligned.without(*places)
+    return Narrowed(replace(found, rows=ours, count=counts[0]), theirs, beyond.records, beyond)
+
+
+def by_sums(found: Demanded, sink: DataFrame, *, anywhere: bool, as_state: bool = False, limits: Limits = _DEFAULT) -> Narrowed:
+    """The rows of keys whose hash has other sums on the two sides; all rows where they are many.
+
+    Args:
+        anywhere: whether it does not matter in which partition a row is.
+        as_state: whether of the sink only the last values count.
+    """
+    alike = "key, value" if anywhere else "CAST(partition AS INT), key, value"
+    there = own_rows.last_of_each(sink) if as_state else sink
+    buckets, ours, theirs = _matched(_sums(found.rows, alike), _sums(there, alike))
+    odd = (ours != theirs).any(axis=0)
+    rows = int(theirs[0].sum())
+    doubtful = int(max(side[0][odd].sum() for side in (ours, theirs)))
+    if doubtful > max(limits.few_rows, rows // _SHARE):
+        return Narrowed(found, sink)
+    proved = rows - int(theirs[0][odd].sum())
+    if not odd.any():
+        return _nothing(found, sink, proved)
+    mine, others = (_in_buckets(side, buckets[odd]).localCheckpoint() for side in (found.rows, sink))
+    return Narrowed(replace(found, rows=mine, count=mine.count()), others, proved)
+
+
+def _nothing(found: Demanded, sink: DataFrame, proved: int) -> Narrowed:
+    """Nothing of a sink that is right; one without a row is asked about all the same, as if it had any."""
+    return Narrowed(replace(found, rows=found.rows.limit(0), count=0), sink.limit(0), proved, are_none=proved > 0)
+
+
+def _of_doubtful_keys(rows: DataFrame, copied: Copied) -> DataFrame:
+    """These rows with their own keys, also where these are null."""
+    keyed = own_rows.keyed(rows.withColumn("own", F.col("key")))
+    return copies.of_doubtful_keys(keyed, copied).withColumn("key", F.col("own")).drop("own")
+
+
+def _sums(rows: DataFrame, alike: str) -> pa.Table:
+    """By bucket: how many rows, and the sums of their prints, as two halves, which do not overflow."""
+    prints = own_rows.keyed(rows).selectExpr(f"{_BUCKET} AS bucket", f"xxhash64({alike}) AS print")
+    return arrow.table(prints.groupBy("bucket").agg(*map(F.expr, _SUMS)))
+
+
+def _matched(ours: pa.Table, theirs: pa.Table) -> tuple[Longs, Longs, Longs]:
+    """The buckets of both sides, and the sums of either side there; 0 where it has none."""
+    columns = ("bucket", "records", "low", "high")
+    left, right = (np.stack(longs(side, *columns)) for side in (ours, theirs))
+    buckets = np.union1d(left[0], right[0])
+    found = []
+    for side in (left, right):
+        sums = np.zeros((3, len(buckets)), np.int64)
+        sums[:, np.searchsorted(buckets, side[0])] = side[1:]
+        found.append(sums)
+    return buckets, found[0], found[1]
+
+
+def _in_buckets(rows: DataFrame, buckets: Longs) -> DataFrame:
+    these = arrow.frame(rows.sparkSession, pa.table({"_bucket": buckets.astype(np.int32)}))
+    bucket = _BUCKET.replace("key", f"coalesce(key, '{own_rows.NO_KEY}')")
+    return rows.withColumn("_bucket", F.expr(bucket)).join(F.broadcast(these), "_bucket", "left_semi").drop("_bucket")
