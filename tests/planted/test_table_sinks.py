@@ -41,7 +41,9 @@ def sources(spark, orders=ORDERS):
 def right(spark):
     """The rows that the query demands."""
     sources(spark)["orders"].createOrReplaceTempView("orders")
-    return spark.sql(SQL)
+    rows = spark.sql(SQL)
+    spark.catalog.dropTempView("orders")  # other tests list the views of this session
+    return rows
 
 
 @pytest.fixture
