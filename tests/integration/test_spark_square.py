@@ -3,7 +3,7 @@
 from contextlib import closing
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from chaos.common import clock
 from chaos.common.history import History
@@ -13,6 +13,7 @@ from chaos.loader.declaration import FillSource
 from chaos.subject.base import CHECKPOINT, Topics
 from chaos.subject.checkpoint import checkpointed
 from pipelines.kafka import topic_id
+from pipelines.spark_square.sink import Sink, new_consumer, wake_coordinator
 from tests.integration.conftest import declared_pipeline
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
@@ -117,3 +118,27 @@ def test_a_source_that_was_made_anew_stops_it(stage):
     assert f"RefusedError: {TOPICS.source} was made anew: the group's position 100 in {TOPICS.source}-" in said
     assert f" belongs to the topic with id {old}, and the one that is there has id " in said
     assert set(stage.positions().values()) == {100}
+
+
+def test_what_wakes_a_coordinator_changes_nothing(stage):
+    """It writes a position and a marker into the log of the positions, and the group's position stays what it was."""
+    kafka, group = stage.system.kafka, stage.square.consumer_group(TOPICS)
+    stage.commit(100)
+    before = kept(kafka)
+    settings = {"bootstrap.servers": kafka.bootstrap}
+    with closing(new_consumer(Sink(kafka.bootstrap, group, TOPICS.sink))) as consumer:
+        producer = Producer({**settings, "transactional.id": f"{group}-wakes", "transaction.timeout.ms": 25_000})
+        producer.init_transactions(120)
+
+        wake_coordinator(producer, consumer, TOPICS.source, 1)
+
+    assert sum(kept(kafka)) == sum(before) + 2
+    assert set(stage.positions().values()) == {100}
+
+
+def kept(kafka):
+    """How far the log of the positions goes, by partition."""
+    topic = "__consumer_offsets"
+    with closing(Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "looks"})) as looks:
+        partitions = looks.list_topics(topic, timeout=60).topics[topic].partitions
+        return [looks.get_watermark_offsets(TopicPartition(topic, number), timeout=60)[1] for number in partitions]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 
 @dataclass
@@ -12,7 +12,8 @@ class Broker:
     """Both clients of the sink. `position` and `metadata` are the group's answer, `calls` are recorded.
 
     `log` has the offsets of the committed records of the source; other offsets are markers. Of the rows that are sent with a
-    function, those whose keys are in `refused` are not acknowledged.
+    function, those whose keys are in `refused` are not acknowledged. A coordinator that has not replicated its log says that it
+    is none, after so long; `now_s` is the time.
     """
 
     position: int = 0
@@ -20,6 +21,8 @@ class Broker:
     log: tuple[int, ...] = ()
     fails_at: str = ""
     refused: tuple[bytes, ...] = ()
+    no_coordinator_after_s: float = -1
+    now_s: float = 0
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
     def note(self, name: str, *what: Any) -> None:
@@ -72,6 +75,9 @@ class SinkProducer:
     def commit_transaction(self, _within_s: float) -> None:
         self.broker.note("commit_transaction")
 
+    def abort_transaction(self, _within_s: float) -> None:
+        self.broker.note("abort_transaction")
+
 
 @dataclass
 class SinkConsumer:
@@ -80,6 +86,9 @@ class SinkConsumer:
     def committed(self, asked: list[TopicPartition], *, timeout: float) -> list[TopicPartition]:
         assert timeout > 0
         self.broker.note("committed")
+        if self.broker.no_coordinator_after_s >= 0:
+            self.broker.now_s += self.broker.no_coordinator_after_s
+            raise KafkaException(KafkaError(KafkaError.NOT_COORDINATOR))
         return [TopicPartition(one.topic, one.partition, self.broker.position, self.broker.metadata) for one in asked]
 
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:

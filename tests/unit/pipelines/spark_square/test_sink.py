@@ -1,5 +1,6 @@
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaException
 
 from pipelines.spark_square import sink
 from pipelines.spark_square.sink import Plan, Sink, transactional_id
@@ -12,6 +13,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
     broker = Broker()
     monkeypatch.setattr(sink, "Producer", broker.producer)
     monkeypatch.setattr(sink, "Consumer", broker.consumer)
+    monkeypatch.setattr(sink, "monotonic_s", lambda: broker.now_s)
     return broker
 
 
@@ -83,6 +85,19 @@ def test_a_missing_position_is_an_error(broker: Broker) -> None:
     with pytest.raises(RuntimeError, match=r"no position in source-1.*never seeded.*expired"):
         written(batch(0))
     assert "begin_transaction" not in broker.names
+
+
+@pytest.mark.parametrize("after_s", [0.1, 5.1])
+def test_a_coordinator_that_waits_is_woken(broker: Broker, after_s: float) -> None:
+    """By a position in a transaction that is aborted, once it has waited for its own log; this attempt fails all the same."""
+    broker.no_coordinator_after_s = after_s
+
+    with pytest.raises(KafkaException, match="NOT_COORDINATOR"):
+        written(batch(0))
+
+    woken = ["begin_transaction", "send_offsets", "abort_transaction"] if after_s > 5 else []
+    assert broker.names[2:] == ["init_transactions", "committed", *woken]
+    assert broker.produced == []
 
 
 @pytest.mark.parametrize("first", [200, 230, 299])
