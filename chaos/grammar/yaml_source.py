@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedMap, CommentedSeq, merge_attrib
 from ruamel.yaml.constructor import ConstructorError, DuplicateKeyError, RoundTripConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLWarning
 from ruamel.yaml.nodes import ScalarNode
@@ -100,6 +100,31 @@ def place_of(tree: Any, location: Location, *, at_key: bool = False) -> Place:
             place = _below(node, key[0], at_key=at_key and number == len(location))
             node = node[key[0]]
     return place
+
+
+def copied(node: Any, known: dict[int, Any] | None = None) -> Any:
+    """What was parsed once more, with its places and without its comments, which take most of the time of a deep copy.
+
+    Args:
+        known: what was copied already, by `id`: an alias stays one.
+    """
+    known = {} if known is None else known
+    if id(node) in known:
+        return known[id(node)]
+    whole: Any
+    if isinstance(node, CommentedMap):
+        whole = known[id(node)] = CommentedMap()
+        for key in node:
+            whole[key] = copied(node[key], known)
+        setattr(whole, merge_attrib, node.merge)
+    elif isinstance(node, CommentedSeq):
+        whole = known[id(node)] = CommentedSeq()
+        whole.extend(copied(inner, known) for inner in node)
+    else:
+        return node
+    marks = node.lc.data
+    whole.lc.line, whole.lc.col, whole.lc.data = node.lc.line, node.lc.col, dict(marks) if marks else marks
+    return whole
 
 
 def _key(node: Any, part: str | int) -> tuple[Any] | None:

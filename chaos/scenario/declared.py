@@ -17,12 +17,12 @@ left to the run. Values keep their places in the file.
 """
 
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from chaos.grammar.base import Location, Mistake, did_you_mean, shown
+from chaos.grammar.yaml_source import copied
 from chaos.subject.placeholders import alone, partly_substituted, spelled
 
 NONE = "none"
@@ -144,7 +144,7 @@ def _filled(declared: Any, values: Mapping[str, Any]) -> Any:
     """A declaration without its parameters, which are in its texts."""
     if not isinstance(declared, CommentedMap):
         return declared
-    whole = deepcopy(declared)
+    whole = copied(declared)
     return _substituted(whole, {**whole.pop("parameters", {}), **values}, values)
 
 

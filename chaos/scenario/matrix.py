@@ -19,7 +19,6 @@ the file, so that errors lead to where they were written.
 
 import re
 from collections.abc import Iterator, Mapping
-from copy import deepcopy
 from itertools import product
 from math import prod
 from typing import Any
@@ -27,6 +26,7 @@ from typing import Any
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
 from chaos.grammar.base import Location, Mistake, did_you_mean, shown
+from chaos.grammar.yaml_source import copied
 
 _HOLE = re.compile(r"\$\{([^}.]*)\.?([^}]*)\}")
 _MOST = 1000
@@ -133,7 +133,7 @@ def _case(
     overrides: list[Mapping[str, Any]],
     here: Location,
 ) -> CommentedMap:
-    case = deepcopy(raw)
+    case: CommentedMap = copied(raw)
     case.pop("overrides", None)
     del case["matrix"]
     if isinstance(case.get("name"), str):
@@ -153,7 +153,7 @@ def _matches(at: Mapping[Any, Any], words: Mapping[str, str]) -> bool:
 
 def _put(changes: CommentedMap, case: CommentedMap) -> None:
     """Set the keys of an override, which keep the places where they were written."""
-    for key, value in deepcopy(changes).items():
+    for key, value in copied(changes).items():
         case[key] = value
         case.lc.add_kv_line_col(key, changes.lc.data[key])
 
@@ -201,7 +201,7 @@ def _text(text: str, words: Mapping[str, str], values: Mapping[str, Any], here: 
         return _HOLE.sub(lambda hole: _within(values[hole[1]], hole[2], words[hole[1]], here), text)
     value = _part(values[whole[1]], whole[2], words[whole[1]], here)
     rest = {axis: value for axis, value in values.items() if axis != whole[1]}  # a value must not contain itself
-    return _filled(deepcopy(value), {axis: words[axis] for axis in rest}, rest, here)
+    return _filled(copied(value), {axis: words[axis] for axis in rest}, rest, here)
 
 
 def _within(value: Any, key: str, word: str, here: Location) -> str:

@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from chaos.common.errors import ScenarioError
+from chaos.grammar.yaml_source import copied, parse, place_of
 from chaos.scenario.load import load_text
 from tests.unit.scenario.declared import HEAD, errors_in, errors_of, loaded, read
 
@@ -80,6 +81,21 @@ def test_anchors_and_merges_are_followed_to_where_the_value_stands() -> None:
         "scenarios.yaml:6:10: 'titel' is not known here (did you mean title?)",
         "scenarios.yaml:6:40: 0 is too small; the least is 1",
     ]
+
+
+def test_a_copy_has_the_places_and_nothing_in_common() -> None:
+    """Also of what was merged, and of an alias, which is one value in the copy too."""
+    text = "a: &a\n  x: 1\nb:\n  <<: *a\n  y: [2, {z: 3}]\nc: *a\nd:\n"
+    tree = parse(text)
+    whole = copied(tree)
+    places = [("a", "x"), ("b", "x"), ("b", "y", 0), ("b", "y", 1, "z"), ("c", "x"), ("d",)]
+
+    assert whole == tree
+    assert [place_of(whole, place) for place in places] == [place_of(tree, place) for place in places]
+    assert whole["c"] is whole["a"]
+    whole["b"]["y"][1]["z"] = whole["b"]["y"].lc.data[0] = 9
+    assert tree == parse(text)
+    assert tree["b"]["y"].lc.data[0] != 9
 
 
 def test_a_key_without_value_is_shown_at_the_key() -> None:
