@@ -42,6 +42,7 @@ from verifiers.transactions import logs
 _FLOWS_WITHIN_S = 180.0  # these are for what stands still: a machine that is busy with other work must not reach them
 _DRAINS_WITHIN_S = 180.0
 _RECOVERS_WITHIN_S = 180.0
+_BEYOND_SLO_S = 30.0
 _SETTLES_WITHIN_S = 30.0
 _TRIGGER_SLACK_S = 60.0
 _RESTS_S = 5.0  # of an output that has as many records as were sent
@@ -153,6 +154,11 @@ class RunPlan:
     def trigger_within_s(self) -> float:
         """How long a trigger is waited for."""
         return self.scenario.workload.loading_s + _TRIGGER_SLACK_S
+
+    @property
+    def recovers_within_s(self) -> float:
+        """Longer than a recovery is allowed to take, so that one that never comes is seen as such."""
+        return max(_RECOVERS_WITHIN_S, self.scenario.recovery_slo_s + _BEYOND_SLO_S)
 
     @property
     def drains_within_s(self) -> float:
@@ -308,20 +314,20 @@ def heal(system: System, nemesis: Nemesis) -> None:
         system.kafka.wait_until_healthy()
 
 
-def recover(history: History, processes: RunProcesses, records: int, is_through: Callable[[], bool]) -> None:
+def recover(plan: RunPlan, history: History, processes: RunProcesses, is_through: Callable[[], bool]) -> None:
     """Wait until output grows again: the pipeline's own time to come back belongs to the fault, not to the drain."""
     before = triggers.committed(history)
 
     def grew() -> bool:
         processes.check()
         now = triggers.committed(history)
-        if now > before or now >= records:
+        if now > before or now >= plan.demanded:
             return True
         processes.hear_loaders()
         ended = processes.pipeline is None and processes.nothing_is_loaded
-        return ended or now >= records - triggers.refused(history) or is_through()
+        return ended or now >= plan.demanded - triggers.refused(history) or is_through()
 
-    clock.wait_until(grew, within_s=_RECOVERS_WITHIN_S, reason="output to grow again after the heal")
+    clock.wait_until(grew, within_s=plan.recovers_within_s, reason="output to grow again after the heal")
 
 
 def is_through(plan: RunPlan, kafka: Kafka, processes: RunProcesses, positions: Positions | None) -> bool:

@@ -131,7 +131,7 @@ def _come_to_rest(stage: Stage, system: System, history: History, positions: pha
     with _tolerated(history, "heal"):
         phases.heal(system, stage.nemesis)
         if not stage.stands_still:
-            phases.recover(history, stage.processes, stage.plan.demanded, stage.is_through)
+            phases.recover(stage.plan, history, stage.processes, stage.is_through)
     if not stage.stands_still:
         with _tolerated(history, "drain") as failed:
             phases.drain(stage.plan, system.kafka, history, stage.processes, positions)

@@ -4,7 +4,8 @@ Judged from the samples of the history alone: what a read_committed reader could
 recorded when something changed (`chaos.engine.observers`): between two of them nothing did. The anomalies are defined by
 `chaos.scenario.verifiers.ANOMALIES_OF_PROGRESS`.
 
-UNKNOWN when there was nothing to watch: no output before the first fault, or none at all.
+UNKNOWN when there was nothing to watch: no output before the first fault, or none at all; and when the run ended after a fault
+without output, sooner than a recovery may take.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -62,12 +63,13 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str, *, ea
     recovered = recoveries(events)
     grown = growths(events)
     is_left = partial(_is_left, events, total=total, each=each)
-    found = list(_examples(recovered, slo_s, total, is_left))
+    watched_s = _watched_until_s(events)
+    found = list(_examples(recovered, slo_s, total, is_left, watched_s))
     if not any(example.anomaly == "no recovery" for example in found):
-        found += _stopped(events, grown, slo_s, total, is_left)
+        found += _stopped(events, grown, slo_s, total, is_left, watched_s)
     found += _blocked(events, slo_s)
     counts = {name: sum(example.anomaly == name for example in found) for name in ANOMALIES_OF_PROGRESS}
-    limitation = _limitation(grown, recovered)
+    limitation = _limitation(grown, recovered) or _too_short(recovered, slo_s, is_left, watched_s)
     verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
     return Finding(PROGRESS, subject, verdict, len(found), len(grown), counts, tuple(found), limitation or _note(events))
 
@@ -84,9 +86,11 @@ def demanded(events: Sequence[Event]) -> int | None:
     return samples[-1][1].total if samples else None
 
 
-def _examples(recovered: Sequence[Recovery], slo_s: float, total: int, is_left: Callable[[int], bool]) -> Iterator[Example]:
+def _examples(
+    recovered: Sequence[Recovery], slo_s: float, total: int, is_left: Callable[[int], bool], watched_s: float
+) -> Iterator[Example]:
     for one in recovered:
-        if one.seconds is None and is_left(one.committed):
+        if one.seconds is None and is_left(one.committed) and watched_s - one.injected.elapsed_s > slo_s:
             yield _example(
                 "no recovery", one, f"{one.fault}: the output never grew again after {one.committed} of {total} records"
             )
@@ -95,12 +99,12 @@ def _examples(recovered: Sequence[Recovery], slo_s: float, total: int, is_left: 
 
 
 def _stopped(
-    events: Sequence[Event], grown: Sequence[Event], slo_s: float, total: int, is_left: Callable[[int], bool]
+    events: Sequence[Event], grown: Sequence[Event], slo_s: float, total: int, is_left: Callable[[int], bool], watched_s: float
 ) -> Iterator[Example]:
     """The output grew after the last fault, but not to its end: then it stood still for as long as it was watched."""
     samples = of_type(events, ProgressSampled)
     committed = max((sample.committed for _, sample in samples), default=0)
-    stood_s = _watched_until_s(events) - grown[-1].elapsed_s if grown else 0.0
+    stood_s = watched_s - grown[-1].elapsed_s if grown else 0.0
     if stood_s > slo_s and is_left(committed):
         detail = f"the output stopped after {committed} of {total} records, and stood still for {stood_s:.1f} s until the end"
         yield Example("no recovery", _NOWHERE, None, None, grown[-1].time_ms, detail)
@@ -116,7 +120,7 @@ def _blocked(events: Sequence[Event], slo_s: float) -> Iterator[Example]:
 def _watched_until_s(events: Sequence[Event]) -> float:
     """Samples are taken until the topics are read; a history that ends before has no such moment."""
     began = [event.elapsed_s for event, value in of_type(events, PhaseBegan) if value.phase == "observe"]
-    return began[0] if began else events[-1].elapsed_s
+    return began[0] if began else max((event.elapsed_s for event in events), default=0.0)
 
 
 def _is_left(events: Sequence[Event], committed: int, *, total: int, each: bool) -> bool:
@@ -149,6 +153,20 @@ def _limitation(grown: Sequence[Event], recovered: Sequence[Recovery]) -> str:
     first = next(iter(recovered), None)
     if first is not None and first.committed == 0:
         return f"nothing was committed before {first.fault}: the run was not under way yet"
+    return ""
+
+
+def _too_short(recovered: Sequence[Recovery], slo_s: float, is_left: Callable[[int], bool], watched_s: float) -> str:
+    """A run that ended soon after a fault, because the pipeline or its loader did, does not show that it would not recover.
+
+    Whether a last row was seen between the fault and the end is chance, and must not decide.
+    """
+    for one in recovered:
+        seen_s = watched_s - one.injected.elapsed_s
+        if one.seconds is None and is_left(one.committed) and seen_s <= slo_s:
+            return (
+                f"{one.fault}: the run ended {seen_s:.1f} s after it without output, and {slo_s:g} s are allowed for a recovery"
+            )
     return ""
 
 

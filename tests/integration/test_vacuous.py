@@ -139,7 +139,7 @@ def test_a_fatal_answer_is_told_as_the_pipelines_own_error(chaos_session):
 
     report = chaos_session.run(scenario, SystemSpec(), "", lambda _event: None).report
 
-    assert report.verdict is Verdict.UNKNOWN
+    assert report.verdict is Verdict.UNKNOWN, [finding for finding in report.findings if finding.verdict is Verdict.INVALID]
     assert [fault.effective for fault in report.faults] == [True]
     (problem,) = report.problems
     assert problem.startswith("drain: InconclusiveError: the loader ended with 1 after ")
@@ -159,7 +159,7 @@ def test_an_application_that_aborts_every_transaction_is_unknown(chaos_session, 
 
     report = chaos_session.run(file.scenario("aborts-always-coordinator-killed"), file.system, "", lambda _event: None).report
 
-    assert report.verdict is Verdict.UNKNOWN
+    assert report.verdict is Verdict.UNKNOWN, [finding for finding in report.findings if finding.verdict is Verdict.INVALID]
     assert [fault.effective for fault in report.faults] == [True]
     (problem,) = report.problems
     assert problem.startswith("drain: DeadlineError: waited 30")

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from pydantic import TypeAdapter
 
+from chaos.common import clock
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import ProcessSaid, ProgressSampled
 from chaos.common.history import History
@@ -318,25 +319,30 @@ def test_output_has_recovered_when_it_grew_or_all_of_it_was_there(history, tmp_p
     loading = SimpleNamespace(alive=lambda: history.record(ProgressSampled(written=100, committed=10, total=100)) is not None)
     history.record(ProgressSampled(written=100, committed=committed, total=100))
 
-    phases.recover(history, run_processes(history, tmp_path, loader=FakeManagedProcess(loading)), 100, lambda: False)
+    processes = run_processes(history, tmp_path, loader=FakeManagedProcess(loading))
+    phases.recover(run_plan(tmp_path), history, processes, lambda: False)
 
     assert phases.triggers.committed(history) == max(committed, 10)
 
 
 def test_a_loader_that_is_alone_and_has_ended_adds_nothing_more(history, tmp_path):
     """Some of its records may have been lost: that is for the judge to say."""
-    phases.recover(history, run_processes(history, tmp_path, loader=FakeManagedProcess()), 100, lambda: False)
+    processes = run_processes(history, tmp_path, loader=FakeManagedProcess())
+    phases.recover(run_plan(tmp_path), history, processes, lambda: False)
 
 
 def test_a_pipeline_that_does_not_recover(history, tmp_path, monkeypatch):
     """It runs, and nothing comes out of it."""
     monkeypatch.setattr(phases, "_RECOVERS_WITHIN_S", 0.1)
+    monkeypatch.setattr(phases, "_BEYOND_SLO_S", 0.1)
     pipeline = FakeManagedProcess()
+    processes = run_processes(history, tmp_path, pipeline=pipeline, loader=FakeManagedProcess())
+    began_s = clock.monotonic_s()
 
     with pytest.raises(DeadlineError, match="output to grow again after the heal"):
-        phases.recover(
-            history, run_processes(history, tmp_path, pipeline=pipeline, loader=FakeManagedProcess()), 100, lambda: False
-        )
+        phases.recover(run_plan(tmp_path, recovery_slo="0.5s"), history, processes, lambda: False)
+
+    assert clock.monotonic_s() - began_s > 0.5, "it was given up before the recovery was too slow"
 
     assert set(pipeline.done) == {"check"}
 
@@ -583,6 +589,6 @@ def test_rows_that_were_lost_are_not_waited_for(history, tmp_path, phase):
         phases.inject(run_plan(tmp_path), watch, processes, nemesis, lambda: next(asked))
         assert pipeline.done[-1] == "nemesis"
     else:
-        phases.recover(history, processes, 100, lambda: next(asked))
+        phases.recover(run_plan(tmp_path), history, processes, lambda: next(asked))
 
     assert next(asked, None) is None

@@ -22,14 +22,14 @@ def history(*lines):
 def _event(index, second, what, value, high=None):
     if what == "sample":
         end = {"committed": value, "total": TOTAL, "written": TOTAL, "end": value, "high": value if high is None else high}
-        return Event(index, 1000 * second, float(second), ProgressSampled(**end))
+        return Event(index, int(1000 * second), float(second), ProgressSampled(**end))
     if what == "loaded":
-        return Event(index, 1000 * second, float(second), ProgressSampled(written=value, committed=value, total=TOTAL))
+        return Event(index, int(1000 * second), float(second), ProgressSampled(written=value, committed=value, total=TOTAL))
     if what == "lag":
-        return Event(index, 1000 * second, float(second), PipelineSampled(positions={}, lag=value))
+        return Event(index, int(1000 * second), float(second), PipelineSampled(positions={}, lag=value))
     if what in PHASES:
-        return Event(index, 1000 * second, float(second), PHASES[what](phase=value))
-    return Event(index, 1000 * second, float(second), FaultInjected(fault=value))
+        return Event(index, int(1000 * second), float(second), PHASES[what](phase=value))
+    return Event(index, int(1000 * second), float(second), FaultInjected(fault=value))
 
 
 PHASES = {"begin": PhaseBegan, "end": PhaseEnded, "fail": PhaseFailed}
@@ -93,12 +93,25 @@ def test_a_recovery_may_take_as_long_as_declared(slo_s, verdict):
 
 def test_an_output_that_never_grows_again_has_not_recovered():
     """Unless there was nothing left to come."""
-    halted = progress.check(history(*STEADY, (3, "inject", "kill")), 60, TOTAL, "sink")
-    through = progress.check(history(*STEADY, (3, "sample", TOTAL), (4, "inject", "kill")), 60, TOTAL, "sink")
+    halted = progress.check(history(*STEADY, (3, "inject", "kill"), (64, "fail", "drain")), 60, TOTAL, "sink")
+    through = progress.check(
+        history(*STEADY, (3, "sample", TOTAL), (4, "inject", "kill"), (65, "fail", "drain")), 60, TOTAL, "sink"
+    )
 
     assert (halted.verdict, halted.counts["no recovery"]) == (Verdict.INVALID, 1)
     assert halted.examples[0].detail == "kill: the output never grew again after 20 of 100 records"
     assert through.verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize("after", [(), ((3.01, "sample", 21),)], ids=["nothing", "a last row"])
+def test_a_run_that_ends_with_its_loader_shows_no_missing_recovery(after):
+    """The fault was fatal to the loader. Whether one more row was seen before it ended is chance."""
+    lines = (*STEADY, (3, "inject", "answer"), *after, (3.2, "fail", "drain"), (3.2, "begin", "observe"))
+
+    finding = progress.check(history(*lines), 60, TOTAL, "source")
+
+    assert (finding.verdict, finding.count) == (Verdict.VALID if after else Verdict.UNKNOWN, 0)
+    assert after or finding.note == ("answer: the run ended 0.2 s after it without output, and 60 s are allowed for a recovery")
 
 
 def test_an_output_that_stops_again_for_ever_has_not_recovered():
