@@ -43,6 +43,7 @@ _KEY = "hash(key)"  # that of a row without a key is one like others; it has the
 _ROW = ("offset", "IF(key IS NULL, 0L, xxhash64(key, value)) AS print", f"{_KEY} AS key")
 _ALIKE_AT_ONCE = 4  # a single record that recurs would often be taken for another one
 _MOST_BREAKS = 20_000  # a log of so many is quicker to join
+SHARE = 8  # of the rows: where more of them are doubtful, it is quicker to ask about all
 
 
 class _UncertainError(Exception):
@@ -63,6 +64,11 @@ class Copied:
     rows: int
     doubtful: Longs
     aligned: Runs | None
+
+
+def worth_asking(copied: Copied, limits: Limits) -> int:
+    """How many rows may be doubtful where it is quicker to ask about these alone than about all."""
+    return max(limits.few_rows, min(limits.most_rows, copied.rows // SHARE))
 
 
 def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:

@@ -112,7 +112,7 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
         unique=True,
         unnamed=logs.source.limit(0),
         why="",
-        keys=partial(_keys, due.rows if narrow.beyond else None, asked.identity, found.keys, lines),
+        keys=partial(_keys, due.rows if narrow.beyond is not None else None, asked.identity, found.keys, lines),
         unordered=found.answers.where("NOT ordered").select("partition", "offset"),
         beyond=narrow.beyond,
         alike=narrow.proved,

@@ -43,7 +43,6 @@ from verifiers.single_scan.runs import Runs
 
 DENSE, KEY = "dense-key", "key"
 _HEADER = "header:"
-_SHARE = 8  # one task is given no more than this part of a log: all tasks together are quicker to join the whole
 _DEFAULT = Limits()
 _PLACE = ("partition", "offset")
 _COLUMNS = {"key": "string", "value": "string"}
@@ -188,7 +187,7 @@ def _wanted(source: DataFrame, demanded: Model) -> DataFrame:
 
 def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> Asked | None:
     """What the records and rows of doubtful keys are asked; None where they are many of the log, and not few."""
-    most = max(limits.few_rows, min(limits.most_rows, copied.rows // _SHARE))
+    most = copies.worth_asking(copied, limits)
     if copied.aligned is None or len(copied.doubtful) > most:
         return None
     of_keys = partial(copies.of_doubtful_keys, copied=copied)

@@ -10,8 +10,9 @@ Of a key all rows are asked about, or none, since what is said of a row follows 
 the same sums by chance has a probability of 2^-64.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,6 @@ from verifiers.single_scan.runs import Runs
 _PLACE = ("partition", "offset")
 _BUCKET = "pmod(hash(key), 65536)"
 _SUMS = ("count(*) AS records", "sum(print & 4294967295L) AS low", "sum(shiftrightunsigned(print, 32)) AS high")
-_SHARE = 8  # of the rows; where more of them are doubtful, it is quicker to ask about all
 _DEFAULT = Limits()
 
 
@@ -61,10 +61,11 @@ def by_place(found: Demanded, sink: DataFrame, copied: Copied, limits: Limits = 
     """The rows of doubtful keys, once all were compared; all rows where they are many."""
     if not len(copied.doubtful):
         return _nothing(found, sink, copied.rows)
-    most = max(limits.few_rows, min(limits.most_rows, copied.rows // _SHARE))
+    most = copies.worth_asking(copied, limits)
     if copied.aligned is None or len(copied.doubtful) > most:
         return Narrowed(found, sink)
-    ours, theirs = (_of_doubtful_keys(rows, copied).localCheckpoint() for rows in (found.rows, sink))
+    of_keys = partial(copies.of_doubtful_keys, copied=copied)
+    ours, theirs = (_chosen(rows, of_keys).localCheckpoint() for rows in (found.rows, sink))
     counts = ours.count(), theirs.count()
     if max(counts) > most:
         return Narrowed(found, sink)
@@ -86,12 +87,13 @@ def by_sums(found: Demanded, sink: DataFrame, *, anywhere: bool, as_state: bool 
     odd = (ours != theirs).any(axis=0)
     rows = int(theirs[0].sum())
     doubtful = int(max(side[0][odd].sum() for side in (ours, theirs)))
-    if doubtful > max(limits.few_rows, rows // _SHARE):
+    if doubtful > max(limits.few_rows, rows // copies.SHARE):
         return Narrowed(found, sink)
     proved = rows - int(theirs[0][odd].sum())
     if not odd.any():
         return _nothing(found, sink, proved)
-    mine, others = (_in_buckets(side, buckets[odd]).localCheckpoint() for side in (found.rows, sink))
+    of_buckets = partial(_in_buckets, buckets=buckets[odd])
+    mine, others = (_chosen(side, of_buckets).localCheckpoint() for side in (found.rows, sink))
     return Narrowed(replace(found, rows=mine, count=mine.count()), others, proved)
 
 
@@ -100,10 +102,10 @@ def _nothing(found: Demanded, sink: DataFrame, proved: int) -> Narrowed:
     return Narrowed(replace(found, rows=found.rows.limit(0), count=0), sink.limit(0), proved, are_none=proved > 0)
 
 
-def _of_doubtful_keys(rows: DataFrame, copied: Copied) -> DataFrame:
-    """These rows with their own keys, also where these are null."""
+def _chosen(rows: DataFrame, choose: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """Those that are chosen by a key that is never null, with their own keys."""
     keyed = own_rows.keyed(rows.withColumn("own", F.col("key")))
-    return copies.of_doubtful_keys(keyed, copied).withColumn("key", F.col("own")).drop("own")
+    return choose(keyed).withColumn("key", F.col("own")).drop("own")
 
 
 def _sums(rows: DataFrame, alike: str) -> pa.Table:
@@ -125,7 +127,6 @@ def _matched(ours: pa.Table, theirs: pa.Table) -> tuple[Longs, Longs, Longs]:
     return buckets, found[0], found[1]
 
 
-def _in_buckets(rows: DataFrame, buckets: Longs) -> DataFrame:
-    these = arrow.frame(rows.sparkSession, pa.table({"_bucket": buckets.astype(np.int32)}))
-    bucket = _BUCKET.replace("key", f"coalesce(key, '{own_rows.NO_KEY}')")
-    return rows.withColumn("_bucket", F.expr(bucket)).join(F.broadcast(these), "_bucket", "left_semi").drop("_bucket")
+def _in_buckets(keyed: DataFrame, buckets: Longs) -> DataFrame:
+    these = arrow.frame(keyed.sparkSession, pa.table({"_bucket": buckets.astype(np.int32)}))
+    return keyed.withColumn("_bucket", F.expr(_BUCKET)).join(F.broadcast(these), "_bucket", "left_semi").drop("_bucket")

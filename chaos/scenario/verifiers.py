@@ -16,7 +16,7 @@ PROGRESS = "progress"
 GUARANTEE_OF_PROGRESS = "the pipeline goes on after a fault"
 ANOMALIES_OF_PROGRESS: Mapping[str, str] = {
     "slow recovery": "from a fault's injection to the end of the longest standstill after it took longer than ``recovery_slo``",
-    "no recovery": "after a fault the output stood still for longer than ``recovery_slo`` and until the end of the run, although "
+    "no recovery": "after a fault the output stood still for longer than ``recovery_slo`` and until the end of the run, and "
     "not all of the workload had been through",
     "blocked": "the last stable offset stood still for longer than ``recovery_slo``, with records above it: a transaction was "
     "open (KAFKA-10167), and read_committed readers waited for its end",

@@ -124,7 +124,7 @@ def test_what_wakes_a_coordinator_changes_nothing(stage):
     """It writes a position and a marker into the log of the positions, and the group's position stays what it was."""
     kafka, group = stage.system.kafka, stage.square.consumer_group(TOPICS)
     stage.commit(100)
-    before = kept(kafka)
+    before = kept(kafka, group)
     settings = {"bootstrap.servers": kafka.bootstrap}
     with closing(new_consumer(Sink(kafka.bootstrap, group, TOPICS.sink))) as consumer:
         producer = Producer({**settings, "transactional.id": f"{group}-wakes", "transaction.timeout.ms": 25_000})
@@ -132,13 +132,11 @@ def test_what_wakes_a_coordinator_changes_nothing(stage):
 
         wake_coordinator(producer, consumer, TOPICS.source, 1)
 
-    assert sum(kept(kafka)) == sum(before) + 2
+    assert kept(kafka, group) >= before + 2  # other groups write there too, at any time
     assert set(stage.positions().values()) == {100}
 
 
-def kept(kafka):
-    """How far the log of the positions goes, by partition."""
-    topic = "__consumer_offsets"
+def kept(kafka, group):
+    """How far the log goes that keeps a group's positions."""
     with closing(Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "looks"})) as looks:
-        partitions = looks.list_topics(topic, timeout=60).topics[topic].partitions
-        return [looks.get_watermark_offsets(TopicPartition(topic, number), timeout=60)[1] for number in partitions]
+        return looks.get_watermark_offsets(TopicPartition(*kafka.group_partition(group)), timeout=60)[1]

@@ -35,7 +35,8 @@ class Copier:
         """Its position is asked for once; what it committed since, it knows."""
         settings = {"bootstrap.servers": self.kafka.bootstrap}
         self.consumer = Consumer(settings | {"group.id": self.group, "enable.auto.commit": False})
-        self.producer = Producer(settings | {"transactional.id": f"{self.group}-copier"})
+        own = {"transactional.id": f"{self.group}-copier", "transaction.timeout.ms": 600_000}
+        self.producer = Producer(settings | own)
         self.producer.init_transactions(120)
         self.at = dict.fromkeys(range(3), 0)
 

@@ -22,7 +22,8 @@ LEDGER = "id,outcome,partition,offset\n0,ok,0,0\n3,ok,0,1\n1,ok,1,0\n6,fail,0,\n
 
 def transactional(system, name):
     """A producer that has begun a transaction."""
-    producer = Producer({"bootstrap.servers": system.kafka.bootstrap, "transactional.id": name, "linger.ms": 50})
+    own = {"transactional.id": name, "transaction.timeout.ms": 600_000, "linger.ms": 50}
+    producer = Producer({"bootstrap.servers": system.kafka.bootstrap, **own})
     producer.init_transactions(120)
     producer.begin_transaction()
     return producer
