@@ -85,8 +85,8 @@ class RunPlan:
         folder: the run directory; it exists.
         pipeline: None when the loader itself is under test.
         client: the client group of what is under test.
-        outputs: how many rows its model demands of the sink; None where that is one for each record, and of a table, whose
-            growth is counted in records of the source.
+        outputs: how many rows its model demands of the sink; None where that is one for each record, and where progress is
+            counted in records of the source: of a table, of a state, and of what a loader of the user's own sends.
         table: what the pipeline writes in place of a topic, in this run.
         spec: of the system that it runs on.
         is_twin: whether it only shows what the pipeline writes while nothing is broken (`chaos.engine.twins`).
@@ -119,7 +119,7 @@ class RunPlan:
     @property
     def counts_positions(self) -> bool:
         """Whether progress is counted in records that the pipeline has read: how many rows come of them is not known."""
-        return self.is_twin or self.scenario.by_transactions or self.scenario.as_state
+        return self.is_twin or self.scenario.counts_positions
 
     @property
     def judged(self) -> tuple[Topic, ...]:

@@ -180,9 +180,22 @@ def _rows_of(scenario: Scenario, rows: Rows) -> Iterator[Problem]:
     yield from _placeholders(rows.texts, scenario.topics)
     if getattr(scenario.pipeline, "model", None) == "square":
         yield (), "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
-    if rows.command and isinstance(getattr(scenario.pipeline, "expected", None), expected.ExpectedRows):
-        known = "how many rows are `expected` must be known before they are sent"
-        yield ("command",), f"{known}; write sql, file, python or generator, or expect source"
+    if rows.command:
+        yield from within(("command",), _unknown_beforehand(scenario))
+
+
+def _unknown_beforehand(scenario: Scenario) -> Iterator[Problem]:
+    """What cannot be asked of records that a loader of the user's own sends."""
+    wanted = getattr(scenario.pipeline, "expected", None)
+    if not isinstance(wanted, expected.ExpectedRows):
+        return
+    others = "write sql, file, python or generator in place of command"
+    if wanted.same_as is not None:
+        same = "a twin needs the same records, and a loader of your own may send others"
+        yield (), f"{same}; {others}, or expected: {{sql: SELECT …}}"
+    elif not scenario.pipeline.has_positions:
+        known = "how many rows these records demand is not known, nor with positions: none when all of them are there"
+        yield (), f"{known}; write group or positions in the pipeline, or {others}"
 
 
 def _verifiers(scenario: Scenario) -> Iterator[Problem]:
@@ -500,6 +513,6 @@ def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator
 
 def _may_use_transactions(scenario: Scenario) -> bool:
     """Of a pipeline nothing else is known, so it may, unless it says that it does not; of our loader it is known."""
-    fillings = scenario.workload.fillings
-    own_loader = any(one.rows is not None and one.rows.command is not None for one in fillings)
-    return scenario.pipeline.transactions or own_loader or any(one.producer.transaction_records for one in fillings)
+    workload = scenario.workload
+    of_loaders = workload.has_own_loader or any(one.producer.transaction_records for one in workload.fillings)
+    return scenario.pipeline.transactions or of_loaders

@@ -240,6 +240,11 @@ class Workload(Filling):
         return (self, *self.also)
 
     @property
+    def has_own_loader(self) -> bool:
+        """Whether a program of the user's fills one of the topics: what it sends is not known beforehand."""
+        return any(one.rows is not None and one.rows.command is not None for one in self.fillings)
+
+    @property
     def total(self) -> int:
         """How many records all topics get."""
         return sum(one.records for one in self.fillings)
@@ -451,6 +456,15 @@ class Scenario(Declared):
     def as_state(self) -> bool:
         """Whether of each key of the sink the last value counts, and not how it came to that."""
         return self.pipeline.sink is not None and self.pipeline.sink.form == "state"
+
+    @property
+    def counts_positions(self) -> bool:
+        """Whether progress is counted in records that the pipeline has read: how many rows come of them is not known.
+
+        A query asks for rows of records that are not known before a loader of the user's own has sent them.
+        """
+        asks = isinstance(getattr(self.pipeline, "expected", None), ExpectedRows)
+        return self.by_transactions or self.as_state or (asks and self.workload.has_own_loader)
 
     @property
     def used(self) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """Copies a topic in transactions, and prints what its client tells it: the contract of docs/adapters.md in Python.
 
-python3 copy_topic.py BOOTSTRAP SOURCE SINK GROUP
+python3 copy_topic.py BOOTSTRAP SOURCE SINK GROUP [AMOUNT]
+
+With AMOUNT it copies only the orders that come to so much, and passes over the others.
 """
 
 import json
@@ -22,7 +24,8 @@ def assigned(_consumer: Consumer, places: list[TopicPartition]) -> None:
 
 def main() -> None:
     """Copy until it is ended. An error ends it, and whoever started it starts it again."""
-    bootstrap, source, sink, group = sys.argv[1:]
+    bootstrap, source, sink, group, *more = sys.argv[1:]
+    amount = int(more[0]) if more else None
     kafka = {"bootstrap.servers": bootstrap}
     position = {"enable.auto.commit": False, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     consumer = Consumer({**kafka, **position, "group.id": group, "session.timeout.ms": 6000})
@@ -38,15 +41,19 @@ def main() -> None:
                 raise KafkaException(record.error())
         if batch:
             number += 1
-            copy(number, batch, consumer, producer, sink)
+            say(got=[[record.topic(), record.partition(), record.offset()] for record in batch])
+            large = [record for record in batch if amount is None or json.loads(record.value())["amount"] >= amount]
+            copy(number, batch, large, consumer, producer, sink)
 
 
-def copy(number: int, batch: list[Message], consumer: Consumer, producer: Producer, sink: str) -> None:
-    """Write these records and their positions in one transaction. If that fails nothing is told, so the outcome is unknown."""
-    say(got=[[record.topic(), record.partition(), record.offset()] for record in batch])
-    say(begin=number, ids=[record.key().decode() for record in batch])
+def copy(number: int, batch: list[Message], kept: list[Message], consumer: Consumer, producer: Producer, sink: str) -> None:
+    """Write what is kept of these records, and the positions behind all of them, in one transaction.
+
+    If that fails nothing is told, so the outcome is unknown.
+    """
+    say(begin=number, ids=[record.key().decode() for record in kept])
     producer.begin_transaction()
-    for record in batch:
+    for record in kept:
         producer.produce(sink, record.value(), record.key(), record.partition())
     places = [TopicPartition(record.topic(), record.partition(), record.offset() + 1) for record in batch]
     furthest = {place.partition: place for place in places}

@@ -1,5 +1,7 @@
 """What is right, said in SQL or in Python: each anomaly with its exact count, where customers recur as keys."""
 
+import re
+
 import pytest
 
 from chaos.common.errors import InconclusiveError
@@ -8,7 +10,7 @@ from chaos.engine.phases import RunPlan
 from chaos.judging import models, own_rows
 from chaos.judging.judge import check
 from chaos.judging.models import Model, ModelError
-from chaos.loader.declaration import FillSource
+from chaos.loader.declaration import FillSource, OwnLoader
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from chaos.subject.base import Topics
@@ -472,3 +474,22 @@ def test_how_many_rows_will_come(spark, tmp_path, expected, outputs):
         with pytest.raises(InconclusiveError) as caught:
             with_demand(planned, lambda: spark)
         assert outputs in str(caught.value)
+
+
+@pytest.mark.parametrize(("asked", "said"), [("value", ""), ("amount AS value", "pipeline, expected, sql: [UNRESOLVED_COLUMN")])
+def test_of_records_that_are_not_known_yet_the_query_alone_is_read(spark, tmp_path, asked, said):
+    """A loader of the user's own sends them: how many rows they demand is not known, and is not waited for."""
+    pipeline = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders"], "sink": {"topic": "kept"}}
+    workload = {"records": 30, "rows": {"command": ["load"]}}
+    pipeline |= {"expected": {"sql": f"SELECT key, {asked} FROM orders WHERE value = 'large'"}}  # noqa: S608 - a constant
+    declared = {"name": "a", "title": "A", "pipeline": pipeline, "workload": workload, "topics": {"orders": {}, "kept": {}}}
+    scenario, loader = Scenario.model_validate(declared), OwnLoader(("load",), 30, 10.0, 1, {})
+    topics, subject = Topics("orders-1", "kept-1", 3), CommandPipeline(("a",), "g")
+    planned = RunPlan(scenario, plan(scenario, 1), tmp_path, topics, loader, subject, "app")
+
+    if said:
+        with pytest.raises(InconclusiveError, match=re.escape(said)):
+            with_demand(planned, lambda: spark)
+    else:
+        assert with_demand(planned, lambda: spark) is planned
+        assert (planned.counts_positions, planned.demanded) == (True, 30)

@@ -144,14 +144,22 @@ def test_a_loader_that_cannot_be(workload: str, said: str) -> None:
     assert said in error
 
 
-def test_rows_that_are_not_known_beforehand_have_no_model() -> None:
-    """How many rows a query demands of them cannot be known while they are sent."""
+def test_what_cannot_be_asked_of_rows_that_are_not_known_beforehand() -> None:
+    """A query can, where the pipeline says how far it is; a twin cannot, as the loader may send other records to it."""
     head = "version: 2\nscenarios:\n  - name: a\n    title: A\n"
     text = f"{head}    pipeline: {STOCK[:-1]}, expected: {{asked}}}}\n    workload: {{records: 10, rows: {{command: [a]}}}}\n"
 
-    assert loaded(text.replace("{asked}", "source")).scenarios
-    (error,) = errors_of(text.replace("{asked}", "{sql: 'SELECT key, value FROM datasource'}"))
-    assert "how many rows are `expected` must be known before they are sent; write sql, file, python or generator" in error
+    query = text.replace("{asked}", "{sql: 'SELECT key, value FROM datasource'}")
+
+    assert not loaded(text.replace("{asked}", "source")).scenarios[0].counts_positions
+    assert loaded(query).scenarios[0].counts_positions
+    (twin,) = errors_of(text.replace("{asked}", "{same_as: fault_free}"))
+    assert ":6:45: a twin needs the same records, and a loader of your own may send others; write sql, file, python" in twin
+    command = "{kind: command, reads: [datasource], sink: {topic: datasink}, run: [a], positions: none, expected: {asked}}"
+    (unknown,) = errors_of(query.replace(STOCK[:-1], command[: command.index(", expected")]))
+    assert (
+        "how many rows these records demand is not known, nor with positions: none when all of them are there; write" in unknown
+    )
 
 
 def test_a_loader_of_ones_own_may_use_transactions() -> None:
