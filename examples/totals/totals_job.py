@@ -14,8 +14,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-AT_ONCE = 1500  # each batch has so many, and what is left over in the end waits: these tests count rows by batches
-SINCE_1970 = "36500d"  # when Spark takes the last batch of a new query to have been: less, and the first one is not full
+AT_ONCE = 1500
 
 
 def main() -> None:
@@ -23,7 +22,7 @@ def main() -> None:
     bootstrap, source, totals, checkpoint, *how = sys.argv[1:]
     spark = SparkSession.builder.appName("totals").config("spark.sql.shuffle.partitions", 3).getOrCreate()
     kafka = {"kafka.bootstrap.servers": bootstrap}
-    full = {"minOffsetsPerTrigger": AT_ONCE, "maxOffsetsPerTrigger": AT_ONCE, "maxTriggerDelay": SINCE_1970}
+    full = {"minOffsetsPerTrigger": AT_ONCE, "maxOffsetsPerTrigger": AT_ONCE, "maxTriggerDelay": "15s"}
     read = spark.readStream.format("kafka").options(**kafka, subscribe=source, startingOffsets="earliest", **full).load()
     value = F.col("value").cast("string")
     numbers = [F.get_json_object(value, f"$.{name}").cast("bigint").alias(name) for name in ("order", "amount")]
