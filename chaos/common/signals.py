@@ -27,6 +27,7 @@ class _Interrupts:
 
     def __call__(self, number: int, _frame: FrameType | None) -> None:
         self.came = signal.Signals(number).name
+        _expect_loose_ends()
         raise KeyboardInterrupt(self.came)
 
 
@@ -116,8 +117,12 @@ def _ignored(unraisable: "sys.UnraisableHookArgs", *, before: Callable[["sys.Unr
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         before(unraisable)
         return
-    # What fails to be finalized from now on is a consequence of the interrupt; pytest would report it as a failure of its own.
-    sys.unraisablehook = partial(_ignored, before=sys.__unraisablehook__)
+    _expect_loose_ends()
     again = threading.Timer(_AGAIN_S, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
     again.daemon = True
     again.start()
+
+
+def _expect_loose_ends() -> None:
+    """What is not closed from now on is a consequence of the interrupt; pytest would report it as a failure of its own."""
+    sys.unraisablehook = partial(_ignored, before=sys.__unraisablehook__)

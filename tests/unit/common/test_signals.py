@@ -42,12 +42,37 @@ def test_a_wait():
     del thing
     clock.wait_until(lambda: False, within_s=120, reason="an interrupt")
 """
+OPEN = """
+import os
+import signal
+
+import pytest
+
+from chaos.common import signals as interrupts
+
+
+def opened():
+    file = open(__file__, "rb", buffering=0)
+    os.kill(os.getpid(), signal.{number})
+    for _ in range(1000):
+        pass
+    file.close()
+
+
+def test_a_file():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupts.obey()
+    with pytest.raises(KeyboardInterrupt):
+        opened()
+    raise KeyboardInterrupt
+"""
 
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
-def test_an_interrupt_in_a_finalizer_is_not_lost(tmp_path, number):
-    """And the socket that stays open because of it does not count as a failure of the test."""
-    (tmp_path / "test_it.py").write_text(FINALIZED.replace("{number}", number), encoding="utf-8")
+@pytest.mark.parametrize("interrupted", [FINALIZED, OPEN], ids=["in a finalizer", "with a file open"])
+def test_an_interrupt_ends_the_test_that_it_interrupts(tmp_path, interrupted, number):
+    """And the socket or file that stays open because of it does not count as a failure of the test."""
+    (tmp_path / "test_it.py").write_text(interrupted.replace("{number}", number), encoding="utf-8")
 
     command = (sys.executable, "-m", "pytest", "-W", "error", "-p", "no:cacheprovider", "test_it.py")
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
