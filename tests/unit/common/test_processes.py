@@ -32,11 +32,14 @@ def test_a_zombie_has_ended() -> None:
     careless = "import subprocess, time; print(subprocess.Popen(['true']).pid, flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", careless], stdout=subprocess.PIPE, text=True) as popen:
         assert popen.stdout
-        parent, child = psutil.Process(popen.pid), psutil.Process(int(popen.stdout.readline()))
-        clock.wait_until(lambda: child.status() == psutil.STATUS_ZOMBIE, within_s=120, reason="a zombie")
+        try:
+            parent, child = psutil.Process(popen.pid), psutil.Process(int(popen.stdout.readline()))
+            clock.wait_until(lambda: child.status() == psutil.STATUS_ZOMBIE, within_s=120, reason="a zombie")
 
-        assert processes.wait_ended([child], within_s=120) == []
-        assert processes.wait_ended([child, parent], within_s=0.1) == [parent]
+            assert processes.wait_ended([child], within_s=120) == []
+            assert processes.wait_ended([child, parent], within_s=0.1) == [parent]
 
-        processes.kill({"parent": parent})
-        assert not processes.lives(parent)
+            processes.kill({"parent": parent})
+            assert not processes.lives(parent)
+        finally:
+            popen.kill()  # else what is wrong here would be told when its sleep is over
