@@ -37,6 +37,8 @@ _SUPERVISOR = "supervisor"
 _ENDED = ("ended", "stopped")
 _LOADED = b'{"event": "loaded"'
 _FRAME = re.compile(rb"\s+(at \S+\(|\.\.\. \d+ more$)")
+_LOGGED = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (INFO|WARN) ")  # by Spark's own pattern
+_ERROR = re.compile(rb"(Error|Exception)\b")
 # How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.
 # FENCED_LEADER_EPOCH is not among them: that is a reader with old metadata.
 _FENCED = re.compile(
@@ -543,7 +545,7 @@ def last_line(log: Path) -> str:
     """The last line that is not blank, shortened; "" if there is none, or no log.
 
     After a program has told its error, its supervisor tells that it has ended, and Java how it came there: these lines are
-    passed over where there is more.
+    passed over where there is more. So is what Spark logs while it stops, where an error is told before it.
     """
     if not log.exists():
         return ""
@@ -551,4 +553,7 @@ def last_line(log: Path) -> str:
         file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
         lines = [line for line in reversed(file.read().split(b"\n")) if line.strip()]
     last = next(filterfalse(_says_nothing_of_the_error, lines), lines[0] if lines else b"")
+    before = next((line for line in lines if not _says_nothing_of_the_error(line) and not _LOGGED.match(line)), b"")
+    if _LOGGED.match(last) and _ERROR.search(before):
+        last = before
     return one_line(last.decode(errors="replace"), 300)

@@ -167,6 +167,26 @@ def test_what_a_program_said_at_its_end_is_told_and_not_that_its_supervisor_ende
     assert managed.how_it_ended("early").endswith("the last line of logs/pipeline.log: no worker is left: why")
 
 
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        (b"pyspark.errors.RefusedError: set back", "pyspark.errors.RefusedError: set back"),
+        (b"26/11/26 17:50:10 ERROR Utils: Aborting task", "26/11/26 17:50:11 WARN Scheduler: is stopping"),
+        (b"25/11/26 17:50:10 WARN TaskSetManager: Lost task (an Error)", "26/11/26 17:50:11 WARN Scheduler: is stopping"),
+        (b"", "26/11/26 17:50:11 WARN Scheduler: is stopping"),
+    ],
+)
+def test_what_spark_logs_while_it_stops_does_not_hide_the_error(history, tmp_path, before, told):
+    """It is told where nothing before it is an error, though."""
+    runtime = FakeRuntime(says=b'{"supervisor": "started"}\n')
+    managed = ManagedProcess(runtime, history, "pipeline", Command(("true",)), tmp_path)
+    managed.process.write(before + b"\n26/11/26 17:50:11 INFO Hook: x\n26/11/26 17:50:11 WARN Scheduler: is stopping\n")
+    managed.process.write(b'\n{"supervisor": "ended", "code": 1}\n')
+    managed.process.lives = False
+
+    assert managed.how_it_ended("early").endswith(f"the last line of logs/pipeline.log: {told}")
+
+
 def test_the_end_that_a_scenario_expects_is_found_in_these_words(history, tmp_path):
     """The verdict knows of it what the phase says that failed."""
     managed = ManagedProcess(
