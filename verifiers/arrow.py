@@ -10,12 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
-_IS_PUBLIC = hasattr(DataFrame, "toArrow")
+IS_PUBLIC = hasattr(DataFrame, "toArrow")
+"""Whether Spark makes a frame of an Arrow table; earlier ones make a list of rows of it, which takes long."""
 
 
 def table(rows: DataFrame) -> pa.Table:
     """All rows, in the memory of this process."""
-    if _IS_PUBLIC:
+    if IS_PUBLIC:
         return rows.toArrow()
     batches = getattr(rows, "_collect_as_arrow")()  # noqa: B009 - what `toPandas` calls there; later types do not have it
     with _without_warnings():
@@ -24,7 +25,7 @@ def table(rows: DataFrame) -> pa.Table:
 
 def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """A frame of these rows."""
-    if _IS_PUBLIC:
+    if IS_PUBLIC:
         return spark.createDataFrame(rows)
     columns = [column.to_pylist() for column in rows.columns]
     with _without_warnings():
@@ -37,7 +38,7 @@ def made(spark: SparkSession, rows: Sequence[tuple[Any, ...]], columns: Mapping[
     Args:
         columns: name -> type, as SQL writes it; the types are those of `verifiers.evidence`.
     """
-    if not _IS_PUBLIC:
+    if not IS_PUBLIC:
         return spark.createDataFrame(list(rows), ", ".join(f"{name} {kind}" for name, kind in columns.items()))
     values = list(zip(*rows, strict=True)) or [()] * len(columns)
     types = (_TYPES[kind] for kind in columns.values())
