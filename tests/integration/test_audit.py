@@ -102,6 +102,7 @@ def test_a_clean_sink_and_what_is_left_of_it(system, tmp_path):
     assert audit(tmp_path, "--landed", str(tmp_path / "landed"))[0] == 0
 
 
+@pytest.mark.nightly
 def test_anomalies_by_a_header(system, tmp_path):
     """A record is what its header says it is."""
     with written(system, lost=[150], again=[3, 6]):
@@ -159,6 +160,7 @@ def test_several_topics(system, tmp_path):
     assert (few[0], few[1].startswith("chaos audit: 2 of --source and 1 of --sink: ")) == (2, True)
 
 
+@pytest.mark.nightly
 def test_what_the_group_has_not_read_is_pending(system, tmp_path):
     """With a position before the lost record's input, it may still come."""
     with written(system, lost=[150]):

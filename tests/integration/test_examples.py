@@ -59,6 +59,7 @@ def test_what_a_program_says_is_compared_with_the_log(chaos_session, language):
     assert compared["outcomes"] == list(ends.values()).count("committed") >= 5
 
 
+@pytest.mark.nightly
 def test_the_coordinator_of_an_id_that_is_not_declared(chaos_session):
     """It is that of the id which the proxies have seen: on its link, and on no other, EndTxn is sent, and can be held."""
     path = EXAMPLES / "adapters" / "scenarios.yaml"

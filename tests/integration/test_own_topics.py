@@ -69,6 +69,7 @@ def test_a_topic_may_have_more_partitions_than_the_one_that_is_copied(chaos_sess
     assert "leader(enriched, 4)" in report.faults[0].target
 
 
+@pytest.mark.nightly
 def test_a_pipeline_that_says_that_records_keep_their_partition_is_held_to_it(chaos_session, tmp_path):
     """The control: the same program is INVALID then, and in nothing else."""
     report = run(chaos_session, tmp_path, ", routing: same", {"values": {"misrouted": "some"}})

@@ -57,7 +57,7 @@ def play(tmp_path, net):
         ("set_up", signal.SIGINT),
         pytest.param("steady", signal.SIGTERM, marks=pytest.mark.nightly),
         pytest.param("inject", signal.SIGINT, marks=pytest.mark.nightly),  # the gate kills there
-        ("heal", signal.SIGTERM),
+        pytest.param("heal", signal.SIGTERM, marks=pytest.mark.nightly),
         pytest.param("drain", signal.SIGINT, marks=pytest.mark.nightly),
         pytest.param("observe", signal.SIGTERM, marks=pytest.mark.nightly),
         pytest.param("judge", signal.SIGINT, marks=pytest.mark.nightly),
