@@ -166,7 +166,7 @@ def _write_few(rows: DataFrame, place: Path) -> None:
     found = arrow.table(rows)
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
-    parquet.write_table(found, place / "part-0.parquet")
+    parquet.write_table(found, place / "part-0.parquet", write_page_checksum=True)
 
 
 def _write_many(rows: DataFrame, place: Path) -> None:
@@ -260,14 +260,23 @@ def _read(spark: SparkSession, place: Path, columns: Mapping[str, str]) -> DataF
 
 
 def _read_few(place: Path, columns: Mapping[str, str]) -> pa.Table | None:
-    """The rows, where they are few; None where Spark has to read them, or to say what is wrong with them."""
+    """The rows, where they are few; None where Spark has to read them, or to say why that cannot be done.
+
+    Raises:
+        EvidenceError: they are not those that were written.
+    """
     try:
         if not arrow.IS_PUBLIC or sum(parquet.read_metadata(file).num_rows for file in place.glob(_ROWS)) > _FEW:
             return None
         there = parquet.read_schema(next(place.glob(_ROWS))).names
-        return parquet.read_table(place, columns=[name for name in columns if name in there])
     except (StopIteration, OSError, pa.ArrowException):
         return None
+    wanted = [name for name in columns if name in there]
+    try:
+        return parquet.read_table(place, columns=wanted, page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise EvidenceError(f"{place} is damaged ({reason}): run the scenario again") from error
 
 
 def _contracted(frame: DataFrame, columns: Mapping[str, str], what: str) -> DataFrame:

@@ -80,7 +80,6 @@ def test_it_is_judged_from_what_was_landed(run):
     file = observed(run)[0]
     rows = pq.read_table(file)
     pq.write_table(rows.slice(1), file)
-    file.with_name(f".{file.name}.crc").unlink()
 
     code, told, _ = judged(run)
 

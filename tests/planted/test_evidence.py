@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tests.planted.log import ANSWERS, BATCHES, DELIVERIES, EXPECTED, KEYS, LEDGER, OBSERVED, OPEN, TOLD, Open, clean, ledger
 from verifiers import evidence
+from verifiers.base import Bounds, Evidence
 from verifiers.evidence import EvidenceError
 
 
@@ -21,11 +22,20 @@ def landed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return folder
 
 
-def test_what_is_written_is_read(spark: SparkSession, landed: Path) -> None:
+@pytest.fixture(params=["few", "many"])
+def rows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many are written and read by Spark."""
+    if request.param == "many":
+        monkeypatch.setattr(evidence, "_FEW", -1)
+
+
+@pytest.mark.usefixtures("rows")
+def test_what_is_written_is_read(spark: SparkSession, tmp_path: Path) -> None:
     """Every row, every bound, every position, and the types of the contract."""
     log = clean()
+    evidence.write(tmp_path, log.evidence(spark))
 
-    found = evidence.load(spark, landed, "sink")
+    found = evidence.load(spark, tmp_path, "sink")
 
     assert (found.subject, found.bounds, found.positions) == ("sink", log.bounds, log.positions)
     assert sorted(map(tuple, found.expected.collect())) == sorted(log.expected)
@@ -34,6 +44,7 @@ def test_what_is_written_is_read(spark: SparkSession, landed: Path) -> None:
     assert dict(found.observed.dtypes) == evidence.OBSERVED
 
 
+@pytest.mark.usefixtures("rows")
 def test_nulls_survive(spark: SparkSession, tmp_path: Path) -> None:
     """No key, no position, no positions at all: absent is not zero."""
     evidence.write(tmp_path, ledger(1).changed(0, key=None, value=None).evidence(spark))
@@ -42,6 +53,25 @@ def test_nulls_survive(spark: SparkSession, tmp_path: Path) -> None:
 
     assert (found.positions, found.expected.collect()[0]["position"]) == ({}, None)
     assert found.observed.collect()[0][3:] == (None, None)
+
+
+@pytest.mark.parametrize("key", ["CAST(X'ff00c328' AS STRING)", "''", "'\u00fc'"])
+@pytest.mark.parametrize("written", [-1, 9])
+@pytest.mark.parametrize("read", [-1, 9])
+def test_any_bytes_are_kept(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, written: int, read: int
+) -> None:
+    """Texts need not be UTF-8, whoever writes them and whoever reads them."""
+    row = spark.range(1).selectExpr("0 AS partition", "id AS offset", "id AS timestamp_ms", f"{key} AS key", f"{key} AS value")
+    expected = spark.range(1).selectExpr("id", "0 AS partition", f"{key} AS value", "true AS required", "id AS position")
+    monkeypatch.setattr(evidence, "_FEW", written)
+    evidence.write(tmp_path, Evidence("sink", expected, row, {0: Bounds(0, 1, 1)}, {0: 1}))
+
+    monkeypatch.setattr(evidence, "_FEW", read)
+    found = evidence.load(spark, tmp_path, "sink")
+
+    asked = f"hex(key) = hex({key}) AND hex(value) = hex({key})"
+    assert (found.observed.where(asked).count(), found.expected.where(f"hex(value) = hex({key})").count()) == (1, 1)
 
 
 def test_views_are_landed_when_they_are_there(spark: SparkSession, tmp_path: Path) -> None:
@@ -134,6 +164,18 @@ def test_a_file_that_was_cut(spark: SparkSession, landed: Path, tmp_path: Path) 
     file.write_bytes(file.read_bytes()[:100])
 
     with pytest.raises(EvidenceError, match=rf"\.parquet is 100 bytes, and was {size} bytes when it was landed"):
+        evidence.load(spark, tmp_path, "sink")
+
+
+def test_a_byte_that_was_changed(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+    """It is not a record of another value."""
+    copytree(landed, tmp_path, dirs_exist_ok=True)
+    file = max((tmp_path / "sink" / "observed").glob("*.parquet"))
+    there = bytearray(file.read_bytes())
+    there[60] ^= 1
+    file.write_bytes(there)
+
+    with pytest.raises(EvidenceError, match=r"sink/observed is damaged \(.*CRC.*\): run the scenario again"):
         evidence.load(spark, tmp_path, "sink")
 
 
