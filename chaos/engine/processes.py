@@ -552,8 +552,7 @@ def last_line(log: Path) -> str:
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
         lines = [line for line in reversed(file.read().split(b"\n")) if line.strip()]
-    last = next(filterfalse(_says_nothing_of_the_error, lines), lines[0] if lines else b"")
-    before = next((line for line in lines if not _says_nothing_of_the_error(line) and not _LOGGED.match(line)), b"")
-    if _LOGGED.match(last) and _ERROR.search(before):
-        last = before
+    told = [*filterfalse(_says_nothing_of_the_error, lines)] or [*lines[:1], b""]
+    error = next(filterfalse(_LOGGED.match, told), b"")
+    last = error if _ERROR.search(error) else told[0]
     return one_line(last.decode(errors="replace"), 300)
