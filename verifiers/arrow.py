@@ -23,6 +23,11 @@ def table(rows: DataFrame) -> pa.Table:
         return pa.Table.from_batches(batches, to_arrow_schema(rows.schema))
 
 
+def require_alive(spark: SparkSession) -> None:
+    """Raise an error of Py4J's, or ConnectionError, where the JVM has ended: rows that it was sending then look like all."""
+    spark.conf.get("spark.app.name")
+
+
 def frame(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """A frame of these rows."""
     if IS_PUBLIC:

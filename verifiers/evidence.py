@@ -164,6 +164,7 @@ def _are_few(evidence: Evidence) -> bool:
 
 def _write_few(rows: DataFrame, place: Path) -> None:
     found = arrow.table(rows)
+    arrow.require_alive(rows.sparkSession)
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     parquet.write_table(found, place / "part-0.parquet", write_page_checksum=True)

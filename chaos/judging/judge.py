@@ -17,8 +17,8 @@ from chaos.judging import models, own_rows, spark_session
 from chaos.judging import progress as liveness
 from chaos.scenario.model import Scenario
 from chaos.scenario.verifiers import BY_TRANSACTIONS, OF_LOGS, PROGRESS, TRANSACTIONS, role_of
+from verifiers import arrow, ordering
 from verifiers import evidence as landed
-from verifiers import ordering
 from verifiers.base import Evidence, Finding, Verdict
 from verifiers.transactions import logs
 from verifiers.transactions.verifier import RowsPerRecord
@@ -122,7 +122,7 @@ def _landed(scenario: Scenario, place: Path) -> list[str]:
 def _certain(spark: SparkSession, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The findings; all UNKNOWN where Spark's JVM has ended, perhaps in the middle of an answer."""
     try:
-        spark_session.require_alive(spark)
+        arrow.require_alive(spark)
     except spark_session.FAILURES as error:
         return tuple(replace(one, verdict=Verdict.UNKNOWN, note=spark_session.failure(error)) for one in findings)
     return findings

@@ -27,7 +27,7 @@ from chaos.common import processes, signals
 from chaos.common.errors import one_line
 from chaos.install import class_archives, preflight
 from chaos.install.artifacts import Parts
-from verifiers import VERIFIERS, evidence
+from verifiers import VERIFIERS, arrow, evidence
 from verifiers.base import Bounds, Evidence
 
 FAILURES = (PySparkException, Py4JError, ConnectionError)
@@ -200,7 +200,7 @@ def held(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
             signal.signal(signal.SIGINT, before)  # Spark's own handler asks the JVM, perhaps in the middle of another answer
             spark.sparkContext.setLogLevel("OFF")
             yield spark
-            require_alive(spark)
+            arrow.require_alive(spark)
         except FAILURES as error:
             if _hides_interrupt(error):
                 raise KeyboardInterrupt from error
@@ -215,11 +215,6 @@ def held(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
             with warnings.catch_warnings(action="ignore"), suppress(Py4JError, ConnectionError):  # it may have been killed
                 if spark is not None:
                     spark.stop()
-
-
-def require_alive(spark: SparkSession) -> None:
-    """Raise one of `FAILURES` where the JVM has ended: rows that it was sending then look like all that there are."""
-    spark.conf.get("spark.app.name")
 
 
 def failure(error: Exception) -> str:

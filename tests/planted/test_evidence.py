@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.planted.log import ANSWERS, BATCHES, DELIVERIES, EXPECTED, KEYS, LEDGER, OBSERVED, OPEN, TOLD, Open, clean, ledger
-from verifiers import evidence
+from verifiers import arrow, evidence
 from verifiers.base import Bounds, Evidence
 from verifiers.evidence import EvidenceError
 
@@ -227,6 +227,23 @@ def test_a_write_that_breaks_off_leaves_nothing_to_judge(spark: SparkSession, tm
 
     with pytest.raises((PySparkException, Py4JError)):  # 3.5 hands on what Py4J raises
         evidence.write(tmp_path, replace(planted, observed=breaking))
+
+    with pytest.raises(EvidenceError, match=r"sink/bounds\.json is not there, .* run the scenario again"):
+        evidence.load(spark, tmp_path, "sink")
+
+
+def test_rows_that_a_jvm_sent_before_it_ended_are_not_taken_for_all(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table of them looks like any other."""
+    evidence.write(tmp_path, clean().evidence(spark))
+
+    def ended(_spark: SparkSession) -> None:
+        raise ConnectionError("it was killed")
+
+    monkeypatch.setattr(arrow, "require_alive", ended)
+    with pytest.raises(ConnectionError, match="it was killed"):
+        evidence.write(tmp_path, clean().evidence(spark))
 
     with pytest.raises(EvidenceError, match=r"sink/bounds\.json is not there, .* run the scenario again"):
         evidence.load(spark, tmp_path, "sink")
