@@ -29,7 +29,7 @@ def test_a_program_that_does_not_end_is_an_error() -> None:
 
 def test_a_zombie_has_ended() -> None:
     """However long its parent, or the first process of the machine, takes to look for it."""
-    careless = "import subprocess, time; print(subprocess.Popen(['true']).pid, flush=True); time.sleep(600)"
+    careless = "import subprocess, time; child = subprocess.Popen(['true']); print(child.pid, flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", careless], stdout=subprocess.PIPE, text=True) as popen:
         assert popen.stdout
         try:
