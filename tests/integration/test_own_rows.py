@@ -49,6 +49,7 @@ def ran(chaos_session, tmp_path):
     return run
 
 
+@pytest.mark.nightly
 def test_customers_that_recur(ran):
     """A copy of 97 customers is VALID, and every record was compared; the run's folder has what was sent."""
     report, findings = ran({"records": 8000, "rate": "4000/s", "rows": {"sql": SQL}})

@@ -87,6 +87,7 @@ def stage(chaos_session, system, tmp_path):
     system.kafka.delete([TOPICS.source, TOPICS.sink])
 
 
+@pytest.mark.nightly
 def test_positions_that_were_set_back_stop_it(stage):
     """The sink was made anew and the group set to 0, as an operator would; the checkpoint was kept."""
     stage.fill(600)

@@ -207,12 +207,10 @@ RUNS = {
     "late-commit-copier": {},  # Kafka's Java client: transactions v2
     "transaction-coordinator-killed-sending-markers": {},  # the next coordinator sends some again
 }
-IN_THE_GATE = ("late-commit-one-producer",)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in IN_THE_GATE else pytest.mark.nightly) for name in RUNS]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", RUNS)
 def test_runs_with_faults_are_judged_as_their_model_judges_them(name, chaos_session):
     """The late commit of librdkafka is seen: rows without positions. Where Kafka or a new producer prevents it: no alarm."""
     asked = load(ROOT / "scenarios.yaml").scenarios
