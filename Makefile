@@ -6,6 +6,8 @@ STAMP  := $(VENV)/.installed
 RESULTS ?= allure-results
 TEST_PARTS := install lint types imports unit planted parts go integration
 
+unexport PYTHONDONTWRITEBYTECODE  # which some images set: hundreds of processes import the same modules
+
 .DEFAULT_GOAL := help
 .PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit planted planted-nightly integration integration-nightly go fuzz mutants reference report lock clean
 
