@@ -52,6 +52,15 @@ SMALL = {  # for small logs, of which hundreds of queries are asked, and which a
     "spark.sql.shuffle.partitions": "1",
     "spark.driver.memory": "1g",
 }
+_ASKED_FOR = (
+    "functions",
+    "PythonUtils",
+    "PythonSQLUtils",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.classic.SparkSession",
+    "org.apache.spark.api.python.PythonUtils",
+    "org.apache.spark.sql.api.python.PythonSQLUtils",
+)
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -95,6 +104,17 @@ def suit(spark: SparkSession, records: int) -> None:
     spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
     spark.conf.set("spark.sql.shuffle.partitions", "4" if compiled else "1")  # one makes no task that has nothing to do
+
+
+def remember_classes(spark: SparkSession) -> None:
+    """Keep the Java classes that PySpark asks for with each column and each frame.
+
+    Py4J remembers none of them: each time it looks for a name in every jar of the class path, for one without a package several
+    times. That is a twentieth of the processor time of queries of few rows.
+    """
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to it
+    for name in _ASKED_FOR:
+        setattr(jvm, name, getattr(jvm, name))
 
 
 def beside(spark: SparkSession) -> SparkSession:
@@ -174,7 +194,9 @@ def _start(name: str, master: str, settings: Mapping[str, str], scratch: Path) -
     context = SparkContext(conf=conf, gateway=SparkContext._gateway or _gateway(conf, scratch / "spark.log"))  # noqa: SLF001 - see `_jvm_ends`
     if local:
         context.pythonExec = sys.executable  # of Spark's Python workers: python3 of the path may be another version
-    return SparkSession.builder.getOrCreate()
+    spark = SparkSession.builder.getOrCreate()
+    remember_classes(spark)
+    return spark
 
 
 def _gateway(conf: SparkConf, log: Path) -> Any:

@@ -1,4 +1,4 @@
-"""The examples on the real system: what each one's README claims. Their other scenarios are run by the night."""
+"""The examples on the real system: what each one's README claims. All are the night's, as are their scenarios."""
 
 import shutil
 import subprocess
@@ -18,7 +18,7 @@ from verifiers.base import Verdict
 
 EXAMPLES = ROOT / "examples"
 NODE = EXAMPLES / "adapters"
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 def played(session, example, name):
@@ -41,7 +41,6 @@ def kafkajs():
         pytest.skip(f"npm cannot install kafkajs; the night runs this example: {done.stderr[-200:]}")
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("language", ["python", "java", "node"])
 def test_what_a_program_says_is_compared_with_the_log(chaos_session, language):
     """In each language: it dies with the answer to its commit on the wire, so this one transaction is never told."""
@@ -59,7 +58,6 @@ def test_what_a_program_says_is_compared_with_the_log(chaos_session, language):
     assert compared["outcomes"] == list(ends.values()).count("committed") >= 5
 
 
-@pytest.mark.nightly
 def test_the_coordinator_of_an_id_that_is_not_declared(chaos_session):
     """It is that of the id which the proxies have seen: on its link, and on no other, EndTxn is sent, and can be held."""
     path = EXAMPLES / "adapters" / "scenarios.yaml"
@@ -83,7 +81,6 @@ def test_the_coordinator_of_an_id_that_is_not_declared(chaos_session):
     ]
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "missing"), [("own-loader-leader-killed", 0), ("own-loader-that-forgets", 3)])
 def test_a_loader_of_ones_own_is_judged_by_what_it_says(chaos_session, name, missing):
     """All that it was told is compared with the log; what it only claims is found, and named by its own names."""
@@ -97,7 +94,6 @@ def test_a_loader_of_ones_own_is_judged_by_what_it_says(chaos_session, name, mis
     assert sorted(one.id for one in findings["ledger"].examples) == [str(number) for number in range(missing)]
 
 
-@pytest.mark.nightly
 def test_aiokafka_without_transactions_is_caught(chaos_session):
     """The control: the batch whose positions were on the wire is written again, and no other row."""
     report = played(chaos_session, "aiokafka", "aiokafka-at-least-once-killed")
@@ -122,7 +118,6 @@ def test_aiokafka_commits_a_batch_twice_whose_consumer_was_excluded(chaos_sessio
     assert [proof["version"] for proof in proofs if proof.get("api") == "TxnOffsetCommit"] == [0]  # no generation in it
 
 
-@pytest.mark.nightly
 def test_aiokafka_is_right_where_the_group_waits_for_its_transaction(chaos_session):
     """The same requests at the same steps, and a rebalance listener."""
     report = played(chaos_session, "aiokafka", "aiokafka-positions-late-group-waits")
@@ -131,7 +126,6 @@ def test_aiokafka_is_right_where_the_group_waits_for_its_transaction(chaos_sessi
     assert [fault.effective for fault in report.faults] == [True] * 3
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "twice"), [("flink-killed-in-its-commit", False), ("flink-at-least-once-killed", True)])
 def test_flink(chaos_session, name, twice):
     """Killed: what a checkpoint has covered is committed by the next job, and with at_least_once the rest is written again."""
@@ -142,7 +136,6 @@ def test_flink(chaos_session, name, twice):
     assert (counts(report)["duplicates"] > 0) is twice
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize(("name", "twice"), [("streams-killed-in-its-commit", False), ("streams-at-least-once-killed", True)])
 def test_kafka_streams(chaos_session, name, twice):
     """Killed at the same load: with exactly_once_v2 nothing is written again, with at_least_once much is."""
@@ -152,7 +145,6 @@ def test_kafka_streams(chaos_session, name, twice):
     assert (counts(report)["duplicates"] > 0) is twice
 
 
-@pytest.mark.nightly
 def test_what_a_sink_loses_that_commits_first_is_one_batch(chaos_session):
     """Of Spark: the rows that are missing are those whose position was stored when the driver died, and no others."""
     report = played(chaos_session, "delivery", "delivery-killed-between-position-and-output-spark-at-most-once")

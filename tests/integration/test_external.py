@@ -1,4 +1,7 @@
-"""A system that is already there: `chaos up` in one process, used as an external one by another, and left as it was."""
+"""A system that is already there: `chaos up` in one process, used as an external one by another, and left as it was.
+
+The night's: that a scenario runs on a cluster that is already there is seen in the gate on a secured one.
+"""
 
 import re
 
@@ -9,7 +12,7 @@ from chaos.common.history import load, of_type
 from tests.integration.external import end, inventory, others, play, said, start_up, survivors
 
 SECRET = "hunter2"  # noqa: S105 - not a real one
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.integration, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +28,7 @@ def up(tmp_path_factory):
         started.process.kill()
 
 
-@pytest.mark.parametrize(
-    "scenario",
-    [
-        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("spark-loses-the-source", "driver-crashed")),
-        "broker-killed-by-hook",
-    ],
-)
+@pytest.mark.parametrize("scenario", ["spark-loses-the-source", "driver-crashed", "broker-killed-by-hook"])
 def test_scenarios_on_a_system_that_is_already_there(up, tmp_path, scenario):
     """A cut of Spark's links, a crash of the driver, a broker killed by a hook: all bite, and nothing of ours is left."""
     before = inventory(up.bootstrap)
@@ -56,7 +53,6 @@ def of_a_hook(proof, up):
     assert re.search(r"broker-\d ended with -9 and is started again", said(up.log))
 
 
-@pytest.mark.nightly
 def test_a_hook_that_kills_nobody_proves_nothing(up, tmp_path):
     """Its exit status is 0, every broker answers, and the run is UNKNOWN; the secret that it prints is on no record."""
     declaration = up.declaration.with_name("feigned.yaml")

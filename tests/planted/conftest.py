@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from chaos.install import class_archives
-from chaos.judging.spark_session import SMALL
+from chaos.judging.spark_session import SMALL, remember_classes
 from tests.planted.log import Judge, Log
 from verifiers import VERIFIERS
 from verifiers.base import Finding
@@ -50,6 +50,7 @@ def spark() -> Iterator[SparkSession]:
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("ERROR")
+    remember_classes(session)
     yield session
     session.stop()
 
