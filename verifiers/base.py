@@ -25,6 +25,11 @@ class Verdict(IntEnum):
     UNKNOWN = 1
     INVALID = 2
 
+    @property
+    def exit_code(self) -> int:
+        """That of a command which ends with this verdict; the others are those of `chaos --help`."""
+        return {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}[self]
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:

@@ -29,7 +29,6 @@ from chaos.common import clock, files
 from chaos.common.errors import InconclusiveError, RuntimeUnavailableError, one_line
 from chaos.install import artifacts
 from chaos.judging import spark_session
-from chaos.judging.verdict import EXIT_CODES
 from chaos.report.formatting import number, seconds
 from verifiers.base import Finding, Verdict
 from verifiers.transactions.verifier import Transactions
@@ -128,7 +127,7 @@ def main(request: Request, report: Path | None, echo: Echo) -> int:
     except OSError as error:
         echo(f"chaos audit: --json {report}: cannot be written: {error.strerror}")
         return _WRONG_USAGE
-    return EXIT_CODES[done.verdict]
+    return done.verdict.exit_code
 
 
 # what is asked -------------------------------------------------------------------------------------------------------------

@@ -319,10 +319,9 @@ def main() -> None:
     except ScenarioError as error:
         sys.exit(_say(str(error), 2))
     except InconclusiveError as error:
-        from chaos.judging.verdict import EXIT_CODES  # noqa: PLC0415 - the command that raised this has imported it
-        from verifiers.base import Verdict  # noqa: PLC0415
+        from verifiers.base import Verdict  # noqa: PLC0415 - the command that raised this has imported it
 
-        sys.exit(_say(f"chaos: {error}", EXIT_CODES[Verdict.UNKNOWN]))
+        sys.exit(_say(f"chaos: {error}", Verdict.UNKNOWN.exit_code))
     except PluginError as error:
         sys.exit(_say(str(error), 4))
     except ChaosError as error:

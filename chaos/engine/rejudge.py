@@ -14,7 +14,6 @@ from chaos.common.history import load
 from chaos.install import artifacts
 from chaos.judging import spark_session
 from chaos.judging.judge import FORMAT, format_of, judge
-from chaos.judging.verdict import EXIT_CODES
 from chaos.report.failure_text import explain
 from chaos.report.model import FILE, build
 from chaos.scenario.model import Scenario
@@ -53,7 +52,7 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
         what = f"{run} cannot be written ({error.strerror})"
         raise InconclusiveError(f"{what}: copy it to where you may write, findings and report are put into it") from error
     echo(explain(report))
-    return EXIT_CODES[report.verdict]
+    return report.verdict.exit_code
 
 
 def _read(path: Path, parse: Callable[[Path], T]) -> T:

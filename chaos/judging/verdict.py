@@ -6,7 +6,6 @@ anything kept the run from proving something: a phase failed, a fault had no eff
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from chaos.common.events import (
     EventValue,
@@ -27,14 +26,10 @@ from chaos.common.events import (
 from chaos.common.history import Event, of_type
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.runtime.capabilities import Capability
+from chaos.scenario.model import Scenario
+from chaos.scenario.plan import Schedule
 from chaos.scenario.verifiers import OF_LOGS, PROGRESS
 from verifiers.base import Finding, Verdict
-
-if TYPE_CHECKING:  # an audit has exit codes, too, and starts half a second sooner without the grammar of scenarios
-    from chaos.scenario.model import Scenario
-    from chaos.scenario.plan import Schedule
-
-EXIT_CODES: Mapping[Verdict, int] = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}
 
 _FAILURES: Mapping[FaultStep, str] = {
     "trigger": "its trigger never came",

@@ -16,7 +16,6 @@ from chaos.audit.command import Audit, Request
 from chaos.audit.logs import AuditUsageError, Topics
 from chaos.cli import main
 from chaos.common.errors import InconclusiveError
-from chaos.judging.verdict import EXIT_CODES
 from chaos.report.summary import as_text
 from verifiers.base import Example, Finding, Verdict
 
@@ -192,7 +191,7 @@ def test_the_worst_finding_decides(findings, problem, verdict, code):
     """And nothing at all is UNKNOWN."""
     done = Audit(findings, 18, 2.0, problem)
 
-    assert (done.verdict, EXIT_CODES[done.verdict]) == (verdict, code)
+    assert (done.verdict, done.verdict.exit_code) == (verdict, code)
 
 
 def test_the_report(tmp_path):

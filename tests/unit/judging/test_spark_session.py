@@ -5,6 +5,7 @@ import signal
 import sys
 from contextlib import suppress
 from subprocess import PIPE, Popen, TimeoutExpired
+from threading import Event
 from types import SimpleNamespace
 
 import psutil
@@ -16,11 +17,18 @@ from pyspark.errors import AnalysisException
 from chaos.judging import spark_session
 
 
-def start(stop=lambda: None, answers=lambda _name: "chaos"):
-    """A session that takes Ctrl-C for itself, as Spark does."""
+def start(stop=lambda: None, answers=lambda _name: "chaos", accumulators=lambda: None):
+    """A session that takes Ctrl-C for itself, as Spark does, and ends its server of accumulators if it has one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    context, conf = SimpleNamespace(setLogLevel=lambda _level: None), SimpleNamespace(get=answers)
-    return SimpleNamespace(sparkContext=context, conf=conf, stop=stop)
+    server, conf = SimpleNamespace(shutdown=accumulators), SimpleNamespace(get=answers)
+    context = SimpleNamespace(setLogLevel=lambda _level: None, _accumulatorServer=server)
+
+    def stopped():
+        stop()
+        if context._accumulatorServer:
+            context._accumulatorServer.shutdown()
+
+    return SimpleNamespace(sparkContext=context, conf=conf, stop=stopped)
 
 
 def fails():
@@ -64,6 +72,25 @@ def test_a_session_that_cannot_be_stopped_has_ended():
     """Its JVM was killed: what it had answered is worth what it was."""
     with spark_session.held(lambda: start(stop=fails)):
         pass
+
+
+@pytest.mark.parametrize("stop", [lambda: None, fails])
+def test_the_server_of_accumulators_is_ended_and_not_waited_for(stop):
+    """It notices half a second later; here, when the session has ended."""
+    asked, may_end, ended = Event(), Event(), Event()
+
+    def end():
+        asked.set()
+        if may_end.wait(60):
+            ended.set()
+
+    with spark_session.held(lambda: start(stop, accumulators=end)):
+        pass
+    assert asked.wait(60)
+    assert not ended.is_set()
+
+    may_end.set()
+    assert ended.wait(60)
 
 
 @pytest.mark.parametrize("starts", [True, False])
