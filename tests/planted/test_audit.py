@@ -427,6 +427,19 @@ def test_other_columns(audited, columns, message):
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("row", "place"), [((None, 7, "d", "4"), "null and offset 7"), ((2, None, "d", "4"), "2 and offset null")]
+)
+@pytest.mark.parametrize("side", ["source", "sink"])
+def test_a_row_without_a_place(audited, side, row, place):
+    """It is said which log has it, and its key."""
+    logs = {"source": SOURCE, "sink": SINK}
+    logs[side] = [*logs[side], row]
+
+    with pytest.raises(AuditUsageError, match=rf"/{side}: a row with key 'd' has partition {place}: each row needs both; "):
+        audited(**logs)
+
+
 def test_no_such_folder(spark, tmp_path):
     """Named as it was looked for."""
     with pytest.raises(AuditUsageError, match=r"source is not a Parquet folder \(PATH_NOT_FOUND\)"):
