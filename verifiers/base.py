@@ -27,7 +27,7 @@ class Verdict(IntEnum):
 
     @property
     def exit_code(self) -> int:
-        """That of a command which ends with this verdict; the others are those of `chaos --help`."""
+        """The exit code of a command that ends with this verdict; `chaos --help` names the others."""
         return {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3}[self]
 
 

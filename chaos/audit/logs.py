@@ -119,7 +119,7 @@ class Logs:
         fixed: how far they were read; of landed folders only that they were read to their ends. A topic without a hole is not
             among the compacted: nothing was removed from within it.
         records: in both.
-        counted: how many records each partition of the source has, and each of the sink; None where they were not counted so.
+        by_partition: how many each partition of the source has, and each of the sink; None where that was not counted.
     """
 
     source: DataFrame
@@ -127,7 +127,7 @@ class Logs:
     uncommitted: DataFrame | None
     fixed: Fixed
     records: int
-    counted: tuple[Mapping[int, int], Mapping[int, int]] | None = None
+    by_partition: tuple[Mapping[int, int], Mapping[int, int]] | None = None
 
 
 # topics --------------------------------------------------------------------------------------------------------------------

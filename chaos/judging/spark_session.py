@@ -53,7 +53,7 @@ SMALL = {  # for small logs, of which hundreds of queries are asked, and which a
     "spark.sql.shuffle.partitions": "1",
     "spark.driver.memory": "1g",
 }
-_FEW_COLLECTIONS = "-Xmn400m"  # of the heap, for what is new: by default a third of a second is spent on seven collections
+_FEW_COLLECTIONS = "-Xmn400m"  # of the heap for new objects: with the default, seven collections take a quarter of a second
 _ASKED_FOR = (
     "functions",
     "PythonUtils",
@@ -241,7 +241,7 @@ def held(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
 
 
 def _stop(spark: SparkSession) -> None:
-    """End the session. Its server of accumulators, which looks every half a second whether it is to end, is not waited for."""
+    """End the session, and do not wait for its server of accumulators, which takes up to half a second to end."""
     context: Any = spark.sparkContext
     server, context._accumulatorServer = context._accumulatorServer, None  # noqa: SLF001 - PySpark would wait for it
     try:
