@@ -71,24 +71,17 @@ def worth_asking(copied: Copied, limits: Limits) -> int:
     return max(limits.few_rows, min(limits.most_rows, copied.rows // SHARE))
 
 
-def compare(
-    wanted: DataFrame,
-    sink: DataFrame,
-    positions: Mapping[int, int],
-    limits: Limits = _DEFAULT,
-    counted: tuple[Mapping[int, int], Mapping[int, int]] | None = None,
-) -> Copied | None:
+def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
     """What is known of the sink; None where nothing is.
 
     Args:
         wanted: partition, offset, key and value of what is demanded; the sink has these columns too.
         positions: how far each partition of the source was processed; 0 where there is no partition.
-        counted: how many rows each partition of either has, where that is known.
     """
     compared = _Comparison(limits)
     try:
         with ThreadPoolExecutor(2) as pool:
-            ours, theirs = pool.map(partial(_side, limits), (wanted, sink), counted or (None, None))
+            ours, theirs = pool.map(partial(_side, limits), (wanted, sink))
             for number, pairs in groupby(_read(pool, (ours, theirs)), itemgetter(0)):
                 compared.go_on(number, pairs, positions.get(number, 0))
         return compared.result(theirs.rows)
@@ -114,9 +107,9 @@ class _Side:
     pieces: Mapping[int, Sequence[str]]
 
 
-def _side(limits: Limits, log: DataFrame, counted: Mapping[int, int] | None) -> _Side:
+def _side(limits: Limits, log: DataFrame) -> _Side:
     """A partition is one piece where it may be held; only of larger ones it has to be known where they begin and end."""
-    counts = dict(log.groupBy("partition").count().collect()) if counted is None else counted
+    counts = {row["partition"]: row["count"] for row in log.groupBy("partition").count().collect()}
     large = [number for number, rows in counts.items() if rows > limits.most_rows]
     ends = log.where(F.col("partition").isin(large)).groupBy("partition").agg(F.min("offset"), F.max("offset"))
     pieces = {number: [f"partition = {number}"] for number in counts}

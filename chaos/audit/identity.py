@@ -171,7 +171,7 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limit
         anywhere: whether a record may be in any partition of the sink; all keys are doubtful then.
     """
     wanted = _wanted(logs.source, demanded)
-    copied = None if anywhere else copies.compare(wanted, logs.sink, _positions(logs), limits, logs.by_partition)
+    copied = None if anywhere else copies.compare(wanted, logs.sink, _positions(logs), limits)
     if copied is not None and not len(copied.doubtful):
         evidence = Evidence("sink", *_nothing(logs), _whole(logs.fixed.sink, _partitions(logs) + 1), _positions(logs))
         return Asked(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied.rows)

@@ -11,7 +11,6 @@ which belong together have the same number.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -119,7 +118,6 @@ class Logs:
         fixed: how far they were read; of landed folders only that they were read to their ends. A topic without a hole is not
             among the compacted: nothing was removed from within it.
         records: in both.
-        by_partition: how many each partition of the source has, and each of the sink; None where that was not counted.
     """
 
     source: DataFrame
@@ -127,7 +125,6 @@ class Logs:
     uncommitted: DataFrame | None
     fixed: Fixed
     records: int
-    by_partition: tuple[Mapping[int, int], Mapping[int, int]] | None = None
 
 
 # topics --------------------------------------------------------------------------------------------------------------------
@@ -308,19 +305,11 @@ def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None, identit
     if fixed is not None:
         return _read_back(spark, places, fixed)
     source, sink = (_parquet(spark, place).withColumn("key", F.expr(f"CAST({identity} AS STRING)")) for place in places)
+    for place, rows in zip(places, (source, sink), strict=True):
+        _require_places(rows, place)
     committed, uncommitted = _views(sink)
-    with ThreadPoolExecutor(2) as pool:
-        for place, row in zip(places, pool.map(_without_place, (source, sink)), strict=True):
-            if row is not None:
-                key, *numbers = row
-                partition, offset = ("null" if number is None else number for number in numbers)
-                raise AuditUsageError(
-                    f"{place}: a row with key {key!r} has partition {partition} and offset {offset}: each row needs both; "
-                    "leave it out, or land it with its place"
-                )
-        ours, theirs = pool.map(_of_partitions, (source, committed))
-    records = sum(ours.values()) + sum(theirs.values())
-    return Logs(source, committed, uncommitted, Fixed(_unknown_ends(ours), _unknown_ends(theirs)), records, (ours, theirs))
+    (source_records, source_ends), (sink_records, sink_ends) = _extent(source), _extent(committed)
+    return Logs(source, committed, uncommitted, Fixed(source_ends, sink_ends), source_records + sink_records)
 
 
 def _read_back(spark: SparkSession, places: Sequence[str], fixed: Fixed) -> Logs:
@@ -384,16 +373,17 @@ def _views(rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     return timed.where("NOT isolation <=> 'read_uncommitted'").select(*columns), uncommitted
 
 
-def _without_place(rows: DataFrame) -> tuple[str, int | None, int | None] | None:
-    """A row that has none; files that say of themselves that they hold no null are not read."""
-    found = rows.where("partition IS NULL OR offset IS NULL").select("key", "partition", "offset").take(1)
-    return found[0] if found else None
+def _require_places(rows: DataFrame, place: str) -> None:
+    """Raise AuditUsageError for a row without a partition or an offset; files whose statistics count no null are not read."""
+    for key, *numbers in rows.where("partition IS NULL OR offset IS NULL").select("key", "partition", "offset").take(1):
+        partition, offset = ("null" if number is None else number for number in numbers)
+        raise AuditUsageError(
+            f"{place}: a row with key {key!r} has partition {partition} and offset {offset}: each row needs both; "
+            "leave it out, or land it with its place"
+        )
 
 
-def _of_partitions(rows: DataFrame) -> Mapping[int, int]:
-    return dict(rows.groupBy("partition").count().collect())
-
-
-def _unknown_ends(counts: Mapping[int, int]) -> Ends:
-    """Ends that hide nothing, whatever the offsets are."""
-    return {number: Bounds(0, _END, _END) for number in range(1 + max(counts, default=-1))}
+def _extent(rows: DataFrame) -> tuple[int, Ends]:
+    """How many records there are, and ends of their partitions that hide nothing, whatever their offsets are."""
+    records, last = rows.agg(F.count("*"), F.max("partition")).collect()[0]
+    return records, {number: Bounds(0, _END, _END) for number in range(0 if last is None else last + 1)}
