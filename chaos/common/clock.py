@@ -7,11 +7,20 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Self, TypeVar
 
-from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import (
+    RetryCallState,
+    RetryError,
+    Retrying,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_delay,
+    wait_fixed,
+)
 
 from chaos.common.errors import DeadlineError
 
 T = TypeVar("T")
+_PERIODS_AT_MOST = 10
 
 
 def monotonic_s() -> float:
@@ -46,7 +55,7 @@ def pause(seconds: float, stop: Event | None = None) -> bool:
     return stop.wait(seconds)
 
 
-def wait_until(
+def wait_until(  # noqa: PLR0913 - how long, and what is told of it
     condition: Callable[[], T],
     *,
     within_s: float,
@@ -54,6 +63,7 @@ def wait_until(
     every_s: float = 0.05,
     ignore: tuple[type[Exception], ...] = (),
     seen: Callable[[], object] | None = None,
+    left: Callable[[], int] | None = None,
 ) -> T:
     """Poll until the condition returns something truthy, and return that.
 
@@ -64,12 +74,14 @@ def wait_until(
         every_s: seconds between two calls.
         ignore: exceptions that mean "not yet".
         seen: called once at the deadline; its result is put into the error.
+        left: how much there is to do. As long as it becomes less than ever, or more than ever, work goes on, and the deadline
+            counts from then; it comes after ten times `within_s` all the same.
 
     Raises:
         DeadlineError: the deadline passed.
     """
     retrying = Retrying(
-        stop=stop_after_delay(within_s),
+        stop=_StandsStill(left, within_s) if left else stop_after_delay(within_s),
         wait=wait_fixed(every_s),
         retry=retry_if_result(lambda answer: not answer) | retry_if_exception_type(ignore),
         sleep=time.sleep,
@@ -79,7 +91,23 @@ def wait_until(
     except RetryError as error:
         cause = error.last_attempt.exception()
         last = f"; last seen: {seen()}" if seen else f"; last error: {cause}" if cause else ""
-        raise DeadlineError(f"waited {within_s:g} s for {reason}{last}") from cause
+        how = " without progress" if left else ""
+        raise DeadlineError(f"waited {within_s:g} s{how} for {reason}{last}") from cause
+
+
+class _StandsStill:
+    """Tells tenacity to stop when what is left has stayed within the same bounds for too long, or all takes much too long."""
+
+    def __init__(self, left: Callable[[], int], within_s: float) -> None:
+        self._left, self._within_s = left, within_s
+        self._least = self._most = left()
+        self._since_s = 0.0
+
+    def __call__(self, state: RetryCallState) -> bool:
+        passed_s, left = state.seconds_since_start or 0.0, self._left()
+        if not self._least <= left <= self._most:
+            self._least, self._most, self._since_s = min(self._least, left), max(self._most, left), passed_s
+        return passed_s - self._since_s >= self._within_s or passed_s >= _PERIODS_AT_MOST * self._within_s
 
 
 class Poller:

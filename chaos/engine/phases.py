@@ -44,7 +44,7 @@ _DRAINS_WITHIN_S = 180.0
 _RECOVERS_WITHIN_S = 180.0
 _BEYOND_SLO_S = 30.0
 _SETTLES_WITHIN_S = 30.0
-_TRIGGER_SLACK_S = 60.0
+_TRIGGER_SLACK_S = 180.0
 _RESTS_S = 5.0  # of an output that has as many records as were sent
 _MARKERS_AT_MOST = 100  # of transactions without records, one after the other
 _GIVEN_UP_S = 60.0  # of one that has fewer: as long as a pipeline may stand still after a fault
@@ -363,13 +363,20 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
     def told() -> str:
         return f"{left()}; {standstill_of(plan, kafka, positions)}"
 
+    last: Mapping[str, int] = {}
+
     def drained() -> bool:
+        nonlocal last
         processes.check()
-        return not left()
+        last = left()
+        return not last
+
+    def to_do() -> int:
+        return sum(last.values())
 
     reason = "the pipeline to reach the end of its source"
     try:
-        clock.wait_until(drained, within_s=plan.drains_within_s, reason=reason, seen=told)
+        clock.wait_until(drained, within_s=plan.drains_within_s, reason=reason, seen=told, left=to_do)
     except InconclusiveError:  # the pipeline has ended, as a scenario may expect; it does not expect that of the loader
         _require_all_loaded(plan, history, processes)
         raise
