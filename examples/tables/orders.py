@@ -30,10 +30,9 @@ def main() -> None:
     way, bootstrap, source, table, checkpoint, *url = sys.argv[1:]
     spark = SparkSession.builder.appName("orders").config("spark.sql.shuffle.partitions", 3).getOrCreate()
     kafka = {"kafka.bootstrap.servers": bootstrap, "subscribe": source, "startingOffsets": "earliest"}
+    kafka["kafka.max.partition.fetch.bytes"] = "8192"  # a task needs several answers, one after the other
     full = {"minOffsetsPerTrigger": AT_ONCE, "maxOffsetsPerTrigger": AT_ONCE}
     full["maxTriggerDelay"] = SINCE_1970 if way == "postgres_by_customer" else "15s"  # what it loses is counted by batches
-    if way in {"postgres_rows", "postgres_by_customer"}:  # a task needs several answers, one after the other
-        kafka["kafka.max.partition.fetch.bytes"] = "8192"
     orders = enriched(spark.readStream.format("kafka").options(**kafka, **full).load())
     if way in BY_BATCH:
         writer = orders.writeStream.foreachBatch(lambda batch, number: BY_BATCH[way](batch, number, table, *url))
