@@ -63,7 +63,7 @@ def wait_until(  # noqa: PLR0913 - how long, and what is told of it
     every_s: float = 0.05,
     ignore: tuple[type[Exception], ...] = (),
     seen: Callable[[], object] | None = None,
-    left: Callable[[], int] | None = None,
+    left: Callable[[], int | None] | None = None,
 ) -> T:
     """Poll until the condition returns something truthy, and return that.
 
@@ -74,14 +74,15 @@ def wait_until(  # noqa: PLR0913 - how long, and what is told of it
         every_s: seconds between two calls.
         ignore: exceptions that mean "not yet".
         seen: called once at the deadline; its result is put into the error.
-        left: how much there is to do. As long as it becomes less than ever, or more than ever, work goes on, and the deadline
-            counts from then; it comes after ten times `within_s` all the same.
+        left: how much there is to do, None while that is not known. Each time it is less than it ever was in this wait, or
+            more, the deadline begins anew; after ten times `within_s` the wait ends all the same.
 
     Raises:
         DeadlineError: the deadline passed.
     """
+    still = _StandsStill(left, within_s) if left else None
     retrying = Retrying(
-        stop=_StandsStill(left, within_s) if left else stop_after_delay(within_s),
+        stop=still or stop_after_delay(within_s),
         wait=wait_fixed(every_s),
         retry=retry_if_result(lambda answer: not answer) | retry_if_exception_type(ignore),
         sleep=time.sleep,
@@ -91,23 +92,29 @@ def wait_until(  # noqa: PLR0913 - how long, and what is told of it
     except RetryError as error:
         cause = error.last_attempt.exception()
         last = f"; last seen: {seen()}" if seen else f"; last error: {cause}" if cause else ""
-        how = " without progress" if left else ""
-        raise DeadlineError(f"waited {within_s:g} s{how} for {reason}{last}") from cause
+        raise DeadlineError(f"waited {still.waited if still else f'{within_s:g} s'} for {reason}{last}") from cause
 
 
 class _StandsStill:
-    """Tells tenacity to stop when what is left has stayed within the same bounds for too long, or all takes much too long."""
+    """Tells tenacity to stop when what is left has made no progress for too long, or the whole has taken much too long."""
 
-    def __init__(self, left: Callable[[], int], within_s: float) -> None:
+    def __init__(self, left: Callable[[], int | None], within_s: float) -> None:
         self._left, self._within_s = left, within_s
-        self._least = self._most = left()
+        self._bounds: tuple[int, int] | None = None
         self._since_s = 0.0
+        self.waited = f"{within_s:g} s without progress"
 
     def __call__(self, state: RetryCallState) -> bool:
         passed_s, left = state.seconds_since_start or 0.0, self._left()
-        if not self._least <= left <= self._most:
-            self._least, self._most, self._since_s = min(self._least, left), max(self._most, left), passed_s
-        return passed_s - self._since_s >= self._within_s or passed_s >= _PERIODS_AT_MOST * self._within_s
+        if left is not None:
+            least, most = self._bounds or (left, left)
+            if not least <= left <= most:
+                self._since_s = passed_s
+            self._bounds = min(least, left), max(most, left)
+        at_most_s = _PERIODS_AT_MOST * self._within_s
+        if passed_s >= at_most_s:
+            self.waited = f"{at_most_s:g} s"
+        return passed_s - self._since_s >= self._within_s or passed_s >= at_most_s
 
 
 class Poller:

@@ -353,17 +353,18 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
         loader.listen()
 
     def left() -> Mapping[str, int]:
-        try:
-            sent = plan.demanded - triggers.refused(history)
-            missing = rest.missing(readable(partial(kafka.end, *plan.output)), sent) if rest else {}
-            return lag(kafka, plan.topics.inputs, plan.output, positions) | missing
-        except KafkaException as error:  # a broker that does not answer now is asked again
-            return {f"unknown: {error}": 1}
+        sent = plan.demanded - triggers.refused(history)
+        missing = rest.missing(readable(partial(kafka.end, *plan.output)), sent) if rest else {}
+        return lag(kafka, plan.topics.inputs, plan.output, positions) | missing
 
     def told() -> str:
-        return f"{left()}; {standstill_of(plan, kafka, positions)}"
+        try:
+            now: object = left()
+        except KafkaException as error:
+            now = f"unknown: {error}"
+        return f"{now}; {standstill_of(plan, kafka, positions)}"
 
-    last: Mapping[str, int] = {}
+    last: Mapping[str, int] | None = None
 
     def drained() -> bool:
         nonlocal last
@@ -371,12 +372,13 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
         last = left()
         return not last
 
-    def to_do() -> int:
-        return sum(last.values())
+    def to_do() -> int | None:
+        return None if last is None else sum(last.values())
 
     reason = "the pipeline to reach the end of its source"
     try:
-        clock.wait_until(drained, within_s=plan.drains_within_s, reason=reason, seen=told, left=to_do)
+        unanswered = (KafkaException,)  # a broker that does not answer now is asked again
+        clock.wait_until(drained, within_s=plan.drains_within_s, reason=reason, ignore=unanswered, seen=told, left=to_do)
     except InconclusiveError:  # the pipeline has ended, as a scenario may expect; it does not expect that of the loader
         _require_all_loaded(plan, history, processes)
         raise

@@ -1,6 +1,8 @@
 """What a run asks of itself before it is judged."""
 
+import time
 from dataclasses import dataclass, field, replace
+from itertools import count
 from types import SimpleNamespace
 
 import pytest
@@ -277,6 +279,22 @@ def test_a_pipeline_that_is_declared_wrongly_is_told_from_a_slow_one(history, tm
     with pytest.raises(DeadlineError, match="the pipeline to reach the end of its source; last seen: ") as caught:
         phases.drain(plan, ends, history, processes, lambda: {0: position})
     assert told in str(caught.value)
+
+
+def test_a_drain_is_waited_for_as_long_as_it_makes_progress(history, tmp_path, monkeypatch):
+    """Ten records at each look: all of them take longer than the deadline, and none of them alone."""
+    slept, read = [], count(0, 10)
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
+    plan = replace(run_plan(tmp_path), topics=Topics("source", "sink", 1), pipeline=CommandPipeline(("copy",), "copy"))
+    monkeypatch.setattr(phases, "_DRAINS_WITHIN_S", phases._DRAINS_WITHIN_S + 0.07 - plan.drains_within_s)
+    ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 100, 100)}})
+    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+    processes = run_processes(history, tmp_path, loader=FakeManagedProcess(), pipeline=FakeManagedProcess())
+
+    phases.drain(plan, ends, history, processes, lambda: {0: next(read)})
+
+    assert sum(slept) > plan.drains_within_s
 
 
 def test_a_drain_without_a_loader_is_over_at_once_and_proves_nothing(history, tmp_path):
