@@ -18,9 +18,7 @@ from rich.text import Text
 
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
-from chaos.audit import transactions
 from chaos.audit.few_records import FewRecords
-from chaos.audit.follow import live
 from chaos.audit.follow import plan as follow_plan
 from chaos.audit.follow.plan import Following, Plan
 from chaos.audit.judge import judge
@@ -199,6 +197,8 @@ def _check_transactions(request: Request) -> None:
         raise AuditUsageError(
             f"--transactions and {', '.join(needless)}: no model is asked for, and what a group reads is in its logs"
         )
+    from chaos.audit import transactions  # noqa: PLC0415 - each way of auditing imports what it needs, and starts sooner
+
     transactions.rows_per_record(request.rows_per_record)
     needed = _cluster(request) | {"--group": request.group}
     given = [name for name, value in (needed | {"--landing": request.landing}).items() if value]
@@ -340,6 +340,8 @@ def _landing(request: Request, topics: Topics | None, fixed: Fixed | None, folde
 
 def _of_transactions(request: Request) -> Audit:
     """Without Spark: the headers of batches, which is all that is read, are few."""
+    from chaos.audit import transactions  # noqa: PLC0415 - see `_check_transactions`
+
     verifier = Transactions(
         transactions.rows_per_record(request.rows_per_record), frozenset(request.sink), timers=request.timers
     )
@@ -353,6 +355,8 @@ def _of_transactions(request: Request) -> Audit:
 
 def _followed(request: Request, options: Following, echo: Echo) -> Audit:
     """Without Spark, until the time is over or a signal comes."""
+    from chaos.audit.follow import live  # noqa: PLC0415 - see `_check_transactions`
+
     began_s = clock.monotonic_s()
     try:
         topics = topics_of(replace(request, identity=audit_identity.KEY))

@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.cluster.kafka import cleanup_policy, log_ends
+from chaos.cluster.topics import cleanup_policy, log_ends
 from chaos.common.errors import ChaosError, InconclusiveError
 from chaos.judging import landing
 from chaos.subject.clients import for_spark, known

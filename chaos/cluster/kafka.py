@@ -26,7 +26,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigEntry,
     ConfigResource,
     NewTopic,
-    OffsetSpec,
     ResourceType,
 )
 
@@ -34,6 +33,7 @@ from chaos.cluster import committed, protocol
 from chaos.cluster.addresses import Address, joined
 from chaos.cluster.broker import Brokers
 from chaos.cluster.committed import Commit
+from chaos.cluster.topics import LATEST, list_offsets, log_ends
 from chaos.common import clock
 from chaos.common.errors import ForeignNameError, InjectionError
 from verifiers.base import Bounds
@@ -53,8 +53,6 @@ _READER = "chaos-reader"
 _TRANSACTION_STATE = "__transaction_state"
 _GROUP_OFFSETS = "__consumer_offsets"
 STATE_TOPICS = (_TRANSACTION_STATE, _GROUP_OFFSETS)
-_EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-_LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,7 +381,7 @@ class Kafka:
         Raises:
             KafkaException: a leader does not answer now.
         """
-        found = self._asked(lambda admin: list_offsets(admin, topic, range(partitions), _LATEST, level, _ASK_S))
+        found = self._asked(lambda admin: list_offsets(admin, topic, range(partitions), LATEST, level, _ASK_S))
         return sum(found.values())
 
     def has_records(self, topic: str, partition: int, offset: int) -> bool:
@@ -464,55 +462,6 @@ class Kafka:
         if address is None:
             raise ConnectionError("no broker answers, so none can be asked to change the leader of a partition")
         return address
-
-
-def log_ends(admin: AdminClient, topic: str, partitions: Iterable[int], within_s: float) -> dict[int, Bounds]:
-    """Low, LSO and HW of every partition, asked in this order, so that LSO <= HW always.
-
-    Args:
-        within_s: for each of the three.
-
-    Raises:
-        KafkaException: a leader does not answer now.
-    """
-    low = list_offsets(admin, topic, partitions, _EARLIEST, IsolationLevel.READ_UNCOMMITTED, within_s)
-    lso = list_offsets(admin, topic, partitions, _LATEST, IsolationLevel.READ_COMMITTED, within_s)
-    hw = list_offsets(admin, topic, partitions, _LATEST, IsolationLevel.READ_UNCOMMITTED, within_s)
-    return {number: Bounds(low[number], lso[number], hw[number]) for number in partitions}
-
-
-def cleanup_policy(admin: AdminClient, topic: str, within_s: float) -> str:
-    """What becomes of old records of a topic: ``delete``, ``compact``, or both.
-
-    Raises:
-        KafkaException: no broker answers now, or we may not ask.
-    """
-    (answer,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)], request_timeout=within_s).values()
-    return str(answer.result(within_s + 1)["cleanup.policy"].value)
-
-
-def list_offsets(
-    admin: AdminClient, topic: str, partitions: Iterable[int], spec: Any, level: IsolationLevel, within_s: float
-) -> dict[int, int]:
-    """Partition -> offset, of all of them or of none.
-
-    For a leader that does not answer in time librdkafka may give a negative offset, no error: docs/findings/list-offsets.md.
-
-    Raises:
-        KafkaException: a leader does not answer now.
-    """
-    wanted = {TopicPartition(topic, number): spec for number in partitions}
-    futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=within_s)
-    try:
-        return {partition.partition: _given(future.result(within_s + 1).offset) for partition, future in futures.items()}
-    except TimeoutError as error:  # also of the future: librdkafka itself exceeds its time limit
-        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001 - it has no other name
-
-
-def _given(offset: int) -> int:
-    if offset < 0:
-        raise TimeoutError
-    return offset
 
 
 def _settle(futures: Mapping[str, Future[Any]], missing: int | None = None) -> None:

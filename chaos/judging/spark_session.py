@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from chaos.common import processes, signals
 from chaos.common.errors import one_line
-from chaos.install import class_archives, preflight
+from chaos.install import class_archives, preflight, spark_versions
 from chaos.install.artifacts import Parts
 from verifiers import VERIFIERS, arrow, evidence
 from verifiers.base import Bounds, Evidence
@@ -63,6 +63,8 @@ _ASKED_FOR = (
     "org.apache.spark.api.python.PythonUtils",
     "org.apache.spark.sql.api.python.PythonSQLUtils",
 )
+_HOME = "SPARK_HOME"
+_OF_THE_LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that only puts the command together
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -146,6 +148,8 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
         records: how many there are in both logs; None where that is not known yet.
     """
     os.environ.setdefault("JAVA_HOME", str(preflight.find_java().parents[1]))
+    os.environ.setdefault(_HOME, str(spark_versions.home_here()))  # else Spark's script starts a Python that looks for it
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", _OF_THE_LAUNCHER)
     small = is_small(records, master)
     settings = {
         "spark.driver.memory": "3g",
@@ -202,11 +206,25 @@ def _start(name: str, master: str, settings: Mapping[str, str], scratch: Path) -
 
 def _gateway(conf: SparkConf, log: Path) -> Any:
     try:
-        with log.open("wb") as messages:
+        with log.open("wb") as messages, _fitting_home():
             return launch_gateway(conf, {"stderr": messages})  # type: ignore[no-untyped-call]
     except PySparkException:
         sys.stderr.write(log.read_text(encoding="utf-8", errors="replace"))
         raise
+
+
+@contextmanager
+def _fitting_home() -> Iterator[None]:
+    """PySpark starts the Spark of SPARK_HOME; one of another version would fail, so PySpark's own takes its place meanwhile."""
+    given = os.environ.get(_HOME)
+    if given is None or any(Path(given, "jars").glob(f"spark-core_*-{spark_versions.here()}.jar")):
+        yield
+        return
+    os.environ[_HOME] = str(spark_versions.home_here())
+    try:
+        yield
+    finally:
+        os.environ[_HOME] = given
 
 
 @contextmanager

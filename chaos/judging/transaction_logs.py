@@ -22,9 +22,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from chaos.cluster import internal_topics
-from chaos.cluster.kafka import java_hash, log_ends
+from chaos.cluster.kafka import java_hash
 from chaos.cluster.login import connect
 from chaos.cluster.protocol import UNREADABLE, fetch, marker_of, whole_batches
+from chaos.cluster.topics import log_ends
 from chaos.common.errors import ChaosError, InconclusiveError
 from verifiers.base import Bounds
 from verifiers.transactions.logs import (

@@ -15,7 +15,7 @@ from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
 from chaos.audit.logs import AuditUsageError, Fixed, Topics
-from chaos.cluster import kafka
+from chaos.cluster import topics as asked_of_topics
 from chaos.common.errors import InconclusiveError
 from chaos.judging import landing
 from tests.planted.log import land
@@ -258,7 +258,7 @@ def fix(monkeypatch):
     """Fix what such a cluster says."""
 
     def ask(cluster, group="it", sources=("in",), sinks=("out",)):
-        monkeypatch.setattr(kafka, "list_offsets", cluster.listed)
+        monkeypatch.setattr(asked_of_topics, "list_offsets", cluster.listed)
         for client in ("AdminClient", "Consumer"):
             monkeypatch.setattr(audit_logs, client, lambda _settings: cluster)
         return audit_logs.fix(Topics("somewhere", sources, sinks, group))

@@ -29,7 +29,7 @@ from chaos.audit.follow.matching import SIDES, Follow, Mark, Row, Side
 from chaos.audit.follow.plan import MODELS, Plan, identify, seconds
 from chaos.audit.follow.report import Moment, Numbers
 from chaos.audit.logs import ASK_S, AuditUsageError, Topics, compacted_why, there_are
-from chaos.cluster.kafka import log_ends
+from chaos.cluster.topics import log_ends
 from chaos.common import clock, files, signals
 from chaos.common.errors import InconclusiveError
 from chaos.report.formatting import number

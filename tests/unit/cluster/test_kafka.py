@@ -11,7 +11,8 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import ListOffsetsResultInfo
 
 from chaos.cluster.broker import Brokers
-from chaos.cluster.kafka import Cluster, Kafka, java_hash, log_ends
+from chaos.cluster.kafka import Cluster, Kafka, java_hash
+from chaos.cluster.topics import log_ends
 from chaos.common.errors import ForeignNameError, RuntimeUnavailableError
 
 FOREIGN = ["orders", "chaos-a", "chaos-a-", "", "Chaos-a-x", "x-chaos-a-", "__consumer_offsets"]

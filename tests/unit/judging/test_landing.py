@@ -8,6 +8,7 @@ import pytest
 
 from chaos.audit import logs
 from chaos.audit.logs import Topics
+from chaos.cluster import protocol
 from chaos.judging import landing
 from chaos.scenario.verifiers import VerifierName
 from verifiers.base import Bounds
@@ -138,7 +139,7 @@ def test_only_what_a_verifier_needs_is_landed(verify, subject, views):
 def test_brokers_are_asked_of_partitions_that_were_not_read_to_their_ends(monkeypatch, ends, asked):
     """Of none where nothing is open."""
     of = []
-    monkeypatch.setattr(landing.protocol, "open_transactions", lambda *place: of.append(place[2]) or ["row"])
+    monkeypatch.setattr(protocol, "open_transactions", lambda *place: of.append(place[2]) or ["row"])
     monkeypatch.setattr(landing.arrow, "made", lambda _spark, rows, _columns: rows)
 
     assert landing._open_transactions(None, "host:1", "topic", ends) == ["row"] * len(asked)

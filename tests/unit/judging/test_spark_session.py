@@ -1,6 +1,7 @@
 """Interrupts and errors in a judge's Spark session; a fake stands in for the session, and its clean-ups fail at will."""
 
 import logging
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -11,9 +12,10 @@ from types import SimpleNamespace
 import psutil
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import AnalysisException
 
+from chaos.install import spark_versions
 from chaos.judging import spark_session
 
 
@@ -203,10 +205,27 @@ def test_a_small_audit_starts_quickly(monkeypatch, records, master, small):
 
     monkeypatch.setattr(spark_session, "_start", begin)
     monkeypatch.setattr(spark_session, "suit", lambda _spark, _records: None)
-    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "")
+    for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_HOME"):
+        monkeypatch.setenv(name, "")
 
     with spark_session.of_audit(master, None, records):
         pass
 
     assert (asked["spark.driver.memory"], "spark.buffer.pageSize" in asked) == (("1g", True) if small else ("3g", False))
     assert ("TieredStopAtLevel=1" in asked.get("spark.driver.extraJavaOptions", "")) is small
+
+
+@pytest.mark.parametrize(("theirs", "fits"), [("4.9.9", False), (spark_versions.here(), True), (None, False)])
+def test_a_spark_home_of_another_version_starts_no_judge(monkeypatch, tmp_path, theirs, fits):
+    """Who works with Spark often has one set; that of PySpark's own version may have further jars, and stays."""
+    (tmp_path / "jars").mkdir()
+    if theirs:
+        (tmp_path / "jars" / f"spark-core_2.13-{theirs}.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    started = []
+    monkeypatch.setattr(spark_session, "launch_gateway", lambda *_given: started.append(os.environ["SPARK_HOME"]))
+
+    spark_session._gateway(SparkConf(loadDefaults=False), tmp_path / "spark.log")
+
+    assert started == [str(tmp_path if fits else spark_versions.home_here())]
+    assert os.environ["SPARK_HOME"] == str(tmp_path), "what applications are started with is left as it was"

@@ -1,0 +1,64 @@
+"""What any client can ask of the topics of any cluster: where their partitions' logs end, and what becomes of old records.
+
+`chaos audit` needs nothing else of a cluster, so it does not import the rest of `chaos.cluster.kafka`, and starts sooner.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType  # type: ignore[attr-defined]
+
+from verifiers.base import Bounds
+
+EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+def log_ends(admin: AdminClient, topic: str, partitions: Iterable[int], within_s: float) -> dict[int, Bounds]:
+    """Low, LSO and HW of every partition, asked in this order, so that LSO <= HW always.
+
+    Args:
+        within_s: for each of the three.
+
+    Raises:
+        KafkaException: a leader does not answer now.
+    """
+    low = list_offsets(admin, topic, partitions, EARLIEST, IsolationLevel.READ_UNCOMMITTED, within_s)
+    lso = list_offsets(admin, topic, partitions, LATEST, IsolationLevel.READ_COMMITTED, within_s)
+    hw = list_offsets(admin, topic, partitions, LATEST, IsolationLevel.READ_UNCOMMITTED, within_s)
+    return {number: Bounds(low[number], lso[number], hw[number]) for number in partitions}
+
+
+def cleanup_policy(admin: AdminClient, topic: str, within_s: float) -> str:
+    """What becomes of old records of a topic: ``delete``, ``compact``, or both.
+
+    Raises:
+        KafkaException: no broker answers now, or we may not ask.
+    """
+    (answer,) = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic)], request_timeout=within_s).values()
+    return str(answer.result(within_s + 1)["cleanup.policy"].value)
+
+
+def list_offsets(
+    admin: AdminClient, topic: str, partitions: Iterable[int], spec: Any, level: IsolationLevel, within_s: float
+) -> dict[int, int]:
+    """Partition -> offset, of all of them or of none.
+
+    For a leader that does not answer in time librdkafka may give a negative offset, no error: docs/findings/list-offsets.md.
+
+    Raises:
+        KafkaException: a leader does not answer now.
+    """
+    wanted = {TopicPartition(topic, number): spec for number in partitions}
+    futures = admin.list_offsets(wanted, isolation_level=level, request_timeout=within_s)
+    try:
+        return {partition.partition: _given(future.result(within_s + 1).offset) for partition, future in futures.items()}
+    except TimeoutError as error:  # also of the future: librdkafka itself exceeds its time limit
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001 - it has no other name
+
+
+def _given(offset: int) -> int:
+    if offset < 0:
+        raise TimeoutError
+    return offset
