@@ -414,8 +414,8 @@ def observe(  # noqa: PLR0913 - all that is landed
             why = "because the loader never began, or what it said was not understood; see its log"
             raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, {why}")
     session, folder = spark(), plan.folder / "evidence"
-    spark_session.suit(session, plan.records)
     offsets, reached = settled(kafka, plan.judged, positions)
+    spark_session.suit_logs(session, offsets.values())
     headers = models.compares_headers(plan.scenario)
     land = partial(landing.land, session, kafka.bootstrap, options=kafka.cluster.java, headers=headers)
     verify = plan.scenario.verify

@@ -42,7 +42,6 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
             tempfile.TemporaryDirectory(prefix="judge-", dir=run, ignore_cleanup_errors=True) as scratch,
             spark_session.held(partial(spark_session.of_run, parts, Path(scratch))) as started,
         ):
-            spark_session.suit(started, scenario.workload.total)
             findings = judge(started, scenario, run)
         report = build(scenario, schedule, events, findings, run.resolve(), replay)
         report.write()

@@ -76,6 +76,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         raise InconclusiveError(str(error)) from error
     if not evidence:
         raise InconclusiveError("there is no evidence to judge: the run ended before its topics were read")
+    spark_session.suit_logs(spark, [one.bounds for one in evidence])
     names = [name for name in scenario.verify if name in OF_LOGS]
     asked = [(name, one) for one in evidence for name in names if _applies(name, one, evidence)]
     lines = {one.subject: own_rows.lines_of(one.bounds) for one in evidence if one.subject != _SINK}

@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -108,6 +108,11 @@ def suit(spark: SparkSession, records: int) -> None:
     spark.conf.set("spark.sql.codegen.wholeStage", str(compiled).lower())
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if compiled else "NO_CODEGEN")
     spark.conf.set("spark.sql.shuffle.partitions", "4" if compiled else "1")  # one makes no task that has nothing to do
+
+
+def suit_logs(spark: SparkSession, logs: Iterable[Mapping[int, Bounds]]) -> None:
+    """The same, by the largest of these logs: a pipeline may write a million rows for one record."""
+    suit(spark, max((sum(ends.hw - ends.low for ends in log.values()) for log in logs), default=0))
 
 
 def remember_classes(spark: SparkSession) -> None:

@@ -17,6 +17,7 @@ from pyspark.errors import AnalysisException
 
 from chaos.install import spark_versions
 from chaos.judging import spark_session
+from verifiers.base import Bounds
 
 
 def start(stop=lambda: None, answers=lambda _name: "chaos", accumulators=lambda: None):
@@ -189,6 +190,16 @@ def test_queries_are_compiled_where_that_pays(records, compiled):
     spark_session.suit(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), records)
 
     assert (conf["spark.sql.codegen.wholeStage"], conf["spark.sql.codegen.factoryMode"]) == compiled
+
+
+def test_queries_are_compiled_for_the_largest_log():
+    """A file of a million rows is one record in the source."""
+    conf = {}
+    few, many = {0: Bounds(0, 1, 1), 1: Bounds(0, 0, 0)}, {0: Bounds(500, 150_500, 150_500), 1: Bounds(0, 150_000, 150_000)}
+
+    for logs in ((few, many), (few,)):
+        spark_session.suit_logs(SimpleNamespace(conf=SimpleNamespace(set=conf.__setitem__)), logs)
+        assert conf["spark.sql.codegen.wholeStage"] == str(many in logs).lower()
 
 
 @pytest.mark.parametrize(
