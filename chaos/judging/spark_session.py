@@ -41,6 +41,7 @@ _ALWAYS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.ansi.enabled": "true",  # as by default from 4.0 on
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.broadcastTimeout": "3600",  # s; after the default of 300 a slow machine would make a verdict UNKNOWN
 }
 SMALL = {  # for small logs, of which hundreds of queries are asked, and which are not looked at in Spark's UI
     "spark.ui.retainedJobs": "1",  # the records of them fill the heap, which costs collections
