@@ -100,6 +100,16 @@ def test_one_lost_transaction_is_one_although_others_have_its_keys(judge: Judge)
     assert "'lost' was told committed" in finding.examples[0].detail
 
 
+@pytest.mark.parametrize(
+    ("told", "readable", "whole"), [("committed", "abd", "not readable"), ("aborted", "abc", "aborted readable")]
+)
+def test_a_whole_transaction_explains_before_a_larger_part(judge: Judge, told: str, readable: str, whole: str) -> None:
+    """Three keys of the second are wrong, and only two of the first: but these are all that it has."""
+    finding = judge("outcomes", log(readable, small=(told, "ab"), large=(told, "abcd")))
+
+    assert found(finding) == {whole: 1, "in part": 1}
+
+
 def test_a_key_twice_in_a_transaction(judge: Judge) -> None:
     """It must be there twice."""
     twice = {"t": ("committed", "aab"), "u": ("aborted", "cc")}
