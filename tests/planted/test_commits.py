@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.planted.log import BEGAN_MS, Commit, Judge, clean
-from verifiers.base import Verdict
+from verifiers.base import Example, Verdict
 
 
 def commits(*positions, partition=0):
@@ -48,7 +48,7 @@ def test_the_example_names_the_moment(judge: Judge):
     """By partition and time: what is read again begins at the offset."""
     finding = judge("commits", replace(clean(), committed=(*commits(7, 9, 4, partition=2), *commits(8, 6))))
 
-    assert [(one.partition, one.offset, one.timestamp_ms, one.detail) for one in finding.examples] == [
-        (0, 6, BEGAN_MS + 1, "the position 6 was committed after 8"),
-        (2, 4, BEGAN_MS + 2, "the position 4 was committed after 9"),
-    ]
+    assert finding.examples == (
+        Example("set back", 0, 6, None, BEGAN_MS + 1, "the position 6 was committed after 8"),
+        Example("set back", 2, 4, None, BEGAN_MS + 2, "the position 4 was committed after 9"),
+    )
