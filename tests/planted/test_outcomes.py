@@ -110,6 +110,14 @@ def test_a_whole_transaction_explains_before_a_larger_part(judge: Judge, told: s
     assert found(finding) == {whole: 1, "in part": 1}
 
 
+def test_of_two_parts_the_larger_explains(judge: Judge) -> None:
+    """What can be read of the first is all in the second, so one transaction is enough."""
+    finding = judge("outcomes", log("abc", small=("aborted", "abx"), large=("aborted", "abcy")))
+
+    assert found(finding) == {"in part": 1}
+    assert "'large' was told aborted" in finding.examples[0].detail
+
+
 def test_a_key_twice_in_a_transaction(judge: Judge) -> None:
     """It must be there twice."""
     twice = {"t": ("committed", "aab"), "u": ("aborted", "cc")}
