@@ -132,6 +132,14 @@ def test_examples_say_what_was_delivered_before(judge: Judge) -> None:
     ]
 
 
+def test_examples_of_one_place_are_by_instance(judge: Judge) -> None:
+    """What one of them skipped comes before what the next had twice."""
+    both = reading(0, 1, 1, instance="b", log=reading(0, 2, instance="a"))
+
+    found = [(one.anomaly, one.offset, one.detail[0]) for one in judge("deliveries", both).examples]
+    assert found == [("skipped", 1, "a"), ("repeated", 1, "b")]
+
+
 def test_more_than_can_be_shown(judge: Judge) -> None:
     """All are counted, the first 32 are shown."""
     finding = judge("deliveries", reading(0, 148, log=clean(360)))

@@ -19,8 +19,8 @@ OLD = {"asked_at_ms": BEGAN_MS + 2001}
 
 
 def holding(*found: Open) -> Log:
-    """A log whose partitions hold these open; the last one first."""
-    return replace(clean(), open_transactions=found[::-1])
+    """A log whose partitions hold these open."""
+    return replace(clean(), open_transactions=found)
 
 
 def test_nothing_is_open(judge: Judge) -> None:
