@@ -74,7 +74,7 @@ class Content:
         ended, open: pieces, those that are ended in the order of their markers.
         plain: positions outside of any transaction.
         before: positions that compaction has left before the log is whole.
-        whole_ms: time of the first marker in the whole part; what began before may be lost in part. 0 where all is whole.
+        whole_ms: time of the first marker in the whole part: what began before may be lost in part, if anything was removed.
         unmarked: records outside of transactions.
     """
 
@@ -84,7 +84,7 @@ class Content:
     plain: list[Position] = field(default_factory=list)
     before: list[Position] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
-    whole_ms: int = 0
+    whole_ms: int = _NEVER
     unmarked: int = 0
 
 
@@ -173,7 +173,6 @@ def _contents(logs: Logs) -> dict[Log, Content]:
 def _walk(log: Log, content: Content, batches: Sequence[Batch], positions: Sequence[Position]) -> None:
     """Fill the content of a log, in one pass over it."""
     begin = content.extent.begin
-    content.whole_ms = _NEVER if begin else 0
     open_: dict[int, Piece] = {}
     at = bisect_right(positions, begin - 1, key=lambda one: one.offset)
     content.before = list(positions[:at])
