@@ -3,6 +3,7 @@
 Histories that chance makes (`test_transactions`) reach few of these cases, and none of them for certain.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
@@ -652,6 +653,30 @@ def test_each_is_told_in_words(plant, transactions, example):
     expected = replace(example, timestamp_ms=histories.BEGAN_MS + example.timestamp_ms, detail=f"in {topic}: {example.detail}")
     counts = NONE | {example.anomaly: 1}
     assert checked(one) == Finding("transactions", "sink", Verdict.INVALID, 1, transactions, counts, (expected,))
+
+
+def test_of_a_torn_one_that_wrote_nothing_there_the_marker_is_the_place():
+    one, app = plain()
+    one.warm(app)
+    app.write(SINK, 1)
+    app.add(("totals", 1))
+    app.move(("orders", 0), 13)
+    app.end("COMMIT", flipped=("totals", 1))
+
+    (found,) = checked(one).examples
+
+    assert (found.anomaly, found.partition, found.offset) == ("torn", 1, 0)
+    assert found.detail.endswith(": ABORT at offset 0, and its coordinator decided COMMIT; rows none")
+
+
+def test_times_are_of_no_zone(monkeypatch):
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        assert verifier._time(histories.BEGAN_MS) == "11:06:40.000Z"
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def moved_two(rows: int, of_the_other: tuple[int, int] | None, at: int) -> History:
