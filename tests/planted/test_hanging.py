@@ -19,7 +19,7 @@ OLD = {"asked_at_ms": BEGAN_MS + 2001}
 
 
 def holding(*found: Open) -> Log:
-    """A log whose partitions hold these open."""
+    """A log whose partitions hold these open; as any frame of a planted log it is given with the last row first."""
     return replace(clean(), open_transactions=found)
 
 
