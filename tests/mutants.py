@@ -5,8 +5,10 @@
     .venv/bin/python tests/mutants.py --sample 200 --seed 1 --budget 25    # some of them, by chance
 
 mutmut makes the mutants. The tests run here, in one process for all of them, since to start Spark for each would take days:
-those that reach the mutated function take turns, the likeliest first, until one fails. What is known is appended to files in
-the folder, and what they say already is not asked again, so that a run can be broken off and resumed; remove the folder when
+those that reach the mutated function take turns, the likeliest first, until one fails. A test kills only what it passes
+without: after some mutants, each test that killed one of them must pass. If one does not, perhaps because Spark's JVM has
+ended, none of these mutants is judged, and another process goes on with a new JVM. What is known is appended to files in the
+folder, and what they say already is not asked again, so that a run can be broken off and resumed; remove the folder when
 `verifiers` or a test has changed (a new one is asked of what is not judged yet).
 
     reach.json        of each test: seconds, and the functions of `verifiers` that it calls
@@ -18,7 +20,9 @@ the folder, and what they say already is not asked again, so that a run can be b
 import argparse
 import ast
 import json
+import os
 import signal
+import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -28,6 +32,7 @@ from operator import itemgetter
 from pathlib import Path
 from random import Random
 from types import FrameType
+from typing import TextIO
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -45,6 +50,9 @@ _WITHOUT_S = 900.0
 _IMPORTED = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
 _CASE_S = 4.0  # a test that compares a text for people is quick
 _LIKELY = 3  # kills: a test with as many is asked first
+_TOGETHER = 16  # mutants at most are judged before the tests that killed them must pass
+_NAMES = "names.json"
+_AGAIN = 75  # the code of a process that another is to follow: EX_TEMPFAIL of sysexits.h
 
 
 class TooLongError(BaseException):
@@ -61,7 +69,7 @@ class Mutants:
         self._shard, self._shards = (int(part) for part in words.shard.split("/"))
         self._seconds: dict[pytest.Item, float] = {}
         self._reach: dict[str, list[pytest.Item]] = defaultdict(list)
-        self._kills = Counter[tuple[str, pytest.Item]]()
+        self._kills = Counter[tuple[str, str]]()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of a run of the tests.
@@ -79,14 +87,31 @@ class Mutants:
                 self._reach[function].append(item)
         if self._words.reach:
             return True
-        results = self._folder / f"results-{self._shard}.jsonl"
-        judged = {json.loads(line)["mutant"] for line in results.read_text().splitlines()} if results.exists() else set()
-        with results.open("a") as file:
-            for name in self._asked():
-                if name not in judged:
-                    file.write(json.dumps(self._judge(name)) + "\n")
-                    file.flush()
+        judged = set()
+        for path in self._folder.glob("results-*.jsonl"):
+            for record in map(json.loads, path.read_text().splitlines()):
+                judged.add(record["mutant"])
+                self._count(record)
+        with (self._folder / f"results-{self._shard}.jsonl").open("a") as file:
+            self._judge_all([name for name in self._asked() if name not in judged], {item.nodeid: item for item in items}, file)
         return True
+
+    def _judge_all(self, names: Sequence[str], items: Mapping[str, pytest.Item], file: TextIO) -> None:
+        """One, one, two, four together, and so on: a process that must end has judged some, unless the first one ended it."""
+        written = 0
+        records: list[Mapping] = []
+        for name in names:
+            records.append(self._judge(name))
+            if len(records) >= min(max(written, 1), _TOGETHER) or records[-1]["result"] == "timeout" or name == names[-1]:
+                for killer in {record["by"] for record in records if "by" in record}:
+                    self._require_to_pass(items[killer], again=written > 0)
+                file.writelines(json.dumps(record) + "\n" for record in records)
+                file.flush()
+                written, records = written + len(records), []
+
+    def _count(self, record: Mapping) -> None:
+        if "by" in record:
+            self._kills[_function(record["mutant"]), record["by"]] += 1
 
     def _asked(self) -> list[str]:
         """Those of this process; of a sample, in the order of all, so that those of letters' case are last there too."""
@@ -103,16 +128,16 @@ class Mutants:
             state()._stats.clear()
             began_s = clock.monotonic_s()
             with active("stats"):
-                self._require_to_pass(item)
+                self._require_to_pass(item, again=False)
             known[item.nodeid] = {"seconds": clock.monotonic_s() - began_s, "calls": sorted(state()._stats)}
             path.write_text(json.dumps(known))
         return known
 
     def _judge(self, name: str) -> Mapping:
-        function, module = name.rpartition("__mutmut_")[0], name.split(".")[-2]
+        function, module = _function(name), name.split(".")[-2]
 
         def unlikely(item: pytest.Item) -> tuple:
-            kills = min(self._kills[function, item], _LIKELY)
+            kills = min(self._kills[function, item.nodeid], _LIKELY)
             return (self._seconds[item] > _QUICK_S, -kills, module not in item.nodeid, self._seconds[item])
 
         tests = sorted(self._reach[function], key=unlikely)
@@ -125,17 +150,22 @@ class Mutants:
             with active(name):
                 failed = self._fails(item, _TIMES * self._seconds[item] + _GRACE_S)
             if failed is not False:
-                self._require_to_pass(item)
-                self._kills[function, item] += 1
-                return {**common, "result": "timeout" if failed is None else "killed", "by": item.nodeid, "tests": ran}
+                record = {**common, "result": "timeout" if failed is None else "killed", "by": item.nodeid, "tests": ran}
+                self._count(record)
+                return record
         return {**common, "result": "survived" if tests else "no tests", "tests": len(tests)}
 
-    def _require_to_pass(self, item: pytest.Item) -> None:
-        """A test kills only what it passes without: were Spark gone, every test would fail, whatever the mutant."""
+    def _require_to_pass(self, item: pytest.Item, *, again: bool) -> None:
+        """Were Spark gone, every test would fail, whatever the mutant; then this process ends.
+
+        Args:
+            again: another process may do better.
+        """
         why: list[str] = []
         if self._fails(item, _WITHOUT_S, why) is not False:
             reason = "\n".join(why) or f"it took more than {_WITHOUT_S:g} s"
-            sys.exit(f"{item.nodeid} fails without a mutant, so what it was to judge is not judged:\n{reason}")
+            sys.stderr.write(f"{item.nodeid} fails without a mutant, so what it was to judge is not judged:\n{reason}\n")
+            os._exit(_AGAIN if again else 1)  # what is left of the JVM's connection might never answer the end of the tests
 
     def _fails(self, item: pytest.Item, limit_s: float, why: list[str] | None = None) -> bool | None:
         """None where it took too long. To what comes next only the folder is common: fixtures of the session are kept.
@@ -157,6 +187,11 @@ class Mutants:
             if TooLongError.__name__ not in str(warning):
                 raise
             return None
+        except AssertionError as left:  # by a test whose fixtures the timer interrupted
+            if why is None:
+                raise
+            why.append(f"pytest cannot begin the test: {left}")
+            return True
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
@@ -197,6 +232,10 @@ def mutate(folder: Path, only: str) -> Mapping[str, bool]:
     return dict(sorted(names.items(), key=itemgetter(1)))
 
 
+def _function(mutant: str) -> str:
+    return mutant.rpartition("__mutmut_")[0]
+
+
 def _folded(function: ast.FunctionDef) -> str:
     """Its code, the texts in lower case."""
     for node in ast.walk(function):
@@ -216,13 +255,24 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=0, help="judge so many, taken by chance; without it, all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--folder", default="mutants")
+    parser.add_argument("--copy", type=Path, help=argparse.SUPPRESS)
     words = parser.parse_args()
+    if words.copy:
+        return _run(words)
     Path(words.folder).mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        names = mutate(Path(folder), words.only)
-        sys.path[:0] = [folder, str(_ROOT)]
-        quiet = ("-q", "--tb", "native", "-p", "no:cacheprovider", "-p", "no:logging", "--timeout", "0", "-W", _IMPORTED)
-        return pytest.main([str(_ROOT / "tests/planted"), *quiet], plugins=[Mutants(names, words)])
+        (Path(folder) / _NAMES).write_text(json.dumps(mutate(Path(folder), words.only)))
+        code = _AGAIN
+        while code == _AGAIN:
+            code = subprocess.run([sys.executable, *sys.argv, "--copy", folder], check=False).returncode
+        return code
+
+
+def _run(words: argparse.Namespace) -> int:
+    names = json.loads((words.copy / _NAMES).read_text())
+    sys.path[:0] = [str(words.copy), str(_ROOT)]
+    quiet = ("-q", "--tb", "native", "-p", "no:cacheprovider", "-p", "no:logging", "--timeout", "0", "-W", _IMPORTED)
+    return pytest.main([str(_ROOT / "tests/planted"), *quiet], plugins=[Mutants(names, words)])
 
 
 if __name__ == "__main__":
