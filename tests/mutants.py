@@ -11,6 +11,7 @@ ended, none of these mutants is judged, and another process goes on with a new J
 folder, and what they say already is not asked again, so that a run can be broken off and resumed; remove the folder when
 `verifiers` or a test has changed (a new one is asked of what is not judged yet).
 
+    copy-0            of `verifiers`, with all mutants in it
     reach.json        of each test: seconds, and the functions of `verifiers` that it calls
     results-0.jsonl   of each mutant: killed (by which test), timeout (a test took ten times as long, and 20 s), survived, or
                       no tests (none calls the function); ``tests`` ran, of ``of``: with --budget no test begins later;
@@ -24,7 +25,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -100,6 +100,11 @@ class Mutants:
         """One, one, two, four together, and so on: a process that must end has judged some, unless the first one ended it."""
         written = 0
         records: list[Mapping] = []
+        if names:  # Spark's start does not count as time of the first test
+            self._require_to_pass(
+                min((item for item in items.values() if "spark" in item.fixturenames), key=self._seconds.__getitem__),
+                again=False,
+            )
         for name in names:
             records.append(self._judge(name))
             if len(records) >= min(max(written, 1), _TOGETHER) or records[-1]["result"] == "timeout" or name == names[-1]:
@@ -136,11 +141,18 @@ class Mutants:
     def _judge(self, name: str) -> Mapping:
         function, module = _function(name), name.split(".")[-2]
 
+        instances = Counter[str]()
+        which = {}  # of the instances of a test, which are likely to kill the same
+        for item in sorted(self._reach[function], key=self._seconds.__getitem__):
+            test = item.nodeid.partition("[")[0]
+            which[item] = instances[test]
+            instances[test] += 1
+
         def unlikely(item: pytest.Item) -> tuple:
             kills = min(self._kills[function, item.nodeid], _LIKELY)
-            return (self._seconds[item] > _QUICK_S, -kills, module not in item.nodeid, self._seconds[item])
+            return (self._seconds[item] > _QUICK_S, -kills, which[item], module not in item.nodeid, self._seconds[item])
 
-        tests = sorted(self._reach[function], key=unlikely)
+        tests = sorted(which, key=unlikely)
         budget_s = min(self._words.budget, _CASE_S) if self._names[name] else self._words.budget
         common = {"mutant": name, "case": self._names[name], "of": len(tests)}
         began_s = clock.monotonic_s()
@@ -259,13 +271,13 @@ def main() -> int:
     words = parser.parse_args()
     if words.copy:
         return _run(words)
-    Path(words.folder).mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / _NAMES).write_text(json.dumps(mutate(Path(folder), words.only)))
-        code = _AGAIN
-        while code == _AGAIN:
-            code = subprocess.run([sys.executable, *sys.argv, "--copy", folder], check=False).returncode
-        return code
+    copy = Path(words.folder) / f"copy-{words.shard.partition('/')[0]}"
+    copy.mkdir(parents=True, exist_ok=True)
+    (copy / _NAMES).write_text(json.dumps(mutate(copy, words.only)))
+    code = _AGAIN
+    while code == _AGAIN:
+        code = subprocess.run([sys.executable, *sys.argv, "--copy", str(copy)], check=False).returncode
+    return code
 
 
 def _run(words: argparse.Namespace) -> int:

@@ -3,8 +3,10 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import copy, copytree, rmtree
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError
+from pyarrow import parquet
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -101,6 +103,17 @@ def test_it_is_kept_where_records_may_be(spark: SparkSession, tmp_path: Path) ->
     found = evidence.load(spark, tmp_path, "sink")
 
     assert (found.anywhere, found.source_partitions, found.lines) == (True, 2, 2)
+    assert (found.unordered, found.unsaid, found.state, found.ended) == ("", "", False, False)
+
+
+def test_it_is_kept_what_is_not_asked_of_a_log(spark: SparkSession, tmp_path: Path) -> None:
+    """Why its order is not known, why nothing is expected, that it is a state. Whether the pipeline ended, the caller says."""
+    evidence.write(tmp_path, replace(clean().evidence(spark), unordered="two writers", unsaid="no model", state=True))
+
+    found = evidence.load(spark, tmp_path, "sink", ended=True)
+
+    assert (found.anywhere, found.source_partitions) == (False, 0)
+    assert (found.unordered, found.unsaid, found.state, found.ended) == ("two writers", "no model", True, True)
 
 
 def test_views_of_an_earlier_run_are_not_taken_for_this_one(spark: SparkSession, tmp_path: Path) -> None:
@@ -113,7 +126,10 @@ def test_views_of_an_earlier_run_are_not_taken_for_this_one(spark: SparkSession,
     assert (found.again is None, found.batches, found.uncommitted, found.ledger) == (False, None, None, None)
 
 
-@pytest.mark.parametrize("names", [["views", "files"], ["files"], ["anywhere", "source_partitions"]])
+ROUTING = ["anywhere", "source_partitions", "unordered", "unsaid", "state"]
+
+
+@pytest.mark.parametrize("names", [["views", "files"], ["files"], ROUTING])
 def test_evidence_of_an_earlier_version_is_read(spark: SparkSession, landed: Path, tmp_path: Path, names: list[str]) -> None:
     """Of before there were views, or before files were counted: it can still be judged."""
     copytree(landed, tmp_path, dirs_exist_ok=True)
@@ -122,6 +138,7 @@ def test_evidence_of_an_earlier_version_is_read(spark: SparkSession, landed: Pat
     found = evidence.load(spark, tmp_path, "sink")
 
     assert (found.again, found.observed.count()) == (None, len(clean().observed))
+    assert [getattr(found, name) for name in ROUTING] == [False, 0, "", "", False]
 
 
 def bounds_without(landed: Path, *names: str) -> str:
@@ -199,6 +216,7 @@ def test_the_second_read_begins_when_the_first_is_complete(spark: SparkSession, 
     assert not (tmp_path / "sink" / "again").exists()
 
 
+@pytest.mark.usefixtures("rows")
 def test_writing_again_replaces(spark: SparkSession, tmp_path: Path) -> None:
     """Evidence of two runs is never mixed."""
     evidence.write(tmp_path, clean(24).evidence(spark))
@@ -217,6 +235,17 @@ def test_columns_beyond_the_contract_are_left_out(spark: SparkSession, tmp_path:
     evidence.write(tmp_path, replace(planted, observed=wide))
 
     assert sorted(map(tuple, evidence.load(spark, tmp_path, "sink").observed.collect())) == sorted(clean().observed)
+
+
+def test_a_column_beyond_the_contract_may_be_of_any_type(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
+    """Spark has none for numbers of two bytes, and is not given them."""
+    copytree(landed, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "sink" / "bounds.json").write_text(bounds_without(landed, "files"), encoding="utf-8")
+    file = next((tmp_path / "sink" / "observed").glob("*.parquet"))
+    there = parquet.read_table(file)
+    parquet.write_table(there.append_column("weight", pa.nulls(len(there), pa.float16())), file)
+
+    assert evidence.load(spark, tmp_path, "sink").observed.count() == len(clean().observed)
 
 
 def test_a_write_that_breaks_off_leaves_nothing_to_judge(spark: SparkSession, tmp_path: Path) -> None:
@@ -308,6 +337,7 @@ def test_a_folder_that_spark_takes_for_a_scheme(
         evidence.load(spark, Path("day:"), "sink")
 
 
+@pytest.mark.usefixtures("rows")
 def test_rows_of_another_contract(spark: SparkSession, landed: Path, tmp_path: Path) -> None:
     """The rows of one view in the place of another: the message names the folder and all that is missing."""
     copytree(landed / "sink", tmp_path / "sink")

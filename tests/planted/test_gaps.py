@@ -1,7 +1,7 @@
 import pytest
 
 from tests.planted.log import Judge, clean, ledger
-from verifiers.base import Example, Finding, Verdict
+from verifiers.base import NO_PLACE, Example, Finding, Verdict
 
 NONE = {"lost": 0, "pending": 0, "recovered": 0, "absent": 0}
 
@@ -119,3 +119,12 @@ def test_what_an_open_transaction_may_hide_is_not_lost(judge: Judge) -> None:
     assert (finding.verdict, finding.count, finding.counts["pending"]) == (Verdict.INVALID, 1, 1)
     assert [(one.anomaly, one.id) for one in finding.examples] == [("pending", 3), ("lost", 4)]
     assert judge("gaps", clean().without(3).with_open_transaction(0)).verdict is Verdict.UNKNOWN
+
+
+def test_a_record_that_no_one_input_demands(judge: Judge) -> None:
+    """The source as a whole demands it, so no partition is named."""
+    example = Example("lost", NO_PLACE, None, 9, None, "no one record of the source demands it, but all together")
+
+    finding = judge("gaps", clean().without(9).demanding(9, position=NO_PLACE))
+
+    assert finding == Finding("gaps", "sink", Verdict.INVALID, 1, 24, NONE | {"lost": 1}, (example,))

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.planted.log import BEGAN_MS, Judge, clean, ledger
-from verifiers.base import Example, Finding, Verdict
+from verifiers.base import NO_PLACE, Example, Finding, Verdict
 
 NONE = {"behind": 0, "ahead": 0}
 
@@ -103,3 +103,13 @@ def test_what_an_open_transaction_may_hide_is_not_behind(judge: Judge) -> None:
     assert (finding.verdict, finding.counts) == (Verdict.INVALID, {"behind": 1, "ahead": 0})
     assert [(one.anomaly, one.id) for one in finding.examples] == [("behind", 4)]
     assert judge("offsets", clean().without(3).with_open_transaction(0)).verdict is Verdict.UNKNOWN
+
+
+def test_a_record_that_no_one_input_demands(judge: Judge) -> None:
+    """The source as a whole demands it, so no partition is named."""
+    detail = "the source as a whole demands it, and the positions are at its end"
+    example = Example("behind", NO_PLACE, None, 9, None, detail)
+
+    finding = judge("offsets", clean().without(9).demanding(9, position=NO_PLACE))
+
+    assert finding == Finding("offsets", "sink", Verdict.INVALID, 1, 24, NONE | {"behind": 1}, (example,))

@@ -5,7 +5,7 @@ from pyspark.sql import SparkSession
 
 from tests.planted.log import BEGAN_MS, Judge, Log, clean
 from verifiers.base import Example, Finding, Verdict
-from verifiers.ordering import Ordering
+from verifiers.ordering import Ordering, not_asked
 
 
 def test_two_neighbours_swapped(judge: Judge) -> None:
@@ -116,3 +116,12 @@ def test_ids_are_dealt_out_to_the_partitions_of_the_source(spark: SparkSession, 
     finding = Ordering().check(evidence)
 
     assert [(one.id, one.detail) for one in finding.examples] == inversions
+
+
+@pytest.mark.parametrize(("anywhere", "more"), [(False, ""), (True, ", nor in which partitions they are")])
+def test_no_order_is_asked_where_none_is_known(spark: SparkSession, anywhere: bool, more: str) -> None:  # noqa: FBT001
+    """It is said why, and that nothing was compared."""
+    evidence = replace(clean().swapped(3, 6).evidence(spark), unordered="two writers", anywhere=anywhere)
+
+    note = f"it is not asked in which order rows are{more}: two writers"
+    assert not_asked(evidence) == Finding("ordering", "sink", Verdict.VALID, 0, 0, {"inversion": 0}, note=note, asked=False)
