@@ -437,11 +437,14 @@ def test_a_second_read_is_confined_to_where_the_damage_is(spark: SparkSession, s
         (clean().again(6, 99), False),
         (clean().again(6, 199, partition=1), False),
         (clean(2).swapped(0, 1).plus(Record(0, 1, BEGAN_MS, "3", "9")), False),
+        (clean().swapped(0, 12).swapped(3, 15).swapped(6, 18).swapped(9, 21), False),
+        (clean(36).swapped(12, 24).swapped(15, 27).swapped(18, 30).swapped(21, 33), False),
     ],
 )
 def test_where_it_is_plain_that_ids_rise(spark: SparkSession, log: Log, plain: bool) -> None:  # noqa: FBT001
-    """Blocks of four numbers, as many as there are between two markers."""
+    """Blocks of four numbers, as many as there are between two markers; in the last two logs, whole blocks are exchanged."""
     evidence, sound = log.evidence(spark), clean().evidence(spark)
 
     assert groups.certainly_rise(evidence.observed, evidence, BY_OFFSET) is plain
+    assert groups.certainly_rise(sound.observed, sound, replace(BY_OFFSET, most_groups=6))
     assert not groups.certainly_rise(sound.observed, sound, replace(BY_OFFSET, most_groups=5))
