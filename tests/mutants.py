@@ -5,40 +5,42 @@
     .venv/bin/python tests/mutants.py --sample 200 --seed 1 --budget 25    # some of them, by chance
 
 mutmut makes the mutants. The tests run here, in one process for all of them, since to start Spark for each would take days:
-those that reach the mutated function take turns, the likeliest first, until one fails. A test kills only what it passes
+those that run the mutated statement take turns, the likeliest first, until one fails. A test kills only what it passes
 without: after some mutants, each test that killed one of them must pass. If one does not, perhaps because Spark's JVM has
 ended, none of these mutants is judged, and another process goes on with a new JVM. What is known is appended to files in the
 folder, and what they say already is not asked again, so that a run can be broken off and resumed; remove the folder when
 `verifiers` or a test has changed (a new one is asked of what is not judged yet).
 
     copy-0            of `verifiers`, with all mutants in it
-    reach.json        of each test: seconds, and the functions of `verifiers` that it calls
+    reach-0.json      of each test: seconds, and which lines of that copy it runs
     results-0.jsonl   of each mutant: killed (by which test), timeout (a test took ten times as long, and 20 s), survived, or
-                      no tests (none calls the function); ``tests`` ran, of ``of``: with --budget no test begins later;
+                      no tests (none runs the statement); ``tests`` ran, of ``of``: with --budget no test begins later;
                       ``case``: only letters of a text are in another case, and Spark's SQL distinguishes none
 """
 
 import argparse
 import ast
+import copy
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from operator import itemgetter
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from random import Random
 from types import FrameType
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 import pytest
 from _pytest.runner import runtestprotocol
+from coverage import Coverage
 from mutmut.mutation.file_mutation import mutate_file_contents
 from mutmut.mutation.trampoline import set_mutant_under_test
-from mutmut.state import state
 from pluggy import PluggyTeardownRaisedWarning
 
 from chaos.common import clock
@@ -51,7 +53,8 @@ _IMPORTED = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
 _CASE_S = 4.0  # a test that compares a text for people is quick
 _LIKELY = 3  # kills: a test with as many is asked first
 _TOGETHER = 16  # mutants at most are judged before the tests that killed them must pass
-_NAMES = "names.json"
+_MUTANTS = "mutants.json"
+_BLOCKS = ("body", "handlers", "orelse", "finalbody")
 _AGAIN = 75  # the code of a process that another is to follow: EX_TEMPFAIL of sysexits.h
 
 
@@ -59,16 +62,30 @@ class TooLongError(BaseException):
     """Raised by a timer; no test catches it."""
 
 
+class Mutant(NamedTuple):
+    """One change.
+
+    Attributes:
+        case: whether only the case of letters differs.
+        file: in the copy.
+        lines: those of the statement; none where it is the function's head, of which every call makes use.
+    """
+
+    case: bool
+    file: str
+    lines: Sequence[int]
+
+
 class Mutants:
     """A pytest plugin whose test loop judges mutants."""
 
-    def __init__(self, names: Mapping[str, bool], words: argparse.Namespace) -> None:
-        self._names = names
+    def __init__(self, mutants: Mapping[str, Mutant], words: argparse.Namespace) -> None:
+        self._mutants = mutants
         self._words = words
         self._folder = Path(words.folder)
         self._shard, self._shards = (int(part) for part in words.shard.split("/"))
         self._seconds: dict[pytest.Item, float] = {}
-        self._reach: dict[str, list[pytest.Item]] = defaultdict(list)
+        self._lines: dict[pytest.Item, Mapping[str, frozenset[int]]] = {}
         self._kills = Counter[tuple[str, str]]()
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -81,12 +98,11 @@ class Mutants:
             raise session.Interrupted("errors during collection")
         items = session.items
         reach = self._known(items)
-        for item in items:
-            self._seconds[item] = reach[item.nodeid]["seconds"]
-            for function in reach[item.nodeid]["calls"]:
-                self._reach[function].append(item)
         if self._words.reach:
             return True
+        for item in items:
+            self._seconds[item] = reach[item.nodeid]["seconds"]
+            self._lines[item] = {file: frozenset(lines) for file, lines in reach[item.nodeid]["lines"].items()}
         judged = set()
         for path in self._folder.glob("results-*.jsonl"):
             for record in map(json.loads, path.read_text().splitlines()):
@@ -120,30 +136,43 @@ class Mutants:
 
     def _asked(self) -> list[str]:
         """Those of this process; of a sample, in the order of all, so that those of letters' case are last there too."""
-        names = list(self._names)
+        names = list(self._mutants)
         size = min(self._words.sample or len(names), len(names))
         chosen = sorted(Random(self._words.seed).sample(range(len(names)), size))
         return [names[place] for place in chosen][self._shard :: self._shards]
 
     def _known(self, items: Sequence[pytest.Item]) -> Mapping[str, Mapping]:
-        """What each test calls, and how long it takes in the first process that asks."""
-        path = self._folder / "reach.json"
-        known = json.loads(path.read_text()) if path.exists() else {}
-        for item in (item for item in items if item.nodeid not in known):
-            state()._stats.clear()
-            began_s = clock.monotonic_s()
-            with active("stats"):
+        """Which lines each test runs, and how long it takes in the first process that asks."""
+        known = {}
+        for path in self._folder.glob("reach-*.json"):
+            known |= json.loads(path.read_text())
+        path = self._folder / f"reach-{self._shard}.json"
+        own = json.loads(path.read_text()) if path.exists() else {}
+        new = [item for item in items if item.nodeid not in known]
+        if self._words.reach:
+            new = new[self._shard :: self._shards]
+        tracer = Coverage(data_file=None, include=[f"{self._words.copy}/*"])
+        with tracer.collect() if new else nullcontext():
+            for item in new:
+                tracer.switch_context(item.nodeid)
+                began_s = clock.monotonic_s()
                 self._require_to_pass(item, again=False)
-            known[item.nodeid] = {"seconds": clock.monotonic_s() - began_s, "calls": sorted(state()._stats)}
-            path.write_text(json.dumps(known))
-        return known
+                seconds, found = clock.monotonic_s() - began_s, tracer.get_data()
+                found.set_query_context(item.nodeid)
+                files = {file: Path(file).relative_to(self._words.copy) for file in found.measured_files() if found.lines(file)}
+                own[item.nodeid] = {
+                    "seconds": seconds,
+                    "lines": {str(place): found.lines(file) for file, place in files.items()},
+                }
+                path.write_text(json.dumps(own))
+        return known | own
 
     def _judge(self, name: str) -> Mapping:
-        function, module = _function(name), name.split(".")[-2]
+        function, module, mutant = _function(name), name.split(".")[-2], self._mutants[name]
 
         instances = Counter[str]()
         which = {}  # of the instances of a test, which are likely to kill the same
-        for item in sorted(self._reach[function], key=self._seconds.__getitem__):
+        for item in sorted(filter(partial(self._runs, mutant), self._lines), key=self._seconds.__getitem__):
             test = item.nodeid.partition("[")[0]
             which[item] = instances[test]
             instances[test] += 1
@@ -153,8 +182,8 @@ class Mutants:
             return (self._seconds[item] > _QUICK_S, -kills, which[item], module not in item.nodeid, self._seconds[item])
 
         tests = sorted(which, key=unlikely)
-        budget_s = min(self._words.budget, _CASE_S) if self._names[name] else self._words.budget
-        common = {"mutant": name, "case": self._names[name], "of": len(tests)}
+        budget_s = min(self._words.budget, _CASE_S) if mutant.case else self._words.budget
+        common = {"mutant": name, "case": mutant.case, "of": len(tests)}
         began_s = clock.monotonic_s()
         for ran, item in enumerate(tests, 1):
             if budget_s and clock.monotonic_s() - began_s > budget_s:
@@ -166,6 +195,10 @@ class Mutants:
                 self._count(record)
                 return record
         return {**common, "result": "survived" if tests else "no tests", "tests": len(tests)}
+
+    def _runs(self, mutant: Mutant, item: pytest.Item) -> bool:
+        lines = self._lines[item].get(mutant.file, frozenset())
+        return not lines.isdisjoint(mutant.lines)
 
     def _require_to_pass(self, item: pytest.Item, *, again: bool) -> None:
         """Were Spark gone, every test would fail, whatever the mutant; then this process ends.
@@ -222,26 +255,47 @@ def active(mutant: str) -> Iterator[None]:
         set_mutant_under_test("")
 
 
-def mutate(folder: Path, only: str) -> Mapping[str, bool]:
-    """A copy of `verifiers` that holds all mutants, of which one can be made active.
-
-    Returns:
-        By name whether only the case of letters differs; those last.
-    """
-    names = {}
+def mutate(folder: Path, only: str) -> Mapping[str, Mutant]:
+    """A copy of `verifiers` that holds all mutants, of which one can be made active; by name, those of case last."""
+    mutants = {}
     for path in sorted((_ROOT / "verifiers").rglob("*.py")):
         place = path.relative_to(_ROOT)
         made = mutate_file_contents(str(path), path.read_text())
         (folder / place).parent.mkdir(exist_ok=True)
         (folder / place).write_text(made.code)
         if not only or path.stem in only.split(","):
-            functions = {
-                node.name: _folded(node) for node in ast.walk(ast.parse(made.code)) if isinstance(node, ast.FunctionDef)
-            }
+            functions = {node.name: node for node in ast.walk(ast.parse(made.code)) if isinstance(node, ast.FunctionDef)}
             for name in made.mutant_names:
-                original = functions[f"{name.rpartition('__mutmut_')[0]}__mutmut_orig"]
-                names[f"{'.'.join(place.with_suffix('').parts)}.{name}"] = functions[name] == original
-    return dict(sorted(names.items(), key=itemgetter(1)))
+                original, mutant = functions[f"{_function(name)}__mutmut_orig"], functions[name]
+                case = _folded(original) == _folded(mutant)
+                full = f"{'.'.join(place.with_suffix('').parts)}.{name}"
+                mutants[full] = Mutant(case, str(place), sorted(_changed(original, mutant)))
+    return dict(sorted(mutants.items(), key=lambda item: item[1].case))
+
+
+def _changed(original: ast.AST, mutant: ast.AST) -> Iterator[int]:
+    """Lines of the original: of the statement that differs; of a compound one only its head, or what differs within."""
+    inner, others = ([one for name in _BLOCKS for one in getattr(node, name, ())] for node in (original, mutant))
+    begin, end = original.lineno, original.end_lineno + 1
+    if len(inner) != len(others):
+        yield from range(begin, end)
+    elif _head(original) == _head(mutant):
+        yield from chain.from_iterable(map(_changed, inner, others))
+    elif isinstance(original, ast.FunctionDef):  # its head is run by an import, and all of it is meant by a call
+        yield from range(inner[0].lineno, end)
+    else:
+        yield from range(begin, max(begin + 1, inner[0].lineno) if inner else end)
+
+
+def _head(node: ast.AST) -> str:
+    """What is not in a block of it; of a function not its name."""
+    head = copy.copy(node)
+    for name in _BLOCKS:
+        if hasattr(head, name):
+            setattr(head, name, [])
+    if isinstance(head, ast.FunctionDef):
+        head.name = ""
+    return ast.dump(head)
 
 
 def _function(mutant: str) -> str:
@@ -250,20 +304,21 @@ def _function(mutant: str) -> str:
 
 def _folded(function: ast.FunctionDef) -> str:
     """Its code, the texts in lower case."""
-    for node in ast.walk(function):
+    folded = copy.deepcopy(function)
+    for node in ast.walk(folded):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node.value = node.value.lower()
-    function.name = ""
-    return ast.dump(function)
+    folded.name = ""
+    return ast.dump(folded)
 
 
 def main() -> int:
     """Judge what is not judged yet."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--reach", action="store_true", help="judge nothing, only find out what each test calls")
+    parser.add_argument("--reach", action="store_true", help="judge nothing, only find out what each test runs")
     parser.add_argument("--shard", default="0/1", help="which part of how many")
     parser.add_argument("--only", default="", help="modules, apart by commas")
-    parser.add_argument("--budget", type=float, default=0.0, help="seconds for a mutant; without it, all tests that reach it")
+    parser.add_argument("--budget", type=float, default=0.0, help="seconds for a mutant; without it, all tests that run it")
     parser.add_argument("--sample", type=int, default=0, help="judge so many, taken by chance; without it, all")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--folder", default="mutants")
@@ -271,20 +326,20 @@ def main() -> int:
     words = parser.parse_args()
     if words.copy:
         return _run(words)
-    copy = Path(words.folder) / f"copy-{words.shard.partition('/')[0]}"
-    copy.mkdir(parents=True, exist_ok=True)
-    (copy / _NAMES).write_text(json.dumps(mutate(copy, words.only)))
+    folder = Path(words.folder) / f"copy-{words.shard.partition('/')[0]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / _MUTANTS).write_text(json.dumps(mutate(folder, words.only)))
     code = _AGAIN
     while code == _AGAIN:
-        code = subprocess.run([sys.executable, *sys.argv, "--copy", str(copy)], check=False).returncode
+        code = subprocess.run([sys.executable, *sys.argv, "--copy", str(folder.resolve())], check=False).returncode
     return code
 
 
 def _run(words: argparse.Namespace) -> int:
-    names = json.loads((words.copy / _NAMES).read_text())
+    mutants = {name: Mutant(*fields) for name, fields in json.loads((words.copy / _MUTANTS).read_text()).items()}
     sys.path[:0] = [str(words.copy), str(_ROOT)]
     quiet = ("-q", "--tb", "native", "-p", "no:cacheprovider", "-p", "no:logging", "--timeout", "0", "-W", _IMPORTED)
-    return pytest.main([str(_ROOT / "tests/planted"), *quiet], plugins=[Mutants(names, words)])
+    return pytest.main([str(_ROOT / "tests/planted"), *quiet], plugins=[Mutants(mutants, words)])
 
 
 if __name__ == "__main__":
