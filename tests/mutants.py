@@ -68,7 +68,7 @@ class Mutant(NamedTuple):
     Attributes:
         case: whether only the case of letters differs.
         file: in the copy.
-        lines: those of the statement; none where it is the function's head, of which every call makes use.
+        lines: those of the statement; all of the function's where its head is changed, of which every call makes use.
     """
 
     case: bool
@@ -143,14 +143,11 @@ class Mutants:
 
     def _known(self, items: Sequence[pytest.Item]) -> Mapping[str, Mapping]:
         """Which lines each test runs, and how long it takes in the first process that asks."""
-        known = {}
-        for path in self._folder.glob("reach-*.json"):
-            known |= json.loads(path.read_text())
         path = self._folder / f"reach-{self._shard}.json"
-        own = json.loads(path.read_text()) if path.exists() else {}
-        new = [item for item in items if item.nodeid not in known]
-        if self._words.reach:
-            new = new[self._shard :: self._shards]
+        parts = {found: json.loads(found.read_text()) for found in self._folder.glob("reach-*.json")}
+        known, own = dict(chain.from_iterable(part.items() for part in parts.values())), parts.get(path, {})
+        asked = items[self._shard :: self._shards] if self._words.reach else items
+        new = [item for item in asked if item.nodeid not in known]
         tracer = Coverage(data_file=None, include=[f"{self._words.copy}/*"])
         with tracer.collect() if new else nullcontext():
             for item in new:
@@ -159,12 +156,12 @@ class Mutants:
                 self._require_to_pass(item, again=False)
                 seconds, found = clock.monotonic_s() - began_s, tracer.get_data()
                 found.set_query_context(item.nodeid)
-                files = {file: Path(file).relative_to(self._words.copy) for file in found.measured_files() if found.lines(file)}
-                own[item.nodeid] = {
-                    "seconds": seconds,
-                    "lines": {str(place): found.lines(file) for file, place in files.items()},
-                }
-                path.write_text(json.dumps(own))
+                files = {str(Path(file).relative_to(self._words.copy)): file for file in found.measured_files()}
+                lines = {place: run for place, file in files.items() if (run := found.lines(file))}
+                own[item.nodeid] = {"seconds": seconds, "lines": lines}
+                draft = path.with_suffix(".draft")  # the other process never reads half of it
+                draft.write_text(json.dumps(own))
+                draft.replace(path)
         return known | own
 
     def _judge(self, name: str) -> Mapping:
