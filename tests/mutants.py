@@ -176,7 +176,8 @@ class Mutants:
 
         def unlikely(item: pytest.Item) -> tuple:
             kills = min(self._kills[function, item.nodeid], _LIKELY)
-            return (self._seconds[item] > _QUICK_S, -kills, which[item], module not in item.nodeid, self._seconds[item])
+            foreign = module not in item.nodeid or item.function.__module__ != item.module.__name__
+            return (self._seconds[item] > _QUICK_S, -kills, foreign, which[item], self._seconds[item])
 
         tests = sorted(which, key=unlikely)
         budget_s = min(self._words.budget, _CASE_S) if mutant.case else self._words.budget

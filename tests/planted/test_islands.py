@@ -223,9 +223,11 @@ def test_of_a_clean_log_nothing_is_read_again(
     """Its blocks are sound and its groups islands, if they are asked for: no row is given to a verifier."""
     monkeypatch.delattr(islands, "_narrowed")
     monkeypatch.delattr(islands, "_directly")
+    evidence = log.evidence(spark)
 
-    found = islands.check(log.evidence(spark), limits)
+    found = islands.check(evidence, limits)
 
+    assert found == directly(evidence)
     assert [(finding.verdict, finding.checked) for finding in found] == [(Verdict.VALID, 96)] * 4
 
 

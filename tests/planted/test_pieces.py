@@ -175,6 +175,15 @@ def test_whether_the_ids_of_a_log_rise(
     assert pieces.rise(evidence.observed, blocks, 3, replace(limits, most_ids=95)) is (None if rise else False)
 
 
+@pytest.mark.parametrize("most_rows", [3, 4])
+def test_the_same_id_twice_in_a_row(spark: SparkSession, most_rows: int) -> None:
+    """Whether a piece ends between the two or not: told without ticking any id off."""
+    log = clean(3, 1).again(2, 3)
+    blocks = groups.summarize_expected(log.evidence(spark), WITHOUT).ids(1)
+
+    assert pieces.rise(log.evidence(spark).observed, blocks, 1, replace(WITHOUT, most_rows=most_rows, most_ids=0)) is False
+
+
 def test_groups_that_are_no_islands_are_made_blocks(spark: SparkSession) -> None:
     """As if offsets had been left out of account from the first."""
     evidence = scattered(96).evidence(spark)
