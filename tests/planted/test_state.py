@@ -96,6 +96,16 @@ def test_numbers_in_json(judged):
     assert findings["values"].examples[0].detail.endswith(": total 7 too low; orders 0.5 too high")
 
 
+@pytest.mark.parametrize("value", ["7", "[7]", "null"])
+def test_a_value_that_is_no_object_where_one_is_demanded(judged, value):
+    """Nothing is said of how much it is wrong by."""
+    right = [(key, f'{{"total":{value},"orders":15}}', 0) for key, value in LAST.items()]
+
+    findings = judged([("c-0", value, 0), *right[1:]], WITH_COUNT)
+
+    assert [one.detail for one in findings["values"].examples] == [f"value {value}, expected {right[0][1]}"]
+
+
 def test_keys_that_are_missing_and_keys_that_nothing_demands(judged):
     """Missing is one that was never written, and one that was deleted; a phantom is one too many."""
     sink = [row for row in UPDATES if row[0] != "c-3"]

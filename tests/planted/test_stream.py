@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import Log, clean
 from tests.planted.test_islands import rewritten
-from verifiers import VERIFIERS
+from verifiers import VERIFIERS, findings
 from verifiers.base import Bounds, Example, Finding, Verdict
 from verifiers.single_scan import groups, runs
 from verifiers.single_scan.groups import Limits
@@ -91,6 +91,17 @@ def test_what_is_told(spark: SparkSession) -> None:
             Finding("ordering", "sink", Verdict.INVALID, 1, 25, {"inversion": 1}, (late,), "so far"),
         )
     ]
+
+
+def test_more_than_can_be_shown(spark: SparkSession) -> None:
+    """Of either kind the first ones are."""
+    copies = range(110, 110 + findings.EXAMPLES + 2)
+
+    found = told(spark, clean(24).again(10, *copies), [], BY_ROWS)[0]
+
+    assert [one.count for one in found] == [len(copies)] * 2
+    assert [len(one.examples) for one in found] == [findings.EXAMPLES] * 2
+    assert [one.offset for one in found[1].examples] == list(copies)[: findings.EXAMPLES]
 
 
 def test_a_copy_in_another_partition(spark: SparkSession) -> None:
