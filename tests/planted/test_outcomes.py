@@ -100,6 +100,13 @@ def test_one_lost_transaction_is_one_although_others_have_its_keys(judge: Judge)
     assert "'lost' was told committed" in finding.examples[0].detail
 
 
+def test_examples_by_place(judge: Judge) -> None:
+    """Also the one at offset 0, whatever the names of the transactions are."""
+    finding = judge("outcomes", log("bc", z=("aborted", "b"), a=("aborted", "c")))
+
+    assert [one.offset for one in finding.examples] == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("told", "readable", "whole"), [("committed", "abd", "not readable"), ("aborted", "abc", "aborted readable")]
 )
