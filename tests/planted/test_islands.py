@@ -370,11 +370,12 @@ def test_the_verifiers_are_asked_where_most_would_be_read_again(
     assert bool(asked) is directly
 
 
-def test_as_many_groups_as_may_be_held(spark: SparkSession) -> None:
-    """One more is too many, and then none is."""
+@pytest.mark.parametrize("few", [False, True])
+def test_as_many_groups_as_may_be_held(spark: SparkSession, few: bool) -> None:  # noqa: FBT001
+    """One more is too many, and then none is; whether Spark groups the rows or this process does."""
     evidence = clean(96).evidence(spark)
 
-    found = [groups.summarize(evidence, replace(BY_OFFSET, most_groups=most)) for most in (24, 23)]
+    found = [groups.summarize(evidence, replace(BY_OFFSET, most_groups=most), few=few) for most in (24, 23)]
 
     assert [one and len(rows_of(one)) for one in found] == [24, None]
 
