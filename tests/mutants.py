@@ -176,6 +176,7 @@ class Mutants:
 
         def unlikely(item: pytest.Item) -> tuple:
             kills = min(self._kills[function, item.nodeid], _LIKELY)
+            # another module's, or one that its file imports from another's
             foreign = module not in item.nodeid or item.function.__module__ != item.module.__name__
             return (self._seconds[item] > _QUICK_S, -kills, foreign, which[item], self._seconds[item])
 

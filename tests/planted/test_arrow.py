@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 from verifiers import arrow
 
 COLUMNS = {"partition": "int", "offset": "bigint", "key": "string", "required": "boolean"}
+SCHEMA = pa.schema(list(zip(COLUMNS, (pa.int32(), pa.int64(), pa.string(), pa.bool_()), strict=True)))
 ROWS = [(0, 7, "a", True), (1, 2**40, None, False)]
 
 
@@ -25,7 +26,7 @@ def test_rows_that_this_process_has(spark: SparkSession, rows: list[tuple[int, i
     assert dict(made.dtypes) == COLUMNS
     assert [tuple(row) for row in made.collect()] == rows
     found = arrow.table(made)
-    assert found.schema.types == [pa.int32(), pa.int64(), pa.string(), pa.bool_()]
+    assert found.schema.types == SCHEMA.types
     assert found.to_pylist() == [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
 
@@ -33,11 +34,7 @@ def test_rows_that_this_process_has(spark: SparkSession, rows: list[tuple[int, i
 @pytest.mark.parametrize("rows", [ROWS, []])
 def test_a_table(spark: SparkSession, rows: list[tuple[int, int, str | None, bool]]) -> None:
     """As a frame."""
-    types = (pa.int32(), pa.int64(), pa.string(), pa.bool_())
-    columns = list(zip(*rows, strict=True)) or [()] * len(types)
-    table = pa.table({name: pa.array(column, kind) for name, column, kind in zip(COLUMNS, columns, types, strict=True)})
-
-    frame = arrow.frame(spark, table)
+    frame = arrow.frame(spark, pa.Table.from_pylist([dict(zip(COLUMNS, row, strict=True)) for row in rows], SCHEMA))
 
     assert dict(frame.dtypes) == COLUMNS
     assert [tuple(row) for row in frame.collect()] == rows

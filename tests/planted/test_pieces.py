@@ -178,10 +178,10 @@ def test_whether_the_ids_of_a_log_rise(
 @pytest.mark.parametrize("most_rows", [3, 4])
 def test_the_same_id_twice_in_a_row(spark: SparkSession, most_rows: int) -> None:
     """Whether a piece ends between the two or not: told without ticking any id off."""
-    log = clean(3, 1).again(2, 3)
-    blocks = groups.summarize_expected(log.evidence(spark), WITHOUT).ids(1)
+    evidence = clean(3, 1).again(2, 3).evidence(spark)
+    blocks = groups.summarize_expected(evidence, WITHOUT).ids(1)
 
-    assert pieces.rise(log.evidence(spark).observed, blocks, 1, replace(WITHOUT, most_rows=most_rows, most_ids=0)) is False
+    assert pieces.rise(evidence.observed, blocks, 1, replace(WITHOUT, most_rows=most_rows, most_ids=0)) is False
 
 
 def test_groups_that_are_no_islands_are_made_blocks(spark: SparkSession) -> None:

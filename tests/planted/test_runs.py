@@ -1,5 +1,6 @@
 """Runs of rows that are known one by one: what is late, what repeats a number, and what is left of them without some rows."""
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ class Place(NamedTuple):
 def logs(draw: st.DrawFn) -> list[Place]:
     """In any order: partitions of runs, with holes between them or without, of lines and numbers that recur."""
     rows = []
-    for partition in range(draw(st.integers(0, 2)) + 1):
+    for partition in range(draw(st.integers(1, 3))):
         offset = draw(st.integers(0, 3))
         for _ in range(draw(st.integers(0, 6))):
             line, number = draw(st.integers(0, 1)), draw(st.integers(0, 9))
@@ -61,10 +62,9 @@ def test_rows_are_cut_into_as_few_runs_as_can_be(rows: list[Place]) -> None:
 
     assert rows_in(found) == sorted(rows)
     assert found.records == len(rows)
-    ordered = [None, *sorted(rows)]
     begins = [
         row
-        for before, row in zip(ordered[:-1], sorted(rows), strict=True)
+        for before, row in pairwise([None, *sorted(rows)])
         if before != row._replace(offset=row.offset - 1, number=row.number - 1)
     ]
     for one in (found, found.joined()):
