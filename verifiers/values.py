@@ -63,7 +63,7 @@ def _judged(evidence: Evidence) -> DataFrame:
     return decoded(evidence.observed).join(expected, "id", "left").selectExpr("*", kind)
 
 
-def _detail(row: Row, *, by_how_much: bool = False) -> str:
+def _detail(row: Row, *, by_how_much: bool) -> str:
     difference = "; ".join(_differences(row["value"], row["expected_value"])) if by_how_much else ""
     details = {
         "wrong value": f"value {row['value']}, expected {row['expected_value']}{difference and f': {difference}'}",
@@ -89,6 +89,6 @@ def _differences(value: str | None, expected: str | None) -> Iterator[str]:
 def _parsed(text: str | None) -> Any:
     """What is written there as JSON, with exact numbers; None where it is no JSON."""
     try:
-        return None if text is None else json.loads(text, parse_int=Decimal, parse_float=Decimal, parse_constant=str)
+        return None if text is None else json.loads(text, parse_int=Decimal, parse_float=Decimal)
     except (ValueError, RecursionError):
         return None

@@ -226,10 +226,10 @@ def _of_few(rows: DataFrame, limits: Limits) -> Groups:
 
 def _expected_of_few(rows: DataFrame) -> Groups:
     """What is expected, likewise; a place is -1 where there is none, and so are both ends then."""
-    found = _merged(_single(rows), by_offset=False, placed=True)
-    unplaced = found["first"] < 0
-    columns = {**found.columns, "last": np.where(unplaced, found["first"], found["last"])}
-    return replace(found, columns=columns, placed=not unplaced.any())
+    single = _single(rows)
+    found = _merged(single, by_offset=False, placed=not (single["first"] < 0).any())
+    first, last = found["first"], found["last"]
+    return replace(found, columns={**found.columns, "last": np.where(first < 0, first, last)})
 
 
 def _single(rows: DataFrame) -> dict[str, Longs]:

@@ -150,8 +150,7 @@ def _cut(runs: Runs, offsets: Longs) -> Runs:
     """
     runs = runs.taken(np.argsort(runs.offset))
     ends = runs.offset + runs.last - runs.first
-    homes = np.searchsorted(runs.offset, offsets, side="right") - 1
-    holes = np.unique(offsets[(homes >= 0) & (offsets <= ends[homes])])
+    holes = np.unique(offsets)
     begins, ends = np.sort(np.append(runs.offset, holes + 1)), np.sort(np.append(ends, holes - 1))
     begins, ends = begins[begins <= ends], ends[begins <= ends]
     runs = runs.taken(np.searchsorted(runs.offset, begins, side="right") - 1)
