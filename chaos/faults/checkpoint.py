@@ -14,12 +14,12 @@ from chaos.cluster.spark import SparkApp
 from chaos.common import clock
 from chaos.common.errors import InjectionError
 from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, unmet
+from chaos.faults.spark_executors import NO_ANSWER
 from chaos.grammar.units import Seconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
 from chaos.subject.checkpoint import COMMITS, OFFSETS, State, batches, newest, of_query, planned
 
-_BATCH_WITHIN_S = 20.0
-_FIRST_BATCH_WITHIN_S = 60.0  # a driver that was just started loads its classes first
+_BATCH_WITHIN_S = 180.0  # seconds on a quiet machine; a driver that was just started loads its classes first
 _COMMITTED_WITHIN_S = 4.0  # less than Spark lets pass without a heartbeat
 _LATER_S = 0.25
 _TRIES = 8
@@ -65,7 +65,7 @@ class DamageCheckpoint(CheckpointFault):
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
         checkpoint, pipeline = _checkpoint(context), context.pipeline()
         if self.damage == "older_copy":
-            return OlderCheckpoint("the checkpoint", self.restore_after_s + self.restart_after_s, self, checkpoint, pipeline)
+            return OlderCheckpoint("the checkpoint", self.restart_after_s, self, checkpoint, pipeline)
         return DamagedCheckpoint("the checkpoint", self.restart_after_s, self, checkpoint, pipeline)
 
     @model_validator(mode="after")
@@ -112,29 +112,29 @@ class OlderCheckpoint(Injection):
     fault: DamageCheckpoint
     checkpoint: Path
     pipeline: PipelineUnderTest
+    since_s: float = 0.0
     copied: State = field(default_factory=dict)
     pids: Mapping[str, int] = field(default_factory=dict)
     before: State = field(default_factory=dict)
     healed: bool = False
 
     def inject(self) -> None:
-        """Copy it while the pipeline runs, after its first batch: files are complete once they have their names."""
-        clock.wait_until(
-            lambda: newest(self.checkpoint)[COMMITS] is not None, within_s=_FIRST_BATCH_WITHIN_S, reason="a batch to copy"
-        )
+        """Nothing yet: there may be no batch to copy, and while this runs no other fault can be injected or healed."""
+        self.since_s = clock.monotonic_s()
+
+    def complete(self) -> None:
+        """Copy it, kill the pipeline once it has finished more batches, and put the copy back.
+
+        It is copied while the pipeline runs, after its first batch: files are complete once they have their names.
+        """
+        self._wait_for(lambda: newest(self.checkpoint)[COMMITS] is not None, "a batch to copy")
         shutil.rmtree(self._copy, ignore_errors=True)
         shutil.copytree(self.checkpoint, self._copy, ignore=shutil.ignore_patterns(".*"))
         self.copied = newest(self._copy)
-
-    def complete(self) -> None:
-        """Kill the pipeline once it has finished more batches, and put the copy back."""
         clock.pause(self.fault.restore_after_s)
-        clock.wait_until(
-            self._has_moved_on, within_s=_BATCH_WITHIN_S, reason="a batch after the copy", seen=lambda: self.copied
-        )
-        if self.healed:
-            raise InjectionError("the run ended before the copy was put back")
+        self._wait_for(self._has_moved_on, "a batch after the copy")
         self.pids = self.pipeline.crash()
+        self.hold_s += clock.monotonic_s() - self.since_s  # so long after it was killed it is started again
         self.before = newest(self.checkpoint)
         shutil.rmtree(self.checkpoint)
         shutil.copytree(self._copy, self.checkpoint)
@@ -152,7 +152,17 @@ class OlderCheckpoint(Injection):
         return self.checkpoint.with_name(f"{self.checkpoint.name}-copy")
 
     def _has_moved_on(self) -> bool:
-        return (newest(self.checkpoint)[COMMITS] or 0) > (self.copied[COMMITS] or 0) or self.healed
+        return (newest(self.checkpoint)[COMMITS] or 0) > (self.copied[COMMITS] or 0)
+
+    def _wait_for(self, condition: Callable[[], bool], reason: str) -> None:
+        clock.wait_until(
+            lambda: self.healed or condition(),
+            within_s=_BATCH_WITHIN_S,
+            reason=reason,
+            seen=lambda: {"copied": self.copied, "now": newest(self.checkpoint)},
+        )
+        if self.healed:
+            raise InjectionError("the run ended before the copy was put back")
 
 
 class CrashBeforeCommit(CheckpointFault):
@@ -183,6 +193,7 @@ class CrashedBeforeCommit(Injection):
 
     Attributes:
         into_s: how long after the start of all tasks the driver is frozen.
+        too_late: how many times it was frozen when the batch was done already.
     """
 
     checkpoint: Path
@@ -192,24 +203,29 @@ class CrashedBeforeCommit(Injection):
     frozen: bool = False
     healed: bool = False
     into_s: float = 0.0
+    too_late: int = 0
+    since_s: float = 0.0
     pids: Mapping[str, int] = field(default_factory=dict)
     tries: int = 0
 
     def inject(self) -> None:
-        """Freeze it when all tasks of a batch have started."""
-        clock.wait_until(self._freezes, within_s=_BATCH_WITHIN_S, reason="a batch whose tasks have all started", every_s=0.002)
+        """Nothing yet: it takes time until there is a batch, and while this runs no other fault can be injected or healed."""
+        self.since_s = clock.monotonic_s()
 
     def complete(self) -> None:
-        """Kill it once its tasks have committed without it; if they do not, let it run on and freeze it later in a batch."""
+        """Freeze it when all tasks of a batch have started, and kill it once they have committed without it.
+
+        If they do not, let it run on, and freeze it later in a batch.
+        """
         for tries in range(1, _TRIES + 1):
+            self._freeze()
             if self._tasks_commit():
+                self._must_go_on()
                 self.pids, self.tries = self.pipeline.crash(), tries
+                self.hold_s += clock.monotonic_s() - self.since_s  # so long after it was killed it is started again
                 return
             self._resume()
             self.into_s += _LATER_S
-            if self.healed:
-                raise InjectionError("the run ended before the driver was killed")
-            self.inject()
         raise InjectionError(f"{_TRIES} times the tasks did not end without their driver")
 
     def proof(self) -> Proof:
@@ -224,14 +240,34 @@ class CrashedBeforeCommit(Injection):
         self._resume()
         self.pipeline.restart()
 
+    def _freeze(self) -> None:
+        clock.wait_until(
+            lambda: self.healed or self._freezes(),
+            within_s=_BATCH_WITHIN_S,
+            reason="a batch whose tasks have all started",
+            every_s=0.002,
+            ignore=NO_ANSWER,
+            seen=lambda: {**newest(self.checkpoint), "frozen_too_late": self.too_late},
+        )
+        self._must_go_on()
+
+    def _must_go_on(self) -> None:
+        """Raise if another thread has healed this: the driver, which may have been frozen just then, is let run on."""
+        if self.healed:
+            self._resume()
+            raise InjectionError("the run ended before the driver was killed")
+
     def _freezes(self) -> bool:
+        """Whether the driver is frozen now, in the middle of a batch."""
         if not _in_batch(self.checkpoint) or not self.app.all_tasks_started():
             return False
         clock.pause(self.into_s)
         self.frozen = True
         self.pipeline.pause()
+        self.frozen = True  # again: `heal`, in another thread, may have let it run on before it stood still
         if _in_batch(self.checkpoint):
             return True
+        self.too_late += 1
         self._resume()
         return False
 

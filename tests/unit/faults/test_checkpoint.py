@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
+import requests
 from pydantic import TypeAdapter
 
-from chaos.common.errors import DeadlineError, InjectionError
+from chaos.common.errors import InjectionError
 from chaos.faults import checkpoint as module
 from chaos.faults.base import FaultContext, prove
 from chaos.faults.registry import Fault
@@ -37,12 +38,15 @@ class FakePipeline:
 
 @dataclass
 class FakeApp:
-    """Spark says of each batch whether all its tasks have started; the last answer stays."""
+    """Spark says of each batch whether all its tasks have started, or does not answer; the last answer stays."""
 
     started: list = field(default_factory=lambda: [True])
 
     def all_tasks_started(self):
-        return self.started.pop(0) if len(self.started) > 1 else self.started[0]
+        started = self.started.pop(0) if len(self.started) > 1 else self.started[0]
+        if isinstance(started, Exception):
+            raise started
+        return started
 
 
 @pytest.fixture
@@ -195,12 +199,22 @@ def test_a_checkpoint_without_a_finished_batch_is_not_damaged(checkpoint, aimed)
     assert not prove(injection).effective
 
 
+@pytest.fixture
+def goes_on(checkpoint, monkeypatch):
+    """A pipeline that finishes batch 10 and plans the next one while a fault pauses."""
+
+    def pause(_seconds):
+        write(checkpoint, "commits", 10, "v1\n{}")
+        write(checkpoint, "offsets", 11, "v1\n{}")
+
+    monkeypatch.setattr(module.clock, "pause", pause)
+
+
+@pytest.mark.usefixtures("goes_on")
 def test_an_older_copy_replaces_what_was_written_since(checkpoint, pipeline, aimed):
     """The copy is made at once, the pipeline dies when it has gone on, and finds what it had written then."""
     injection = aimed(what="older_copy", restore_after="1ms")
     injection.inject()
-    write(checkpoint, "commits", 10, "v1\n{}")
-    write(checkpoint, "offsets", 11, "v1\n{}")
     proof = prove(injection)
 
     assert newest(checkpoint) == {"offsets": 10, "commits": 9}
@@ -211,35 +225,70 @@ def test_an_older_copy_replaces_what_was_written_since(checkpoint, pipeline, aim
 
 
 def test_an_older_copy_of_a_pipeline_that_stood_still_is_no_older(pipeline, aimed, monkeypatch):
-    """Nothing was written since: to put it back would prove nothing."""
+    """Nothing was written since: to put it back would prove nothing, and what was seen is told."""
     monkeypatch.setattr(module, "_BATCH_WITHIN_S", 0.01)
     injection = aimed(what="older_copy", restore_after="1ms")
     injection.inject()
+    proof = prove(injection)
 
-    assert not prove(injection).effective
+    assert not proof.effective
+    assert "a batch after the copy; last seen: {'copied': {'offsets': 10, 'commits': 9}" in proof.facts["problem"]
     assert pipeline.done == []
 
 
 def test_an_older_copy_is_of_something(checkpoint, pipeline, aimed, monkeypatch):
     """A checkpoint without a finished batch is waited for: its copy would be a checkpoint that is lost, another fault."""
-    monkeypatch.setattr(module, "_FIRST_BATCH_WITHIN_S", 0.01)
+    monkeypatch.setattr(module, "_BATCH_WITHIN_S", 0.01)
     shutil.rmtree(checkpoint / "commits")
+    injection = aimed(what="older_copy", restore_after="1ms")
+    injection.inject()
+    proof = prove(injection)
 
-    with pytest.raises(DeadlineError, match="a batch to copy"):
-        aimed(what="older_copy", restore_after="1ms").inject()
+    assert not proof.effective
+    assert "a batch to copy" in proof.facts["problem"]
     assert pipeline.done == []
+
+
+def test_a_copy_is_not_put_back_once_the_run_has_ended(pipeline, aimed, monkeypatch):
+    """The heal comes from another thread, while a batch is waited for: the pipeline that it started is not killed."""
+    injection = aimed(what="older_copy", restore_after="1ms")
+    monkeypatch.setattr(module.clock, "pause", lambda _seconds: injection.heal())
+    injection.inject()
+    proof = prove(injection)
+
+    assert "the run ended before the copy was put back" in proof.facts["problem"]
+    assert pipeline.done == ["restart"]
 
 
 def test_a_driver_dies_between_the_sinks_commit_and_its_own(pipeline, aimed):
     """Frozen in the middle of batch 10, killed when the group has reached its end."""
     injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 101})
     injection.inject()
-    assert pipeline.done == ["pause"]
+    assert pipeline.done == []
     proof = prove(injection)
 
     assert pipeline.done == ["pause", "crash"]
     assert proof.effective
     assert (proof.facts["batch"], proof.facts["done"], proof.facts["sink_committed"]) == (10, 9, {0: 100, 1: 101})
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared"), [("crash_before_commit", {}), ("damage_checkpoint", {"what": "older_copy", "restore_after": "1ms"})]
+)
+@pytest.mark.usefixtures("goes_on")
+def test_the_pipeline_is_gone_for_as_long_as_is_declared(kind, declared, pipeline, aimed, monkeypatch):
+    """The time counts from its death, not from the trigger: it took 30 s until there was a batch."""
+    now_s = [100.0]
+    monkeypatch.setattr(module.clock, "monotonic_s", lambda: now_s[0])
+    injection = aimed(kind, positions=lambda: {0: 100, 1: 101}, restart_after="5s", **declared)
+    if kind == "crash_before_commit":  # which nothing that pauses lets finish its batch
+        monkeypatch.setattr(module.clock, "pause", lambda _seconds: None)
+    injection.inject()
+    now_s[0] += 30
+    prove(injection)
+
+    assert pipeline.done[-1] == "crash"
+    assert injection.hold_s == 35.0
 
 
 def test_a_driver_whose_tasks_do_not_end_is_let_run_on(pipeline, aimed, monkeypatch):
@@ -254,37 +303,94 @@ def test_a_driver_whose_tasks_do_not_end_is_let_run_on(pipeline, aimed, monkeypa
 
     assert not proof.effective
     assert "crash" not in pipeline.done
-    assert pipeline.done.count("pause") == pipeline.done.count("resume")
+    assert pipeline.done.count("pause") == pipeline.done.count("resume") == 2
 
 
-def test_a_driver_is_not_frozen_again_once_the_run_has_ended(pipeline, aimed, monkeypatch):
-    """The heal comes from another thread, in the middle of `complete`: the driver that it let run on must stay so."""
+@pytest.mark.parametrize("ends", [{0: 100, 1: 90}, {0: 100, 1: 101}])
+def test_a_driver_is_not_killed_once_the_run_has_ended(ends, pipeline, aimed, monkeypatch):
+    """The heal comes from another thread, while the tasks are waited for: the driver that it let run on must stay so."""
     monkeypatch.setattr(module, "_COMMITTED_WITHIN_S", 0.01)
-    injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 90})
+    injections = []
+
+    def positions():
+        injections[0].heal()
+        return ends
+
+    injections.append(aimed("crash_before_commit", positions=positions))
+    injections[0].inject()
+    proof = prove(injections[0])
+
+    assert "the run ended before the driver was killed" in proof.facts["problem"]
+    assert pipeline.done[:3] == ["pause", "resume", "restart"]
+    assert set(pipeline.done[3:]) <= {"restart"}
+
+
+def test_a_driver_that_is_healed_while_it_is_frozen_runs_on(pipeline, aimed, monkeypatch):
+    """The heal comes from another thread, just before all of its processes stand still."""
+    injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 101})
+    pause = pipeline.pause
+
+    def healed_meanwhile():
+        injection.heal()
+        return pause()
+
+    monkeypatch.setattr(pipeline, "pause", healed_meanwhile)
+    injection.inject()
+
+    assert not prove(injection).effective
+    assert pipeline.done == ["resume", "restart", "pause", "resume"]
+
+
+def test_a_driver_is_not_frozen_once_the_run_has_ended(pipeline, aimed):
+    """The heal comes before there was a batch."""
+    injection = aimed("crash_before_commit")
     injection.inject()
     injection.heal()
 
     assert not prove(injection).effective
-    assert pipeline.done == ["pause", "resume", "restart"]
+    assert pipeline.done == ["restart"]
 
 
 def test_a_driver_between_two_batches_is_not_frozen(checkpoint, pipeline, aimed, monkeypatch):
     """All that is planned is done: the sink cannot be ahead of the checkpoint."""
     monkeypatch.setattr(module, "_BATCH_WITHIN_S", 0.01)
     write(checkpoint, "commits", 10, "v1\n{}")
+    injection = aimed("crash_before_commit")
+    injection.inject()
+    proof = prove(injection)
 
-    with pytest.raises(Exception, match="a batch whose tasks have all started"):
-        aimed("crash_before_commit").inject()
+    assert not proof.effective
+    assert "a batch whose tasks have all started; last seen: {'offsets': 10, 'commits': 10" in proof.facts["problem"]
     assert pipeline.done == []
 
 
-def test_a_driver_is_not_frozen_while_a_task_waits(pipeline, app, aimed):
-    """Without its driver a task that has not started never will."""
-    app.started[:] = [False, False, True]
-    aimed("crash_before_commit").inject()
+def test_a_driver_whose_batch_ended_meanwhile_runs_on(checkpoint, pipeline, aimed, monkeypatch):
+    """It was frozen too late: its checkpoint says already what the sink has."""
+    monkeypatch.setattr(module, "_BATCH_WITHIN_S", 0.01)
+    pause = pipeline.pause
 
+    def too_late():
+        write(checkpoint, "commits", 10, "v1\n{}")
+        return pause()
+
+    monkeypatch.setattr(pipeline, "pause", too_late)
+    injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 101})
+    injection.inject()
+    proof = prove(injection)
+
+    assert "'frozen_too_late': 1" in proof.facts["problem"]
+    assert pipeline.done == ["pause", "resume"]
+
+
+def test_a_driver_is_not_frozen_while_a_task_waits(pipeline, app, aimed):
+    """Without its driver a task that has not started never will; and a page that does not answer yet is asked again."""
+    app.started[:] = [False, requests.ConnectionError("refused"), False, True]
+    injection = aimed("crash_before_commit", positions=lambda: {0: 100, 1: 101})
+    injection.inject()
+
+    assert prove(injection).effective
     assert app.started == [True]
-    assert pipeline.done == ["pause"]
+    assert pipeline.done == ["pause", "crash"]
 
 
 def test_a_pipeline_without_a_checkpoint_cannot_lose_it():
