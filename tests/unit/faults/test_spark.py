@@ -130,24 +130,34 @@ def test_executors_that_have_no_task_in_time_are_struck_as_they_are(monkeypatch,
 
 
 @pytest.mark.parametrize(
-    ("tasks", "signals"),
+    ("tasks", "settles_s", "signals"),
     [
-        ([1], ["suspend", "kill"]),
-        ([1, 0, 0, 1], ["suspend", "resume", "suspend", "kill"]),
-        ([0], ["suspend", "resume", "suspend", "kill"]),
+        ([1], 0.01, ["suspend", "kill"]),
+        ([1, 0, 0, 1], 1.0, ["suspend", "resume", "suspend", "kill"]),
     ],
-    ids=["that stays", "the next", "none"],
+    ids=["that stays", "the next"],
 )
-def test_executors_die_with_a_task(monkeypatch, tasks, signals):
-    """One that had ended when they were frozen is not lost; they are killed in any case."""
-    monkeypatch.setattr(spark_executors, "_BUSY_WITHIN_S", 0.1)
-    monkeypatch.setattr(spark_executors, "_SETTLES_WITHIN_S", 0.1)
+def test_executors_die_with_a_task(monkeypatch, tasks, settles_s, signals):
+    """One that had ended when they were frozen is not lost."""
+    monkeypatch.setattr(spark_executors, "_BUSY_WITHIN_S", 60.0)
+    monkeypatch.setattr(spark_executors, "_SETTLES_WITHIN_S", settles_s)
     app = FakeApp(tasks=[{"0": number} for number in tasks])
 
     CrashedExecutors("executor-0", 0.0, context_of(app, []), app, [one := executor(0)], 1).inject()
 
-    assert one.process.signals[: len(signals) - 1] == signals[:-1]
-    assert one.process.signals[-1] == "kill"
+    assert one.process.signals == signals
+
+
+def test_executors_die_without_a_task_where_there_is_none(monkeypatch):
+    """They are killed in any case, once the time for a task is over, whatever the machine does meanwhile."""
+    now_s = iter([0.0, 0.0, 5.0])
+    monkeypatch.setattr(spark_executors.clock, "monotonic_s", lambda: next(now_s))
+    monkeypatch.setattr(spark_executors, "_BUSY_WITHIN_S", 0.01)
+    app = FakeApp(tasks=[{"0": 0}])
+
+    CrashedExecutors("executor-0", 0.0, context_of(app, []), app, [one := executor(0)], 1).inject()
+
+    assert one.process.signals == ["suspend", "resume", "suspend", "kill"]
 
 
 def test_executors_are_awaited_that_a_new_driver_does_not_have_yet(monkeypatch):
