@@ -92,7 +92,7 @@ def running(chaos_session, tmp_path_factory):
             system.runtime, history, "pipeline", square.command(endpoints(system, "spark"), topics, folder), folder
         )
         pipeline.wait_until_started()
-        loading = FillSource(200_000, 200.0).command(endpoints(system, "loader"), topics, folder)
+        loading = FillSource(5_000_000, 200.0).command(endpoints(system, "loader"), topics, folder)
         loader = ManagedProcess(system.runtime, history, "loader", loading, folder)
         names = {"datasource": topics.source, "datasink": topics.sink}
         scene = FaultContext(

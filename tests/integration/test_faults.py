@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 
 OF_REQUESTS = (AnswerError, DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse)
 REPEATED = ("rolling_restart", "chase_leader")
-SLOWED = ("crash ", "executor", "python")
+SLOWED = {"crash ": "500ms", "executor": "500ms", "python": "500ms", "driver": "150ms"}  # words of a name, and by how much
 LINK = "spark->broker-2"
 CUT = {"kind": "cut_link", "link": LINK, "for": "5s"}
 THROTTLE = {"kind": "throttle_link", "link": LINK, "rate": "64KB/s", "for": "5s"}
@@ -100,7 +100,7 @@ def test_a_fault_is_effective_and_heals(running, name):
     fault = declared(FAULTS[name])
     if "link" in FAULTS[name]:
         await_growth(running.scene)
-    with slowed(running.scene, slow=any(word in name for word in SLOWED)):
+    with slowed(running.scene, next((latency for word, latency in SLOWED.items() if word in name), "")):
         if isinstance(fault, CrashExecutor):
             clock.wait_until(partial(all_busy, running.scene), within_s=300, reason="every executor to have a task")
         for _ in range(_TRIES):
@@ -155,14 +155,16 @@ def test_every_fault_of_the_catalogue_is_tried_here():
 
 
 @contextmanager
-def slowed(scene, *, slow):
-    """A pipeline whose tasks take seconds: an executor that is crashed is in the middle of one."""
-    delay = {"kind": "delay_link", "link": "spark->*", "stream": "down", "latency": "500ms", "for": "60s"}
+def slowed(scene, latency):
+    """A pipeline whose tasks take seconds, if there is a latency: what is crashed is in the middle of a batch."""
+    if not latency:
+        yield
+        return
+    delay = {"kind": "delay_link", "link": "spark->*", "stream": "down", "latency": latency, "for": "60s"}
     injection = declared(delay).prepare(scene, Random(1))
-    if slow:
+    try:
         injection.inject()
         injection.proof()
-    try:
         yield
     finally:
         injection.heal()
