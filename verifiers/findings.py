@@ -1,8 +1,11 @@
 """What all verifiers share: how a key becomes an id, how rows are counted and shown, and how counts become a verdict."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from verifiers.base import Bounds, Evidence, Example, Finding, Verdict
@@ -23,6 +26,15 @@ def by_partition(numbers: Mapping[int, int]) -> str:
     """SQL: the number of the row's partition, 0 where it has none."""
     cases = "".join(f" WHEN {partition} THEN {number}" for partition, number in numbers.items())
     return f"CASE partition{cases} ELSE 0 END" if cases else "0"
+
+
+def at(places: Iterable[tuple[int, int]]) -> Column:
+    """Whether a row is at one of these places, partition and offset; of Parquet, only row groups that may have one are read."""
+    offsets = defaultdict[int, list[int]](list)
+    for partition, offset in sorted(places):
+        offsets[partition].append(offset)
+    here = ((F.col("partition") == partition) & F.col("offset").isin(found) for partition, found in offsets.items())
+    return reduce(or_, here, F.lit(False))  # noqa: FBT003 - a literal of SQL
 
 
 def kinds(judged: DataFrame) -> dict[str, int]:

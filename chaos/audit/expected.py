@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.audit import narrowed
 from chaos.audit.copies import Copied
@@ -25,6 +24,7 @@ from chaos.common.errors import InconclusiveError
 from chaos.judging import models, own_rows
 from chaos.judging.models import Demanded, Model, ModelError
 from verifiers.base import Bounds, Evidence
+from verifiers.findings import at
 
 _LANDED = "source"
 
@@ -163,7 +163,7 @@ def _keys(due: DataFrame | None, identity: str, here: DataFrame, lines: int, ids
     beyond = ids - keys.keys()
     if due is None or not beyond:
         return keys
-    rows = due.where(F.col("offset").isin(sorted({one // lines for one in beyond})))
+    rows = due.where(at((one % lines, one // lines) for one in beyond))
     named = own_rows.keyed(rows, identity).selectExpr(f"offset * {lines} + partition AS id", "key")
     return {**own_rows.keys_of(named, beyond), **keys}
 

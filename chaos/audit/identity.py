@@ -37,6 +37,7 @@ from chaos.common.errors import InconclusiveError
 from chaos.judging import answers, spark_session
 from verifiers import arrow
 from verifiers.base import Bounds, Evidence
+from verifiers.findings import at
 from verifiers.single_scan import groups, pieces
 from verifiers.single_scan.groups import Groups, Limits, decoded, longs
 from verifiers.single_scan.runs import Runs
@@ -269,9 +270,9 @@ def _names(logs: Logs, here: Callable[[AbstractSet[int]], Mapping[int, str]], as
         here: finds those of the records and rows that are held; the others are looked up in the log.
     """
     lines, found = _partitions(logs) + 1, here(asked)
-    offsets = sorted({one // lines for one in asked - found.keys()})
-    beyond = logs.source.where(F.col("offset").isin(offsets)).selectExpr("key", f"offset * {lines} + partition AS id")
-    return {**found, **_keys(beyond, asked - found.keys())}
+    others = asked - found.keys()
+    beyond = logs.source.where(at((one % lines, one // lines) for one in others))
+    return {**found, **_keys(beyond.selectExpr("key", f"offset * {lines} + partition AS id"), others)}
 
 
 def _keys(names: DataFrame, asked: AbstractSet[int]) -> dict[int, str]:

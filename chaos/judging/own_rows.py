@@ -23,6 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from chaos.judging import answers
 from verifiers.base import NO_PLACE, Bounds, Evidence, Example, Finding
+from verifiers.findings import at
 from verifiers.ordering import Ordering
 
 OF_STATE = "the sink is a state: of each key its last value counts, and not how it came to that"
@@ -382,7 +383,7 @@ def ids_in(examples: Sequence[Example]) -> frozenset[int]:
 
 def _with_keys_there(examples: Sequence[Example], observed: DataFrame) -> tuple[Example, ...]:
     """The examples with the keys at their places."""
-    offsets = sorted({one.offset for one in examples if one.offset is not None})
-    rows = observed.where(F.col("offset").isin(offsets)).select("partition", "offset", "key").collect() if offsets else ()
+    places = {(one.partition, one.offset) for one in examples if one.offset is not None}
+    rows = observed.where(at(places)).select("partition", "offset", "key").collect() if places else ()
     keys = {(row["partition"], row["offset"]): "null" if row["key"] is None else row["key"] for row in rows}
     return tuple(replace(one, id=keys.get((one.partition, one.offset))) for one in examples)

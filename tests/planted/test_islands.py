@@ -6,6 +6,7 @@ The tests of the four verifiers are imported and run again here, with islands in
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -451,3 +452,25 @@ def test_where_it_is_plain_that_ids_rise(spark: SparkSession, log: Log, plain: b
     assert groups.certainly_rise(evidence.observed, evidence, BY_OFFSET) is plain
     assert groups.certainly_rise(sound.observed, sound, replace(BY_OFFSET, most_groups=6))
     assert not groups.certainly_rise(sound.observed, sound, replace(BY_OFFSET, most_groups=5))
+
+
+@pytest.mark.parametrize("places", [[], [(0, 2)], [(2, 0), (0, 2), (0, 0), (1, 9)]])
+def test_rows_are_looked_up_by_place(spark: SparkSession, places: list[tuple[int, int]]) -> None:
+    """A row at the same offset of another partition is another one, and a place may have none."""
+    rows = arrow.made(
+        spark, [(home, offset) for home in range(3) for offset in range(3)], {"partition": "int", "offset": "bigint"}
+    )
+
+    found = [tuple(row) for row in rows.where(findings.at(places)).collect()]
+
+    assert sorted(found) == sorted({*places} - {(1, 9)})
+
+
+def test_row_groups_that_have_no_such_place_are_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    """Both columns are asked of a file, so its statistics are: of a log that was landed, most is passed over."""
+    spark.range(9).selectExpr("INT(id DIV 3) AS partition", "id % 3 AS offset").write.parquet(f"{tmp_path}/log")
+    plan = spark.read.parquet(f"{tmp_path}/log").where(findings.at([(0, 2), (1, 0)]))._jdf.queryExecution().toString()
+
+    pushed = plan[plan.index("PushedFilters") :].splitlines()[0]
+    assert "Or(And(EqualTo(partition,0)" in pushed
+    assert "EqualTo(offset,2)" in pushed or "In(offset" in pushed

@@ -39,7 +39,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 from verifiers import arrow, gaps, values
 from verifiers.base import Evidence, Finding
 from verifiers.duplicates import Duplicates
-from verifiers.findings import EXAMPLES, rule
+from verifiers.findings import EXAMPLES, at, rule
 from verifiers.gaps import Gaps
 from verifiers.ordering import Ordering
 from verifiers.single_scan import groups, pieces, runs
@@ -284,9 +284,9 @@ def inversions(sides: Sequence[Evidence], late: Sequence[Late]) -> Sequence[Row]
     partitions = sides[0].lines
     times: dict[tuple[int, int], int | None] = {}
     for side in sides:
-        missing = [one.offset for one in late if (one.partition, one.offset) not in times]
+        missing = {(one.partition, one.offset) for one in late} - times.keys()
         if missing:
-            found = side.observed.where(F.col("offset").isin(missing)).select("partition", "offset", "timestamp_ms").collect()
+            found = side.observed.where(at(missing)).select("partition", "offset", "timestamp_ms").collect()
             times |= {(row["partition"], row["offset"]): row["timestamp_ms"] for row in found}
     return [
         Row(
