@@ -281,7 +281,7 @@ def test_the_pipeline_is_gone_for_as_long_as_is_declared(kind, declared, pipelin
     now_s = [100.0]
     monkeypatch.setattr(module.clock, "monotonic_s", lambda: now_s[0])
     injection = aimed(kind, positions=lambda: {0: 100, 1: 101}, restart_after="5s", **declared)
-    if kind == "crash_before_commit":  # which nothing that pauses lets finish its batch
+    if kind == "crash_before_commit":  # whose batch must not end while it pauses
         monkeypatch.setattr(module.clock, "pause", lambda _seconds: None)
     injection.inject()
     now_s[0] += 30
