@@ -134,7 +134,7 @@ class OlderCheckpoint(Injection):
         clock.pause(self.fault.restore_after_s)
         self._wait_for(self._has_moved_on, "a batch after the copy")
         self.pids = self.pipeline.crash()
-        self.hold_s += clock.monotonic_s() - self.since_s  # so long after it was killed it is started again
+        self.hold_s += clock.monotonic_s() - self.since_s  # it is down for as long as declared, however long this took
         self.before = newest(self.checkpoint)
         shutil.rmtree(self.checkpoint)
         shutil.copytree(self._copy, self.checkpoint)
@@ -222,7 +222,7 @@ class CrashedBeforeCommit(Injection):
             if self._tasks_commit():
                 self._must_go_on()
                 self.pids, self.tries = self.pipeline.crash(), tries
-                self.hold_s += clock.monotonic_s() - self.since_s  # so long after it was killed it is started again
+                self.hold_s += clock.monotonic_s() - self.since_s  # it is down for as long as declared, however long this took
                 return
             self._resume()
             self.into_s += _LATER_S
