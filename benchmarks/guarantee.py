@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/guarantee.py [--ways writer,application,latency,as_it_comes,spark] [--guarantees …]
                                              [--intervals 10,100,1000] [--sizes 100,1000] [--partitions 1,3,9,27]
                                              [--workers 1,3,9] [--batches 4000,100000] [--crossed]
-                                             [--rounds 3] [--seconds 2.5] [--page docs/cost.md] [--page-of FILE]
+                                             [--rounds 5] [--seconds 2.5] [--page docs/cost.md] [--page-of FILE]
 
 It starts one system of three brokers and measures all cells of a round one after the other (`guarantee_ways.py`); every second
 round goes through them backwards. Ratios are between two cells of one round, so that a machine that becomes slower does so for
@@ -215,7 +215,7 @@ def _parsed() -> argparse.Namespace:
     for name in ("intervals", "sizes", "partitions", "workers", "batches"):
         parser.add_argument(f"--{name}", default=",".join(map(str, getattr(whole, name))), help=none)
     parser.add_argument("--crossed", action="store_true", help="all combinations")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.5, help="that a cell is measured; Spark's three times as long")
     parser.add_argument("--page", default=str(REPOSITORY / "docs" / "cost.md"))
     parser.add_argument("--json", default=str(REPOSITORY / "runs" / f"{now_utc():%Y%m%dT%H%M%SZ}-guarantee.json"))

@@ -5,18 +5,19 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import combinations, product
 from typing import NamedTuple
 
 AT_MOST, AT_LEAST, EXACTLY, IN_ORDER = "at_most_once", "at_least_once", "exactly_once", "in_order"
+NOT_IDEMPOTENT = "not_idempotent"
 GUARANTEES = (AT_MOST, AT_LEAST, EXACTLY)
 APPLICATION, LATENCY, WRITER, AS_IT_COMES, SPARK = "application", "latency", "writer", "as_it_comes", "spark"
 WAYS = (WRITER, APPLICATION, LATENCY, AS_IT_COMES, SPARK)
 LARGE = 1000
 _MIDDLE, _TAIL = 50, 99
-_QUICK_MS, _WIDE, _MANY = 10, 27, 9
-_LOW, _AIM = 0.9, 0.8
-POSSIBLE, TRANSACTIONS, SAID = "[1]", "[2]", "often said"
+_LOW, _AIM, _LITTLE = 0.9, 0.8, 0.95
+_CONFIRMED, _REFUTED, _NOT_DECIDED, _NOT_MEASURED = "confirmed", "refuted", "not decided", "not measured"
+POSSIBLE, TRANSACTIONS, KIP_185, SAID = "[1]", "[2]", "[3]", "often said"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,12 @@ def design(chosen: Chosen) -> list[Cell]:
 
 
 def _of_writer(chosen: Chosen) -> Iterator[Cell]:
-    """Without transactions there is no interval. Further intervals and partitions are measured with large records."""
-    without = [one for one in (IN_ORDER, *chosen.guarantees) if one != EXACTLY]
+    """Without transactions there is no interval. Further intervals and partitions are measured with large records.
+
+    At least once without idempotence stands beside the idempotent one, so that what idempotence costs is seen alone.
+    """
+    beside = [NOT_IDEMPOTENT] if AT_LEAST in chosen.guarantees else []
+    without = [one for one in (IN_ORDER, *beside, *chosen.guarantees) if one != EXACTLY]
     large = max(chosen.sizes)
     for size in chosen.sizes:
         yield from (Cell(WRITER, guarantee, size=size) for guarantee in without)
@@ -211,108 +216,173 @@ def quotients(mine: Sequence[float], theirs: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """What is said somewhere, and the figure that decides it.
+class Compared:
+    """Two cells, or two ratios, of which the claim says how they compare.
 
     Attributes:
-        least: what the figure must be at least, if it is true.
         figure: what is compared, for people.
         found: one value a round; none if it was not measured.
     """
 
+    figure: str
+    found: Sequence[float]
+
+    def verdict(self, least: float) -> str:
+        """Confirmed if every round found at least so much, refuted if none did."""
+        if not self.found:
+            return _NOT_MEASURED
+        true = [one >= least for one in self.found]
+        return _CONFIRMED if all(true) else _NOT_DECIDED if any(true) else _REFUTED
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is said somewhere, and every pair of cells here that it speaks of.
+
+    Attributes:
+        least: what each figure must be at least, if the claim is true.
+    """
+
     text: str
     source: str
-    figure: str
     least: float
-    found: Sequence[float]
+    compared: Sequence[Compared]
 
     @property
     def verdict(self) -> str:
-        """All rounds must agree."""
-        if not self.found:
-            return "not measured"
-        true = [one >= self.least for one in self.found]
-        return "confirmed" if all(true) else "not decided" if any(true) else "refuted"
+        """Confirmed if it is at every cell, refuted if it is at every cell; else it depends, or is not decided."""
+        found = {one.verdict(self.least) for one in self.compared} - {_NOT_MEASURED}
+        if not found:
+            return _NOT_MEASURED
+        if len(found) == 1:
+            return found.pop()
+        return "depends" if {_CONFIRMED, _REFUTED} <= found else _NOT_DECIDED
 
 
 def claims(measured: Measured) -> list[Claim]:
-    """Each with the figures of this run."""
+    """Each with the figures of this run, at every cell that was measured."""
+    return [*_of_confluent(measured), *_of_everybody(measured), *_of_this_project(measured)]
+
+
+def _of_confluent(measured: Measured) -> Iterator[Claim]:
+    """The two claims of [1] name their cell; those of [2] speak of every interval and size."""
     of = partial(ratios, measured)
-    large = Cell(WRITER, EXACTLY, size=LARGE)
-    kept = {
-        "large": of(large, against(large)),
-        "quick": of(replace(large, interval_ms=_QUICK_MS), against(large)),
-        "small": of(replace(large, size=BASE.size), against(replace(large, size=BASE.size))),
-    }
-    narrow, wide = (replace(BASE, partitions=partitions) for partitions in (1, _WIDE))
-    alone, many = (replace(BASE, workers=workers) for workers in (1, _MANY))
-    small, great = (Cell(SPARK, EXACTLY, batch_records=records) for records in Chosen().batches)
-    bare, app = "bare producer, 1 KB, 100 ms", "plain application"
-    return [
-        Claim(
-            "at most 3 % less than at least once in order",
-            POSSIBLE,
-            f"{bare}: of in order",
-            0.97,
-            of(large, against(large, IN_ORDER)),
-        ),
-        Claim(
-            "at most 20 % less than at most once", POSSIBLE, f"{bare}: of at most once", 0.8, of(large, against(large, AT_MOST))
-        ),
-        Claim(
-            "shorter intervals cost more",
-            TRANSACTIONS,
-            f"{bare}: what is kept, over that at 10 ms",
-            1,
-            quotients(kept["large"], kept["quick"]),
-        ),
-        Claim(
-            "smaller records cost more",
-            TRANSACTIONS,
-            f"{bare}: what is kept, over that of 100 B",
-            1,
-            quotients(kept["large"], kept["small"]),
-        ),
-        Claim(
-            "low overhead",
-            f"often said, without a number; here: {_LOW:.0%} is kept",
-            f"{app}, base: of at least once",
-            _LOW,
-            of(BASE, against(BASE)),
-        ),
-        Claim(
-            "transactions over fewer partitions are faster",
-            SAID,
-            f"{app}: 1 partition a transaction, over 27",
-            1,
-            of(narrow, wide),
-        ),
-        Claim(
-            "… and that is because of the transactions",
-            "",
-            f"{app}: the same, each as a part of at least once",
-            1,
-            quotients(of(narrow, against(narrow)), of(wide, against(wide))),
-        ),
-        Claim(
-            "transactions over subsets of the source, by more workers, are faster",
-            SAID,
-            f"{app}: 9 workers, over 1",
-            1,
-            of(many, alone),
-        ),
-        Claim(
-            "Spark: at least 0.8 of the stock sink, large batches",
-            "the aim of this project",
-            f"{great.batch_records} records a batch",
-            _AIM,
-            of(great, against(great)),
-        ),
-        Claim(
-            "Spark: … small batches",
-            "the aim of this project",
-            f"{small.batch_records} records a batch",
-            _AIM,
-            of(small, against(small)),
-        ),
-    ]
+    large, bare = Cell(WRITER, EXACTLY, size=LARGE), "bare producer"
+    stated = f"{bare}, 1 KB, 100 ms"
+    yield Claim(
+        "at most 3 % less than at least once in order",
+        POSSIBLE,
+        0.97,
+        [Compared(f"{stated}: of in order", of(large, against(large, IN_ORDER)))],
+    )
+    yield Claim(
+        "at most 20 % less than at most once",
+        POSSIBLE,
+        0.8,
+        [Compared(f"{stated}: of at most once", of(large, against(large, AT_MOST)))],
+    )
+    yield Claim(
+        "shorter intervals cost more",
+        TRANSACTIONS,
+        1,
+        [
+            *_steps(measured, large, "interval_ms", f"{bare}, 1 KB: what is kept at"),
+            *_steps(measured, BASE, "interval_ms", "plain application: what is kept at"),
+        ],
+    )
+    yield Claim(
+        "smaller records cost more",
+        TRANSACTIONS,
+        1,
+        [
+            *_steps(measured, large, "size", f"{bare}, 100 ms: what is kept at"),
+            *_steps(measured, BASE, "size", "plain application: what is kept at"),
+        ],
+    )
+    sizes = sorted({cell.size for cell in measured if cell.guarantee == NOT_IDEMPOTENT})
+    with_it = {size: Cell(WRITER, AT_LEAST, size=size) for size in sizes}
+    yield Claim(
+        f"idempotence alone costs little; here: {_LITTLE:.0%} is kept",
+        KIP_185,
+        _LITTLE,
+        [
+            Compared(f"{bare}, {size} B: with idempotence, over without it", of(cell, against(cell, NOT_IDEMPOTENT)))
+            for size, cell in with_it.items()
+        ],
+    )
+
+
+def _of_everybody(measured: Measured) -> Iterator[Claim]:
+    of = partial(ratios, measured)
+    app = "plain application"
+    kept = [cell for cell in measured if cell.way == APPLICATION and cell.guarantee == EXACTLY]
+    yield Claim(
+        "low overhead",
+        f"often said, without a number; here: {_LOW:.0%} is kept",
+        _LOW,
+        [Compared(f"{app}, {_place(cell)}: of at least once", of(cell, against(cell))) for cell in kept],
+    )
+    partitions = _values(measured, BASE, "partitions")
+    narrow = [(replace(BASE, partitions=one), replace(BASE, partitions=other)) for one, other in _pairs(partitions)]
+    yield Claim(
+        "transactions over fewer partitions are faster",
+        SAID,
+        1,
+        [Compared(f"{app}: {a.partitions} over {b.partitions}", of(a, b)) for a, b in narrow],
+    )
+    yield Claim(
+        "… and that is because of the transactions",
+        "",
+        1,
+        [
+            Compared(
+                f"{app}: {a.partitions} over {b.partitions}, each as a part of at least once",
+                quotients(of(a, against(a)), of(b, against(b))),
+            )
+            for a, b in narrow
+        ],
+    )
+    workers = _values(measured, BASE, "workers")
+    more = [(replace(BASE, workers=other), replace(BASE, workers=one)) for one, other in _pairs(workers)]
+    yield Claim(
+        "transactions over subsets of the source, by more workers, are faster",
+        SAID,
+        1,
+        [Compared(f"{app}: {a.workers} workers over {b.workers}", of(a, b)) for a, b in more],
+    )
+
+
+def _of_this_project(measured: Measured) -> Iterator[Claim]:
+    cells = [cell for cell in measured if cell.way == SPARK and cell.guarantee == EXACTLY]
+    yield Claim(
+        f"Spark: at least {_AIM:g} of the stock sink",
+        "the aim of this project",
+        _AIM,
+        [Compared(f"{cell.batch_records:,} records a batch", ratios(measured, cell, against(cell))) for cell in cells],
+    )
+
+
+def _steps(measured: Measured, base: Cell, factor: str, said: str) -> Iterator[Compared]:
+    """What a larger value of a factor keeps of at least once, over what each smaller one keeps."""
+    for small, large in _pairs(_values(measured, base, factor)):
+        ends = [replace(base, **{factor: value}) for value in (large, small)]
+        kept = [ratios(measured, cell, against(cell)) for cell in ends]
+        yield Compared(f"{said} {_unit(factor, large)}, over {_unit(factor, small)}", quotients(*kept))
+
+
+def _values(measured: Measured, base: Cell, factor: str) -> list[int]:
+    """The values of a factor at which all else is as in the base."""
+    found = {getattr(cell, factor): cell for cell in measured if replace(cell, **{factor: getattr(base, factor)}) == base}
+    return sorted(found)
+
+
+def _pairs(values: Sequence[int]) -> list[tuple[int, int]]:
+    return list(combinations(values, 2))
+
+
+def _unit(factor: str, value: int) -> str:
+    return f"{value} {'ms' if factor == 'interval_ms' else 'B'}"
+
+
+def _place(cell: Cell) -> str:
+    return f"{cell.interval_ms} ms, {cell.size} B, {cell.partitions} partitions, {cell.workers} workers"

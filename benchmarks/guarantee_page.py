@@ -14,9 +14,11 @@ from guarantee_cells import (
     EXACTLY,
     IN_ORDER,
     LATENCY,
+    NOT_IDEMPOTENT,
     SPARK,
     WRITER,
     Cell,
+    Claim,
     Latency,
     Measured,
     Range,
@@ -29,6 +31,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 _NAMES = {AT_MOST: "at most once", AT_LEAST: "at least once", EXACTLY: "exactly once", IN_ORDER: "at least once, in order"}
+_NAMES |= {NOT_IDEMPOTENT: "at least once, not idempotent"}
 _COLOURS = {AT_MOST: "#E69F00", AT_LEAST: "#56B4E9", EXACTLY: "#0072B2", IN_ORDER: "#009E73"}  # Okabe and Ito (2008)
 _INK, _PALE = "#333333", "#8a8a8a"
 _STYLE: Any = {
@@ -52,7 +55,9 @@ means: the same cell with that guarantee. {busy}
 
 ## What is said about it
 
-A claim is *confirmed* if it held in every round, *refuted* if it held in none, and otherwise *not decided*.
+A claim is judged at every pair of cells that it speaks of. At a pair it is *confirmed* if it held in every round, *refuted*
+if it held in none, and otherwise *not decided*. As a whole it is what it is at every pair; it *depends* if it is confirmed at
+one and refuted at another.
 
 {claims}
 
@@ -66,17 +71,23 @@ max.in.flight.requests.per.connection=5), which is the current default."
 maximum throughput, committing messages every 100ms results in only a 3% degradation in throughput. Smaller messages or
 shorter transaction commit intervals would result in more severe degradation."
 
-Both are quoted from copies of the posts, speak of Kafka 0.11, and do not say on which machines. The default of producers has
+[3] Apache Kafka, [KIP-185][kip185], 2017: "For the same value of max.in.flight.requests, and acks, we have observed that
+enabling idempotence alone does not significantly impact performance." *Not idempotent* here differs from *at least once* in
+`enable.idempotence` alone.
+
+The posts are quoted from copies, speak of Kafka 0.11, and do not say on which machines. The default of producers has
 changed since: it is `acks=all`, idempotent, with five requests in flight. That is *at least once* here, and it is the fairer
 thing to compare with.
 
+[kip185]: https://cwiki.apache.org/confluence/display/KAFKA/KIP-185%3A+Make+exactly+once+in+order+delivery+the+default+producer+setting
 [possible]: https://www.confluent.io/blog/exactly-once-semantics-are-possible-heres-how-apache-kafka-does-it/
 [transactions]: https://www.confluent.io/blog/transactions-apache-kafka/
 
 ## A bare producer
 
 Kafka's own `kafka-producer-perf-test`, as fast as it can, alone, without the records that warm it up. *At most once* is
-`acks=1` with five requests in flight, *at least once, in order* is `acks=all` with one; neither is idempotent.
+`acks=1` with five requests in flight, *at least once, in order* is `acks=all` with one, *at least once, not idempotent* is
+`acks=all` with five; none of them is idempotent.
 
 {writer}
 
@@ -142,10 +153,7 @@ def text(measured: Measured, facts: Mapping[str, Any]) -> str:
         **facts,
         claims=_table(
             ("claim", "by", "figure", "measured", ""),
-            (
-                (one.text, one.source, one.figure, _ratio(one.found), f"**{one.verdict}**" if one.found else one.verdict)
-                for one in claims(measured)
-            ),
+            (line for claim in claims(measured) for line in _judged(claim)),
         ),
         writer=_rates(measured, WRITER, ("size", "partitions", "interval_ms"), IN_ORDER),
         application=_applications(measured),
@@ -153,6 +161,16 @@ def text(measured: Measured, facts: Mapping[str, Any]) -> str:
         as_it_comes=_latencies(measured, AS_IT_COMES, ("interval_ms",)),
         spark=_rates(measured, SPARK, ("batch_records",), ""),
     )
+
+
+def _judged(claim: Claim) -> Iterable[Sequence[str]]:
+    """A line for the claim as a whole, and one for each pair of cells; one line for both where there is one pair."""
+    if len(claim.compared) == 1:
+        (one,) = claim.compared
+        yield claim.text, claim.source, one.figure, _ratio(one.found), f"**{claim.verdict}**"
+        return
+    yield claim.text, claim.source, "", "", f"**{claim.verdict}**"
+    yield from (("", "", one.figure, _ratio(one.found), one.verdict(claim.least)) for one in claim.compared)
 
 
 _HEADS: Mapping[str, tuple[str, Callable[[int], str]]] = {

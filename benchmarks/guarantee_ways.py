@@ -37,6 +37,7 @@ _MEASURED = re.compile(r"^\d+ (?:steady state )?records sent, ([\d.]+) records/s
 _PRODUCERS = {
     "at_most_once": {"acks": "1", "enable.idempotence": "false", "max.in.flight.requests.per.connection": "5"},
     "in_order": {"acks": "all", "enable.idempotence": "false", "max.in.flight.requests.per.connection": "1"},
+    "not_idempotent": {"acks": "all", "enable.idempotence": "false", "max.in.flight.requests.per.connection": "5"},
     "at_least_once": {"acks": "all", "enable.idempotence": "true"},
     "exactly_once": {"acks": "all", "enable.idempotence": "true"},
 }

@@ -12,11 +12,13 @@ from guarantee_cells import (
     IN_ORDER,
     LARGE,
     LATENCY,
+    NOT_IDEMPOTENT,
     SPARK,
     WRITER,
     Cell,
     Chosen,
     Claim,
+    Compared,
     Latency,
     Range,
     across,
@@ -118,7 +120,44 @@ def test_a_ratio_is_within_a_round():
     [((0.8, 0.9), "confirmed"), ((0.7, 0.9), "not decided"), ((0.7, 0.79), "refuted"), ((), "not measured")],
 )
 def test_a_claim_is_decided_if_all_rounds_agree(found, verdict):
-    assert Claim("said", "by", "figure", 0.8, found).verdict == verdict
+    assert Claim("said", "by", 0.8, [Compared("figure", found)]).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [
+        ([(0.9,), (0.8,)], "confirmed"),
+        ([(0.9,), (0.7,)], "depends"),
+        ([(0.9,), (0.7, 0.9)], "not decided"),
+        ([(0.7,), ()], "refuted"),
+    ],
+)
+def test_a_claim_is_judged_at_every_cell_that_it_speaks_of(found, verdict):
+    assert Claim("said", "by", 0.8, [Compared("figure", values) for values in found]).verdict == verdict
+
+
+def test_every_pair_of_worker_numbers_is_compared():
+    measured = {cell: [1000.0] for cell in of(APPLICATION)} | {replace(BASE, workers=9): [500.0]}
+    claim = next(one for one in claims(measured) if "more workers" in one.text)
+
+    found = {one.figure: one.verdict(claim.least) for one in claim.compared}
+
+    assert found == {
+        "plain application: 3 workers over 1": "confirmed",
+        "plain application: 9 workers over 1": "refuted",
+        "plain application: 9 workers over 3": "refuted",
+    }
+    assert claim.verdict == "depends"
+
+
+def test_what_idempotence_costs_is_seen_alone():
+    cells = of(WRITER)
+    sizes = {cell.size for cell in cells if cell.guarantee == NOT_IDEMPOTENT}
+    measured = {Cell(WRITER, AT_LEAST, size=100): [90.0], Cell(WRITER, NOT_IDEMPOTENT, size=100): [100.0]}
+    claim = next(one for one in claims(measured) if "idempotence" in one.text)
+
+    assert sizes == {100, LARGE}
+    assert [(one.found, claim.verdict) for one in claim.compared] == [([0.9], "refuted")]
 
 
 def test_claims_have_the_figures_of_the_cells_that_they_speak_of():
@@ -126,7 +165,7 @@ def test_claims_have_the_figures_of_the_cells_that_they_speak_of():
     measured = {large: [60.0], replace(large, guarantee=IN_ORDER): [50.0], replace(large, guarantee=AT_MOST): [100.0]}
     found = {one.text: one for one in claims(measured)}
 
-    assert found["at most 3 % less than at least once in order"].found == [1.2]
+    assert found["at most 3 % less than at least once in order"].compared[0].found == [1.2]
     assert found["at most 20 % less than at most once"].verdict == "refuted"
     assert found["low overhead"].verdict == "not measured"
 
