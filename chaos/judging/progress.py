@@ -4,8 +4,11 @@ Judged from the samples of the history alone: what a read_committed reader could
 recorded when something changed (`chaos.engine.observers`): between two of them nothing did. The anomalies are defined by
 `chaos.scenario.verifiers.ANOMALIES_OF_PROGRESS`.
 
-UNKNOWN when there was nothing to watch: no output before the first fault, or none at all; and when the run ended after a fault
-without output, sooner than a recovery may take.
+Whether something was left is told by the output: rows that had not come. Positions that are behind an output that is complete
+are wrong, and no standstill; that is UNKNOWN here, and the verifier `offsets` judges it.
+
+UNKNOWN also when there was nothing to watch: no output before the first fault, or none at all; and when the run ended after a
+fault without output, sooner than a recovery may take. A pipeline that was to end (``ends``), and ended, owes no recovery.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +21,7 @@ from chaos.common.events import (
     FaultStepBegan,
     PhaseBegan,
     PhaseEnded,
+    PhaseFailed,
     PipelineSampled,
     ProcessSaid,
     ProgressSampled,
@@ -27,6 +31,8 @@ from chaos.scenario.verifiers import ANOMALIES_OF_PROGRESS, PROGRESS
 from verifiers.base import Example, Finding, Verdict
 
 _NOWHERE = -1
+ENDED = "the pipeline ended with "
+"""What the error begins with of a phase in which the pipeline ended (`chaos.engine.processes.ManagedProcess.how_it_ended`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +45,28 @@ class Recovery:
         seconds: from the injection to the end of the standstill that was the longest until the next fault was injected, or to
             the first growth, if none was longer than those before the first fault; None when the output never grew again.
         committed: of the output, when it was injected.
+        stood_s: how long that standstill was.
     """
 
     fault: str
     injected: Event
     seconds: float | None
     committed: int
+    stood_s: float = 0.0
+
+    def is_slow(self, slo_s: float) -> bool:
+        """Whether it took longer than that: an output that flowed for a while has recovered, whatever comes later.
+
+        So a standstill counts if it began soon after the injection, or if it was longer than is allowed by itself.
+        """
+        if self.seconds is None or self.seconds <= slo_s:
+            return False
+        return self.stood_s > slo_s or self.seconds - self.stood_s <= slo_s / 2
 
 
-def check(events: Sequence[Event], slo_s: float, total: int, subject: str, *, each: bool = True) -> Finding:
+def check(
+    events: Sequence[Event], slo_s: float, total: int, subject: str, *, each: bool = True, ends: str | None = None
+) -> Finding:
     """Judge one run.
 
     Args:
@@ -56,13 +75,16 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str, *, ea
         total: rows that the output must come to.
         subject: the log that was watched.
         each: whether each record of the source is a row of the output.
+        ends: what the pipeline must say when it ends by itself; None where it must not.
 
     Returns:
         A finding; ``checked`` are how many times the output grew; an example is a fault.
     """
+    ended = _as_it_must(events, ends)
+    events = events if ended is None else events[:ended]
     recovered = recoveries(events)
     grown = growths(events)
-    is_left = partial(_is_left, events, total=total, each=each)
+    is_left = partial(_is_left, events, total=total, each=each) if ended is None else _nothing_is_left
     watched_s = _watched_until_s(events)
     found = list(_examples(recovered, slo_s, total, is_left, watched_s))
     if not any(example.anomaly == "no recovery" for example in found):
@@ -70,6 +92,8 @@ def check(events: Sequence[Event], slo_s: float, total: int, subject: str, *, ea
     found += _blocked(events, slo_s)
     counts = {name: sum(example.anomaly == name for example in found) for name in ANOMALIES_OF_PROGRESS}
     limitation = _limitation(grown, recovered) or _too_short(recovered, slo_s, is_left, watched_s)
+    if not limitation and not found and ended is None:
+        limitation = _behind(events, grown, slo_s, total, watched_s)
     verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if limitation else Verdict.VALID)
     return Finding(PROGRESS, subject, verdict, len(found), len(grown), counts, tuple(found), limitation or _note(events))
 
@@ -94,7 +118,7 @@ def _examples(
             yield _example(
                 "no recovery", one, f"{one.fault}: the output never grew again after {one.committed} of {total} records"
             )
-        elif one.seconds is not None and one.seconds > slo_s:
+        elif one.is_slow(slo_s):
             yield _example("slow recovery", one, f"{one.fault}: recovery took {one.seconds:.1f} s, {slo_s:g} s are allowed")
 
 
@@ -124,17 +148,49 @@ def _watched_until_s(events: Sequence[Event]) -> float:
 
 
 def _is_left(events: Sequence[Event], committed: int, *, total: int, each: bool) -> bool:
-    """Whether a part of the workload never passed.
+    """Whether rows had not come, by what the output had and by nothing else, unless what it must have is not known.
 
-    As many offsets in the output as the workload has records do not show that all has passed: markers and aborted rows
-    take some too. A pipeline that has read all there is in the source has stopped for no fault of its own, if the loader died.
-    How many rows a part of the source comes to is known only where each record is one.
+    A pipeline that has read all there is in the source has stopped for no fault of its own, if the loader died. How many rows
+    a part of the source comes to is known only where each record is one.
     """
     if _is_drained(events):
         return False
-    pipeline = [sample for _, sample in of_type(events, PipelineSampled)]
-    written = max((sample.written for _, sample in of_type(events, ProgressSampled)), default=0)
-    return (pipeline[-1].lag > 0 or (each and committed < written)) if pipeline else committed < total
+    lag = _lag(events)
+    if lag is None or not each:
+        return committed < total and lag != 0
+    return committed < max((sample.written for _, sample in of_type(events, ProgressSampled)), default=0)
+
+
+def _nothing_is_left(_committed: int) -> bool:
+    """Of a pipeline that was to end: what it left undone is no standstill."""
+    return False
+
+
+def _lag(events: Sequence[Event]) -> int | None:
+    """How far the positions were behind at last; None where there are none."""
+    samples = of_type(events, PipelineSampled)
+    return samples[-1][1].lag if samples else None
+
+
+def _as_it_must(events: Sequence[Event], ends: str | None) -> int | None:
+    """The place in the history where a pipeline ended that was to end, with the words that it was to say; None otherwise."""
+    if ends is None:
+        return None
+    places = (place for place, event in enumerate(events) if isinstance(event.value, PhaseFailed))
+    said = ((place, getattr(events[place].value, "error", "")) for place in places)
+    return next((place for place, error in said if ENDED in error and ends in error), None)
+
+
+def _behind(events: Sequence[Event], grown: Sequence[Event], slo_s: float, total: int, watched_s: float) -> str:
+    """That the positions never came to the end of the source, though the output is complete; empty where that is not so."""
+    lag, stood_s = _lag(events), watched_s - grown[-1].elapsed_s if grown else 0.0
+    if _is_drained(events) or not lag or stood_s <= slo_s:
+        return ""
+    committed = max(sample.committed for _, sample in of_type(events, ProgressSampled))
+    return (
+        f"the positions were {lag} behind at the end, though the output is complete with {committed} of {total} records: "
+        "they are wrong, or of another reader; the verifier offsets judges them"
+    )
 
 
 def _is_drained(events: Sequence[Event]) -> bool:
@@ -185,8 +241,14 @@ def recoveries(events: Sequence[Event]) -> tuple[Recovery, ...]:
     ends_s = [begins_s[value.fault] for _, value in injected[1:]] + [float("inf")]
     usual_s = _longest_s([event for event in grown if injected and event.index < injected[0][0].index])
     return tuple(
-        Recovery(value.fault, event, _seconds(event, end_s, grown, usual_s), _committed_at(event, samples))
+        _recovery(value.fault, event, _seconds(event, end_s, grown, usual_s), _committed_at(event, samples))
         for (event, value), end_s in zip(injected, ends_s, strict=False)  # one end more than injections, when there are none
+    )
+
+
+def _recovery(fault: str, injected: Event, took: tuple[float, float] | None, committed: int) -> Recovery:
+    return (
+        Recovery(fault, injected, None, committed) if took is None else Recovery(fault, injected, took[0], committed, took[1])
     )
 
 
@@ -235,18 +297,19 @@ def _longest_s(grown: Sequence[Event]) -> float:
     return max((now.elapsed_s - before.elapsed_s for before, now in pairwise(grown)), default=0.0)
 
 
-def _seconds(began: Event, end_s: float, grown: Sequence[Event], usual_s: float) -> float | None:
-    """To the end of the longest standstill; to the first growth, if none was longer than is usual.
+def _seconds(began: Event, end_s: float, grown: Sequence[Event], usual_s: float) -> tuple[float, float] | None:
+    """To the end of the longest standstill, and its own length; to the first growth, if none was longer than is usual.
 
     Of a standstill that the next fault made longer, what was there before decides whether it is the longest.
     """
     times_s = [began.elapsed_s, *(event.elapsed_s for event in grown if event.index > began.index)]
     pairs = [(before, now) for before, now in pairwise(times_s) if before == began.elapsed_s or before < end_s]
-    standstills = [(min(now, end_s) - before, now - began.elapsed_s) for before, now in pairs]
+    standstills = [(min(now, end_s) - before, now - began.elapsed_s, now - before) for before, now in pairs]
     if not standstills:
         return None
     longest = max(standstills)
-    return round((longest if longest[0] > usual_s else standstills[0])[1], 3)
+    _, took_s, stood_s = longest if longest[0] > usual_s else standstills[0]
+    return round(took_s, 3), round(stood_s, 3)
 
 
 def _committed_at(moment: Event, samples: Sequence[tuple[Event, ProgressSampled]]) -> int:

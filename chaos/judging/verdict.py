@@ -25,6 +25,7 @@ from chaos.common.events import (
 )
 from chaos.common.history import Event, of_type
 from chaos.grammar.triggers import AfterFault, OnRequest
+from chaos.judging.progress import ENDED
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import Schedule
@@ -41,7 +42,6 @@ _CAN_BE_REPEATED = "judge"  # needs only what is on disk, so a run that was ende
 _TOO_LATE = "the whole workload had passed before it, so there was nothing left to break"
 _NO_EFFECT = "it had no effect"
 _SOURCE = "source"
-_ENDED = "the pipeline ended with "  # as `ManagedProcess.how_it_ended` begins
 _NOTHING_JUDGED = "nothing was judged: the run ended before its topics were read"
 _IDLE_AT_MOST = 0.1  # of the random faults: some fall on what nothing uses at that moment (docs/adr/0006)
 
@@ -118,8 +118,10 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
     fault_problems = _fault_problems(stories, events)
     not_sent = scenario.expect == "not_sent" and _never_sent(events)
     excused = _idle(schedule, fault_problems) | (_not_triggered(schedule, stories) if not_sent else set())
+    if scenario.ends:
+        excused |= {name for name, story in stories.items() if _has_ended_healed(story, scenario.ends)}
     by_error = _phases_by_error(phase_errors)
-    as_expected = {error for error in by_error if scenario.ends and _ENDED in error and scenario.ends in error}
+    as_expected = {error for error in by_error if scenario.ends and ENDED in error and scenario.ends in error}
     problems = [f"{', '.join(phases)}: {error}" for error, phases in by_error.items() if error not in as_expected]
     if scenario.ends and not as_expected:
         problems.append(f"the scenario expects that the pipeline ends and says {scenario.ends!r}, and it did not")
@@ -252,6 +254,12 @@ def _in_vain(injected: Event, samples: Sequence[tuple[Event, ProgressSampled]]) 
     most = max(sample.end for sample in before)
     grew = any(sample.end > most for event, sample in samples if event.index > injected.index)
     return "" if grew else _TOO_LATE
+
+
+def _has_ended_healed(story: _Story, ends: str) -> bool:
+    """Whether a fault that took effect was healed by starting a pipeline again which then ended at once, as it must."""
+    error = story.failures.get("heal", "")
+    return story.is_effective and set(story.failures) == {"heal"} and ENDED in error and ends in error
 
 
 def _idle(schedule: "Schedule", fault_problems: Mapping[str, str]) -> set[str]:

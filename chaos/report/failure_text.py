@@ -171,9 +171,7 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
 
 def _extent(finding: Finding) -> str:
     if finding.verifier == PROGRESS:
-        return (
-            f"too slow, or none, after {number(finding.count)} of the faults; the output grew {number(finding.checked)} times"
-        )
+        return f"{tally(finding.counts) or 'nothing'}; the output grew {number(finding.checked)} times"
     if finding.verifier == "hanging":
         return f"{number(finding.count)} of the transactions in {number(finding.checked)} partitions"
     return f"{number(finding.count)} of {number(finding.checked)} {_UNITS.get(finding.verifier, 'records')}"
@@ -189,7 +187,8 @@ def _guarantee(finding: Finding) -> str:
 
 
 def _kinds(finding: Finding) -> str:
-    return f": {tally(finding.counts)}" if len(finding.counts) > 1 and any(finding.counts.values()) else ""
+    said = finding.verifier == PROGRESS or not any(finding.counts.values())  # `_extent` has said it
+    return "" if said or len(finding.counts) < 2 else f": {tally(finding.counts)}"  # noqa: PLR2004 - one kind needs no name
 
 
 def _fault(fault: FaultRecord) -> str:

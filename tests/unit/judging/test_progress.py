@@ -27,6 +27,8 @@ def _event(index, second, what, value, high=None):
         return Event(index, int(1000 * second), float(second), ProgressSampled(written=value, committed=value, total=TOTAL))
     if what == "lag":
         return Event(index, int(1000 * second), float(second), PipelineSampled(positions={}, lag=value))
+    if what == "error":
+        return Event(index, int(1000 * second), float(second), PhaseFailed(phase=value[0], error=value[1]))
     if what in PHASES:
         return Event(index, int(1000 * second), float(second), PHASES[what](phase=value))
     return Event(index, int(1000 * second), float(second), FaultInjected(fault=value))
@@ -141,15 +143,64 @@ UNDRAINED = ((300, "fail", "drain"), (301, "begin", "observe"))
 
 
 @pytest.mark.parametrize("after", [(), ((4, "sample", TOTAL),)], ids=["at once", "after some growth"])
-def test_markers_do_not_make_up_for_records(after):
-    """The output has as many offsets as the workload has records, and the pipeline stopped before the end of its source."""
+@pytest.mark.parametrize("fault", [(), ((3, "inject", "kill"),)], ids=["no fault", "a fault"])
+def test_positions_that_are_behind_a_complete_output_are_no_standstill(after, fault):
+    """The positions are wrong, or nobody can read them: that is UNKNOWN, by name, and not a missing recovery."""
     before = (3, "sample", TOTAL - 1 if after else TOTAL)
 
-    finding = progress.check(
-        history(*STEADY, before, (3, "inject", "kill"), *after, (5, "lag", 7), *UNDRAINED), 45, TOTAL, "sink"
-    )
+    finding = progress.check(history(*STEADY, before, *fault, *after, (5, "lag", 7), *UNDRAINED), 45, TOTAL, "sink")
+
+    assert (finding.verdict, finding.count) == (Verdict.UNKNOWN, 0)
+    assert finding.note.startswith("the positions were 7 behind at the end, though the output is complete with 100 of 100")
+
+
+def test_positions_that_are_behind_do_not_hide_that_the_output_stopped():
+    """One row is missing, and the output stood still for longer than allowed."""
+    lines = ((3, "inject", "kill"), (4, "sample", TOTAL - 1), (5, "lag", 7), *UNDRAINED)
+
+    finding = progress.check(history(*STEADY, *lines), 45, TOTAL, "sink")
 
     assert (finding.verdict, finding.counts["no recovery"]) == (Verdict.INVALID, 1)
+
+
+ENDED = "InconclusiveError: the pipeline ended with 1 in the middle of the run; the last line of logs/pipeline.log: REFUSED"
+
+
+@pytest.mark.parametrize("failed", ["inject", "heal", "drain"])
+@pytest.mark.parametrize("growth", [(), ((4, "sample", 21),)], ids=["at once", "after some growth"])
+def test_a_pipeline_that_must_end_and_ended_owes_no_recovery(failed, growth):
+    """However soon after the fault, and however long the run went on."""
+    lines = (*STEADY, (3, "inject", "crash"), *growth, (5, "lag", 7), (6, "error", (failed, ENDED)), (300, "begin", "observe"))
+
+    finding = progress.check(history(*lines), 45, TOTAL, "sink", ends="REFUSED")
+
+    assert (finding.verdict, finding.count) == (Verdict.VALID, 0)
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        (ENDED, "FENCED"),
+        (ENDED, None),
+        ("DeadlineError: waited 180 s for the pipeline to reach the end of its source; REFUSED", "REFUSED"),
+    ],
+)
+def test_a_pipeline_that_ended_otherwise_is_excused_from_nothing(error, ends):
+    """With other words, where it must not end at all, or where it has not ended."""
+    lines = (*STEADY, (3, "inject", "crash"), (6, "error", ("drain", error)), (300, "begin", "observe"))
+
+    finding = progress.check(history(*lines), 45, TOTAL, "sink", ends=ends)
+
+    assert (finding.verdict, finding.counts["no recovery"]) == (Verdict.INVALID, 1)
+
+
+def test_a_pipeline_that_must_end_may_not_have_been_slow_before():
+    """The recovery before its end counts as any other."""
+    lines = (*STEADY, (3, "inject", "crash"), (60, "sample", 30), (61, "error", ("drain", ENDED)), (62, "begin", "observe"))
+
+    finding = progress.check(history(*lines), 45, TOTAL, "sink", ends="REFUSED")
+
+    assert (finding.verdict, finding.counts["slow recovery"]) == (Verdict.INVALID, 1)
 
 
 @pytest.mark.parametrize(
@@ -231,3 +282,19 @@ def test_the_note_tells_how_long_it_stood_still():
 
     assert finding.note == "longest standstill 4.0 s, last stable offset blocked for 0.0 s"
     assert finding.checked == 3
+
+
+def test_an_output_that_flowed_for_a_while_had_recovered():
+    """Some standstill is the longest of a long run; one that comes much later, and is allowed, is not the fault's."""
+    flowing = tuple((second, "sample", second + 20) for second in range(4, 60))
+    lines = (*STEADY, (3, "inject", "kill"), *flowing, (63, "sample", 90), (64, "end", "drain"), (65, "begin", "observe"))
+
+    assert progress.check(history(*lines), 45, TOTAL, "sink").verdict is Verdict.VALID
+    assert progress.check(history(*lines), 3.9, TOTAL, "sink").verdict is Verdict.INVALID, "4 s by itself"
+
+
+def test_rows_on_their_way_do_not_shorten_a_recovery():
+    """One row came a moment after the injection: the time counts from the injection all the same."""
+    lines = ((3, "inject", "kill"), (4, "sample", 22), (11, "sample", 30), (12, "end", "drain"), (13, "begin", "observe"))
+
+    assert progress.check(history(*STEADY, *lines), 7.9, TOTAL, "sink").counts["slow recovery"] == 1
