@@ -99,9 +99,8 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         model = models.of_scenario(scenario)
         demanded = None if model is None or model.is_copy else liveness.demanded(events)
         total = scenario.workload.total - liveness.refused(events) if demanded is None else demanded
-        each = demanded is None
-        progress = liveness.check(events, scenario.recovery_slo_s, total, subjects[-1], each=each, ends=scenario.ends)
-        findings = (*findings, progress)
+        words: Any = {"each": demanded is None, "ends": scenario.ends}
+        findings = (*findings, liveness.check(events, scenario.recovery_slo_s, total, subjects[-1], **words))
     files.write_atomically(folder / FILE, FindingsFile(findings=findings).model_dump_json(indent=1))
     return findings
 

@@ -77,7 +77,7 @@ def run(seed):
     return begun
 
 
-def judged(one, how="", each=True):
+def judged(one, how="", *, each):
     """By a scenario that expects an end where the run has one."""
     ends = "REFUSED" if how == "ended as it must" else None
     return progress.check(one.events, SLO_S, one.total, "sink", each=each, ends=ends)
