@@ -29,7 +29,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from chaos.cluster import committed, protocol
+from chaos.cluster import committed, groups, protocol
 from chaos.cluster.addresses import Address, joined
 from chaos.cluster.broker import Brokers
 from chaos.cluster.committed import Commit
@@ -286,6 +286,20 @@ class Kafka:
         """
         options = {**self.cluster.options, "bootstrap.servers": self.bootstrap}
         return committed.read(options, self.group_partition(group), group, topic)
+
+    def reads(self, group: str) -> dict[str, tuple[int, Mapping[int, int]]]:
+        """Topic -> its number of partitions, and the group's positions in it; of all that the group reads.
+
+        Topics that are gone are left out, and on a cluster that others use those that are not ours.
+
+        Raises:
+            KafkaException: no broker answers now.
+        """
+        known = self._asked(lambda admin: groups.positions(admin, group, _ASK_S))
+        members = self._asked(lambda admin: groups.assigned(admin, group, _ASK_S))
+        there = {name: len(one.partitions) for name, one in self.admin.list_topics(timeout=_ASK_S).topics.items()}
+        names = (known.keys() | members | groups.repartitions(group, there)) & there.keys()
+        return {name: (there[name], known.get(name, {})) for name in sorted(names) if name.startswith(self.cluster.prefix)}
 
     def _owning(self, topic: str, name: str) -> tuple[str, int]:
         partitions = len(self.admin.list_topics(topic, timeout=_ASK_S).topics[topic].partitions)

@@ -64,6 +64,7 @@ def wait_until(  # noqa: PLR0913 - how long, and what is told of it
     ignore: tuple[type[Exception], ...] = (),
     seen: Callable[[], object] | None = None,
     left: Callable[[], int | None] | None = None,
+    at_most_s: float | None = None,
 ) -> T:
     """Poll until the condition returns something truthy, and return that.
 
@@ -75,12 +76,13 @@ def wait_until(  # noqa: PLR0913 - how long, and what is told of it
         ignore: exceptions that mean "not yet".
         seen: called once at the deadline; its result is put into the error.
         left: how much there is to do, None while that is not known. Each time it is less than it ever was in this wait, or
-            more, the deadline begins anew; after ten times `within_s` the wait ends all the same.
+            more, the deadline begins anew; after `at_most_s` the wait ends all the same.
+        at_most_s: the default is ten times `within_s`.
 
     Raises:
         DeadlineError: the deadline passed.
     """
-    still = _StandsStill(left, within_s) if left else None
+    still = _StandsStill(left, within_s, at_most_s or _PERIODS_AT_MOST * within_s) if left else None
     retrying = Retrying(
         stop=still or stop_after_delay(within_s),
         wait=wait_fixed(every_s),
@@ -98,8 +100,8 @@ def wait_until(  # noqa: PLR0913 - how long, and what is told of it
 class _StandsStill:
     """Tells tenacity to stop when what is left has made no progress for too long, or the whole has taken much too long."""
 
-    def __init__(self, left: Callable[[], int | None], within_s: float) -> None:
-        self._left, self._within_s = left, within_s
+    def __init__(self, left: Callable[[], int | None], within_s: float, at_most_s: float) -> None:
+        self._left, self._within_s, self._at_most_s = left, within_s, at_most_s
         self._bounds: tuple[int, int] | None = None
         self._since_s = 0.0
         self.waited = f"{within_s:g} s without progress"
@@ -111,10 +113,9 @@ class _StandsStill:
             if not least <= left <= most:
                 self._since_s = passed_s
             self._bounds = min(least, left), max(most, left)
-        at_most_s = _PERIODS_AT_MOST * self._within_s
-        if passed_s >= at_most_s:
-            self.waited = f"{at_most_s:g} s"
-        return passed_s - self._since_s >= self._within_s or passed_s >= at_most_s
+        if passed_s >= self._at_most_s:
+            self.waited = f"{self._at_most_s:g} s"
+        return passed_s - self._since_s >= self._within_s or passed_s >= self._at_most_s
 
 
 class Poller:

@@ -15,9 +15,10 @@ from pyspark.sql import SparkSession
 
 from chaos.cluster.kafka import Kafka
 from chaos.common.clock import Poller
+from chaos.common.errors import InconclusiveError
 from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread, LeaderSilent, PipelineSampled, ProgressSampled
 from chaos.common.history import History
-from chaos.engine.phases import Positions
+from chaos.engine.lag import Positions, lag_beside
 from chaos.engine.triggers import refused
 from chaos.judging import landing
 from chaos.subject.base import Topic, numbered_through
@@ -80,7 +81,7 @@ class Sampler(Poller):
             written = sum(self._kafka.end(*one, IsolationLevel.READ_UNCOMMITTED) for one in self._sources)
             end = self._output(IsolationLevel.READ_COMMITTED)
             high = self._high = self._high_now()
-        except KafkaException as error:
+        except (KafkaException, InconclusiveError) as error:
             self._silent(str(error))
             return {}
         self._error = ""
@@ -127,10 +128,14 @@ class PipelineSampler(Poller):
         try:
             positions = dict(sorted(self._positions().items()))
             ends = numbered_through(self._sources, lambda one: self._kafka.offsets(*one))
+            beside = sum(lag_beside(self._kafka, self._positions).values())
         except (KafkaException, OSError):  # the second while a fault removes the checkpoint
             return
+        except InconclusiveError:  # its format is not known, which the phases of the run say
+            self._stop.set()
+            return
         lag = sum(max(0, one.lso - max(one.low, positions.get(number, 0))) for number, one in ends.items())
-        sample = PipelineSampled(positions=positions, lag=lag, executors=len(self._executors()))
+        sample = PipelineSampled(positions=positions, lag=lag + beside, executors=len(self._executors()))
         if sample != self._before:
             self._history.record(sample)
             self._before = sample

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from pyspark.sql import DataFrame, SparkSession
@@ -16,10 +16,11 @@ from chaos.cluster.rules import RequestRules
 from chaos.cluster.system import System
 from chaos.common import clock, files, signals
 from chaos.common.errors import InconclusiveError
-from chaos.common.events import LOADER
+from chaos.common.events import LOADER, ProgressSampled
 from chaos.common.history import History
 from chaos.engine import standstill, triggers
 from chaos.engine.batches import Job
+from chaos.engine.lag import Ends, OfGroup, Positions, Rest, lag, lag_beside, rest_of, settled, to_do, told
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, topics_of
 from chaos.engine.processes import PIPELINE, ManagedProcess, RunProcesses
@@ -43,18 +44,16 @@ _FLOWS_WITHIN_S = 180.0  # these are for what stands still: a machine that is bu
 _DRAINS_WITHIN_S = 180.0
 _RECOVERS_WITHIN_S = 180.0
 _BEYOND_SLO_S = 30.0
-_SETTLES_WITHIN_S = 30.0
 _TRIGGER_SLACK_S = 180.0
+_GIVES_UP_S = 180.0
+_ANSWERS_WITHIN_S = 30.0
 _RESTS_S = 5.0  # of an output that has as many records as were sent
-_MARKERS_AT_MOST = 100  # of transactions without records, one after the other
 _GIVEN_UP_S = 60.0  # of one that has fewer: as long as a pipeline may stand still after a fault
 _OF_OUTPUT = frozenset({"atomicity", "stability", "hanging"})  # each reads a log again, and what is under test wrote the output
 
 _OF_DECLARATION = (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION, KafkaError.TOPIC_EXCEPTION)
 
 _OF_TWIN = own_rows.unsaid("this run is the twin that says it")
-
-Positions = Callable[[], Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +152,23 @@ class RunPlan:
     @property
     def trigger_within_s(self) -> float:
         """How long a trigger is waited for."""
-        return self.scenario.workload.loading_s + _TRIGGER_SLACK_S
+        return self.scenario.workload.loading_s + (self.scenario.gives_up_after_s or _TRIGGER_SLACK_S)
+
+    @property
+    def gives_up_s(self) -> float:
+        """How long an output without faults may stand still until it is no longer waited for."""
+        return self.scenario.gives_up_after_s or _GIVES_UP_S
 
     @property
     def recovers_within_s(self) -> float:
         """Longer than a recovery is allowed to take, so that one that never comes is seen as such."""
-        return max(_RECOVERS_WITHIN_S, self.scenario.recovery_slo_s + _BEYOND_SLO_S)
+        slo_s, declared_s = self.scenario.recovery_slo_s, self.scenario.gives_up_after_s
+        return max(declared_s, slo_s + 1) if declared_s else max(_RECOVERS_WITHIN_S, slo_s + _BEYOND_SLO_S)
 
     @property
     def drains_within_s(self) -> float:
         """Half an hour of faults leaves more to catch up on than half a minute."""
-        return _DRAINS_WITHIN_S + self.scenario.workload.loading_s / 10
+        return self.scenario.gives_up_after_s or _DRAINS_WITHIN_S + self.scenario.workload.loading_s / 10
 
 
 def _process(topic: str, number: int) -> str:
@@ -205,7 +210,12 @@ def positions_of(plan: RunPlan, system: System, of: Sequence[Topic] | None = Non
     def in_topic(one: Topic) -> Mapping[int, int]:
         return pipeline.positions(endpoints(system, plan.client), plan.topics.of_source(one), plan.folder)
 
-    return lambda: numbered_through(plan.topics.inputs if of is None else of, in_topic)
+    def in_sources() -> Mapping[int, int]:
+        return numbered_through(plan.topics.inputs if of is None else of, in_topic)
+
+    if of is not None or not plan.group:
+        return in_sources
+    return OfGroup(in_sources, system.kafka, plan.group, frozenset(one.name for one in plan.topics.inputs))
 
 
 def job_of(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Job | None:
@@ -283,27 +293,49 @@ def steady(plan: RunPlan, system: System, history: History, processes: RunProces
     for load in plan.loads:
         processes.start_loader(load.loader.command(endpoints(system, "loader"), load.topics, plan.folder), load.process)
 
-    def check() -> None:
+    positions = positions_of(plan, system)
+
+    def flows() -> bool:
         processes.check()
         processes.check_loaders()
+        _understood(plan, positions)
+        return triggers.committed(history) > 0
 
-    seen = partial(standstill_of, plan, system.kafka, positions_of(plan, system))
-    _wait_until(lambda: triggers.committed(history) > 0, check, _FLOWS_WITHIN_S, "output to flow", seen)
+    seen = partial(why, plan, system.kafka, processes, positions)
+    clock.wait_until(flows, within_s=_FLOWS_WITHIN_S, reason="output to flow", seen=seen)
     return clock.monotonic_s()
 
 
-def inject(plan: RunPlan, watch: Watch, processes: RunProcesses, nemesis: Nemesis, is_through: Callable[[], bool]) -> None:
+def inject(
+    plan: RunPlan,
+    watch: Watch,
+    processes: RunProcesses,
+    nemesis: Nemesis,
+    is_through: Callable[[], bool],
+    seen: Callable[[], str] = lambda: "",
+) -> None:
+    """Carry out the schedule; without faults, wait until the workload has passed.
+
+    Args:
+        seen: why nothing moves.
+
+    Raises:
+        StandstillError: the workload has not passed, and the output stands still.
+    """
+
     def check() -> None:
         processes.check()
         processes.check_loaders()
 
+    def passed() -> bool:
+        check()
+        return triggers.committed(watch.history) >= watch.total or is_through()
+
     if not plan.schedule.steps:
-        reason = "the workload to pass through an unbroken pipeline"
-
-        def passed() -> bool:
-            return triggers.committed(watch.history) >= watch.total or is_through()
-
-        _wait_until(passed, check, watch.deadline_s, reason)
+        longest_s = plan.scenario.workload.loading_s + 10 * plan.gives_up_s
+        reason, moved = "the workload to pass through an unbroken pipeline", partial(standstill.moved, watch.history)
+        with standstill.told_once():
+            clock.wait_until(passed, within_s=plan.gives_up_s, reason=reason, seen=seen, left=moved, at_most_s=longest_s)
     nemesis.run(watch, check)
 
 
@@ -314,9 +346,23 @@ def heal(system: System, nemesis: Nemesis) -> None:
         system.kafka.wait_until_healthy()
 
 
-def recover(plan: RunPlan, history: History, processes: RunProcesses, is_through: Callable[[], bool]) -> None:
-    """Wait until output grows again: the pipeline's own time to come back belongs to the fault, not to the drain."""
+def recover(
+    plan: RunPlan,
+    history: History,
+    processes: RunProcesses,
+    is_through: Callable[[], bool],
+    seen: Callable[[], str] = lambda: "",
+) -> None:
+    """Wait until output grows again: the pipeline's own time to come back belongs to the fault, not to the drain.
+
+    Where no fault was put in force, there is nothing to come back from.
+
+    Raises:
+        StandstillError: it does not grow.
+    """
     before = triggers.committed(history)
+    if not standstill.was_struck(history):
+        return
 
     def grew() -> bool:
         processes.check()
@@ -327,7 +373,8 @@ def recover(plan: RunPlan, history: History, processes: RunProcesses, is_through
         ended = processes.pipeline is None and processes.nothing_is_loaded
         return ended or now >= plan.demanded - triggers.refused(history) or is_through()
 
-    clock.wait_until(grew, within_s=plan.recovers_within_s, reason="output to grow again after the heal")
+    with standstill.told_once():
+        clock.wait_until(grew, within_s=plan.recovers_within_s, reason="output to grow again after the heal", seen=seen)
 
 
 def is_through(plan: RunPlan, kafka: Kafka, processes: RunProcesses, positions: Positions | None) -> bool:
@@ -346,24 +393,19 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
     Args:
         positions: asks the pipeline for them; None when there is no pipeline, or it has none.
     """
-    rest = _Rest() if plan.pipeline and positions is None else None
     loads_within_s = plan.scenario.workload.loading_s + _DRAINS_WITHIN_S
     clock.wait_until(lambda: processes.nothing_is_loaded, within_s=loads_within_s, reason="the loader to end")
     for loader in processes.loaders.values():
         loader.listen()
+    rest = _rest(plan, history, positions)
 
     def left() -> Mapping[str, int]:
-        sent = plan.demanded - triggers.refused(history)
-        missing = rest.missing(readable(partial(kafka.end, *plan.output)), sent) if rest else {}
-        return lag(kafka, plan.topics.inputs, plan.output, positions) | missing
+        undone = lag(kafka, plan.topics.inputs, plan.output, positions)
+        if rest is None or (undone and not rest.says_missing):
+            return undone
+        return {**undone, **_missing(plan, kafka, history, rest)}
 
-    def told() -> str:
-        try:
-            now: object = left()
-        except KafkaException as error:
-            now = f"unknown: {error}"
-        return f"{now}; {standstill_of(plan, kafka, positions)}"
-
+    seen = partial(why, plan, kafka, processes, positions)
     last: Mapping[str, int] | None = None
 
     def drained() -> bool:
@@ -372,18 +414,37 @@ def drain(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesses
         last = left()
         return not last
 
-    def to_do() -> int | None:
-        return None if last is None else sum(last.values())
-
     reason = "the pipeline to reach the end of its source"
     try:
         unanswered = (KafkaException,)  # a broker that does not answer now is asked again
-        clock.wait_until(drained, within_s=plan.drains_within_s, reason=reason, ignore=unanswered, seen=told, left=to_do)
+        clock.wait_until(
+            drained, within_s=plan.drains_within_s, reason=reason, ignore=unanswered, seen=seen, left=lambda: to_do(last)
+        )
     except InconclusiveError:  # the pipeline has ended, as a scenario may expect; it does not expect that of the loader
         _require_all_loaded(plan, history, processes)
         raise
     processes.stop()
     _require_all_loaded(plan, history, processes)
+
+
+def _rest(plan: RunPlan, history: History, positions: Positions | None) -> Rest | None:
+    """What tells that the output has stopped growing; None where nothing is written, and of a table, which only Spark reads."""
+    if plan.pipeline is None or (positions is not None and plan.table is not None):
+        return None
+    usual = rest_of(history, plan.drains_within_s)
+    if positions is not None:
+        return usual
+    given_up_s = max(plan.scenario.gives_up_after_s or _GIVEN_UP_S, usual.incomplete_s)
+    return Rest(max(_RESTS_S, usual.incomplete_s), given_up_s, says_missing=True).within(plan.drains_within_s)
+
+
+def _missing(plan: RunPlan, kafka: Kafka, history: History, rest: Rest) -> Mapping[str, int]:
+    """What the output lacks, or that it still grows."""
+    there, sample = kafka.end(*plan.output, IsolationLevel.READ_COMMITTED), history.latest(ProgressSampled)
+    stood_s = history.age_s(ProgressSampled) if sample is not None and sample.end == there else 0.0
+    rows = there if sample is None or plan.counts_positions else min(there, sample.committed)
+    lacks = None if plan.counts_positions else plan.demanded - triggers.refused(history) - rows
+    return rest.missing(there, lacks, stood_s)
 
 
 def _require_all_loaded(plan: RunPlan, history: History, processes: RunProcesses) -> None:
@@ -414,7 +475,7 @@ def observe(  # noqa: PLR0913 - all that is landed
             why = "because the loader never began, or what it said was not understood; see its log"
             raise InconclusiveError(f"there is nothing to judge: {ledger} is missing, {why}")
     session, folder = spark(), plan.folder / "evidence"
-    offsets, reached = settled(kafka, plan.judged, positions)
+    offsets, reached = settled(kafka, plan.judged, _of_output(kafka, positions))
     spark_session.suit_logs(session, offsets.values())
     headers = models.compares_headers(plan.scenario)
     land = partial(landing.land, session, kafka.bootstrap, options=kafka.cluster.java, headers=headers)
@@ -435,6 +496,15 @@ def observe(  # noqa: PLR0913 - all that is landed
         land(sink, ends, expected, "sink", folder, reached, verify, isolation=isolation, of_programs=of_sink, **routing)
     if TRANSACTIONS in verify:
         _land_transactions(plan, kafka, rules, folder / TRANSACTIONS)
+
+
+def _of_output(kafka: Kafka, positions: Positions | None) -> Positions | None:
+    """The positions, unless the pipeline has records between it and its output that it has read and not written."""
+    asked = partial(lag_beside, kafka, positions)
+    between = clock.wait_until(
+        lambda: (asked(),), within_s=_ANSWERS_WITHIN_S, reason="the topics between", ignore=(KafkaException,)
+    )
+    return None if between[0] else positions
 
 
 def _land_filled(
@@ -565,79 +635,24 @@ def of_programs(plan: RunPlan, kafka: Kafka, topics: Topics | None = None) -> tu
     return {**of_reader, **of_group}, of_writer
 
 
-class _Rest:
-    """Whether a pipeline without positions has done all that it will do, as far as its output tells.
+def _understood(plan: RunPlan, positions: Positions | None) -> None:
+    """Raise at once where a checkpoint has a format that nobody knows, which would be waited for in vain.
 
-    Records may be there twice, so as many as were sent may be there before all are. Nothing is certain here: what is missing
-    in the end is not called lost (`verifiers.gaps`).
+    Raises:
+        InconclusiveError: it has.
     """
-
-    def __init__(self) -> None:
-        self._seen = -1
-        self._since_s = 0.0
-
-    def missing(self, there: int, sent: int) -> dict[str, int]:
-        """What the output lacks, or that it still grows; empty once it has stood still for long enough.
-
-        Args:
-            there: how many records can be read.
-        """
-        if there != self._seen:
-            self._seen, self._since_s = there, clock.monotonic_s()
-        still_s = clock.monotonic_s() - self._since_s
-        if there >= sent:
-            return {} if still_s >= _RESTS_S else {"records of an output that has just grown": there}
-        return {} if still_s >= _GIVEN_UP_S else {"records that are not in the output": sent - there}
+    if positions is not None and not plan.group:
+        with suppress(OSError):  # a fault removes it
+            positions()
 
 
-class Ends(Protocol):
-    """What tells the ends of topics: `chaos.cluster.kafka.Kafka`."""
-
-    def offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
-
-    def settled_offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
-
-    def has_records(self, topic: str, partition: int, offset: int) -> bool: ...
-
-
-def lag(kafka: Ends, sources: Sequence[Topic], output: Topic, positions: Positions | None) -> dict[str, int]:
-    """What is left to do, in words, with how many records: open transactions, and what the pipeline has not read yet.
-
-    A position behind the last record of a log is at its end, whatever markers follow: no reader is given those.
-
-    Args:
-        sources: by which positions are numbered through.
-    """
-    source_ends = numbered_through(sources, lambda one: kafka.offsets(*one))
-    output_ends = kafka.offsets(*output)
-    left = {f"open in {output.name}-{number}": ends.hw - ends.lso for number, ends in output_ends.items()}
-    if positions:
-        reached = positions()
-        places = numbered_through(sources, lambda one: {number: (one.name, number) for number in range(one.partitions)})
-        for number, ends in source_ends.items():
-            (topic, partition), at = places[number], max(ends.low, reached.get(number, 0))
-            behind = ends.lso - at
-            if 0 < behind <= _MARKERS_AT_MOST and not kafka.has_records(topic, partition, at):
-                behind = 0
-            left |= {f"behind in {topic}-{partition}": behind}
-    return {what: count for what, count in left.items() if count > 0}
-
-
-def settled(
-    kafka: Ends, topics: Iterable[Topic], positions: Positions | None
-) -> tuple[Mapping[str, Mapping[int, Bounds]], Mapping[int, int]]:
-    """Ends of the topics and the pipeline's positions, of one moment: nothing was committed while they were asked for."""
-    ends: Mapping[str, Mapping[int, Bounds]] = {}
-    before: Mapping[int, int] = {}
-
-    def rest() -> bool:
-        nonlocal ends, before
-        before = positions() if positions else {}
-        ends = {topic.name: kafka.settled_offsets(*topic) for topic in topics}
-        return positions is None or positions() == before
-
-    clock.wait_until(rest, within_s=_SETTLES_WITHIN_S, reason="the pipeline's position to rest")
-    return ends, before
+def why(plan: RunPlan, kafka: Kafka, processes: RunProcesses, positions: Positions | None) -> str:
+    """What is behind, what brokers and positions say of it, and the pipeline's own error, as far as that is known now."""
+    try:
+        behind = told(lag(kafka, plan.topics.inputs, plan.output, positions))
+    except (KafkaException, OSError) as error:
+        behind = f"how far it is behind is not known: {error}"
+    return "; ".join(filter(None, (behind, standstill_of(plan, kafka, positions), processes.error_of_pipeline())))
 
 
 def standstill_of(plan: RunPlan, kafka: Ends, positions: Positions | None) -> str:
@@ -678,17 +693,3 @@ def readable(end: Callable[[IsolationLevel], int]) -> int:
         return end(IsolationLevel.READ_COMMITTED)
     except KafkaException:
         return 0
-
-
-def _wait_until(
-    condition: Callable[[], bool],
-    check: Callable[[], None],
-    within_s: float,
-    reason: str,
-    seen: Callable[[], str] | None = None,
-) -> None:
-    def met() -> bool:
-        check()
-        return condition()
-
-    clock.wait_until(met, within_s=within_s, reason=reason, seen=seen)

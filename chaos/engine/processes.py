@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from chaos.common import clock
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.events import LOADER, ProcessSaid
 from chaos.common.history import History
+from chaos.engine.error_lines import last_errors, last_line
 from chaos.judging.statements import STARTED_AGAIN
 from chaos.runtime.base import Process, ProcessSpec, Runtime
 from chaos.subject.base import Command
@@ -32,13 +32,8 @@ from chaos.subject.placeholders import substituted
 PIPELINE = "pipeline"
 _SERVES_WITHIN_S = 60.0
 _STARTED_WITHIN_S = 180.0
-_TAIL_BYTES = 16_384
+_ERRORS_AT_MOST = 3
 _SUPERVISOR = "supervisor"
-_ENDED = ("ended", "stopped")
-_LOADED = b'{"event": "loaded"'
-_FRAME = re.compile(rb"\s+(at \S+\(|\.\.\. \d+ more$)")
-_LOGGED = re.compile(rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d (INFO|WARN) ")  # by Spark's own pattern
-_ERROR = re.compile(rb"(Error|Exception)\b")
 # How Kafka's clients write that a broker has refused an old producer or member (KIP-98, KIP-345), in Java and in librdkafka.
 # FENCED_LEADER_EPOCH is not among them: that is a reader with old metadata.
 _FENCED = re.compile(
@@ -172,8 +167,13 @@ class ManagedProcess:
                 raise InconclusiveError(f"{other.process.spec.name} ended with {ended}")
 
     def how_it_ended(self, when: str) -> str:
-        """Its exit code and the last line of its log, which is where a program tells its error."""
+        """Its exit code, its error as far as its log has one, and the last line of that."""
         return f"the {self.name} ended with {_end_of(self.process, when)}"
+
+    def last_errors(self) -> str:
+        """The last lines of its log that look like errors; "" if none does. It may have gone on after them."""
+        errors = last_errors(self.process.spec.log, _ERRORS_AT_MOST)
+        return f"the last errors in logs/{self.process.spec.log.name}: {' | '.join(errors)}" if errors else ""
 
     def wait_until_started(self) -> None:
         """Return when the process has reported that it started, and what it runs works.
@@ -491,6 +491,10 @@ class RunProcesses:
         if self.pipeline is not None:
             self.pipeline.must_live()
 
+    def error_of_pipeline(self) -> str:
+        """The last errors in its log; "" if there are none, or no pipeline was started."""
+        return "" if self.pipeline is None else self.pipeline.last_errors()
+
     def hear_loaders(self) -> Mapping[str, ManagedProcess]:
         """Read what loaders said at their ends: how many records were refused, and will not pass.
 
@@ -530,29 +534,7 @@ class RunProcesses:
 
 
 def _end_of(process: Process, when: str) -> str:
-    """The exit code of a process that has ended, and the last line of its log."""
-    log, said = f"logs/{process.spec.log.name}", last_line(process.spec.log)
-    return f"{process.exit_code()} {when}; " + (f"the last line of {log}: {said}" if said else f"{log} is empty")
-
-
-def _says_nothing_of_the_error(line: bytes) -> bool:
-    """Whether this says that a program ended, or how far a loader came, or is a place in the stack of a Java error."""
-    said = (_message(line, (_SUPERVISOR,)) or {}).get("event") in _ENDED
-    return said or _FRAME.match(line) is not None or line.startswith(_LOADED)
-
-
-def last_line(log: Path) -> str:
-    """The last line that is not blank, shortened; "" if there is none, or no log.
-
-    After a program has told its error, its supervisor tells that it has ended, and Java how it came there: these lines are
-    passed over where there is more. So is what Spark logs while it stops, where an error is told before it.
-    """
-    if not log.exists():
-        return ""
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
-        lines = [line for line in reversed(file.read().split(b"\n")) if line.strip()]
-    told = [*filterfalse(_says_nothing_of_the_error, lines)] or [*lines[:1], b""]
-    error = next(filterfalse(_LOGGED.match, told), b"")
-    last = error if _ERROR.search(error) else told[0]
-    return one_line(last.decode(errors="replace"), 300)
+    """The exit code of a process that has ended, the last line of its log, and its error if that is another line."""
+    log, last = f"logs/{process.spec.log.name}", last_line(process.spec.log)
+    errors = "".join(f"its error, in {log}: {error}; " for error in last_errors(process.spec.log) if error != last)
+    return f"{process.exit_code()} {when}; {errors}" + (f"the last line of {log}: {last}" if last else f"{log} is empty")

@@ -32,7 +32,8 @@ from chaos.common import signals
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
-from chaos.engine import phases, tables
+from chaos.engine import phases, standstill, tables
+from chaos.engine.lag import Positions
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.observers import EarlyAudit, PipelineSampler, Sampler
 from chaos.engine.phases import RunPlan
@@ -55,6 +56,7 @@ class Stage:
         flows: whether the phase steady has reached its end.
         stands_still: whether output, or its end, was waited for in vain; what has never flowed is not waited for a second time.
         is_through: asks whether the pipeline is past all of its source, and nothing more will come.
+        why: asks what is behind, and what is known of the reason.
     """
 
     plan: RunPlan
@@ -64,6 +66,7 @@ class Stage:
     flows: bool
     stands_still: bool
     is_through: Callable[[], bool]
+    why: Callable[[], str]
 
 
 def execute(
@@ -72,7 +75,7 @@ def execute(
     """Run the phases 1 to 7; arguments, outcome and errors are those of `under_way`."""
     with under_way(plan, system, history, spark, early_audit=early_audit) as stage:
         if not stage.stands_still:  # else there is nothing to break, and no trigger would come
-            phases.inject(plan, stage.watch, stage.processes, stage.nemesis, stage.is_through)
+            phases.inject(plan, stage.watch, stage.processes, stage.nemesis, stage.is_through, stage.why)
 
 
 @contextmanager
@@ -107,17 +110,17 @@ def under_way(
             try:
                 with tolerated("steady") as failed:
                     flowing_since_s = phases.steady(plan, system, history, processes, nemesis)
-                with tolerated("inject"):
+                with tolerated("inject") as passed:
                     watch = _watch(plan, system.kafka, history, processes, flowing_since_s, stop)
                     flows, stands_still = flowing_since_s > 0, any(isinstance(error, DeadlineError) for error in failed)
                     is_through = partial(phases.is_through, plan, system.kafka, processes, positions)
-                    stage = Stage(plan, processes, nemesis, watch, flows, stands_still, is_through)
-                    yield stage
+                    why = partial(phases.why, plan, system.kafka, processes, positions)
+                    yield (stage := Stage(plan, processes, nemesis, watch, flows, stands_still, is_through, why))
             except BaseException:
                 with phase("heal"):
                     phases.heal(system, nemesis)
                 raise
-            _come_to_rest(stage, system, history, positions)
+            _come_to_rest(stage, system, history, positions, passed)
             if stage.stands_still and phases.is_elsewhere(plan, system.kafka, positions):
                 positions = None  # they say nothing of what is in the sink
         with phase("observe"):
@@ -126,19 +129,28 @@ def under_way(
         judge(spark(), stage.plan.scenario, plan.folder)
 
 
-def _come_to_rest(stage: Stage, system: System, history: History, positions: phases.Positions | None) -> None:
+def _come_to_rest(
+    stage: Stage, system: System, history: History, positions: Positions | None, failed_before: list[ChaosError]
+) -> None:
     """The phases heal and drain; what stands still is healed and not waited for."""
-    with _tolerated(history, "heal"):
+    stage.stands_still = stage.stands_still or _stands_still(failed_before)
+    with _tolerated(history, "heal") as unmoved:
         phases.heal(system, stage.nemesis)
         if not stage.stands_still:
-            phases.recover(stage.plan, history, stage.processes, stage.is_through)
+            phases.recover(stage.plan, history, stage.processes, stage.is_through, stage.why)
+    stage.stands_still = stage.stands_still or _stands_still(unmoved)
     if not stage.stands_still:
         with _tolerated(history, "drain") as failed:
             phases.drain(stage.plan, system.kafka, history, stage.processes, positions)
         stage.stands_still = any(isinstance(error, DeadlineError) for error in failed)
 
 
-def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, positions: phases.Positions | None) -> FaultContext:
+def _stands_still(failed: list[ChaosError]) -> bool:
+    """Whether a phase ended because nothing moved: the next one would wait for the same."""
+    return any(isinstance(error, standstill.StandstillError) for error in failed)
+
+
+def _fault_context(plan: RunPlan, system: System, processes: RunProcesses, positions: Positions | None) -> FaultContext:
     """What the faults of this run are aimed at: positions are those in the source, whatever is filled beside it."""
     context = FaultContext(
         system,
@@ -165,14 +177,14 @@ def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesse
     return Watch(history, flowing_since_s, plan.demanded, plan.trigger_within_s, stop, job, plan.records)
 
 
-def _sampler(plan: RunPlan, kafka: Kafka, history: History, positions: phases.Positions | None) -> Sampler:
+def _sampler(plan: RunPlan, kafka: Kafka, history: History, positions: Positions | None) -> Sampler:
     output, by_positions = phases.written(plan, kafka, positions), plan.counts_positions
     words = {"records": plan.records, "total": plan.demanded}
     return Sampler(kafka, history, plan.topics.inputs, output, **words, by_positions=by_positions)
 
 
 def _pipeline_sampler(
-    plan: RunPlan, system: System, history: History, positions: phases.Positions | None
+    plan: RunPlan, system: System, history: History, positions: Positions | None
 ) -> AbstractContextManager[object]:
     if positions is None:
         return nullcontext()

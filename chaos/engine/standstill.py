@@ -5,7 +5,38 @@ to another group, or keeps its checkpoint at another place. The run ends UNKNOWN
 them apart.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+from chaos.common.errors import DeadlineError
+from chaos.common.events import FaultInjected, FaultStepBegan, PipelineSampled, ProgressSampled
+from chaos.common.history import History
+
+
+class StandstillError(DeadlineError):
+    """Nothing moves: it is not waited for a second time."""
+
+
+@contextmanager
+def told_once() -> Iterator[None]:
+    """A deadline that passes in this block is that of a standstill."""
+    try:
+        yield
+    except DeadlineError as error:
+        raise StandstillError(str(error)) from error
+
+
+def moved(history: History) -> int:
+    """A number that changes whenever the loader, the pipeline or its output moves."""
+    sample, pipeline = history.latest(ProgressSampled), history.latest(PipelineSampled)
+    return (sample.written + sample.end if sample else 0) + (sum(pipeline.positions.values()) if pipeline else 0)
+
+
+def was_struck(history: History) -> bool:
+    """Whether a fault was put in force, or was about to be."""
+    values = (event.value for event in history.events())
+    return any(isinstance(one, FaultInjected) or (isinstance(one, FaultStepBegan) and one.step == "inject") for one in values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from pathlib import Path
 from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InconclusiveError, one_line
+from chaos.engine.error_lines import last_line
 from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import endpoints
-from chaos.engine.processes import last_line
 from chaos.judging import table_rows
 from chaos.runtime.base import Process, ProcessSpec
 from chaos.subject.spark_submit import SparkSubmit

@@ -394,6 +394,8 @@ class Scenario(Declared):
         leave_out: verifiers that are not asked, each with the reason.
         isolation: as which reader the sink is read for judging.
         recovery_slo_s: how long the output may stand still after a fault, for the verifier ``progress``.
+        gives_up_after_s: how long a run waits where nothing moves: for the workload to pass, for a fault's moment, for output
+            after a fault, and for the end. The default is three minutes. It must not be shorter than ``recovery_slo``.
         expect: ``valid``; ``not_sent``, if the client never sends the request of the trigger; or, for single verifiers,
             ``valid``, ``invalid`` (a control: an anomaly must be found), or how often each anomaly must be found, e.g.
             ``{duplicates: {duplicate: 1}}``; ``some`` is once or more.
@@ -414,6 +416,7 @@ class Scenario(Declared):
     leave_out: dict[VerifierName, Reason] = Field(default_factory=dict)
     isolation: Isolation = "read_committed"
     recovery_slo_s: SomeSeconds = Field(alias="recovery_slo", default=60.0)
+    gives_up_after_s: SomeSeconds | None = Field(alias="gives_up_after", default=None)
     expect: Expected = "valid"
     ends: Reason | None = None
     unsafe: Annotated[bool, Field(strict=True)] = False
@@ -614,6 +617,17 @@ class Scenario(Declared):
     def is_control(self) -> bool:
         """Whether a verifier must find something wrong."""
         return "invalid" in self.expected.values()
+
+    @model_validator(mode="after")
+    def _sees_recoveries(self) -> Self:
+        """A run that gives up before a recovery is too slow would never see one that is."""
+        if self.gives_up_after_s is not None and self.gives_up_after_s < self.recovery_slo_s:
+            given_up, slo = text_of_seconds(self.gives_up_after_s), text_of_seconds(self.recovery_slo_s)
+            raise ValueError(
+                f"gives_up_after: {given_up} is shorter than recovery_slo: {slo}, so no recovery could be too slow; "
+                f"write recovery_slo: {given_up} as well, or gives_up_after: {slo}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _name_faults(self) -> Self:

@@ -11,18 +11,20 @@ from pydantic import TypeAdapter
 
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InconclusiveError
-from chaos.common.events import ProcessSaid, ProgressSampled
+from chaos.common.events import FaultInjected, FaultStepBegan, PipelineSampled, ProcessSaid, ProgressSampled
 from chaos.common.history import History
-from chaos.engine import phases
+from chaos.engine import lag, phases
 from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import topics_of
 from chaos.engine.processes import RunProcesses
+from chaos.engine.standstill import StandstillError
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Scenario, Workload
 from chaos.scenario.pipelines import Pipeline
 from chaos.scenario.plan import plan
 from chaos.subject.base import Topic, Topics
 from chaos.subject.command import CommandPipeline
+from chaos.subject.spark_submit import SparkSubmit
 from chaos.subject.tables import Table
 from verifiers.base import Bounds
 
@@ -53,6 +55,9 @@ class FakeManagedProcess:
     def how_it_ended(self, when):
         return f"the loader ended with 1 {when}"
 
+    def last_errors(self):
+        return "the last errors in logs/pipeline.log: KafkaError"
+
     def listen(self):
         self.done.append("listen")
 
@@ -77,6 +82,12 @@ class FakeEnds:
 
     def has_records(self, *place):
         return place not in self.markers
+
+    def end(self, topic, _partitions, _level):
+        return sum(one.lso for one in self.ends[topic].values())
+
+    def reads(self, _group):
+        return {}
 
 
 @pytest.fixture
@@ -157,18 +168,18 @@ def test_ends_and_positions_are_of_one_moment():
     """What was committed while the ends were asked for may be above them: they are asked for again."""
     positions = iter([{0: 1}, {0: 2}, {0: 2}, {0: 2}])
 
-    answer = phases.settled(FakeEnds({"sink": "ends of sink"}), [Topic("sink", 3)], lambda: next(positions))
+    answer = lag.settled(FakeEnds({"sink": "ends of sink"}), [Topic("sink", 3)], lambda: next(positions))
 
     assert answer == ({"sink": "ends of sink"}, {0: 2})
 
 
 def test_a_pipeline_that_never_rests(monkeypatch):
     """It cannot be observed, and the error says so."""
-    monkeypatch.setattr(phases, "_SETTLES_WITHIN_S", 0.2)
+    monkeypatch.setattr(lag, "_SETTLES_WITHIN_S", 0.2)
     positions = ({0: number} for number in range(1000))
 
     with pytest.raises(DeadlineError, match="the pipeline's position to rest"):
-        phases.settled(FakeEnds({"sink": {}}), [Topic("sink", 3)], lambda: next(positions))
+        lag.settled(FakeEnds({"sink": {}}), [Topic("sink", 3)], lambda: next(positions))
 
 
 def test_what_is_left_is_unread_records_and_open_transactions():
@@ -178,7 +189,7 @@ def test_what_is_left_is_unread_records_and_open_transactions():
         "sink": {0: Bounds(0, 7, 9), 1: Bounds(0, 5, 5), 2: Bounds(0, 0, 0)},
     }
 
-    assert phases.lag(FakeEnds(ends), [Topic("source", 3)], Topic("sink", 3), lambda: {0: 10, 1: 8}) == {
+    assert lag.lag(FakeEnds(ends), [Topic("source", 3)], Topic("sink", 3), lambda: {0: 10, 1: 8}) == {
         "open in sink-0": 2,
         "behind in source-1": 2,
     }
@@ -189,7 +200,7 @@ def test_markers_are_not_left_to_be_read():
     ends = FakeEnds({"source": {0: Bounds(0, 101, 101), 1: Bounds(0, 51, 51)}, "sink": {}}, markers={("source", 0, 100)})
 
     def left(**positions):
-        return phases.lag(ends, [Topic("source", 2)], Topic("sink", 1), lambda: {0: positions["first"], 1: positions["second"]})
+        return lag.lag(ends, [Topic("source", 2)], Topic("sink", 1), lambda: {0: positions["first"], 1: positions["second"]})
 
     assert left(first=100, second=51) == {}
     assert left(first=100, second=50) == {"behind in source-1": 1}
@@ -200,12 +211,12 @@ def test_what_has_expired_is_not_left_to_be_read():
     """A pipeline that has read nothing of a partition is behind in what there is of it."""
     ends = FakeEnds({"source": {0: Bounds(90, 101, 101)}, "sink": {}}, markers={("source", 0, 90)})
 
-    assert phases.lag(ends, [Topic("source", 1)], Topic("sink", 1), dict) == {}
+    assert lag.lag(ends, [Topic("source", 1)], Topic("sink", 1), dict) == {}
 
 
 def test_a_loader_alone_leaves_nothing_but_its_open_transactions():
     """There is no pipeline whose positions could be behind."""
-    assert phases.lag(FakeEnds({"source": {0: Bounds(0, 10, 10)}}), [Topic("source", 3)], Topic("source", 3), None) == {}
+    assert lag.lag(FakeEnds({"source": {0: Bounds(0, 10, 10)}}), [Topic("source", 3)], Topic("source", 3), None) == {}
 
 
 def test_a_broker_that_does_not_answer_is_asked_again_in_the_drain(history, tmp_path):
@@ -236,24 +247,6 @@ def test_a_loader_that_failed_is_told_though_the_pipeline_has_ended(history, tmp
 
     with pytest.raises(InconclusiveError, match=told):
         phases.drain(run_plan(tmp_path), FakeEnds({}), history, processes, None)
-
-
-def test_a_pipeline_without_positions_is_done_when_its_output_rests(monkeypatch):
-    """For a short while if it has as many records as were sent, else for as long as a standstill may last."""
-    now_s = [100.0]
-    monkeypatch.setattr(phases.clock, "monotonic_s", lambda: now_s[0])
-    rest = phases._Rest()
-
-    def at(seconds, there):
-        now_s[0] = 100.0 + seconds
-        return rest.missing(there, 50)
-
-    assert at(0, 20) == at(59, 20) == {"records that are not in the output": 30}
-    assert at(59.5, 50) == at(64, 50) == {"records of an output that has just grown": 50}
-    assert at(64.2, 51) == {"records of an output that has just grown": 51}  # one of them is there twice
-    assert at(69.3, 51) == {}
-    assert at(70, 20) == {"records that are not in the output": 30}
-    assert at(131, 20) == {}
 
 
 @pytest.mark.parametrize(
@@ -335,6 +328,7 @@ def test_a_table_grows_by_the_records_that_its_pipeline_is_through_with(tmp_path
 def test_output_has_recovered_when_it_grew_or_all_of_it_was_there(history, tmp_path, committed):
     """While a loader is alone and runs, its records are the output."""
     loading = SimpleNamespace(alive=lambda: history.record(ProgressSampled(written=100, committed=10, total=100)) is not None)
+    history.record(FaultInjected(fault="kill"))
     history.record(ProgressSampled(written=100, committed=committed, total=100))
 
     processes = run_processes(history, tmp_path, loader=FakeManagedProcess(loading))
@@ -353,12 +347,13 @@ def test_a_pipeline_that_does_not_recover(history, tmp_path, monkeypatch):
     """It runs, and nothing comes out of it."""
     monkeypatch.setattr(phases, "_RECOVERS_WITHIN_S", 0.1)
     monkeypatch.setattr(phases, "_BEYOND_SLO_S", 0.1)
+    history.record(FaultStepBegan(fault="kill", step="inject"))
     pipeline = FakeManagedProcess()
     processes = run_processes(history, tmp_path, pipeline=pipeline, loader=FakeManagedProcess())
     began_s = clock.monotonic_s()
 
-    with pytest.raises(DeadlineError, match="output to grow again after the heal"):
-        phases.recover(run_plan(tmp_path, recovery_slo="0.5s"), history, processes, lambda: False)
+    with pytest.raises(StandstillError, match="output to grow again after the heal; last seen: behind in a-0: 7"):
+        phases.recover(run_plan(tmp_path, recovery_slo="0.5s"), history, processes, lambda: False, lambda: "behind in a-0: 7")
 
     assert clock.monotonic_s() - began_s > 0.5, "it was given up before the recovery was too slow"
 
@@ -607,6 +602,178 @@ def test_rows_that_were_lost_are_not_waited_for(history, tmp_path, phase):
         phases.inject(run_plan(tmp_path), watch, processes, nemesis, lambda: next(asked))
         assert pipeline.done[-1] == "nemesis"
     else:
+        history.record(FaultInjected(fault="kill"))
         phases.recover(run_plan(tmp_path), history, processes, lambda: next(asked))
 
     assert next(asked, None) is None
+
+
+def test_where_nothing_was_broken_no_recovery_is_waited_for(history, tmp_path):
+    """A workload that did not pass by itself is waited for once, and not again after a heal of nothing."""
+    history.record(ProgressSampled(written=100, committed=60, total=100))
+    pipeline = FakeManagedProcess()
+
+    phases.recover(
+        run_plan(tmp_path), history, run_processes(history, tmp_path, pipeline=pipeline), lambda: pytest.fail("asked")
+    )
+
+    assert pipeline.done == []
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """Time that passes with every look, and with nothing else."""
+    slept = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
+    return slept
+
+
+def passing(folder, **declared):
+    """A plan without faults, of a pipeline."""
+    return replace(run_plan(folder, **declared), topics=TOPICS_OF_PIPELINE, pipeline=SimpleNamespace())
+
+
+def test_a_workload_that_never_passes_is_given_up_once_it_stands_still(history, tmp_path, quick):
+    """And what is behind is told; how long that takes is declared, and not how large the workload is."""
+    plan = passing(tmp_path, gives_up_after="60s")
+    history.record(ProgressSampled(written=100, committed=60, total=100))
+    pipeline = FakeManagedProcess()
+    processes = run_processes(history, tmp_path, pipeline=pipeline, loader=None)
+    watch = SimpleNamespace(history=history, total=100, deadline_s=3600.0)
+
+    with pytest.raises(StandstillError, match="to pass through an unbroken pipeline; last seen: behind in orders-2: 500"):
+        phases.inject(plan, watch, processes, None, lambda: False, lambda: "behind in orders-2: 500")
+
+    assert 60 <= sum(quick) < 61
+
+
+@pytest.mark.parametrize("moves", ["output", "positions", "loader"])
+def test_a_workload_that_passes_slowly_is_waited_for(history, tmp_path, quick, moves):
+    """As long as anything moves, far beyond the deadline of a standstill."""
+    plan = passing(tmp_path, gives_up_after="60s")
+    looks = count()
+    processes = run_processes(history, tmp_path, pipeline=FakeManagedProcess())
+    nemesis = SimpleNamespace(run=lambda _watch, _check: None)
+
+    def is_through():
+        look = next(looks)
+        if look % 1000 == 0:  # every fifty seconds
+            said = {"written": 1, "committed": 0, "total": 99, "end": 0}
+            if moves == "positions":
+                history.record(PipelineSampled(positions={0: look}, lag=5))
+            elif moves == "output":
+                history.record(ProgressSampled(**said | {"end": look}))
+            else:
+                history.record(ProgressSampled(**said | {"written": look}))
+        return look > 6000
+
+    watch = SimpleNamespace(history=history, total=100, deadline_s=1.0)
+    phases.inject(plan, watch, processes, nemesis, is_through)
+
+    assert sum(quick) > 299
+
+
+def drained(history, plan, ends, positions):
+    """Drain a run whose loader has ended."""
+    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100}))
+    processes = run_processes(history, plan.folder, loader=FakeManagedProcess(), pipeline=FakeManagedProcess())
+    phases.drain(plan, ends, history, processes, positions)
+    return processes.pipeline
+
+
+class Growing(FakeEnds):
+    """The output of a program that stores its positions before it writes: at every hundredth look it has ten rows more."""
+
+    looks = 0
+
+    def end(self, topic, _partitions, _level):
+        self.looks += 1
+        if self.looks % 100 == 0 and self.ends[topic][0].hw < 100:
+            more = self.ends[topic][0].hw + 10
+            self.ends[topic] = {0: Bounds(0, more, more)}
+        return self.ends[topic][0].lso
+
+
+def test_a_pipeline_is_not_stopped_before_its_output_has_stopped_growing(history, tmp_path, quick):
+    """Its positions were at the end long before: what it had not written then, our own stop would have lost."""
+    for second in range(4):  # it always took five seconds for ten rows
+        quick.append(5)
+        history.record(ProgressSampled(written=100, committed=10 * second, total=100, end=10 * second))
+    ends = Growing({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 30, 30)}})
+
+    drained(history, passing(tmp_path), ends, lambda: {0: 100})
+
+    assert ends.ends["sink"][0].hw == 100
+
+
+def test_a_complete_output_costs_no_time(history, tmp_path, quick):
+    """All rows are there, and have been for a second: it is looked at once."""
+    history.record(ProgressSampled(written=100, committed=100, total=100, end=100))
+    quick.append(1)
+    ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 100, 100)}})
+
+    drained(history, passing(tmp_path), ends, lambda: {0: 100})
+
+    assert sum(quick) == 1
+
+
+def test_rows_that_never_come_are_waited_for_briefly(history, tmp_path, quick):
+    """They are lost, as the judge will say; a usual pipeline writes more than once a second."""
+    history.record(ProgressSampled(written=100, committed=60, total=100, end=60))
+    ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 60, 60)}})
+
+    drained(history, passing(tmp_path), ends, lambda: {0: 100})
+
+    assert sum(quick) < 2
+
+
+def test_a_drain_gives_up_when_the_scenario_says_so_and_tells_what_is_behind(history, tmp_path, quick):
+    """With the pipeline's own error."""
+    ends = FakeEnds({"source": {0: Bounds(0, 100, 100)}, "sink": {0: Bounds(0, 60, 60)}})
+    plan = replace(passing(tmp_path, gives_up_after="70s"), pipeline=CommandPipeline(("copy",), "copy"))
+
+    with pytest.raises(
+        DeadlineError, match=r"last seen: behind in source-0: 40; 100 records are in .*; the last errors in logs"
+    ):
+        drained(history, plan, ends, lambda: {0: 60})
+
+    assert 70 <= sum(quick) < 71
+
+
+def test_a_recovery_is_looked_for_as_long_as_it_may_take(tmp_path):
+    """However early a run gives up otherwise."""
+    limits = [
+        run_plan(tmp_path, gives_up_after="70s"),
+        run_plan(tmp_path, gives_up_after="70s", recovery_slo="70s"),
+        run_plan(tmp_path, recovery_slo="300s"),
+        run_plan(tmp_path),
+    ]
+
+    assert [plan.recovers_within_s for plan in limits] == [70, 71, 330, 180]
+
+
+def test_positions_say_nothing_of_the_sink_while_records_are_between():
+    """What the pipeline has read, and sent to a topic of its own, is neither lost nor there yet."""
+    ends = FakeEnds({"g-sums-repartition": {0: Bounds(0, 9, 9)}})
+    reads = {"g-sums-repartition": (1, {0: 7})}
+    ends.reads = lambda _group: reads
+    positions = lag.OfGroup(lambda: {0: 100}, ends, "g", frozenset({"source"}))
+
+    assert phases._of_output(ends, positions) is None
+    reads["g-sums-repartition"] = (1, {0: 9})
+    assert phases._of_output(ends, positions) is positions
+    assert phases._of_output(ends, None) is None
+
+
+def test_a_plan_that_nobody_can_read_ends_the_wait_for_output(tmp_path):
+    """At once, with the file and its line: its output may flow, but its positions will never be known."""
+    place = tmp_path / "checkpoint"
+    for log, text in (("offsets", "v9\n{}\n"), ("commits", "v1\n{}")):
+        (place / log).mkdir(parents=True)
+        (place / log / "0").write_text(text, encoding="utf-8")
+    job = SparkSubmit("a.py", ())
+    plan = replace(passing(tmp_path), pipeline=job)
+
+    with pytest.raises(InconclusiveError, match=r"offsets/0, line 1: 'v9' has a format that nobody knows here"):
+        phases._understood(plan, lambda: job.positions(None, plan.topics, tmp_path))

@@ -10,7 +10,7 @@ import pytest
 from chaos.common.errors import DeadlineError, InconclusiveError
 from chaos.common.events import ProcessSaid
 from chaos.common.history import History, load
-from chaos.engine import phases, triggers, twins
+from chaos.engine import lag, phases, triggers, twins
 from chaos.engine.batches import BatchSight, Job
 from chaos.engine.expected import with_demand
 from chaos.engine.phases import RunPlan
@@ -100,6 +100,12 @@ class FakeEnds:
     def has_records(self, _topic: str, _partition: int, _offset: int) -> bool:
         return True
 
+    def end(self, topic: str, _partitions: int, _level: object) -> int:
+        return sum(self.ends[topic])
+
+    def reads(self, _group: str) -> dict[str, tuple[int, dict[int, int]]]:
+        return {}
+
 
 ENDS = FakeEnds(orders_7=[50, 50], customers_7=[10, 10, 10], kept_7=[60, 0, 0])
 
@@ -132,7 +138,8 @@ def test_positions_are_numbered_through(tmp_path: Path) -> None:
     """Those of customers follow on the two of orders; of one topic they are its own."""
     planned = run_plan(tmp_path)
     asked = {"orders-7": {0: 50, 1: 49}, "customers-7": {0: 10, 2: 7}}
-    subject: Any = SimpleNamespace(positions=lambda _clients, topics, _folder: asked[topics.source])
+    ask = {"positions": lambda _clients, topics, _folder: asked[topics.source], "consumer_group": lambda _topics: "g"}
+    subject: Any = SimpleNamespace(**ask)
     system: Any = SimpleNamespace(
         kafka=SimpleNamespace(bootstrap="b", cluster=SimpleNamespace(options={}, java={})),
         spark=SimpleNamespace(master="", driver_host="", java_options="", class_path="", options={}),
@@ -164,7 +171,7 @@ def test_a_pipeline_is_through_when_it_is_past_all_topics(
     """However far it is in the first one; and what is left is told by its name."""
     planned, ends, done = run_plan(tmp_path), ENDS, processes_of(history, tmp_path)
 
-    assert phases.lag(ends, planned.topics.inputs, planned.output, lambda: positions) == left
+    assert lag.lag(ends, planned.topics.inputs, planned.output, lambda: positions) == left
     assert phases.is_through(planned, ends, done, lambda: positions) is not bool(left)  # type: ignore[arg-type]
     assert not phases.is_through(planned, ends, processes_of(history, tmp_path, second=True), lambda: positions)  # type: ignore[arg-type]
 

@@ -1,0 +1,51 @@
+"""What a consumer group reads, and how far it is: by its own positions, its members, and the names that Kafka Streams gives.
+
+A group may read more than what a scenario fills: a Kafka Streams application that changes keys writes its records to a topic of
+its own and reads them there (``<application.id>-…-repartition``; its application id is its group). What is in such a topic is
+not in the output yet, though the positions in the sources say that it was read.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka.admin import AdminClient
+
+_REPARTITION, _CHANGELOG = "-repartition", "-changelog"
+
+
+def positions(admin: AdminClient, group: str, within_s: float) -> Mapping[str, Mapping[int, int]]:
+    """Topic -> partition -> committed position, of all that the group ever committed; a commit under way is waited for.
+
+    Raises:
+        KafkaException: its coordinator does not answer now.
+    """
+    asked = [ConsumerGroupTopicPartitions(group)]
+    answer: Any = admin.list_consumer_group_offsets(asked, require_stable=True, request_timeout=within_s)[group]
+    found: dict[str, dict[int, int]] = {}
+    for one in answer.result(within_s + 1).topic_partitions:
+        if one.error is not None:
+            raise KafkaException(one.error)
+        if one.offset >= 0:
+            found.setdefault(one.topic, {})[one.partition] = one.offset
+    return found
+
+
+def assigned(admin: AdminClient, group: str, within_s: float) -> set[str]:
+    """The topics that its members read; none while it rebalances.
+
+    Raises:
+        KafkaException: its coordinator does not answer now.
+    """
+    answer: Any = admin.describe_consumer_groups([group], request_timeout=within_s)[group].result(within_s + 1)
+    return {place.topic for member in answer.members for place in member.assignment.topic_partitions}
+
+
+def repartitions(group: str, topics: Iterable[str]) -> set[str]:
+    """Of these topics those through which a Kafka Streams application sends its records to itself."""
+    return {name for name in internal(group, topics) if name.endswith(_REPARTITION)}
+
+
+def internal(group: str, topics: Iterable[str]) -> set[str]:
+    """Of these topics those that a Kafka Streams application of this id made for itself."""
+    return {name for name in topics if name.startswith(f"{group}-") and name.endswith((_REPARTITION, _CHANGELOG))}

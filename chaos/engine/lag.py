@@ -1,0 +1,220 @@
+"""What is left to do in a run, as brokers and positions tell it, and when an output has come to rest.
+
+A pipeline is done when it has read all there is for it, no transaction is open, and its output has stopped growing. Positions
+alone do not tell that: a program may store them before it has written the rows, and some do.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from chaos.common import clock
+from chaos.common.events import FaultHealed, FaultInjected, FaultStepBegan, ProgressSampled
+from chaos.common.history import Event, History
+from chaos.subject.base import Topic, numbered_through
+from verifiers.base import Bounds
+
+Positions = Callable[[], Mapping[int, int]]
+
+_SETTLES_WITHIN_S = 30.0
+_MARKERS_AT_MOST = 100  # of transactions without records, one after the other
+_LONGER_THAN_USUAL = 1.5
+_GROWN = "records of an output that has just grown"
+_RESTS_S = 0.5  # of an output that has all that it must have
+_RESTS_INCOMPLETE_S = 1.5  # at least, of one that has not, or of which that is not known
+_RESTS_AT_MOST_S = 60.0
+_OF_DEADLINE = 0.8  # a rest must be over before it is taken for a standstill
+
+
+class Ends(Protocol):
+    """What tells the ends of topics, and what a group reads: `chaos.cluster.kafka.Kafka`."""
+
+    def offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
+
+    def settled_offsets(self, topic: str, partitions: int) -> Mapping[int, Bounds]: ...
+
+    def has_records(self, topic: str, partition: int, offset: int) -> bool: ...
+
+    def reads(self, group: str) -> Mapping[str, tuple[int, Mapping[int, int]]]: ...
+
+
+@dataclass(slots=True)
+class OfGroup:
+    """The positions of a pipeline that are in a consumer group: in the topics that are filled, and in whatever else it reads.
+
+    Attributes:
+        in_sources: asks for the former, numbered through.
+        sources: their names.
+    """
+
+    in_sources: Positions
+    kafka: Ends
+    group: str
+    sources: frozenset[str]
+    _seen: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self) -> Mapping[int, int]:
+        return self.in_sources()
+
+    def beside(self) -> Mapping[Topic, Mapping[int, int]]:
+        """Position by partition of every other topic that the group reads, or was seen to read before.
+
+        Raises:
+            KafkaException: no broker answers now.
+        """
+        found = {name: read for name, read in self.kafka.reads(self.group).items() if name not in self.sources}
+        self._seen |= {name: partitions for name, (partitions, _) in found.items()}
+        return {Topic(name, count): found.get(name, (count, {}))[1] for name, count in self._seen.items()}
+
+
+def lag(kafka: Ends, sources: Sequence[Topic], output: Topic, positions: Positions | None) -> dict[str, int]:
+    """What is left to do, in words, with how many records: open transactions, and what the pipeline has not read yet.
+
+    A position behind the last record of a log is at its end, whatever markers follow: no reader is given those.
+
+    Args:
+        sources: by which positions are numbered through.
+    """
+    source_ends = numbered_through(sources, lambda one: kafka.offsets(*one))
+    output_ends = kafka.offsets(*output)
+    left = {f"open in {output.name}-{number}": ends.hw - ends.lso for number, ends in output_ends.items()}
+    if positions:
+        reached = positions()
+        places = numbered_through(sources, lambda one: {number: (one.name, number) for number in range(one.partitions)})
+        for number, ends in source_ends.items():
+            left |= _behind(kafka, places[number], ends, reached.get(number, 0))
+    left = {what: count for what, count in left.items() if count > 0}
+    return left or lag_beside(kafka, positions)
+
+
+def lag_beside(kafka: Ends, positions: Positions | None) -> dict[str, int]:
+    """What the pipeline has not read yet of topics that it fills itself and reads again."""
+    if not isinstance(positions, OfGroup):
+        return {}
+    left: dict[str, int] = {}
+    for topic, reached in positions.beside().items():
+        for number, ends in kafka.offsets(*topic).items():
+            left |= _behind(kafka, (topic.name, number), ends, reached.get(number, 0))
+    return left
+
+
+def _behind(kafka: Ends, place: tuple[str, int], ends: Bounds, position: int) -> dict[str, int]:
+    at = max(ends.low, position)
+    behind = ends.lso - at
+    if behind <= 0 or (behind <= _MARKERS_AT_MOST and not kafka.has_records(*place, at)):
+        return {}
+    topic, partition = place
+    return {f"behind in {topic}-{partition}": behind}
+
+
+def told(left: Mapping[str, int]) -> str:
+    """``behind in orders-2: 500, open in copies-0: 3``; of many partitions, the first ones."""
+    most = 8
+    some = [f"{what}: {count}" for what, count in left.items()]
+    return ", ".join([*some[:most], *([f"and {len(some) - most} more"] if len(some) > most else [])])
+
+
+def to_do(left: Mapping[str, int] | None) -> int | None:
+    """A number that falls as long as a pipeline goes on: what is left or, once all is read, what the output lacks of infinity.
+
+    None while nothing is known.
+    """
+    if left is None:
+        return None
+    return -left[_GROWN] if _GROWN in left else sum(left.values())
+
+
+def settled(
+    kafka: Ends, topics: Iterable[Topic], positions: Positions | None
+) -> tuple[Mapping[str, Mapping[int, Bounds]], Mapping[int, int]]:
+    """Ends of the topics and the pipeline's positions, of one moment: nothing was committed while they were asked for."""
+    ends: Mapping[str, Mapping[int, Bounds]] = {}
+    before: Mapping[int, int] = {}
+
+    def rest() -> bool:
+        nonlocal ends, before
+        before = positions() if positions else {}
+        ends = {topic.name: kafka.settled_offsets(*topic) for topic in topics}
+        return positions is None or positions() == before
+
+    clock.wait_until(rest, within_s=_SETTLES_WITHIN_S, reason="the pipeline's position to rest")
+    return ends, before
+
+
+# an output that has stopped growing ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Rest:
+    """Whether an output has stopped growing, for long enough that no more can be expected of it.
+
+    Attributes:
+        complete_s: how long it must have stood still if it has all that it must have.
+        incomplete_s: how long if it has not, or if that is not known.
+        says_missing: whether what it lacks is named, because nothing else tells that the pipeline is not done.
+    """
+
+    complete_s: float
+    incomplete_s: float
+    says_missing: bool = False
+    _seen: int = -1
+    _since_s: float = 0.0
+
+    def within(self, deadline_s: float) -> "Rest":
+        """The same, but not for longer than a deadline bears."""
+        longest_s = _OF_DEADLINE * deadline_s
+        return Rest(min(self.complete_s, longest_s), min(self.incomplete_s, longest_s), self.says_missing)
+
+    def missing(self, there: int, lacks: int | None, stood_s: float = 0.0) -> dict[str, int]:
+        """What the output lacks, or that it still grows; empty once it has stood still for long enough.
+
+        Args:
+            there: where it ends.
+            lacks: records that it must have and has not; None where that is not known.
+            stood_s: how long it had stood still when it was looked at for the first time.
+        """
+        now_s = clock.monotonic_s()
+        if there != self._seen:
+            self._since_s = now_s - (stood_s if self._seen < 0 else 0.0)
+            self._seen = there
+        complete = lacks is not None and lacks <= 0
+        if now_s - self._since_s >= (self.complete_s if complete else self.incomplete_s):
+            return {}
+        if lacks and lacks > 0 and self.says_missing:
+            return {"records that are not in the output": lacks}
+        return {_GROWN: there}
+
+
+def rest_of(history: History, within_s: float) -> Rest:
+    """For a pipeline whose positions are at the end: it may have stored them before its rows were written.
+
+    Such a program writes as it always did: it is waited for a little longer than it usually took from one growth to the next.
+
+    Args:
+        within_s: the deadline of the drain.
+    """
+    usual_s = min(_RESTS_AT_MOST_S, _LONGER_THAN_USUAL * usual_gap_s(history.events()))
+    return Rest(_RESTS_S, max(_RESTS_INCOMPLETE_S, usual_s)).within(within_s)
+
+
+def usual_gap_s(events: Iterable[Event]) -> float:
+    """The longest time between two growths of the output while no fault was in force and none came; 0 where it never grew."""
+    return max(_gaps_s(events), default=0.0)
+
+
+def _gaps_s(events: Iterable[Event]) -> Iterator[float]:
+    in_force: set[str] = set()
+    before_s, most, is_spoilt = None, 0, False
+    for event in events:
+        match event.value:
+            case FaultHealed(fault=fault):
+                in_force.discard(fault)
+            case FaultInjected(fault=fault) | FaultStepBegan(fault=fault, step="inject"):
+                in_force.add(fault)
+                is_spoilt = True
+            case ProgressSampled(end=end) if end > most:
+                if before_s is not None and not is_spoilt:
+                    yield event.elapsed_s - before_s
+                before_s, most, is_spoilt = event.elapsed_s, end, bool(in_force)
+            case _:
+                pass

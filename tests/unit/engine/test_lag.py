@@ -1,0 +1,210 @@
+"""What is left to do, and when an output has come to rest; brokers are played."""
+
+from dataclasses import dataclass, field
+from random import Random
+
+import pytest
+
+from chaos.common.events import FaultHealed, FaultInjected, FaultStepBegan, ProgressSampled
+from chaos.common.history import Event
+from chaos.engine import lag
+from chaos.engine.lag import OfGroup, Rest
+from chaos.subject.base import Topic
+from verifiers.base import Bounds
+
+SOURCE, SINK = Topic("orders", 2), Topic("sums", 1)
+BETWEEN = "app-sums-repartition"
+
+
+@dataclass
+class Played:
+    """Brokers with these logs, and a group that reads these topics: name -> positions."""
+
+    ends: dict
+    groups: dict = field(default_factory=dict)
+    markers: set = field(default_factory=set)
+
+    def offsets(self, topic, _partitions):
+        return {number: Bounds(0, end, end) for number, end in enumerate(self.ends[topic])}
+
+    def has_records(self, *place):
+        return place not in self.markers
+
+    def reads(self, _group):
+        return {topic: (len(self.ends[topic]), positions) for topic, positions in self.groups.items()}
+
+
+def of_group(kafka):
+    """The positions of a group that is past its source."""
+    return OfGroup(lambda: {0: 50, 1: 50}, kafka, "app", frozenset({"orders"}))
+
+
+@pytest.mark.parametrize(
+    ("positions", "left"),
+    [
+        ({0: 7, 1: 9}, {}),
+        ({0: 7, 1: 3}, {f"behind in {BETWEEN}-1": 6}),
+        ({}, {f"behind in {BETWEEN}-0": 7, f"behind in {BETWEEN}-1": 9}),
+        ({0: 7, 1: 8}, {}),  # nothing but a marker is behind that
+    ],
+)
+def test_what_is_between_source_and_sink_is_left_to_be_read(positions, left):
+    """A group is at its end when it is at that of every topic that it reads, those of its own among them."""
+    kafka = Played({"orders": [50, 50], "sums": [4], BETWEEN: [7, 9]}, {"orders": {0: 50}, BETWEEN: positions})
+    kafka.markers.add((BETWEEN, 1, 8))
+
+    assert lag.lag(kafka, [SOURCE], SINK, of_group(kafka)) == left
+
+
+def test_a_topic_that_the_group_was_seen_to_read_is_not_forgotten():
+    """While it rebalances, and before it has committed anything there, no broker names it."""
+    kafka = Played({"orders": [50, 50], "sums": [4], BETWEEN: [7, 9]}, {BETWEEN: {}})
+    positions = of_group(kafka)
+    assert lag.lag_beside(kafka, positions)
+
+    kafka.groups.clear()
+
+    assert lag.lag_beside(kafka, positions) == {f"behind in {BETWEEN}-0": 7, f"behind in {BETWEEN}-1": 9}
+
+
+def test_the_sources_come_first():
+    """A program that is behind in its source is not asked for more: each question costs a broker work."""
+    kafka = Played({"orders": [50, 51], "sums": [4]})
+    kafka.reads = lambda _group: pytest.fail("asked")
+
+    assert lag.lag(kafka, [SOURCE], SINK, of_group(kafka)) == {"behind in orders-1": 1}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_records_that_are_anywhere_on_their_way_are_always_left(seed):
+    """Topics, partitions and positions by chance: nothing is left exactly where every position is at its end."""
+    rng = Random(seed)
+    names = [f"app-{number}-repartition" for number in range(rng.randrange(1, 4))]
+    ends = {name: [rng.randrange(1, 500) for _ in range(rng.randrange(1, 5))] for name in names}
+    groups = {name: dict(enumerate(of)) for name, of in ends.items()}
+    behind = {(name, number) for name, of in ends.items() for number in range(len(of)) if rng.random() < 0.2}
+    for name, number in behind:
+        groups[name][number] = rng.randrange(ends[name][number])
+    kafka = Played({"orders": [50, 50], "sums": [4], **ends}, groups)
+
+    left = lag.lag(kafka, [SOURCE], SINK, of_group(kafka))
+
+    assert left == {f"behind in {name}-{number}": ends[name][number] - groups[name][number] for name, number in behind}
+
+
+def test_what_is_behind_is_told_in_words():
+    """Of many partitions, the first ones."""
+    assert lag.told({"behind in orders-2": 500, "open in sums-0": 3}) == "behind in orders-2: 500, open in sums-0: 3"
+    assert lag.told({f"behind in orders-{number}": 1 for number in range(11)}).endswith("orders-7: 1, and 3 more")
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that is put forward."""
+    now = [100.0]
+    monkeypatch.setattr(lag.clock, "monotonic_s", lambda: now[0])
+    return now
+
+
+def looks(clock, rest, *lines):
+    """What a rest says at each of these moments: (second, end of the output, records that it lacks)."""
+    said = []
+    for second, there, lacks in lines:
+        clock[0] = 100.0 + second
+        said.append(rest.missing(there, lacks))
+    return said
+
+
+def test_a_pipeline_without_positions_is_done_when_its_output_rests(clock):
+    """For a short while if it has as many records as were sent, else for as long as a standstill may last."""
+    rest = Rest(5.0, 60.0, says_missing=True)
+
+    said = looks(clock, rest, (0, 20, 30), (59, 20, 30), (59.5, 50, 0), (64, 50, 0), (64.2, 51, -1), (69.3, 51, -1))
+
+    assert said[:2] == [{"records that are not in the output": 30}] * 2
+    assert said[2:4] == [{"records of an output that has just grown": 50}] * 2
+    assert said[4:] == [{"records of an output that has just grown": 51}, {}], "one of them is there twice"
+    assert looks(clock, rest, (70, 20, 30), (131, 20, 30))[-1] == {}
+
+
+def test_an_output_of_which_nothing_is_known_rests_as_an_incomplete_one(clock):
+    """A filter lets some of the records pass, and nobody says how many."""
+    said = looks(clock, Rest(0.5, 4.0), (0, 20, None), (3.9, 20, None), (4.0, 20, None))
+
+    assert [bool(one) for one in said] == [True, True, False]
+
+
+@pytest.mark.usefixtures("clock")
+def test_how_long_it_stood_still_before_the_first_look_counts():
+    """A sampler has watched it."""
+    assert Rest(0.5, 4.0).missing(20, 7, stood_s=4.0) == {}
+    assert Rest(0.5, 4.0).missing(20, 7, stood_s=3.9) != {}
+
+
+def at(second, value):
+    return Event(int(10 * second), int(1000 * second), float(second), value)
+
+
+def grown(second, end):
+    return at(second, ProgressSampled(written=99, committed=0, total=99, end=end))
+
+
+@pytest.mark.parametrize(
+    ("events", "gap_s"),
+    [
+        ([], 0),
+        ([grown(0, 0), grown(9, 5)], 0),  # it has begun: that is no gap between two growths
+        ([grown(9, 5), grown(10, 8), grown(13, 8), grown(14, 9)], 4),
+        ([grown(1, 5), grown(2, 4), grown(3, 6)], 2),  # a new leader puts an end back for a moment
+        ([grown(1, 5), at(2, FaultInjected(fault="a")), grown(30, 9), at(31, FaultHealed(fault="a")), grown(60, 12)], 0),
+        (
+            [
+                grown(1, 5),
+                at(2, FaultStepBegan(fault="a", step="inject")),
+                at(3, FaultHealed(fault="a")),
+                grown(40, 9),
+                grown(42, 12),
+            ],
+            2,
+        ),
+    ],
+)
+def test_what_is_usual_is_seen_while_nothing_is_broken(events, gap_s):
+    """What a fault cost is no measure of how a program writes."""
+    assert lag.usual_gap_s(events) == gap_s
+
+
+@pytest.mark.parametrize(
+    ("gaps_s", "within_s", "rests_s"),
+    [([0.1, 0.2], 180.0, 1.5), ([4, 2], 180.0, 6.0), ([100], 180.0, 60.0), ([100], 30.0, 24.0)],
+)
+def test_a_program_is_waited_for_as_it_writes(gaps_s, within_s, rests_s):
+    """A little longer than it usually took; never as long as the drain that waits for it."""
+    seconds = [sum(gaps_s[:number]) for number in range(len(gaps_s) + 1)]
+
+    @dataclass
+    class FakeHistory:
+        def events(self):
+            return [grown(second, 5 + number) for number, second in enumerate(seconds)]
+
+    assert lag.rest_of(FakeHistory(), within_s).incomplete_s == pytest.approx(rests_s)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_program_that_writes_late_is_never_called_done_before_its_last_row(seed, clock):
+    """Its positions are at the end, and it goes on as it did: rows come after gaps by chance, none longer than usual."""
+    rng = Random(seed)
+    usual_s = rng.uniform(0.05, 20)
+    rest = Rest(0.5, max(1.5, 1.5 * usual_s))
+    there, total, second = 0, rng.randrange(1, 60), 0.0
+    while there < total:
+        ends_s = second + rng.uniform(0, usual_s)
+        while second < ends_s:
+            clock[0] = 100.0 + second
+            assert rest.missing(there, total - there), "done, with rows to come"
+            second += 0.05
+        there = min(total, there + rng.randrange(1, 9))
+
+    quiet = looks(clock, rest, *((second + tenth / 10, there, 0) for tenth in range(8)))
+    assert quiet[0], "it has just grown"
+    assert quiet[-1] == {}, "it is complete, and rests"
