@@ -5,10 +5,12 @@ came true, fail for what did not, info for what is just known. Its ``value`` hol
 in brackets is not always there, and … stands for keys that are not fixed.
 
     process    type    f         event              value
+    runner     invoke  run       RunBegan           run
     runner     invoke  phase     PhaseBegan         phase
     runner     ok      phase     PhaseEnded         phase
     runner     fail    phase     PhaseFailed        phase, error
     runner     fail    run       RunFailed          error
+    runner     ok      run       RunEnded           events
     runner     info    twin      TwinUsed           key, rows, made, [runs]
     nemesis    invoke  a step    FaultStepBegan     fault, [when], [kind], [draw]
     nemesis    fail    a step    FaultFailed        fault, error
@@ -75,6 +77,17 @@ class EventValue(BaseModel):
         return self.model_dump(exclude_unset=True)
 
 
+class RunBegan(EventValue):
+    """The first event of a run; histories of earlier versions have none.
+
+    Attributes:
+        run: the name of its folder.
+    """
+
+    PLACE = "runner", "invoke", "run"
+    run: str
+
+
 class PhaseBegan(EventValue):
     PLACE = "runner", "invoke", "phase"
     phase: str
@@ -96,6 +109,17 @@ class RunFailed(EventValue):
 
     PLACE = "runner", "fail", "run"
     error: str
+
+
+class RunEnded(EventValue):
+    """The end of a run that began with `RunBegan`, whatever came of it.
+
+    Attributes:
+        events: how many were recorded before it.
+    """
+
+    PLACE = "runner", "ok", "run"
+    events: int
 
 
 class TwinUsed(EventValue):
@@ -339,10 +363,12 @@ class UnknownEvent(EventValue):
 
 
 TYPES: tuple[type[EventValue], ...] = (
+    RunBegan,
     PhaseBegan,
     PhaseEnded,
     PhaseFailed,
     RunFailed,
+    RunEnded,
     TwinUsed,
     FaultStepBegan,
     FaultFailed,

@@ -5,8 +5,10 @@ recorded. A line has the shape of Jepsen's: ``{"index", "time_ms", "elapsed_s", 
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -14,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from chaos.common import clock, events
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.common.events import EventValue, ProcessSaid
+from chaos.common.events import EventValue, PhaseBegan, PhaseEnded, PhaseFailed, ProcessSaid, RunBegan, RunEnded, RunFailed
 
 V = TypeVar("V", bound=EventValue)
 
@@ -61,14 +63,25 @@ class History:
     def record(self, value: EventValue) -> Event:
         """Append one event and return it."""
         with self._lock:
-            elapsed_s = round(clock.monotonic_s() - self._began_s, 4)
-            event = Event(len(self._events), clock.now_ms(), elapsed_s, value)
-            self._events.append(event)
-            self._latest[type(value)] = event
-            if isinstance(value, ProcessSaid):
-                self._said[value.who, value.event] = value
-            self._file.write(event.to_json() + "\n")
+            event = self._append(value)
         self._listener(event)
+        return event
+
+    def end(self) -> Event:
+        """Append that the run has ended, after how many events."""
+        with self._lock:
+            event = self._append(RunEnded(events=len(self._events)))
+        self._listener(event)
+        return event
+
+    def _append(self, value: EventValue) -> Event:
+        elapsed_s = round(clock.monotonic_s() - self._began_s, 4)
+        event = Event(len(self._events), clock.now_ms(), elapsed_s, value)
+        self._events.append(event)
+        self._latest[type(value)] = event
+        if isinstance(value, ProcessSaid):
+            self._said[value.who, value.event] = value
+        self._file.write(event.to_json() + "\n")
         return event
 
     def latest(self, kind: type[V]) -> V | None:
@@ -125,20 +138,82 @@ class _Line:
 
 
 def _read(line: _Line) -> Event:
+    if not isinstance(line.index, int):
+        raise TypeError(f"its index is {line.index!r}, which is no number")
     return Event(line.index, line.time_ms, line.elapsed_s, events.read(line.process, line.type, line.f, line.value))
 
 
 def load(path: Path) -> Iterator[Event]:
     """Read a history back; a last line cut short by a crash is left out.
 
+    Whether the run had come to its end is another question: `require_whole`.
+
     Raises:
-        InconclusiveError: another line cannot be read: what it said is not known, and it may have been a failure.
+        InconclusiveError: another line cannot be read, or lines are missing: what they said is not known, and it may have
+            been a failure.
     """
     lines = path.read_text(encoding="utf-8").splitlines()
+    read: list[Event] = []
     for number, line in enumerate(lines, 1):
         try:
-            yield _read(_Line(**json.loads(line)))
+            read.append(_read(_Line(**json.loads(line))))
         except (ValueError, TypeError) as error:
             if number == len(lines):
-                return
+                break
             raise InconclusiveError(f"{path}:{number} is damaged ({one_line(str(error))}): run the scenario again") from error
+    if problem := _out_of_line([event.index for event in read]):
+        raise InconclusiveError(f"{path} {problem}: {_MEND}")
+    yield from read
+
+
+def require_whole(events_: Sequence[Event], path: Path, *, was_judged: bool = False) -> None:
+    """Refuse a history whose end is missing: what is not there may have been a failure.
+
+    A run records that it began and, last, that it ended. One that was killed while it was judged has recorded all that a
+    verdict rests on. So has a run of an earlier version, which recorded neither, once its phase judge had begun.
+
+    Args:
+        events_: as `load` has read them.
+        path: where they were read, for the message.
+        was_judged: whether it is known that the phase judge has ended.
+
+    Raises:
+        InconclusiveError: the end is missing.
+    """
+    last = events_[-1].value if events_ else None
+    of_earlier = not any(isinstance(event.value, RunBegan) for event in events_)
+    match last:
+        case PhaseBegan(phase="judge") if not was_judged:
+            return
+        case PhaseEnded(phase="judge") | PhaseFailed(phase="judge") | RunFailed() if of_earlier:
+            return
+    if not any(isinstance(value := event.value, RunEnded) and value.events == event.index for event in events_):
+        ends = f"ends with line {len(events_)}, and the run went on after that" if events_ else "has no line"
+        raise InconclusiveError(f"{path} {ends}: {_MEND}")
+
+
+_MEND = "what is missing may have been a failure; copy the whole run directory, or run the scenario again"
+_NAMED_AT_MOST = 3
+
+
+def _out_of_line(indexes: Sequence[int]) -> str:
+    """Which lines are missing, or not in their places; "" where every line is there once, in order."""
+    absent = sorted(set(range(max(indexes, default=-1) + 1)) - set(indexes))
+    if absent:
+        runs = [
+            [*run] for _, run in groupby(absent, key=partial(_before, {index: place for place, index in enumerate(absent)}))
+        ]
+        named = [f"{run[0] + 1} to {run[-1] + 1}" if len(run) > 1 else f"{run[0] + 1}" for run in runs]
+        more = f" and {len(named) - _NAMED_AT_MOST} more pieces" if len(named) > _NAMED_AT_MOST else ""
+        return f"lacks {'line' if len(absent) == 1 else 'lines'} {', '.join(named[:_NAMED_AT_MOST])}{more}"
+    misplaced = next((place for place, index in enumerate(indexes) if index != place), None)
+    return (
+        ""
+        if misplaced is None
+        else f"has line {indexes[misplaced] + 1} again, or in another place, as its line {misplaced + 1}"
+    )
+
+
+def _before(places: Mapping[int, int], index: int) -> int:
+    """The same number for all indexes that follow each other without a gap."""
+    return index - places[index]

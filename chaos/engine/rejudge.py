@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.common.history import load
+from chaos.common.history import load, require_whole
 from chaos.install import artifacts
 from chaos.judging import spark_session
 from chaos.judging.judge import FORMAT, format_of, judge
@@ -36,6 +36,7 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
     schedule = _read(run / "schedule.json", lambda path: from_json(json.loads(path.read_text(encoding="utf-8"))))
     events = _read(run / "history.jsonl", lambda path: tuple(load(path)))
     replay = _replay(run)
+    require_whole(events, run / "history.jsonl", was_judged=_was_judged(run))
     parts = artifacts.ensure(echo)
     try:
         with (
@@ -66,6 +67,14 @@ def _read(path: Path, parse: Callable[[Path], T]) -> T:
         raise InconclusiveError(
             f"{path} is damaged, or was written by another version of chaos ({_why(error)}; {version}): run the scenario again"
         ) from error
+
+
+def _was_judged(run: Path) -> bool:
+    """Whether the report of the run tells of the end of its phase judge; one that cannot be read tells of nothing."""
+    try:
+        return any(phase["name"] == "judge" for phase in _report(run)["phases"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _why(error: Exception) -> str:

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from chaos.cluster.system import System
 from chaos.common import clock, files, warden
 from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError, ViolationError
-from chaos.common.events import RunFailed
+from chaos.common.events import RunBegan, RunFailed
 from chaos.common.history import Event, History, load
 from chaos.engine import triggers, twins
 from chaos.engine.environment import Environment, session_files
@@ -138,12 +138,14 @@ class Session:
         run_plan, system = self._planned(scenario, spec)
         error: BaseException | None = None
         with History(run_plan.folder / "history.jsonl", listener) as history:
+            history.record(RunBegan(run=run_plan.folder.name))
             try:
                 run_plan = self.with_rows(run_plan, system, history)
                 execute(run_plan, system, history, self.spark, early_audit=self.early_audit)
             except self.ends_early as ended_by:
                 error = ended_by
                 history.record(_failed(error))
+            history.end()
         return self.reported(run_plan, error, replay)
 
     def open(self, scenario: Scenario, spec: SystemSpec, replay: str, listener: Callable[[Event], None]) -> "OpenRun":
@@ -230,6 +232,7 @@ class OpenRun:
         self._replay = replay
         self._opened = ExitStack()
         self.history = self._opened.enter_context(History(run_plan.folder / "history.jsonl", listener))
+        self.history.record(RunBegan(run=run_plan.folder.name))
         self._under_way: AbstractContextManager[Stage] | None = None
         self._stage: Stage | None = None
 
@@ -292,6 +295,7 @@ class OpenRun:
             ended_by = self._left(error)
             if ended_by is not None:
                 self.history.record(_failed(ended_by))
+            self.history.end()
         return self._session.reported(self.plan, ended_by, self._replay)
 
     def _left(self, error: BaseException | None) -> BaseException | None:

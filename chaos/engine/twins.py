@@ -31,7 +31,7 @@ from pyspark.sql import DataFrame, SparkSession
 from chaos.cluster.system import System
 from chaos.common import files
 from chaos.common.errors import DeadlineError, InconclusiveError, one_line
-from chaos.common.events import PhaseFailed, TwinUsed
+from chaos.common.events import PhaseFailed, RunBegan, TwinUsed
 from chaos.common.history import History, of_type
 from chaos.engine.phases import RunPlan, table_of
 from chaos.engine.pipelines import topics_of
@@ -151,10 +151,12 @@ def _made(plan: RunPlan, system: System, spark: Callable[[], SparkSession], numb
     """
     twin = _without_faults(plan, system, number)
     with History(twin.folder / "history.jsonl") as history:
+        history.record(RunBegan(run=twin.folder.name))
         try:
             execute(twin, system, history, spark)
         except (DeadlineError, InconclusiveError, KafkaException) as error:
             raise _refused(f"the run without faults failed: {error}; see {twin.folder}") from error
+        history.end()
         failed = [value.error for _, value in of_type(history.events(), PhaseFailed)]
     wrong = [
         f"{one.verifier} of the {one.subject}: {one.verdict.name}{f', {one.note}' if one.note else ''}"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from chaos.common.errors import InconclusiveError
-from chaos.common.events import PhaseBegan, PhaseEnded
+from chaos.common.events import PhaseBegan, PhaseEnded, RunBegan
 from chaos.common.history import History
 from chaos.engine.rejudge import rejudge
 from chaos.install import artifacts
@@ -118,3 +118,44 @@ def test_a_run_of_a_newer_version_is_refused(run):
     assert refused(run) == (
         f"{run} has format 3, and this version of chaos knows formats up to 2: judge it with the version that wrote it"
     )
+
+
+def lines(run, kept):
+    """Put a history in place of that of the run, without some of its lines."""
+    (run / "history.jsonl").unlink()
+    with History(run / "history.jsonl") as history:
+        history.record(RunBegan(run="x"))
+        for phase in ("set_up", "heal", "drain", "observe", "judge"):
+            history.record(PhaseBegan(phase=phase))
+            history.record(PhaseEnded(phase=phase))
+        history.end()
+    whole = (run / "history.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    (run / "history.jsonl").write_text("".join(whole[number] for number in kept), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("kept", "why"),
+    [
+        (range(5), " ends with line 5, and the run went on after that: "),
+        ((*range(3), *range(9, 12)), " lacks lines 4 to 9: "),
+        ((*range(11),), " ends with line 11, and the run went on after that: "),
+    ],
+)
+def test_a_history_without_some_of_its_lines(run, kept, why):
+    """Cut at the end of heal, or without heal, drain and observe in the middle: a failure may have been there."""
+    lines(run, kept)
+
+    assert refused(run).startswith(f"{run / 'history.jsonl'}{why}what is missing may have been a failure; ")
+
+
+@pytest.mark.parametrize("report", [{}, {"phases": [{"name": "observe"}]}, {"phases": 1}])
+def test_a_run_that_was_killed_while_it_was_judged(run, report):
+    """It is judged, unless its report shows that the phase had ended."""
+    lines(run, range(10))
+    (run / "report.json").write_text(json.dumps(report | {"replay": "pytest"}), encoding="utf-8")
+    with pytest.raises(pytest.fail.Exception, match="nothing is wrong"):
+        rejudge(run, lambda _line: None)
+
+    (run / "report.json").write_text(json.dumps({"replay": "pytest", "phases": [{"name": "judge"}]}), encoding="utf-8")
+
+    assert " ends with line 10, and the run went on after that: " in refused(run)
