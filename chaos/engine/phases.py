@@ -66,6 +66,7 @@ class Load:
         subject: its evidence (`chaos.scenario.model.Scenario.subjects`).
         process: the name of the loader.
         records: how many it sends.
+        refused: how many of them the brokers must refuse for good.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Load:
     subject: str
     process: str
     records: int
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +110,11 @@ class RunPlan:
     @property
     def loads(self) -> tuple[Load, ...]:
         """Every topic that is filled; the source comes first."""
-        filled = zip(self.scenario.filled.items(), self.topics.inputs, (self.loader, *self.more_loaders), strict=True)
-        subjects = self.scenario.subjects
+        loaders, subjects = (self.loader, *self.more_loaders), self.scenario.subjects
+        filled = enumerate(zip(self.scenario.filled.items(), self.topics.inputs, loaders, strict=True))
         return tuple(
-            Load(name, self.topics.of_source(topic), loader, subjects[name], _process(name, number), filling.records)
-            for number, ((name, filling), topic, loader) in enumerate(filled)
+            Load(name, self.topics.of_source(topic), loader, subjects[name], _process(name, number), one.records, one.refused)
+            for number, ((name, one), topic, loader) in filled
         )
 
     @property
@@ -449,7 +451,7 @@ def _missing(plan: RunPlan, kafka: Kafka, history: History, rest: Rest) -> Mappi
 
 def _require_all_loaded(plan: RunPlan, history: History, processes: RunProcesses) -> None:
     for load in plan.loads:
-        require_all_loaded(history, processes.loaders.get(load.process), load.records, load.process)
+        require_all_loaded(history, processes.loaders.get(load.process), load.records, load.process, refused=load.refused)
 
 
 def observe(  # noqa: PLR0913 - all that is landed
@@ -595,11 +597,13 @@ def _make_topics(plan: RunPlan, kafka: Kafka) -> None:
 # what they ask ---------------------------------------------------------------------------------------------------------
 
 
-def require_all_loaded(history: History, loader: ManagedProcess | None, records: int, name: str = LOADER) -> None:
-    """Refuse a smaller workload than was asked for: the pipeline had an easier life than the scenario declares.
+def require_all_loaded(
+    history: History, loader: ManagedProcess | None, records: int, name: str = LOADER, *, refused: int = 0
+) -> None:
+    """Refuse another workload than was asked for: the pipeline had an easier life than the scenario declares.
 
     Raises:
-        InconclusiveError: the loader failed, or was never started.
+        InconclusiveError: the loader failed, or was never started; or another number of records was refused.
     """
     if loader is None:
         raise InconclusiveError("the loader was never started, because the pipeline did not start")
@@ -607,6 +611,13 @@ def require_all_loaded(history: History, loader: ManagedProcess | None, records:
     sent = loaded.content["records"] if loaded else 0
     if sent < records or (loaded and loaded.content.get("failed")):
         raise InconclusiveError(loader.how_it_ended(f"after {sent or 'some'} of {records} records"))
+    counted = int(loaded.content.get("refused", 0)) if loaded else 0
+    if counted != refused:
+        why = loaded.content.get("why", "") if loaded else ""
+        raise InconclusiveError(
+            f"the {name}: {counted} of {records} records were refused for good{f' ({why})' if why else ''}, and the workload "
+            f"declares refused: {refused}; see `fail` in its ledger, and declare as many as are meant to be refused"
+        )
 
 
 Makers = Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]]

@@ -93,6 +93,7 @@ class Loader(Stoppable):
     Attributes:
         sent: how many rows were handed to the producer.
         refused: how many of them were refused for good.
+        why: what was said of the last one that was; "" if none was.
     """
 
     def __init__(self, producer: Producer, topic: str, partitions: int, ledger: TextIO) -> None:
@@ -104,6 +105,7 @@ class Loader(Stoppable):
         self._unreported: set[int] = set()
         self.sent = 0
         self.refused = 0
+        self.why = ""
         ledger.write(HEADER)
 
     def run(self, records: int, rate_per_s: float, rows: Iterable[Row] | None = None) -> None:
@@ -164,5 +166,7 @@ class Loader(Stoppable):
         self._unreported.discard(row.id)
         offset = message.offset()
         known = error is None and offset is not None and offset >= 0
-        self.refused += outcome(error) == "fail"
+        if error is not None and outcome(error) == "fail":
+            self.refused += 1
+            self.why = error.str()
         self._ledger.write(f"{row.id},{outcome(error)},{message.partition()},{offset if known else ''}\n")

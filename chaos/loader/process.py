@@ -1,6 +1,7 @@
 """The loader's process, which `chaos.loader.declaration.FillSource` starts.
 
-    {"event": "loaded", "records": 20000}     so many rows were sent; it ends. With "refused": 3, if so many were refused
+    {"event": "loaded", "records": 20000}     so many rows were sent; it ends. With "refused": 3, if so many were refused,
+                                              and "why", which is what was said of the last of them
 
 Beside that are the statements of a loader with transactions (docs/adapters.md).
 """
@@ -26,7 +27,7 @@ def main() -> None:
         loader = _loader(arguments, ledger)
         signal.signal(signal.SIGTERM, lambda _number, _frame: loader.stop())
         loader.run(arguments.records, arguments.rate, rows.read(arguments.rows) if arguments.rows else None)
-    say("loaded", records=loader.sent, **({"refused": loader.refused} if loader.refused else {}))
+    say("loaded", records=loader.sent, **({"refused": loader.refused, "why": loader.why} if loader.refused else {}))
 
 
 def _loader(arguments: argparse.Namespace, ledger: TextIO) -> Loader | TransactionalLoader:

@@ -64,6 +64,7 @@ class TransactionalLoader(Stoppable):
         self._refused: set[int] = set()
         self.sent = 0
         self.refused = 0
+        self.why = ""
         ledger.write(HEADER)
         self._producer = made()
 
@@ -154,8 +155,9 @@ class TransactionalLoader(Stoppable):
         offset = message.offset()
         if error is None and offset is not None and offset >= 0:
             offsets[row.id] = offset
-        if outcome(error) == "fail":
+        if error is not None and outcome(error) == "fail":
             self._refused.add(row.id)
+            self.why = error.str()
 
     def _ask(self, call: Callable[[float], object]) -> None:
         """Make a call, again while it times out, as librdkafka demands; note whether its request may have been sent twice.

@@ -101,7 +101,7 @@ def test_a_function_with_nulls_bytes_headers_and_a_record_that_is_too_large(ran,
     """What a broker refuses is no gap, and the run does not wait for it."""
     (tmp_path / "shop.py").write_text(FUNCTION, encoding="utf-8")
 
-    report, findings = ran({"rate": "1000/s", "rows": {"python": "shop:orders"}})
+    report, findings = ran({"rate": "1000/s", "rows": {"python": "shop:orders"}, "refused": 1})
 
     assert report.verdict is Verdict.VALID, report.problems
     assert (report.records, findings["values", "sink"].checked) == (1501, 1500)
@@ -163,7 +163,7 @@ def test_the_loader_alone_in_transactions(ran, tmp_path):
 
     producer = {"transaction_records": 50}
     report, findings = ran(
-        {"into": "orders", "rate": "300/s", "rows": {"file": "a.parquet"}, "producer": producer}, pipeline="none"
+        {"into": "orders", "refused": 1, "rate": "300/s", "rows": {"file": "a.parquet"}, "producer": producer}, pipeline="none"
     )
 
     assert report.verdict is Verdict.VALID, report.problems

@@ -125,6 +125,27 @@ def test_a_loader_that_failed_after_its_last_record(history):
         phases.require_all_loaded(history, FakeManagedProcess(), 100)
 
 
+@pytest.mark.parametrize(("counted", "declared"), [(1, 0), (99, 0), (100, 0), (2, 1), (1, 2), (0, 1)], ids=str)
+def test_a_workload_that_was_refused_is_not_loaded(history, counted, declared):
+    """Ten records of many thousands are another workload than the one that is declared, and so is one record less."""
+    content = {"records": 100} | ({"refused": counted, "why": "Broker: Message size too large"} if counted else {})
+    history.record(ProcessSaid(who="loader", event="loaded", content=content))
+    why = " (Broker: Message size too large)" if counted else ""
+
+    with pytest.raises(InconclusiveError) as caught:
+        phases.require_all_loaded(history, FakeManagedProcess(), 100, refused=declared)
+    assert str(caught.value).startswith(
+        f"the loader: {counted} of 100 records were refused for good{why}, and the workload declares refused: {declared}; "
+    )
+
+
+def test_as_many_refused_records_as_are_declared(history):
+    """A poison pill is a part of some workloads."""
+    history.record(ProcessSaid(who="loader", event="loaded", content={"records": 100, "refused": 3}))
+
+    phases.require_all_loaded(history, FakeManagedProcess(), 100, refused=3)
+
+
 @pytest.mark.parametrize(("content", "fails"), [(None, True), ({"records": 4, "failed": True}, True), ({"records": 4}, False)])
 def test_a_loader_that_fails_is_told_at_once(history, tmp_path, content, fails):
     """Otherwise a run would wait for records that nobody sends."""
