@@ -24,6 +24,7 @@ from chaos.common.events import (
     RequestMissed,
 )
 from chaos.common.history import Event, of_type
+from chaos.grammar.counts import SOME, fits
 from chaos.grammar.triggers import AfterFault, OnRequest
 from chaos.judging.progress import ENDED
 from chaos.runtime.capabilities import Capability
@@ -43,6 +44,7 @@ _TOO_LATE = "the whole workload had passed before it, so there was nothing left 
 _NO_EFFECT = "it had no effect"
 _SOURCE = "source"
 _NOTHING_JUDGED = "nothing was judged: the run ended before its topics were read"
+_ABSENT_AT_MOST = 0.1  # of the records of a workload
 _IDLE_AT_MOST = 0.1  # of the random faults: some fall on what nothing uses at that moment (docs/adr/0006)
 
 
@@ -52,7 +54,7 @@ class Expectations:
 
     Attributes:
         verdicts: verifier -> verdict at the output; a verifier that is not named must say VALID.
-        exactly: verifier -> anomaly -> count, or ``some``, where the scenario predicts those too.
+        exactly: verifier -> anomaly -> how often (`chaos.grammar.counts`), where the scenario predicts those too.
         output: the log that these expectations are about, and what was done with its input, for the verifiers that judge only
             this (`verifiers.commits`): with the source, where several topics are filled. For the others, every other log must
             be VALID.
@@ -125,6 +127,7 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
     problems = [f"{', '.join(phases)}: {error}" for error, phases in by_error.items() if error not in as_expected]
     if scenario.ends and not as_expected:
         problems.append(f"the scenario expects that the pipeline ends and says {scenario.ends!r}, and it did not")
+    problems += _less_than_declared(scenario, findings)
     problems += [f"{fault}: {problem}" for fault, problem in fault_problems.items() if problem and fault not in excused]
     if not findings and not problems:
         problems.append(_NOTHING_JUDGED)
@@ -145,6 +148,17 @@ def decide(scenario: "Scenario", schedule: "Schedule", events: Sequence[Event], 
     return Judgement(verdict, expectations, tuple(problems), phase_errors, fault_problems, not_sent)
 
 
+def _less_than_declared(scenario: "Scenario", findings: Iterable[Finding]) -> Iterator[str]:
+    """Records that nobody was told of and that are in no log: a few are the faults' own, many are another workload."""
+    for finding in findings:
+        absent = finding.counts.get("absent", 0) if finding.verifier == "ledger" else 0
+        if absent > _ABSENT_AT_MOST * scenario.workload.total:
+            yield (
+                f"{absent} of {scenario.workload.total} records have an unknown outcome and are not in the {finding.subject}: "
+                "the pipeline had less to do than the scenario declares"
+            )
+
+
 def _output_compared(scenario: "Scenario", findings: Iterable[Finding]) -> bool:
     """Whether a log was read; progress is judged by the history alone."""
     compared = {finding.subject for finding in findings if finding.verifier != PROGRESS}
@@ -160,12 +174,11 @@ def _exact(finding: Finding, wanted: Mapping[str, int | str]) -> bool:
 
     Where one is predicted as ``some``, the fault is not exact, and there may be others too.
     """
-    numbers = {anomaly: count for anomaly, count in wanted.items() if isinstance(count, int)}
-    named = all(finding.counts.get(anomaly, 0) == count for anomaly, count in numbers.items())
-    if len(numbers) < len(wanted):
-        return named and all(finding.counts.get(anomaly, 0) for anomaly in wanted)
-    found = {anomaly: count for anomaly, count in finding.counts.items() if count}
-    return named and (sum(numbers.values()) == finding.count or wanted == found)
+    if not all(fits(often, finding.counts.get(anomaly, 0)) for anomaly, often in wanted.items()):
+        return False
+    found = {anomaly for anomaly, count in finding.counts.items() if count}
+    is_all = sum(finding.counts.get(anomaly, 0) for anomaly in wanted) == finding.count
+    return SOME in wanted.values() or is_all or found <= wanted.keys()
 
 
 def _phases_by_error(phase_errors: Mapping[str, str]) -> Mapping[str, list[str]]:

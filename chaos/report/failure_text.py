@@ -153,7 +153,7 @@ def _finding(report: Report, finding: Finding) -> Iterator[str]:
         yield f"Not proved: {name} (demanded: {_guarantee(finding)})"
     elif finding.verdict is report.expectations.expected(finding) is Verdict.INVALID:
         predicted = report.expectations.predicted(finding)
-        word = "" if "some" in predicted.values() else "exactly "
+        word = "exactly " if all(isinstance(count, int) for count in predicted.values()) else ""
         yield f"Not as predicted: {name}, {checked}: {tally(finding.counts)}; expected {word}{tally(predicted)}"
     elif report.expectations.outcome(finding) is Verdict.UNKNOWN:
         yield f"Not tried: {name}, {checked}; expected INVALID, but the run has problems, see below"

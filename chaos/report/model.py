@@ -86,7 +86,7 @@ class Report(Record):
         recovery_s: from the last injection to the end of the longest standstill of the committed output after it; None when
             nothing was injected, or the output never grew again.
         replay: the command line that repeats this schedule.
-        exactly: verifier -> anomaly -> count, or ``some``, where `expect` predicts those too.
+        exactly: verifier -> anomaly -> count, a range (``100..400``), or ``some``, where `expect` predicts those too.
         left_out: verifier -> why the scenario does not ask it.
         matrix: axis -> word, of a case of a matrix.
         not_sent: the request of its fault was never sent, as the scenario predicts.

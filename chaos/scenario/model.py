@@ -28,6 +28,7 @@ from chaos.common.errors import PluginError
 from chaos.faults.registry import FAULTS, Fault
 from chaos.faults.registry import PLUGINS as _FAULTS
 from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
+from chaos.grammar.counts import Counts
 from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds, text_of_setting
 from chaos.install import jars, spark_versions
@@ -171,6 +172,8 @@ class Filling(Declared):
         into: the topic.
         records: how many; without it, all that ``rows`` from a file, a function or a generator has.
         rate_per_s: how many in a second.
+        refused: how many of them the brokers refuse for good, a record that is too large, say. Where it is another number, the
+            pipeline had another workload than is declared: the run is UNKNOWN.
         producer: how they are sent.
         rows: what they are; the default are the integers 0, 1, 2, …, as keys and values, id i to partition i mod the number
             of partitions.
@@ -179,8 +182,15 @@ class Filling(Declared):
     into: TopicName | Literal[""] = ""
     records: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] = 30_000
     rate_per_s: PerSecond = Field(alias="rate", default=3000.0)
+    refused: Annotated[int, Field(strict=True, ge=0, le=10_000_000)] = 0
     producer: Producer = Producer()
     rows: Rows | None = None
+
+    @model_validator(mode="after")
+    def _some_are_written(self) -> Self:
+        if self.refused >= self.records and self.wanted is not None:
+            raise ValueError(f"refused: {self.refused} of {self.records} records leaves nothing that is written; refuse fewer")
+        return self
 
     @model_validator(mode="after")
     def _of_own_loader(self) -> Self:
@@ -277,15 +287,6 @@ def _prediction(value: Any) -> Any:
     raise ValueError(f"{shown(value)} is not known here{hint}; write valid or invalid, or the exact anomaly: {{duplicate: 1}}")
 
 
-def _count(value: Any) -> Any:
-    """How often an anomaly must be found."""
-    if value == "some" or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
-        return value
-    raise ValueError(f"{shown(value)} is not a count; write a whole number from 1 on, or some")
-
-
-Count = Annotated[int | Literal["some"], BeforeValidator(_count)]
-Counts = Annotated[dict[str, Count], Field(min_length=1)]
 Prediction = Annotated[Expectation | Counts, BeforeValidator(_prediction)]
 Expected = Annotated[Outcome | dict[VerifierName, Prediction], BeforeValidator(_expectation)]
 
@@ -397,8 +398,9 @@ class Scenario(Declared):
         gives_up_after_s: how long a run waits where nothing moves: for the workload to pass, for a fault's moment, for output
             after a fault, and for the end. The default is three minutes. It must not be shorter than ``recovery_slo``.
         expect: ``valid``; ``not_sent``, if the client never sends the request of the trigger; or, for single verifiers,
-            ``valid``, ``invalid`` (a control: an anomaly must be found), or how often each anomaly must be found, e.g.
-            ``{duplicates: {duplicate: 1}}``; ``some`` is once or more.
+            ``valid``, ``invalid`` (a control: an anomaly must be found), or how often each anomaly must be found, and no other,
+            e.g. ``{duplicates: {duplicate: 1}}``. Where the fault cannot be aimed that exactly, it is a range, ``100..400``, or
+            ``100..`` for at least 100; ``some`` is once or more, whatever else that verifier finds.
         ends: the pipeline must end by itself, and the last line of its log must have this text.
         unsafe: allows faults that together may take down more brokers than min ISR tolerates.
     """
@@ -606,7 +608,7 @@ class Scenario(Declared):
 
     @property
     def exactly(self) -> Mapping[str, Mapping[str, int | str]]:
-        """Verifier -> anomaly -> its count, or ``some``, for verifiers whose anomalies are predicted too."""
+        """Verifier -> anomaly -> its count, a range, or ``some``, for verifiers whose anomalies are predicted too."""
         return {name: counts for name, counts in self._named.items() if isinstance(counts, Mapping)}
 
     @property
