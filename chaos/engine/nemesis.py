@@ -230,7 +230,7 @@ class Nemesis:
     def _await(self, step: Step, watch: Watch) -> Mapping[str, Any]:
         when = step.fault.when
         if not isinstance(when, OnRequest):
-            return triggers.wait_for(when, watch)
+            return triggers.wait_for(when, watch, offset=step.offset)
         if when.since is not None:
             triggers.wait_for(AfterFault(fault=when.since), watch)
         rng = Random(step.draw)  # noqa: S311 - a schedule, no secret

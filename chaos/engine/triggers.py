@@ -5,7 +5,9 @@ Or a request of the protocol: it is stopped on the wire by the `kafka` toxic whi
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
+from statistics import median
 from threading import Event as Flag
 from typing import Any
 
@@ -19,10 +21,12 @@ from chaos.faults.base import FaultContext
 from chaos.faults.targets import resolve_links
 from chaos.grammar.targets import LinkPattern
 from chaos.grammar.triggers import LAST, OF_BROKERS, After, AfterFault, AtBatch, OnRequest, Progress
+from chaos.judging.progress import growths
 
 _EVERY_S = 0.005
 _BATCH_EVERY_S = 0.03  # each look reads folders, and may ask three brokers
 _QUIET_S = 3.0
+_INTERVAL_AT_MOST_S = 60.0
 _EVENTS: Mapping[str, type[FaultEvent]] = {"injected": FaultInjected, "proved": FaultProved}
 
 
@@ -58,8 +62,11 @@ class Watch:
         return self.records - refused(self.history)
 
 
-def wait_for(when: After | Progress | AfterFault | AtBatch, watch: Watch) -> Mapping[str, Any]:
+def wait_for(when: After | Progress | AfterFault | AtBatch, watch: Watch, *, offset: float = 0.0) -> Mapping[str, Any]:
     """Return at the declared moment, with what was seen of it.
+
+    Args:
+        offset: how much later than the moment of a trigger on progress, as a share of the usual time between two growths.
 
     Raises:
         InconclusiveError: the run was stopped first.
@@ -81,7 +88,12 @@ def wait_for(when: After | Progress | AfterFault | AtBatch, watch: Watch) -> Map
         case Progress(percent=percent):
             wanted = watch.total * percent / 100
             until(lambda: committed(watch.history) >= wanted, watch, f"{percent:g} % of the workload to be committed")
-            return {"committed": committed(watch.history), "of": watch.total}
+            seen = {"committed": committed(watch.history), "of": watch.total}
+            between_s = usual_interval_s(watch.history) if offset else 0.0
+            if not between_s:
+                return seen
+            _pause(offset * between_s, watch)
+            return seen | {"offset_s": round(offset * between_s, 3), "interval_s": round(between_s, 3)}
         case AtBatch():
             return _batch(when, watch)
 
@@ -95,6 +107,13 @@ def _batch(when: AtBatch, watch: Watch) -> Mapping[str, Any]:
 
     until(sight.came, watch, f"{when}", over, every_s=_BATCH_EVERY_S, seen=sight.told)
     return sight.facts
+
+
+def usual_interval_s(history: History) -> float:
+    """The median of the times between two growths of the output so far; 0 before there were three growths."""
+    grown = [event.elapsed_s for event in growths(history.events())]
+    intervals_s = [now - before for before, now in pairwise(grown)]
+    return min(median(intervals_s), _INTERVAL_AT_MOST_S) if len(intervals_s) > 1 else 0.0
 
 
 def refused(history: History) -> int:

@@ -2,7 +2,7 @@
 
 =============================  ==========================================================================================
 {after: 5s}                    five seconds after output began to flow
-{progress: 40%}                when 40 % of the workload can be read at the pipeline's output
+{progress: 40%}                some time after 40 % of the workload can be read at the pipeline's output
 {request: EndTxn, nth: 20}     while the 20th EndTxn is on the wire: it is held while the fault is injected
 {fault: cut, after: 2s}        two seconds after another fault of the scenario was proved
 {batch: 2, seen: rows}         when rows of batch 2 of a Spark job are in its sink, and its checkpoint does not say it is done
@@ -73,14 +73,25 @@ class Progress(Declared):
     Offsets are counted, and transaction markers, aborted rows and duplicates take some too: with many small transactions it
     comes a little early.
 
+    An output is seen to grow when rows were committed, so this moment would always be the same one of the pipeline's cycle, and
+    never that between a position and its rows. So a part of the usual time between two growths is waited for, too: the seed of
+    the run says how much of it. To strike at one moment of the cycle, aim at a request: ``{request: OffsetCommit, nth: 20}``.
+
     Attributes:
         percent: how much of the workload.
+        at: ``growth`` strikes at once, when the output was seen to grow.
     """
 
     percent: Percent = Field(alias="progress")
+    at: Literal["growth"] | None = None
+
+    @property
+    def is_offset(self) -> bool:
+        """Whether a part of the time between two growths is waited for."""
+        return self.at is None
 
     def __str__(self) -> str:
-        return f"at {self.percent:g} % of the workload"
+        return f"at {self.percent:g} % of the workload" + ("" if self.is_offset else ", when the output grows")
 
 
 class OnRequest(Declared):

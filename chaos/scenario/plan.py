@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from chaos.faults.registry import Fault
+from chaos.grammar.triggers import Progress
 from chaos.scenario.model import Scenario
 
 _FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
@@ -31,6 +32,15 @@ class Step:
     fault: Fault
     draw: int
     by_chance: bool = False
+
+    @property
+    def offset(self) -> float:
+        """How much later than its trigger it is injected: a share, from 0 to 1, of the usual time between two growths.
+
+        0 where the trigger is not on progress, or is to strike when the output grows.
+        """
+        when = self.fault.when
+        return _drawn(self.draw, "offset") / 2**32 if isinstance(when, Progress) and when.is_offset else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +77,24 @@ def plan(scenario: Scenario, run_seed: int) -> Schedule:
 
 def describe(schedule: Schedule) -> list[str]:
     """One line for each step."""
-    return [f"{step.fault.when}: {step.fault.describe()}" for step in schedule.steps]
+    return [f"{_moment(step)}: {step.fault.describe()}" for step in schedule.steps]
+
+
+def _moment(step: Step) -> str:
+    later = f", {100 * step.offset:.0f} % of the way to the next growth" if step.offset else ""
+    return f"{step.fault.when}{later}"
 
 
 def to_json(schedule: Schedule) -> dict[str, Any]:
-    """The schedule as JSON values; faults are written as they are declared, with units."""
+    """The schedule as JSON values; faults are written as they are declared, with units. An offset follows from the draw."""
     steps = [
-        {"name": step.name, "draw": step.draw, "by_chance": step.by_chance, "fault": step.fault.model_dump(mode="json")}
+        {
+            "name": step.name,
+            "draw": step.draw,
+            "by_chance": step.by_chance,
+            **({"offset": round(step.offset, 4)} if step.offset else {}),
+            "fault": step.fault.model_dump(mode="json"),
+        }
         for step in schedule.steps
     ]
     return {"scenario": schedule.scenario, "seed": schedule.seed, "at_once": schedule.at_once, "steps": steps}

@@ -55,9 +55,15 @@ def test_a_plan_tells_what_will_be_done() -> None:
         "while Produce 9 is on the wire: zombie_executor executor(all), woken up after 3 s",
         "1 s after output flows: crash_worker worker-2, restarted after 2 s",
         "1 s after output flows: crash_master, its state is lost, restarted after 2 s",
-        "at 20 % of the workload: damage_checkpoint older_copy, put back 4 s later, restarted after 1 s",
-        "at 20 % of the workload: damage_checkpoint offsets_torn, the torn batch removed, restarted after 1 s",
-        "at 20 % of the workload: crash_before_commit, restarted after 1 s",
+        (
+            "at 20 % of the workload, 73 % of the way to the next growth: "
+            "damage_checkpoint older_copy, put back 4 s later, restarted after 1 s"
+        ),
+        (
+            "at 20 % of the workload, 10 % of the way to the next growth: "
+            "damage_checkpoint offsets_torn, the torn batch removed, restarted after 1 s"
+        ),
+        "at 20 % of the workload, 1 % of the way to the next growth: crash_before_commit, restarted after 1 s",
         "1 s after output flows: delete_group_offsets, then put back, restarted after 1 s",
         "1 s after output flows: hanging_transaction in partition 2 of the sink for 5 s, then aborted",
     ]

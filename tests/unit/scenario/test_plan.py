@@ -68,12 +68,12 @@ def test_draws_spread_over_the_candidates() -> None:
 def test_a_schedule_is_described_in_words() -> None:
     """When, what, at whom, for how long: one line each, in the order of the file."""
     assert describe(plan(declared(KILL, DELAY, CUT, BLACKHOLE, PAUSE, CRASH), 7)) == [
-        "at 40 % of the workload: kill_broker leader(datasink, 0), restarted after 3 s",
+        "at 40 % of the workload, 40 % of the way to the next growth: kill_broker leader(datasink, 0), restarted after 3 s",
         "1 s after output flows: delay_link spark->* by 400 ms ± 50 ms, downstream, for 8 s",
         "1.5 s after output flows: cut_link broker-*<->controller for 6 s",
         "2 s after output flows: blackhole_link loader->any, upstream, for 500 ms",
         "0 s after output flows: pause_broker transaction_coordinator(1) for 60 s",
-        "at 2.5 % of the workload: crash_executor executor(all)",
+        "at 2.5 % of the workload, 85 % of the way to the next growth: crash_executor executor(all)",
     ]
 
 
@@ -90,6 +90,6 @@ def test_a_schedule_is_written_as_it_is_declared() -> None:
         "kind": "kill_broker",
         "name": "kill_broker-1",
         "target": "leader(datasink, 0)",
-        "when": {"progress": "40%"},
+        "when": {"progress": "40%", "at": None},
         "restart_after": "3s",
     }
