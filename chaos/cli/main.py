@@ -7,23 +7,35 @@ Exit codes: 0 valid or done, 1 invalid, 2 wrong usage or a wrong file, 3 unknown
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from traceback import extract_tb
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from typer.main import get_command
 
+from chaos.cli import streams
 from chaos.common import signals
-from chaos.common.errors import ChaosError, InconclusiveError, PluginError, RuntimeUnavailableError, ScenarioError
+from chaos.common.errors import (
+    ChaosError,
+    InconclusiveError,
+    PluginError,
+    RuntimeUnavailableError,
+    ScenarioError,
+    one_line,
+)
 
 if TYPE_CHECKING:
     from chaos.scenario.model import Scenario
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
+_NAME = "chaos"
 _FILE = Path("scenarios.yaml")
 _BROKERS = 3
+_DEFECT, _INTERRUPTED = 70, 130  # EX_SOFTWARE of sysexits.h; 128 and the number of SIGINT
 Scenarios = Annotated[Path, typer.Option("--scenarios", "-s", help="the scenarios file")]
 
 
@@ -311,29 +323,68 @@ def audit(  # noqa: PLR0913 - one argument for each option
 
 
 def main() -> None:
-    """Run a command; an error that chaos raises on purpose is one message, not a traceback."""
-    sys.excepthook = _defect
+    """Run a command, and end with its exit code; an error that chaos raises on purpose is one line, not a traceback."""
+    output = streams.guard()
     signals.obey()
-    try:
-        app()
-    except ScenarioError as error:
-        sys.exit(_say(str(error), 2))
-    except InconclusiveError as error:
-        from verifiers.base import Verdict  # noqa: PLC0415 - the command that raised this has imported it
+    sys.excepthook = _defect
+    sys.exit(output.code(_ended(sys.argv[1:])))
 
-        sys.exit(_say(f"chaos: {error}", Verdict.UNKNOWN.exit_code))
-    except PluginError as error:
-        sys.exit(_say(str(error), 4))
+
+def _ended(words: Sequence[str]) -> int:
+    """Run a command, and say what ended it; returns its exit code.
+
+    Typer's own way to run a command replaces `sys.excepthook`, and ends with 1, which means INVALID, where a connection breaks or
+    an input ends anywhere in the command. So only its parser is used.
+    """
+    command = get_command(app)
+    try:
+        with command.make_context(_NAME, list(words)) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.TyperException as error:  # of the parser: an option that does not exist, a value that cannot be read
+        return _misused(error)
     except ChaosError as error:
-        sys.exit(_say(f"chaos: {error}", 4))
+        return _failed(error)
+    except (
+        SystemExit
+    ) as error:  # chaos itself ends with `typer.Exit`; this is a plugin's, or that of another module of the user
+        frame = extract_tb(error.__traceback__)[-1]
+        return _say(
+            f"chaos: exit({error.code!r}) was called at {frame.filename}:{frame.lineno}, which ended the command", _DEFECT
+        )
+    return 0
+
+
+def _failed(error: ChaosError) -> int:
+    """Say what chaos raised on purpose."""
+    match error:
+        case ScenarioError():
+            return _say(str(error), 2)
+        case InconclusiveError():
+            from verifiers.base import Verdict  # noqa: PLC0415 - the command that raised this has imported it
+
+            return _say(f"chaos: {error}", Verdict.UNKNOWN.exit_code)
+        case PluginError():
+            return _say(str(error), 4)
+        case _:
+            return _say(f"chaos: {error}", 4)
+
+
+def _misused(error: typer.TyperException) -> int:
+    """Say in one line what is wrong with the words of the command; where there were none, its help was printed."""
+    said = one_line(error.format_message())
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else _NAME
+    return _say(f"{path}: {said.rstrip('.')}; see {path} --help", 2) if said else 2
 
 
 def _defect(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Python itself would exit with 1, which means that a guarantee is broken."""
-    if issubclass(kind, KeyboardInterrupt) or signals.lost():  # raised outside of the command itself, or lost in it
-        raise SystemExit(130)
+    if issubclass(kind, KeyboardInterrupt) or signals.lost():
+        raise SystemExit(_INTERRUPTED)
     sys.__excepthook__(kind, error, trace)
-    raise SystemExit(70)  # EX_SOFTWARE of sysexits.h
+    raise SystemExit(_DEFECT)
 
 
 def _say(text: str, code: int) -> int:
