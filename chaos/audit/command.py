@@ -271,9 +271,11 @@ def _require_master(master: str) -> None:
     """Ask a standalone master for a connection: Spark itself would try for a minute and print three stack traces.
 
     Raises:
-        AuditUsageError: its URL has no port.
+        AuditUsageError: it is not the URL of a master, or that of a standalone one without a port.
         InconclusiveError: nothing answers at any of its addresses.
     """
+    if not spark_session.is_master(master):
+        raise AuditUsageError(f"--spark-master {master}: must be local[N], local[*], {_STANDALONE}HOST:PORT, yarn or k8s://…")
     if not master.startswith(_STANDALONE):
         return
     for address in master.removeprefix(_STANDALONE).split(","):
@@ -320,8 +322,6 @@ def run(request: Request, echo: Echo) -> Audit:
             return Audit(judge(logs, question.ask(logs)), logs.records, clock.monotonic_s() - began_s)
     except InconclusiveError as error:
         return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
-    except spark_session.FAILURES as error:
-        return Audit(seconds=clock.monotonic_s() - began_s, problem=spark_session.failure(error))
 
 
 @contextmanager

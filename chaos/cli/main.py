@@ -333,8 +333,8 @@ def main() -> None:
 def _ended(words: Sequence[str]) -> int:
     """Run a command, and say what ended it; returns its exit code.
 
-    Typer's own way to run a command replaces `sys.excepthook`, and ends with 1, which means INVALID, where a connection breaks or
-    an input ends anywhere in the command. So only its parser is used.
+    Typer's own way to run a command replaces `sys.excepthook`, and ends with 1, which means INVALID, where a connection breaks
+    or an input ends anywhere in the command. So only its parser is used.
     """
     command = get_command(app)
     try:

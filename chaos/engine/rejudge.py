@@ -46,8 +46,6 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
             findings = judge(started, scenario, run)
         report = build(scenario, schedule, events, findings, run.resolve(), replay)
         report.write()
-    except spark_session.FAILURES as error:
-        raise InconclusiveError(spark_session.failure(error)) from error
     except OSError as error:
         what = f"{run} cannot be written ({error.strerror})"
         raise InconclusiveError(f"{what}: copy it to where you may write, findings and report are put into it") from error

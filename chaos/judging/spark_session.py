@@ -5,12 +5,13 @@ A judge's session is outside the system that is broken: a JVM of its own, with l
 
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import TimeoutExpired
@@ -18,14 +19,14 @@ from threading import Thread
 from typing import Any
 
 import psutil
-from py4j.protocol import Py4JError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from chaos.common import processes, signals
-from chaos.common.errors import one_line
+from chaos.common.errors import InconclusiveError, one_line
 from chaos.install import class_archives, preflight, spark_versions
 from chaos.install.artifacts import Parts
 from verifiers import VERIFIERS, arrow, evidence
@@ -33,6 +34,17 @@ from verifiers.base import Bounds, Evidence
 
 FAILURES = (PySparkException, Py4JError, ConnectionError)
 _NOTICED_WITHIN_S = 2.0
+_MASTER = re.compile(
+    r"local(\[(\*|[1-9]\d{0,5})(\s*,\s*[1-9]\d{0,5})?\])?|local-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\]|yarn|(spark|k8s)://\S+"
+)
+_DEEPEST = 20
+_LONGEST = 400
+_WRAPS = ("Job aborted", "An error occurred while calling")
+_PYTHON = "Traceback (most recent call last)"
+_DETAILS = re.compile(r"\n\s*(at |== |JVM stacktrace|Driver stacktrace)")
+_ENDED_WITH = re.compile(r'^Exception in thread "[^"]*" (?:[\w.$]+: )?(.+)$', re.MULTILINE)
+_OF_ITS_START = re.compile(r"WARNING|NOTE:|Picked up |Using |\s|at ")
+_LOGGED_BY_PYSPARK = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _CUT_SHORT = (LookupError, ValueError, TypeError, EOFError)
 _COMPILED_FROM = 200_000  # records
 _ALWAYS = {
@@ -64,9 +76,18 @@ _ASKED_FOR = (
     "org.apache.spark.api.python.PythonUtils",
     "org.apache.spark.sql.api.python.PythonSQLUtils",
 )
+_WORKER_ENDS = {  # a function of the user's own that does not return for one record; Spark before 4.1 would wait for ever
+    f"{of}.{name}": value
+    for of in ("spark.python.worker", "spark.sql.execution.pyspark.udf")
+    for name, value in (("idleTimeoutSeconds", "300"), ("killOnIdleTimeout", "true"))
+}
 _HOME = "SPARK_HOME"
 _OF_THE_LAUNCHER = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a JVM that only puts the command together
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+class SparkFailedError(InconclusiveError):
+    """Spark failed, or its JVM has ended; the message was made while the JVM could still be asked for the reason."""
 
 
 # of a run ------------------------------------------------------------------------------------------------------------------
@@ -160,6 +181,7 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
     settings = {
         "spark.driver.memory": "3g",
         "spark.sql.shuffle.partitions": "4",
+        **_WORKER_ENDS,
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",  # of two or three integers each; 10,000 by default
         "spark.sql.codegen.cache.maxEntries": "1000",  # one audit has more classes than the default of a hundred
         # Spark's default without kafka: its first reader makes a Row of each record on the way, a quarter of a scan's work
@@ -182,6 +204,11 @@ def of_audit(master: str, parts: Parts | None, records: int | None = None) -> It
             yield spark
 
 
+def is_master(url: str) -> bool:
+    """Whether Spark knows such a master; whether it is there is not asked."""
+    return _MASTER.fullmatch(url) is not None
+
+
 def is_small(records: int | None, master: str) -> bool:
     """Whether an audit of so many records is one for a session that starts quickly; None is not known."""
     return records is not None and records < _COMPILED_FROM and master.startswith("local")
@@ -197,7 +224,7 @@ def _start(name: str, master: str, settings: Mapping[str, str], scratch: Path) -
         scratch: the folder of that file.
 
     Raises:
-        PySparkException: the JVM did not start; what it wrote is on standard error then.
+        SparkFailedError: the JVM did not start.
     """
     local = _LOCAL if master.startswith("local") else {}
     settings = {**_ALWAYS, **local, **settings}
@@ -214,9 +241,16 @@ def _gateway(conf: SparkConf, log: Path) -> Any:
     try:
         with log.open("wb") as messages, _fitting_home():
             return launch_gateway(conf, {"stderr": messages})  # type: ignore[no-untyped-call]
-    except PySparkException:
-        sys.stderr.write(log.read_text(encoding="utf-8", errors="replace"))
-        raise
+    except PySparkException as error:
+        reason = _why_not_started(log.read_text(encoding="utf-8", errors="replace"))
+        raise SparkFailedError(f"Spark failed: its JVM did not start ({reason})") from error
+
+
+def _why_not_started(messages: str) -> str:
+    """The reason among the messages of a JVM that has ended, in one line: its last exception, or else its first message."""
+    exceptions = _ENDED_WITH.findall(messages)
+    others = (line for line in messages.splitlines() if line and not _OF_ITS_START.match(line))
+    return one_line(exceptions[-1] if exceptions else next(others, "it wrote no reason"), _LONGEST)
 
 
 @contextmanager
@@ -239,6 +273,9 @@ def held(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
 
     Args:
         start: makes it; the session logs nothing from then on.
+
+    Raises:
+        SparkFailedError: the session did not start, or something in the block raised one of `FAILURES`.
     """
     with _raised_errors_not_logged(), _jvm_ends():
         before, spark = signal.getsignal(signal.SIGINT), None
@@ -251,12 +288,10 @@ def held(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
         except FAILURES as error:
             if _hides_interrupt(error):
                 raise KeyboardInterrupt from error
-            if _has_ended():
-                raise ConnectionError(one_line(str(error))) from error
-            raise
+            raise SparkFailedError(_of_an_end(_said(error)) if _has_ended() else failure(error)) from error
         except _CUT_SHORT as error:
             if _has_ended():
-                raise ConnectionError("an answer was cut short") from error
+                raise SparkFailedError(_of_an_end("an answer was cut short")) from error
             raise
         finally:
             with warnings.catch_warnings(action="ignore"), suppress(Py4JError, ConnectionError):  # it may have been killed
@@ -275,10 +310,44 @@ def _stop(spark: SparkSession) -> None:
 
 
 def failure(error: Exception) -> str:
-    """One of `FAILURES`, in a line."""
+    """One of `FAILURES`, in a line; asks the JVM, so it must be called while the session is held."""
     if isinstance(error, Py4JNetworkError | ConnectionError):
-        return f"Spark failed: its JVM has ended ({one_line(str(error))}): was it killed, or out of memory?"
-    return f"Spark failed: {one_line(str(error))}"
+        return _of_an_end(str(error))
+    return f"Spark failed: {one_line(_said(error), _LONGEST)}"
+
+
+def _of_an_end(said: str) -> str:
+    return f"Spark failed: its JVM has ended ({one_line(said)}): was it killed, or out of memory?"
+
+
+def _said(error: Exception) -> str:
+    """What an error says, without the stack traces of those that wrap it."""
+    try:
+        java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+        texts = [str(error)] if java is None else _messages(java)
+    except (Py4JError, ConnectionError):
+        return type(error).__name__  # the JVM has ended meanwhile
+    said = [one for one in map(_without_traces, texts) if one and not one.startswith(_WRAPS)]
+    if not said:
+        return type(error).__name__
+    return said[0] if said[-1] in said[0] else f"{said[0].rstrip('.')}: {said[-1]}"
+
+
+def _messages(java: Any) -> list[str]:
+    """The messages of a Java exception and of its causes, the outermost first; where there is none, the name of the class."""
+    messages = list[str]()
+    while java is not None and len(messages) < _DEEPEST:
+        messages.append(str(java.getMessage() or java.getClass().getSimpleName()))
+        java = java.getCause()
+    return messages
+
+
+def _without_traces(message: str) -> str:
+    """The first paragraph; of a function of Python that raised, the exception."""
+    if _PYTHON in message:
+        lines = message[message.index(_PYTHON) :].split("\n\tat ", maxsplit=1)[0].splitlines()
+        return next((line for line in reversed(lines) if line.strip() and not line.startswith((" ", "\t"))), "")
+    return _DETAILS.split(message, maxsplit=1)[0].strip()
 
 
 def _has_ended() -> bool:
@@ -322,14 +391,28 @@ def _jvm_ends() -> Iterator[None]:
 
 @contextmanager
 def _raised_errors_not_logged() -> Iterator[None]:
-    """Py4J logs what it raises, an interrupt too, with a traceback; the command tells it once, in its own words."""
+    """Py4J and PySpark log what they raise, with a traceback; the command tells it once, in its own words."""
     root, handler = logging.getLogger(), logging.StreamHandler()
     handler.addFilter(_is_not_raised)
     root.addHandler(handler)
+    loggers = _loggers_of_pyspark()
+    for logger in loggers:
+        logger.disabled = True
     try:
         yield
     finally:
         root.removeHandler(handler)
+        for logger in loggers:
+            logger.disabled = False
+
+
+def _loggers_of_pyspark() -> Sequence[logging.Logger]:
+    """What it logs its errors with; that of version 3.5 logs none."""
+    try:
+        from pyspark.logger import PySparkLogger  # noqa: PLC0415 - it is not there in 3.5
+    except ImportError:
+        return ()
+    return tuple(map(PySparkLogger.getLogger, _LOGGED_BY_PYSPARK))
 
 
 def _is_not_raised(record: logging.LogRecord) -> bool:

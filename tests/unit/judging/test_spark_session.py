@@ -14,9 +14,11 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import AnalysisException
+from pyspark.logger import PySparkLogger
 
 from chaos.install import spark_versions
 from chaos.judging import spark_session
+from chaos.judging.spark_session import SparkFailedError
 from verifiers.base import Bounds
 
 
@@ -65,10 +67,30 @@ def test_an_interrupt_that_a_clean_up_hides_is_an_interrupt():
 @pytest.mark.parametrize(
     "error", [Py4JError("no"), Py4JNetworkError("no"), AnalysisException("no"), ConnectionResetError("no")]
 )
-def test_an_error_of_spark_stays_what_it_is(error):
-    """It is told by whoever asked, also where another error came before it."""
-    with pytest.raises(type(error)):
+def test_an_error_of_spark_is_put_into_words_where_it_is_raised(error):
+    """Its words come from the JVM, which has ended when the session is left; also where another error came before it."""
+    with pytest.raises(SparkFailedError, match=r"Spark failed: .*no") as raised:
         cleans_up(ValueError(), error)
+
+    assert raised.value.__cause__ is error
+
+
+def test_the_words_are_made_before_the_session_ends():
+    """PySpark's own errors have no text any more once its JVM is gone."""
+    stopped = []
+
+    class Asks(AnalysisException):
+        def __str__(self):
+            assert not stopped, "the JVM is gone"
+            return "no"
+
+    with (
+        pytest.raises(SparkFailedError, match="Spark failed: no"),
+        spark_session.held(lambda: start(lambda: stopped.append(1))),
+    ):
+        raise Asks("no")
+
+    assert stopped
 
 
 def test_a_session_that_cannot_be_stopped_has_ended():
@@ -109,7 +131,7 @@ def test_what_a_session_has_started_ends_with_it(starts):
             raise Py4JError("no")
         return start()
 
-    with suppress(Py4JError), spark_session.held(begin):
+    with suppress(SparkFailedError), spark_session.held(begin):
         assert psutil.pid_exists(jvms[0].pid)
 
     assert not psutil.pid_exists(jvms[0].pid)
@@ -123,7 +145,7 @@ def gone(_name="spark.app.name"):
 
 def test_a_jvm_that_has_ended_answers_for_nothing():
     """It may have been killed while it sent rows: those that came look like all that there are."""
-    with pytest.raises(ConnectionRefusedError), spark_session.held(lambda: start(answers=gone)):
+    with pytest.raises(SparkFailedError, match="its JVM has ended"), spark_session.held(lambda: start(answers=gone)):
         pass
 
 
@@ -151,9 +173,10 @@ def test_what_only_a_jvm_that_has_ended_explains(ended, error, starts):
             raise error
         return start()
 
-    with pytest.raises(ConnectionError if ended else type(error)) as raised, spark_session.held(begin):
+    of_spark = ended or isinstance(error, Py4JError)
+    with pytest.raises(SparkFailedError if of_spark else type(error)) as raised, spark_session.held(begin):
         raise error
-    assert ("its JVM has ended" in spark_session.failure(raised.value)) is ended
+    assert ("its JVM has ended" in str(raised.value)) is ended
 
 
 def test_what_is_raised_is_not_logged_too(capfd):
@@ -165,7 +188,10 @@ def test_what_is_raised_is_not_logged_too(capfd):
         root.error("another", exc_info=ValueError("a defect"))
         root.warning("no error")
 
+        PySparkLogger.getLogger("DataFrameQueryContextLogger").exception("[CAST_INVALID_INPUT]", errorClass="CAST")
+
     said = capfd.readouterr().err
+    assert "CAST" not in said
     assert ("while sending" in said, "a defect" in said, "no error" in said) == (False, True, True)
 
 
@@ -180,6 +206,97 @@ def test_what_is_raised_is_not_logged_too(capfd):
 def test_how_a_failure_is_told(error, text):
     """In one line."""
     assert spark_session.failure(error) == text
+
+
+class Java:
+    """An exception of the JVM: a message, and what caused it."""
+
+    def __init__(self, message, cause=None):
+        self.message, self.cause = message, cause
+
+    def getMessage(self):  # noqa: N802 - as Java has it
+        return self.message
+
+    def getCause(self):  # noqa: N802 - as Java has it
+        return self.cause
+
+    def getClass(self):  # noqa: N802 - as Java has it
+        return SimpleNamespace(getSimpleName=lambda: "SomeException")
+
+
+TRACE = """[UDF] Traceback (most recent call last):
+  File "worker.py", line 9, in f
+    int(value)
+ValueError: no number
+
+\tat org.apache.spark.Worker.read(Worker.scala:1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (Java("[CAST] The value 'x1' is none.\n== SQL (line 1) ==\nCAST(value)"), "[CAST] The value 'x1' is none."),
+        (Java("Job aborted due to stage failure: Task 0\n\tat x.Y", Java("[CAST] bad")), "[CAST] bad"),
+        (Java("cannot read file f.", Java(None, Java("damaged page"))), "cannot read file f: damaged page"),
+        (Java("cannot read f: no such host", Java("no such host")), "cannot read f: no such host"),
+        (Java("Job aborted", Java(TRACE)), "ValueError: no number"),
+        (Java(None), "SomeException"),
+        (Java("Job aborted"), "_Wrapped"),
+    ],
+)
+def test_what_is_at_the_bottom_of_an_error_is_told(error, text):
+    """A task that failed wraps its error several times, each time with a stack trace."""
+
+    class _Wrapped(AnalysisException):
+        _origin = error
+
+    assert spark_session.failure(_Wrapped("An error occurred while calling o9.collect.")) == f"Spark failed: {text}"
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [
+        (
+            'WARNING: Using incubator\nException in thread "main" org.x.SparkException: Set YARN_CONF_DIR.\n\tat x',
+            "Set YARN_CONF_DIR.",
+        ),
+        ("Picked up JAVA_TOOL_OPTIONS: -Dx\nUnrecognized option: -y\nError: Could not create", "Unrecognized option: -y"),
+        ("", "it wrote no reason"),
+    ],
+)
+def test_why_a_jvm_did_not_start(monkeypatch, tmp_path, messages, reason):
+    """One line in place of a stack trace of Java on the terminal."""
+
+    def launch(_conf, streams):
+        streams["stderr"].write(messages.encode())
+        streams["stderr"].flush()
+        raise AnalysisException("[JAVA_GATEWAY_EXITED]")
+
+    monkeypatch.setattr(spark_session, "launch_gateway", launch)
+
+    with pytest.raises(SparkFailedError) as raised:
+        spark_session._gateway(SparkConf(loadDefaults=False), tmp_path / "spark.log")
+    assert str(raised.value) == f"Spark failed: its JVM did not start ({reason})"
+
+
+@pytest.mark.parametrize(
+    ("url", "known"),
+    [
+        *[(url, True) for url in ("local", "local[4]", "local[*]", "local[2,3]", "local[*, 9]", "local-cluster[2,1,1024]")],
+        *[(url, True) for url in ("yarn", "spark://h:7077", "spark://a:1,b:2", "k8s://https://h:6443")],
+        *[
+            (url, False)
+            for url in ("", "nonsense", "local[0]", "local[-1]", "local[]", "local[x]", "local[2", "Local", "locally")
+        ],
+        *[
+            (url, False)
+            for url in ("mesos://h", "spark://", "http://h:7077", "h:7077", "yarn-client", "local[*] ", "local[1,0]")
+        ],
+    ],
+)
+def test_what_is_the_url_of_a_master(url, known):
+    assert spark_session.is_master(url) is known
 
 
 @pytest.mark.parametrize(("records", "compiled"), [(16_000, ("false", "NO_CODEGEN")), (1_800_000, ("true", "FALLBACK"))])
