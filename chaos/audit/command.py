@@ -1,7 +1,9 @@
 """`chaos audit`: two topics, or two folders of Parquet, that no run of ours has filled; asked for, audited, and reported."""
 
 import json
+import os
 import socket
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,6 +33,7 @@ from chaos.report.formatting import number, seconds
 from verifiers.base import Finding, Verdict
 from verifiers.transactions.verifier import Transactions
 
+STDOUT = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
 _WRONG_USAGE = 2
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _STANDALONE = "spark://"
@@ -106,26 +109,46 @@ class Audit:
 
 
 def main(request: Request, report: Path | None, echo: Echo) -> int:
-    """Audit, show what was found and write the report; only where a pipeline is followed there need be none.
+    """Audit, write the report and show what was found.
+
+    Where the report goes to standard output, everything else goes to standard error.
+
+    Args:
+        report: its file, or one of `STDOUT`; None for none.
 
     Returns:
         The exit code: 0 valid, 1 invalid, 2 wrong usage or a report that cannot be written (there is none then), 3 unknown.
     """
+    console, echo = (Console(stderr=True), _to_stderr) if _is_stdout(report) else (Console(), echo)
     try:
         check(request, report)
         done = run(request, echo)
     except AuditUsageError as error:
         echo(f"chaos audit: {error}")
         return _WRONG_USAGE
-    console = Console()  # shown first: what an hour's work came to is not lost with the report
-    console.print(table(done, console.width), crop=False, soft_wrap=True)
-    try:
-        if report:
-            write(report, done)
-    except OSError as error:
-        echo(f"chaos audit: --json {report}: cannot be written: {error.strerror}")
+    problem = _unwritten(report, done) if report else ""
+    console.print(table(done, console.width), crop=False, soft_wrap=True)  # an hour's work is not lost with the report
+    if problem:
+        echo(f"chaos audit: --json {report}: cannot be written: {problem}")
         return _WRONG_USAGE
     return done.verdict.exit_code
+
+
+def _unwritten(report: Path, audit: Audit) -> str:
+    """Write the report; returns why that was not possible."""
+    try:
+        write(report, audit)
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
+def _is_stdout(report: Path | None) -> bool:
+    return str(report) in STDOUT
+
+
+def _to_stderr(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
 
 
 # what is asked -------------------------------------------------------------------------------------------------------------
@@ -133,18 +156,26 @@ def main(request: Request, report: Path | None, echo: Echo) -> int:
 
 def check(request: Request, report: Path | None) -> None:
     """Raise AuditUsageError where too much or too little was given, or where the report cannot be put."""
-    if report is None and request.follow is None:
-        raise AuditUsageError("missing: --json, the file of the report")
-    if report and not report.resolve().parent.is_dir():
-        raise AuditUsageError(f"--json {report}: its folder is not there")
-    if report and report.is_dir():
-        raise AuditUsageError(f"--json {report}: is a folder; a file is needed")
+    if report and not _is_stdout(report):
+        _require_file("--json", report)
     if request.follow:
         _check_follow(request, request.follow)
     elif request.transactions:
         _check_transactions(request)
     else:
         _check_model(request)
+
+
+def _require_file(option: str, path: Path) -> None:
+    """Raise AuditUsageError where no file can be put; whether it can be written is known when it is."""
+    try:
+        is_folder, parent = path.is_dir(), Path(os.path.realpath(path)).parent.is_dir()
+    except (OSError, ValueError) as error:  # a name that no file can have
+        raise AuditUsageError(f"{option} {path}: {error}") from None
+    if is_folder:
+        raise AuditUsageError(f"{option} {path}: is a folder; a file is needed")
+    if not parent:
+        raise AuditUsageError(f"{option} {path}: its folder is not there")
 
 
 def _cluster(request: Request) -> dict[str, str]:
@@ -418,7 +449,7 @@ def _folder(request: Request) -> Iterator[str]:
 
 
 def write(path: Path, audit: Audit) -> None:
-    """Write the report, in one step."""
+    """Write the report: in one step where it is a regular file."""
     report = {
         "verdict": audit.verdict.name,
         "findings": [_finding(finding) for finding in audit.findings],
@@ -427,7 +458,11 @@ def write(path: Path, audit: Audit) -> None:
         "records_per_second": _rate(audit),
         "problem": audit.problem,
     }
-    files.write_atomically(path, json.dumps(report, indent=1))
+    text = json.dumps(report, indent=1)
+    if _is_stdout(path):
+        sys.stdout.write(f"{text}\n")
+    else:
+        files.write_atomically(path, text)
 
 
 def _finding(finding: Finding) -> Mapping[str, Any]:

@@ -251,7 +251,7 @@ def _predictions(scenario: "Scenario") -> Iterator[str]:
 def audit(  # noqa: PLR0913 - one argument for each option
     *,
     report: Annotated[
-        Path | None, typer.Option("--json", help="the file of the report; only --follow can be without", show_default=False)
+        Path | None, typer.Option("--json", help="the file of a report for machines; - for standard output", show_default=False)
     ] = None,
     model: Annotated[str, typer.Option(help="identity, square, or module:function (a column in, a column out)")] = "",
     expected_sql: Annotated[

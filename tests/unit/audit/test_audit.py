@@ -296,6 +296,36 @@ def test_a_report_that_cannot_be_written(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("report", ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_a_report_on_standard_output_is_alone_there(monkeypatch, capsys, report):
+    """What is for people goes to standard error, as does what is told meanwhile."""
+    monkeypatch.setattr(command, "run", lambda _request, echo: echo("fetching …") or Audit((RIGHT,), 18, 2.0))
+
+    code = command.main(LANDED, Path(report), print)
+
+    out, err = capsys.readouterr()
+    assert (code, json.loads(out)["verdict"]) == (0, "VALID")
+    assert "fetching …" in err
+    assert "VALID: 18 records" in err
+
+
+def test_no_report_is_needed(monkeypatch, capsys):
+    """The exit code and the table say the same."""
+    monkeypatch.setattr(command, "run", lambda _request, _echo: Audit((WRONG,), 18, 2.0))
+
+    assert command.main(LANDED, None, print) == 1
+    assert "INVALID: 18 records" in capsys.readouterr().out
+
+
+def test_the_report_is_there_before_anything_is_shown(monkeypatch, tmp_path):
+    """Whatever becomes of the terminal."""
+    report = tmp_path / "report.json"
+    monkeypatch.setattr(command, "run", lambda _request, _echo: Audit((RIGHT,), 18, 2.0))
+    monkeypatch.setattr(command, "table", lambda *_: json.loads(report.read_text(encoding="utf-8"))["verdict"])
+
+    assert command.main(LANDED, report, print) == 0
+
+
 def landed(folder, rows):
     """A landed pair, of so many rows on either side, in two files each; and what Spark leaves beside them."""
     for name in ("source", "sink"):
