@@ -18,6 +18,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from chaos.audit import folders
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.few_records import FewRecords
@@ -158,6 +159,8 @@ def check(request: Request, report: Path | None) -> None:
     """Raise AuditUsageError where too much or too little was given, or where the report cannot be put."""
     if report and not _is_stdout(report):
         _require_file("--json", report)
+    if not request.identity.strip() or not request.identity.removeprefix("header:").strip():
+        raise AuditUsageError(f"--identity {request.identity!r}: names nothing; write dense-key, key, header:NAME or SQL")
     if request.follow:
         _check_follow(request, request.follow)
     elif request.transactions:
@@ -222,6 +225,8 @@ def _check_transactions(request: Request) -> None:
         "--expected-sql": request.expected,
         "--source": request.source,
         "--as-state": request.as_state,
+        "--identity": request.identity != audit_identity.DENSE,
+        "--routing": request.routing != "same",
     }
     needless = [name for name, value in asked.items() if value]
     if needless:
@@ -267,6 +272,11 @@ def _check_routing(request: Request) -> None:
         twice = sorted(topic for topic in set(topics) if topics.count(topic) > 1)
         if twice:
             raise AuditUsageError(f"{name} {twice[0]}: is named twice")
+    both = sorted(set(request.source) & set(request.sink))
+    if both:
+        raise AuditUsageError(
+            f"--source and --sink {both[0]}: a topic cannot be compared with itself; name the one that is written"
+        )
     sources, sinks = len(request.source), len(request.sink)
     if request.routing == "same" and sources != sinks and 0 not in {sources, sinks}:
         given = f"{sources} of --source and {sinks} of --sink"
@@ -335,6 +345,10 @@ def run(request: Request, echo: Echo) -> Audit:
     began_s = clock.monotonic_s()
     try:
         _require_master(request.master)
+        if request.landed:
+            folders.check_landed(request.landed, request.master)
+        elif request.landing:
+            folders.check_landing(request.landing, request.master)
         topics = topics_of(request)
         fixed = audit_logs.fix(topics) if topics else None
         records = fixed.records if fixed else audit_logs.counted(request.landed)
@@ -429,7 +443,7 @@ def _question(request: Request) -> _Question:
         known = partial(expected.require_known, asked=query, topics=request.source)
         return _Question(known, partial(expected.by_model, asked=query, anywhere=anywhere))
     model = audit_identity.model(request.model)
-    known = partial(audit_identity.require_known, identity=request.identity, headers=not request.landed)
+    known = partial(audit_identity.require_known, identity=request.identity, demanded=model, headers=not request.landed)
     if request.identity == audit_identity.DENSE and not anywhere:
         return _Question(known, partial(audit_identity.dense, demanded=model))
     return _Question(known, partial(audit_identity.by_key, demanded=model, anywhere=anywhere))

@@ -41,9 +41,18 @@ class Found:
     _keys: pa.ChunkedArray
 
     def keys(self, ids: Collection[int]) -> Mapping[int, str]:
-        """The keys of those of the ids that are of these records and rows."""
+        """The keys of those of the ids that are of these records and rows; a key may be any bytes, whatever its column says."""
         places = np.flatnonzero(np.isin(self._ids, list(ids)))
-        return dict(zip(self._ids[places].tolist(), self._keys.take(places).to_pylist(), strict=True))
+        keys = self._keys.take(places).cast(pa.binary()).to_pylist()
+        return {id_: _readable(key) for id_, key in zip(self._ids[places].tolist(), keys, strict=True)}
+
+
+def _readable(key: bytes) -> str:
+    """As text where it is UTF-8, and else as ``0x`` and hex."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return f"0x{key.hex()}"
 
 
 def find(wanted: pa.Table, rows: pa.Table, lines: int, positions: Mapping[int, int]) -> Found:

@@ -17,24 +17,27 @@ one source partition. Of records that are alike and in several partitions it can
 """
 
 import importlib
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from traceback import extract_tb
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.audit import copies, few
 from chaos.audit.copies import Copied
 from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
-from chaos.common.errors import InconclusiveError
-from chaos.judging import answers, spark_session
+from chaos.common import own_code
+from chaos.common.errors import InconclusiveError, one_line
+from chaos.judging import answers, expressions, spark_session
 from verifiers import arrow
 from verifiers.base import Bounds, Evidence
 from verifiers.findings import at
@@ -48,6 +51,8 @@ _DEFAULT = Limits()
 _PLACE = ("partition", "offset")
 _COLUMNS = {"key": "string", "value": "string"}
 _HEADERS = {"headers": "array<struct<key: string, value: binary>>"}  # as Spark's Kafka source has them
+
+_NOT_THEIRS = re.compile(rf"{re.escape(__file__)}|/chaos/common/|/contextlib\.py|/importlib/|<frozen |/pyspark/|/py4j/")
 
 Model = Callable[[Column], Column]
 
@@ -95,7 +100,7 @@ def model(name: str) -> Model:
     """``identity``, ``square``, or ``module:function``: from the source's value to the sink's, both string columns.
 
     Raises:
-        AuditUsageError: there is no such function.
+        AuditUsageError: there is no such function, or its module cannot be imported.
     """
     if name in _MODELS:
         return _MODELS[name]
@@ -104,12 +109,47 @@ def model(name: str) -> Model:
         raise AuditUsageError(f"--model {name}: must be identity, square, or module:function")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        found: Model = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise AuditUsageError(f"--model {name}: {error}") from error
+        with _told(name, "cannot be imported"):
+            found = getattr(importlib.import_module(module), function, None)
     finally:
-        sys.path.pop(0)
+        with suppress(ValueError):  # the module may have changed it
+            sys.path.remove(str(Path.cwd()))
+    if not callable(found):
+        there = "is no function" if found is not None else "is not there"
+        raise AuditUsageError(f"--model {name}: {function} {there} in {module}; name a function of it")
+    return partial(_called, name, found)
+
+
+def _called(name: str, function: Callable[[Column], object], value: Column) -> Column:
+    """What a function of the user's own makes of a column."""
+    with _told(name, "failed"):
+        found = function(value)
+    if not isinstance(found, Column):
+        returned = "None" if found is None else f"a value of type {type(found).__name__}"
+        raise AuditUsageError(
+            f"--model {name}: returned {returned}; it must return a Column, made of the Column that it is given"
+        )
     return found
+
+
+@contextmanager
+def _told(name: str, what: str) -> Iterator[None]:
+    """Whatever the user's own code does in place of returning, in a line. It may raise anything, and end the process."""
+    try:
+        with own_code.confined():
+            yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        said = f"exit({error.code!r}) was called" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, own_code.OverdueError) else said
+        raise AuditUsageError(f"--model {name}: {what}: {one_line(said)}{_place(error)}; mend the model") from error
+
+
+def _place(error: BaseException) -> str:
+    """Where in the user's own code it was, if it was there."""
+    frames = (one for one in reversed(extract_tb(error.__traceback__)) if not _NOT_THEIRS.search(one.filename))
+    return next((f" ({one.filename}:{one.lineno})" for one in frames), "")
 
 
 def sql(identity: str) -> str:
@@ -120,21 +160,22 @@ def sql(identity: str) -> str:
     return f"get(filter(headers, header -> header.key = '{name}'), 0).value" if identity.startswith(_HEADER) else identity
 
 
-def require_known(spark: SparkSession, identity: str, *, headers: bool) -> None:
-    """Raise AuditUsageError unless Spark can read the expression.
+def require_known(spark: SparkSession, identity: str, demanded: Model, *, headers: bool) -> None:
+    """Raise AuditUsageError unless Spark can read the expression and the model, and both say something of one record alone.
 
     Args:
         headers: whether records have them: topics do, folders do not.
     """
-    if identity in (DENSE, KEY):
-        return
     columns = _COLUMNS | (_HEADERS if headers else {})
     nothing = spark.createDataFrame([], ", ".join(f"{name} {kind}" for name, kind in columns.items()))
-    try:
-        nothing.selectExpr(f"CAST({sql(identity)} AS STRING)")
-    except PySparkException as error:
-        reason = str(error).strip().splitlines()[0]
-        raise AuditUsageError(f"--identity {identity}: {reason} The columns are {', '.join(columns)}.") from None
+    wrong = expressions.why_not(nothing, demanded(F.col("value")), may_be_constant=True)
+    if wrong:
+        raise AuditUsageError(f"--model: what it makes of a value cannot be judged: {wrong}")
+    if identity in (DENSE, KEY):
+        return
+    wrong = expressions.why_no_sql(nothing, sql(identity))
+    if wrong:
+        raise AuditUsageError(f"--identity {identity}: {wrong} The columns are {', '.join(columns)}.")
 
 
 def dense(logs: Logs, demanded: Model) -> Asked:

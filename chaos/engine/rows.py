@@ -97,7 +97,10 @@ def _written(filling: Filling, plan: RunPlan, partitions: int, path: Path, spark
     seed = scenario_seed(plan.schedule.seed, plan.scenario.name)
     function = Function(declared.python or declared.generator or "", declared.folder or "", declared.arguments)
     _run(sources.command(function, seed, wanted, partitions, path), plan.folder, f"{path.stem}.log")
-    return int(parquet.read_metadata(path).num_rows)
+    try:
+        return int(parquet.read_metadata(path).num_rows)
+    except (OSError, pa.ArrowException):
+        raise RowsError(f"{function.name} ended its process before all rows were written; let it return instead") from None
 
 
 def compute(spark: SparkSession, sql: str, records: int, folder: Path) -> None:

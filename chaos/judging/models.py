@@ -40,8 +40,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from chaos.common import own_code
 from chaos.common.errors import one_line
-from chaos.judging import own_rows
+from chaos.judging import expressions, own_rows
 from chaos.judging.own_rows import Numbered, Numbering, text
 from chaos.scenario.expected import SOURCE, ExpectedRows
 from chaos.scenario.model import Scenario
@@ -63,6 +64,7 @@ TWIN = "twin"
 ROWS = "rows"
 ABOUT = "about.json"
 _LONGEST = 300
+_WITHIN_S = 600.0  # a function may count and collect what it is given
 _OF_SEVERAL = "they are made of the records of several topics, and it is not said of which"
 
 
@@ -356,8 +358,9 @@ def require_known(spark: SparkSession, model: Model, topics: Sequence[str]) -> N
     if model.python:
         _function(model)
     if model.identity and not model.of_table:
-        with _told("identity"):
-            nothing(spark).select("key", "value").selectExpr(f"CAST({model.identity} AS STRING)")
+        wrong = expressions.why_no_sql(nothing(spark).select("key", "value"), model.identity)
+        if wrong:
+            raise ModelError(f"{one_line(wrong, _LONGEST)} The columns are key, value.", of_identity=True)
 
 
 def demanded(
@@ -537,7 +540,7 @@ def _raised(model: Model, what: str) -> Iterator[None]:
     A warning is not an error there, whatever pytest makes of warnings in this repository.
     """
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), own_code.confined(_WITHIN_S):
             warnings.simplefilter("default")
             yield
     except (Exception, SystemExit) as error:

@@ -240,7 +240,7 @@ def _start(name: str, master: str, settings: Mapping[str, str], scratch: Path) -
 def _gateway(conf: SparkConf, log: Path) -> Any:
     try:
         with log.open("wb") as messages, _fitting_home():
-            return launch_gateway(conf, {"stderr": messages})  # type: ignore[no-untyped-call]
+            return launch_gateway(conf, {"stdout": messages, "stderr": messages})  # type: ignore[no-untyped-call]
     except PySparkException as error:
         reason = _why_not_started(log.read_text(encoding="utf-8", errors="replace"))
         raise SparkFailedError(f"Spark failed: its JVM did not start ({reason})") from error

@@ -136,6 +136,13 @@ def main() -> None:
     parser.add_argument("--records", type=int)
     asked = parser.parse_args()
     sys.excepthook = partial(_last_word, asked.function)
+    try:
+        _write(asked)
+    except SystemExit as end:  # with 0 the rows would seem to be whole
+        raise RowsError(f"{asked.function} called exit({end.code!r}); let it return when it has yielded all rows") from end
+
+
+def _write(asked: argparse.Namespace) -> None:
     found, name = _found(asked.function, asked.folder)
     sys.excepthook = partial(_last_word, name)
     yielded = found(asked.seed, **asked.arguments)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from chaos.common import files
-from chaos.common.errors import InconclusiveError
+from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.events import (
     EarlyAlarm,
     FaultEvent,
@@ -152,8 +152,9 @@ def reports_in(runs: Path) -> tuple[list[Report], list[Path]]:
 def _read(path: Path) -> Report:
     try:
         return Report.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValidationError) as error:
-        raise InconclusiveError(f"{path} cannot be read, or another version of chaos wrote it: {error}") from error
+    except (OSError, ValueError) as error:  # ValidationError is one, as is what is not UTF-8
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else error
+        raise InconclusiveError(f"{path} cannot be read, or another version of chaos wrote it: {one_line(str(why))}") from error
 
 
 # from a run directory -------------------------------------------------------------------------------------------------

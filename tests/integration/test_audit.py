@@ -303,7 +303,9 @@ def test_an_audit_that_is_interrupted_before_its_jvm_is_known(tmp_path, number):
     """The JVM does not notice that its parent is gone, and would live for ever."""
     scratch, logs = tmp_path / "scratch", tmp_path / "logs"
     scratch.mkdir()
-    (logs / "source").mkdir(parents=True)
+    for side in ("source", "sink"):
+        (logs / side).mkdir(parents=True)
+        (logs / side / "part-0.parquet").write_bytes(b"not looked at")
     argv = [CHAOS, "audit", "--landed", str(logs), "--model", "identity", "--json", str(tmp_path / "report.json")]
     env = os.environ | {"TMPDIR": str(scratch)}
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env) as process:

@@ -1,5 +1,6 @@
 """What `chaos audit --follow` is asked for: its options, and what of them cannot be followed."""
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from chaos.audit.logs import AuditUsageError, Topics
 _DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _BEGINS = ("beginning", "now")
-_LEAST_WINDOW = 1000
+_LEAST_WINDOW, _LARGEST_WINDOW = 1000, 100_000_000
 _KEYS = frozenset({"dense-key", "key"})
 _ROW = "row"
 _HEADER = "header:"
@@ -98,11 +99,15 @@ def _rules(plan: Plan) -> Iterator[tuple[bool, str]]:
         f"--identity row and --model {model}: rows are compared as they are",
     )
     yield options.begin not in _BEGINS, f"--from {options.begin}: must be {' or '.join(_BEGINS)}"
-    yield options.window < _LEAST_WINDOW, f"--window {options.window}: must be {_LEAST_WINDOW} or more"
+    fits = _LEAST_WINDOW <= options.window <= _LARGEST_WINDOW
+    yield not fits, f"--window {options.window}: must be {_LEAST_WINDOW} or more, and {_LARGEST_WINDOW} at most (800 MB)"
     for name, text in (("--metrics-file", options.metrics_file), ("--state", options.state)):
         path = Path(text)
         yield bool(text) and path.is_dir(), f"{name} {text}: is a folder; a file is needed"
-        yield bool(text) and not path.resolve().parent.is_dir(), f"{name} {text}: its folder is not there"
+        yield bool(text) and not Path(os.path.realpath(path)).parent.is_dir(), f"{name} {text}: its folder is not there"
+    state = Path(options.state)
+    is_other = bool(options.state) and state.exists() and not state.is_file()
+    yield is_other, f"--state {state}: is no regular file; one is needed, which is read again at the next start"
 
 
 def seconds(name: str, text: str) -> float:

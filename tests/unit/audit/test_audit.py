@@ -55,6 +55,15 @@ RIGHT = Finding("gaps", "sink", Verdict.VALID, count=0, checked=9, counts={"lost
         (replace(TOPICS, source=("a", "b", "a")), REPORT, "--source a: is named twice"),
         (replace(TOPICS, source=("a", "b")), REPORT, "2 of --source and 1 of --sink: .* unless with --routing any"),
         (LANDED, Path("nowhere/report.json"), "its folder is not there"),
+        (
+            replace(TOPICS, source=("a", "in"), sink=("b", "a")),
+            REPORT,
+            "--source and --sink a: a topic cannot be compared with",
+        ),
+        (replace(LANDED, identity=""), REPORT, "--identity '': names nothing"),
+        (replace(LANDED, identity=" "), REPORT, "--identity ' ': names nothing"),
+        (replace(TOPICS, identity="header:"), REPORT, "--identity 'header:': names nothing"),
+        (replace(LANDED, model="", expected="SELECT 1", identity=""), REPORT, "--identity '': names nothing"),
     ],
 )
 def test_too_much_or_too_little(asked, report, message):
@@ -139,7 +148,7 @@ def test_dense_keys_are_keys_like_others_by_any_routing(monkeypatch, identity, r
     [
         ("cube", "must be identity, square, or module:function"),
         ("nowhere:f", "No module named 'nowhere'"),
-        ("math:nothing", "has no attribute 'nothing'"),
+        ("math:nothing", "nothing is not there in math; name a function of it"),
     ],
 )
 def test_a_model_that_is_not_there(name, message):

@@ -100,3 +100,15 @@ def test_the_keys_of_ids():
     found, _, _ = asked(SOURCE, [*COPY, (1, 9, "d", "x")])
 
     assert found.keys({0, 1, 59, 77}) == {0: "a", 1: "c", 59: "d"}
+
+
+def test_keys_of_any_bytes_are_named():
+    """A topic's key is read as text without being looked at; what is wrong is told all the same."""
+    keys = [b"\xff\xfe\x01", "é".encode(), b"", b"plain"]
+    texts = pa.Array.from_buffers(pa.string(), len(keys), pa.array(keys, pa.binary()).buffers())
+    source = table([(0, number, None, "1") for number in range(len(keys))]).set_column(2, "key", texts)
+
+    found = few.find(source, source.slice(0, 0), LINES, PROCESSED)
+
+    assert found.expected["id"].to_pylist() == [0, 3, 6, 9]
+    assert found.keys([0, 3, 6, 9]) == {0: "0xfffe01", 3: "é", 6: "", 9: "plain"}

@@ -1,0 +1,40 @@
+"""An expression that says something of one record: its identity, or the value that it demands."""
+
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
+
+
+def why_not(rows: DataFrame, expression: Column, *, may_be_constant: bool = False) -> str:
+    """Why an expression says nothing of one record alone, in a line; an empty text if it does.
+
+    Args:
+        rows: an empty frame with the columns that there are.
+        may_be_constant: whether it may be the same for all records.
+    """
+    try:
+        rows.where(expression.cast("string").isNotNull())  # refuses what is made of several rows, or makes several of one
+        found = rows.select(expression.cast("string"))
+    except PySparkException as error:
+        return _first_line(error)
+    plan: Any = found._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark has no other way to it
+    if not plan.deterministic():
+        return "it may be another each time it is asked for the same record"
+    if not may_be_constant and plan.references().isEmpty():
+        return "it is the same for all records"
+    return ""
+
+
+def why_no_sql(rows: DataFrame, sql: str) -> str:
+    """The same of SQL."""
+    try:
+        expression = F.expr(f"CAST({sql} AS STRING)")
+    except PySparkException as error:
+        return _first_line(error)
+    return why_not(rows, expression)
+
+
+def _first_line(error: PySparkException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

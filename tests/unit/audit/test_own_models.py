@@ -1,0 +1,109 @@
+"""A model of the user's own, which may do anything in place of saying what a value becomes."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaos.audit import identity as audit_identity
+from chaos.audit.logs import AuditUsageError
+from chaos.common import own_code
+
+MODULE = """
+import os, sys
+def returns(value): return {returned}
+def two(a, b): return a
+def does(value): {does}
+five = 5
+"""
+
+
+@pytest.fixture
+def written(monkeypatch, tmp_path):
+    """Write a module into the working directory; it is forgotten afterwards."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def write(text):
+        monkeypatch.delitem(sys.modules, "own_model_here", raising=False)
+        Path("own_model_here.py").write_text(text, encoding="utf-8")
+        return "own_model_here"
+
+    return write
+
+
+def refused(name, *value):
+    """The message for a model that is imported, or called with a value."""
+    with pytest.raises(AuditUsageError) as raised:
+        audit_identity.model(name)(*value)
+    said = str(raised.value)
+    assert said.startswith(f"--model {name}: ")
+    assert "\n" not in said
+    return said.removeprefix(f"--model {name}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import sys\nsys.exit(0)", "cannot be imported: exit(0) was called ({}:2); mend the model"),
+        ("import os\nos._exit(0)", "cannot be imported: exit(0) was called ({}:2); mend the model"),
+        ("raise SystemExit", "cannot be imported: exit(None) was called ({}:1); mend the model"),
+        ("def f(:", "cannot be imported: SyntaxError: invalid syntax (own_model_here.py, line 1); mend the model"),
+        ("raise RuntimeError('a\\nb')", "cannot be imported: RuntimeError: a b ({}:1); mend the model"),
+        ("raise BaseException", "cannot be imported: BaseException: ({}:1); mend the model"),
+        ("import nowhere.at_all", "cannot be imported: ModuleNotFoundError: No module named 'nowhere' ({}:1); mend the model"),
+        ("g = 1", "f is not there in own_model_here; name a function of it"),
+        ("f = 1", "f is no function in own_model_here; name a function of it"),
+        ("f = None", "f is not there in own_model_here; name a function of it"),
+    ],
+)
+def test_a_module_that_does_something_else(written, tmp_path, text, said):
+    """None of it ends the process, or is the verdict of an audit."""
+    name = f"{written(text)}:f"
+
+    assert refused(name) == said.format(tmp_path / "own_model_here.py")
+
+
+def test_a_module_that_never_ends(written, monkeypatch):
+    monkeypatch.setattr(own_code, "WITHIN_S", 0.1)
+
+    said = refused(f"{written('while True: pass')}:f")
+    assert said.startswith("cannot be imported: it did not return within 0.1 s (")
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        ("None", "returned None; it must return a Column, made of the Column that it is given"),
+        ("'x'", "returned a value of type str; it must return a Column, made of the Column that it is given"),
+        ("5", "returned a value of type int; it must return a Column, made of the Column that it is given"),
+    ],
+)
+def test_a_function_that_returns_no_column(written, returned, said):
+    assert refused(f"{written(MODULE.format(returned=returned, does='pass'))}:returns", "a column") == said
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ("raise ValueError('no')", "failed: ValueError: no ("),
+        ("sys.exit(1)", "failed: exit(1) was called ("),
+        ("os._exit(1)", "failed: exit(1) was called ("),
+        ("return value.nothing", "failed: AttributeError: 'str' object has no attribute 'nothing' ("),
+    ],
+)
+def test_a_function_that_does_something_else(written, does, said):
+    assert refused(f"{written(MODULE.format(returned=1, does=does))}:does", "a column").startswith(said)
+
+
+def test_a_function_of_two_arguments(written):
+    said = refused(f"{written(MODULE.format(returned=1, does='pass'))}:two", "a column")
+    assert said.startswith("failed: TypeError: two() missing 1 required positional argument: 'b'")
+
+
+def test_what_a_model_prints_is_not_the_report(written, capfd):
+    """Standard output may be read by a machine: `--json -`."""
+    with pytest.raises(AuditUsageError):
+        audit_identity.model(f"{written('print(1)' + MODULE.format(returned=1, does='print(2)'))}:does")("a column")
+
+    assert capfd.readouterr() == ("", "1\n2\n")
