@@ -304,6 +304,7 @@ def audit(  # noqa: PLR0913 - one argument for each option
     state: Annotated[
         str, typer.Option(help="with --follow: a file of what is outstanding, to go on with when started again")
     ] = "",
+    settle: Annotated[str, typer.Option(help="with --follow: how long its end waits for the rows of what was read")] = "15s",
 ) -> None:
     """Audit two topics, or two folders of Parquet, that were filled by others."""
     from chaos.audit import command  # noqa: PLC0415
@@ -311,10 +312,11 @@ def audit(  # noqa: PLR0913 - one argument for each option
 
     topics = (tuple(source or ()), tuple(sink or ()))
     said = (group, model, identity, spark_master, landing, external, routing, expected_sql)
-    options = Following(overdue, every, lasts, window, begin, metrics, metrics_file, state)
+    options = Following(overdue, every, lasts, window, begin, metrics, metrics_file, state, settle)
     if not follow and options != Following():
         typer.echo(
-            "chaos audit: --for, --overdue, --every, --from, --window, --metrics, --metrics-file, --state: only with --follow"
+            "chaos audit: --for, --overdue, --every, --from, --window, --metrics, --metrics-file, --settle, --state: "
+            "only with --follow"
         )
         raise typer.Exit(2)
     following = options if follow else None

@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType  # type: ignore[attr-defined]
 
 from verifiers.base import Bounds
@@ -28,6 +28,25 @@ def log_ends(admin: AdminClient, topic: str, partitions: Iterable[int], within_s
     lso = list_offsets(admin, topic, partitions, LATEST, IsolationLevel.READ_COMMITTED, within_s)
     hw = list_offsets(admin, topic, partitions, LATEST, IsolationLevel.READ_UNCOMMITTED, within_s)
     return {number: Bounds(low[number], lso[number], hw[number]) for number in partitions}
+
+
+def topic_ids(admin: AdminClient, topics: Iterable[str], within_s: float) -> dict[str, str]:
+    """Topic -> its id in hexadecimal digits (KIP-516): one that is deleted and created anew has another.
+
+    Brokers before Kafka 2.8 have no ids: all digits are 0.
+
+    Raises:
+        KafkaException: no broker answers now, or one of the topics is not there.
+    """
+    found = admin.describe_topics(TopicCollection(list(topics)), request_timeout=within_s)
+    try:
+        ids = {topic: future.result(within_s + 1).topic_id for topic, future in found.items()}
+    except TimeoutError as error:
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001 - it has no other name
+    return {
+        topic: f"{one.get_most_significant_bits() % 2**64:016x}{one.get_least_significant_bits() % 2**64:016x}"
+        for topic, one in ids.items()
+    }
 
 
 def cleanup_policy(admin: AdminClient, topic: str, within_s: float) -> str:

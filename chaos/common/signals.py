@@ -96,18 +96,22 @@ def deferred() -> Iterator[None]:
 
 
 @contextmanager
-def heard() -> Iterator[threading.Event]:
-    """Have the first signal set an event while the block runs, so that it can end in order; the second one interrupts it."""
-    asked = threading.Event()
+def heard_twice() -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Have the first signal set the first event while the block runs, and the second one the second; a third interrupts it.
+
+    So the block can end in order, and be told not to wait any more.
+    """
+    events = (threading.Event(), threading.Event())
 
     def hear(number: int, _frame: FrameType | None) -> None:
-        if asked.is_set():
+        event = next((one for one in events if not one.is_set()), None)
+        if event is None:
             raise KeyboardInterrupt(signal.Signals(number).name)
-        asked.set()
+        event.set()
 
     before = {number: signal.signal(number, hear) for number in _SIGNALS}
     try:
-        yield asked
+        yield events
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -71,10 +71,8 @@ class Follower:
 @contextmanager
 def following(system, folder, *words, topics=(SOURCE, SINK)):
     """A follower of both topics; killed if it is still there at the end."""
-    log, report = folder / "follow.log", folder / "follow.json"
-    argv = [CHAOS, "audit", "--follow", "--bootstrap", system.kafka.bootstrap, "--source", topics[0], "--sink", topics[1]]
-    metrics = ("--every", "0.5s", "--metrics", "127.0.0.1:0", "--json", str(report))
-    with log.open("w", encoding="utf-8") as out, subprocess.Popen([*argv, *metrics, *words], stdout=out, stderr=out) as process:
+    log, argv = folder / "follow.log", follow_words(system, folder, *words, topics=topics)
+    with log.open("w", encoding="utf-8") as out, subprocess.Popen(argv, stdout=out, stderr=out) as process:
         follower = Follower(process, log)
         try:
             clock.wait_until(lambda: "following " in follower.said(), within_s=300, reason="the follower", seen=follower.said)
@@ -82,6 +80,17 @@ def following(system, folder, *words, topics=(SOURCE, SINK)):
         finally:
             if process.poll() is None:
                 process.kill()
+
+
+def follow_words(system, folder, *words, topics=(SOURCE, SINK)):
+    """The command."""
+    argv = [CHAOS, "audit", "--follow", "--bootstrap", system.kafka.bootstrap, "--source", topics[0], "--sink", topics[1]]
+    return [*argv, "--every", "0.5s", "--metrics", "127.0.0.1:0", "--json", str(folder / "follow.json"), *words]
+
+
+def report(folder):
+    """The findings of a follower."""
+    return json.loads((folder / "follow.json").read_text(encoding="utf-8"))["findings"]
 
 
 def counts(path):
@@ -293,3 +302,69 @@ def is_over(follower):
     """Whether all that is outstanding is a gap by now, and nothing is to be judged."""
     found = follower.metrics()
     return bool(found) and found["chaos_audit_undecided"] == 0 and found["chaos_audit_outstanding"] == found["chaos_audit_gaps"]
+
+
+def test_a_pipeline_that_is_dead(system, topics, tmp_path):
+    """Records that nobody answers are not overdue yet: UNKNOWN, not VALID; `checked` is what was compared."""
+    source, sink = topics
+    source(range(300))
+    sink([0])
+    with following(system, tmp_path, "--model", "square", "--identity", "key", "--for", "2s", "--settle", "2s") as follower:
+        assert follower.process.wait(300) == 3, follower.said()
+
+    (gaps,) = (one for one in report(tmp_path) if one["verifier"] == "gaps")
+    assert (gaps["verdict"], gaps["count"], gaps["checked"], gaps["counts"]["pending"]) == ("UNKNOWN", 0, 1, 299)
+
+
+def test_a_live_pipeline_that_is_a_little_behind(system, topics, tmp_path):
+    """Its rows are waited for when the follower is ended, so it is VALID; a second signal ends the wait."""
+    source, sink = topics
+    words = ("--model", "square", "--identity", "key", "--settle", "120s", "--state", str(tmp_path / "state"))
+    with following(system, tmp_path, *words) as follower:
+        source(range(300))
+        sink(range(200))
+        follower.until(answered_total=200, outstanding=100)
+        follower.process.send_signal(signal.SIGTERM)
+        clock.wait_until(
+            lambda: "ending: waits up to 120s" in follower.said(), within_s=300, reason="its end", seen=follower.said
+        )
+        source(range(300, 330))  # after the end
+        sink(range(200, 310))
+        assert follower.process.wait(300) == 0, follower.said()
+    assert counts(tmp_path / "follow.json") == {"duplicates": 0, "gaps": 0, "values": 0}
+    with following(system, tmp_path, *words) as follower:
+        follower.until(answered_total=310, outstanding=20)
+        follower.process.send_signal(signal.SIGTERM)
+        clock.wait_until(
+            lambda: "ending: waits up to 120s" in follower.said(), within_s=300, reason="its end", seen=follower.said
+        )
+        assert follower.end() == 3, follower.said()
+
+
+def test_topics_that_are_created_anew(system, topics, tmp_path):
+    """Their ids tell, while they are followed and by what was kept: UNKNOWN, and nothing is read on as if nothing had been."""
+    source, sink = topics
+    words = ("--model", "square", "--identity", "key", "--state", str(tmp_path / "state"))
+
+    def anew(*names):
+        system.kafka.delete(names)
+        clock.wait_until(
+            lambda: not {*names} & system.kafka.admin.list_topics(timeout=10).topics.keys(), within_s=60, reason="it"
+        )
+        system.kafka.create(names, 3)
+
+    with following(system, tmp_path, *words) as follower:
+        source(range(90))
+        sink(range(90))
+        follower.until(answered_total=90, undecided=0)
+        assert follower.end() == 0, follower.said()
+    state = (tmp_path / "state").read_bytes()
+    with following(system, tmp_path, *words) as follower:
+        follower.until(answered_total=90, undecided=0)
+        anew(SINK)
+        sink(range(200, 300))
+        assert follower.process.wait(300) == 3, follower.said()
+        assert f"UNKNOWN, and the end: {SINK} was deleted and created anew" in follower.said()
+    (tmp_path / "state").write_bytes(state)
+    again = subprocess.run(follow_words(system, tmp_path, *words), capture_output=True, text=True, timeout=300, check=False)
+    assert (again.returncode, f"{SINK} was deleted and created anew since this was kept" in again.stdout) == (3, True), again

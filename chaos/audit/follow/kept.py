@@ -9,7 +9,7 @@ import json
 import zipfile
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from chaos.audit.follow.matching import SIDES, Asked, Counts, Demand, Follow, Od
 from chaos.audit.follow.plan import Plan
 from chaos.audit.logs import AuditUsageError
 from chaos.common import files
+from chaos.common.errors import InconclusiveError
 
 _BROKEN = (OSError, ValueError, KeyError, TypeError, IndexError, EOFError, AttributeError, zipfile.BadZipFile)
 
@@ -29,8 +30,10 @@ Arrays = dict[str, np.ndarray[Any, Any]]
 class Kept:
     """The file, if there is to be one."""
 
-    def __init__(self, plan: Plan, cluster: str) -> None:
+    def __init__(self, plan: Plan, cluster: str, ids: Mapping[str, str] | None = None) -> None:
+        """Ids are those of the topics as they are now: a topic that is deleted and created anew has another one."""
         topics = plan.topics
+        self._ids = dict(ids or {})
         self._path = Path(plan.options.state) if plan.options.state else None
         self._asked = plan.asked
         self._of = {
@@ -46,7 +49,8 @@ class Kept:
         """What was kept; None where there is nothing yet.
 
         Raises:
-            AuditUsageError: it is of another pipeline, or cannot be read.
+            AuditUsageError: it is of another pipeline, of an older version, or cannot be read.
+            InconclusiveError: a topic was deleted and created anew since.
         """
         if self._path is None or not self._path.exists():
             return None
@@ -55,12 +59,22 @@ class Kept:
                 arrays = dict(found)
             told = json.loads(arrays.pop("told").tobytes())
             others = [name for name, value in self._of.items() if told["of"].get(name) != value]
-            follow = None if others else of_state(self._asked, told, arrays)
+            ids = told.get("ids")
+            follow = None if others or ids is None else of_state(self._asked, told, arrays)
         except _BROKEN as error:
             why = f"cannot be read ({type(error).__name__}: {error})"
             raise AuditUsageError(f"--state {self._path}: {why}; name another file, or remove this one") from error
         if others:
             raise AuditUsageError(f"--state {self._path}: was kept for another {', '.join(others)}; name another file")
+        if follow is None:
+            why = "was kept by an older version, which did not know whether topics were created anew"
+            raise AuditUsageError(f"--state {self._path}: {why}; name another file, or remove this one")
+        anew = [topic for topic, id_ in self._ids.items() if ids.get(topic) != id_]
+        if anew:
+            raise InconclusiveError(
+                f"--state {self._path}: {', '.join(anew)} was deleted and created anew since this was kept, so records that "
+                "were not read are gone, and nothing was compared; name another file, or remove this one, to begin anew"
+            )
         return follow
 
     def save(self, follow: Follow) -> None:
@@ -72,7 +86,7 @@ class Kept:
         if self._path is None:
             return
         told, arrays = state(follow)
-        content, text = BytesIO(), json.dumps({**told, "of": self._of}).encode()
+        content, text = BytesIO(), json.dumps({**told, "of": self._of, "ids": self._ids}).encode()
         every: Any = {"told": np.frombuffer(text, np.uint8), **arrays}
         np.savez(content, **every)
         try:
@@ -93,6 +107,11 @@ def state(follow: Follow) -> tuple[dict[str, Any], Arrays]:
         "moments": [follow.seen_ms, follow.grew_ms, follow.first_answer_ms],
         "positions": None if follow.positions is None else list(follow.positions.items()),
         "numbers": [follow.rows, follow.written],
+        "begun_within": follow.asked.begun_within,
+        "unread": list(follow.unread.items()),
+        "answered_ms": list(follow.answered_ms.items()),
+        "certain_from": list(follow.certain_from.items()),
+        "rewritten": sorted(follow.rewritten),
     }
     both = follow.held.items()
     demands = [(key, one) for key, found in both for one in (found if isinstance(found, deque) else (found,))]
@@ -105,13 +124,15 @@ def state(follow: Follow) -> tuple[dict[str, Any], Arrays]:
 
 def of_state(asked: Asked, told: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> Follow:
     """What was kept, to go on with; how large the window is, and what is overdue, may be others than they were."""
-    found = Follow(asked, Counts(**told["counts"]))
+    found = Follow(replace(asked, begun_within=told["begun_within"]), Counts(**told["counts"]))
     found.at = {side: _mapping(told["at"][side]) for side in SIDES}
     found.judged, found.answered_to = _mapping(told["judged"]), _mapping(told["answered_to"])
     found.examples = [_seen(*one) for one in told["examples"]]
     found.doubts = {side: dict(told["doubts"][side]) for side in SIDES}
     found.seen_ms, found.grew_ms, found.first_answer_ms = told["moments"]
     found.positions = None if told["positions"] is None else _mapping(told["positions"])
+    found.unread, found.rewritten = _mapping(told["unread"]), set(told["rewritten"])
+    found.answered_ms, found.certain_from = _mapping(told["answered_ms"]), _mapping(told["certain_from"])
     found.rows, written = told["numbers"]
     kept = arrays["window"]
     oldest_first = np.roll(kept, -(written % len(kept))) if written >= len(kept) else kept[:written]

@@ -10,12 +10,19 @@ nothing. A thread asks the brokers how far the logs are, again and again::
 Nothing is judged by an end that was not reached, so brokers that do not answer, or a follower that is behind, delay what is
 said, and falsify nothing. What is read goes on from where it stopped: librdkafka connects again by itself, and what was kept in
 a file (``--state``) has positions and all that is outstanding at the same moment.
+
+When it is to end, the ends are asked for once more, and are fixed: what was there before must be read, judged and answered.
+Reading goes on for a while (``--settle``) until it is, because the pipeline is always a little behind, and the rows that it
+writes meanwhile may answer records from after the ends. What is not answered by then is pending, and so UNKNOWN.
+
+A topic that is deleted and created anew has another id. Its offsets mean other records, so following ends there, and what was
+read since the brokers last answered is judged no more.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -25,11 +32,11 @@ from confluent_kafka.admin import AdminClient
 
 from chaos.audit.follow import openmetrics, report
 from chaos.audit.follow.kept import Kept
-from chaos.audit.follow.matching import SIDES, Follow, Mark, Row, Side
-from chaos.audit.follow.plan import MODELS, Plan, identify, seconds
-from chaos.audit.follow.report import Moment, Numbers
+from chaos.audit.follow.matching import SIDES, End, Follow, Mark, Row, Side
+from chaos.audit.follow.plan import MODELS, Plan, demanded, identify, seconds
+from chaos.audit.follow.report import STALL_S, Moment, Numbers
 from chaos.audit.logs import ASK_S, AuditUsageError, Topics, compacted_why, there_are
-from chaos.cluster.topics import log_ends
+from chaos.cluster.topics import log_ends, topic_ids
 from chaos.common import clock, files, signals
 from chaos.common.errors import InconclusiveError
 from chaos.report.formatting import number
@@ -42,8 +49,9 @@ _AHEAD = 200_000  # of one side while the other one is being read: so much of a 
 _ASK_EVERY_S = 1.0
 _SAVE_EVERY_S = 10.0
 _SHARE = 10  # no more than this part of the time is spent on saving
-_STALL_TOLD_S = 10.0
-_END_WITHIN_S = 15.0
+_COUNT_EVERY_MS = 500
+_END_WITHIN_S = 15.0  # for the ends of the logs to be had, at least
+_PLACES_SHOWN = 4
 _GONE = frozenset(
     {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}  # noqa: SLF001 - no other names
 )
@@ -73,13 +81,14 @@ class _Reader:
         self._side: Side = side
         self._numbers: Numbers = {}
         self._identify = identify(plan.identity)
-        self._value = MODELS[plan.model if plan.model and side == "source" else "identity"]
+        self._value = demanded(plan.model) if side == "source" else MODELS["identity"]
         self.lost = set[int]()  # partitions of which the place to go on is not there any more
+        self.rewritten = set[int]()  # of these, where the log was cut off before that place, and has grown beyond it again
 
     def assign(self, numbers: Numbers, at: Mapping[int, int]) -> None:
         """Go on here, and forget what was read ahead."""
         self._numbers = numbers
-        self.lost = set()
+        self.lost, self.rewritten = set(), set()
         places = [TopicPartition(topic, one, at[own[one]]) for topic, own in numbers.items() for one in own]
         self._consumer.assign(places)
 
@@ -99,6 +108,8 @@ class _Reader:
                 ends.append((self._number(message), message.offset()))
             elif error.code() in _GONE:
                 self.lost.add(self._number(message))
+                if error.code() == KafkaError._LOG_TRUNCATION:  # noqa: SLF001 - it has no other name
+                    self.rewritten.add(self._number(message))
             elif error.code() in _HOPELESS:
                 raise InconclusiveError(f"{message.topic() or self._side} cannot be read: {error.str()}")
         take = follow.read_source if self._side == "source" else follow.read_sink
@@ -123,6 +134,7 @@ class Ends:
         mark: how far the sink was read by then.
         ends: of either side, the bounds of each partition.
         positions: of the group; None without one.
+        ids: of the topics, asked for after their ends: where they are what they were, so are the logs of these ends.
     """
 
     asked_ms: int
@@ -130,6 +142,7 @@ class Ends:
     ends: Mapping[Side, Mapping[int, Bounds]]
     numbers: Mapping[Side, Numbers]
     positions: Mapping[int, int] | None
+    ids: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Brokers:
@@ -164,7 +177,8 @@ class _Brokers:
         numbers: dict[Side, Numbers] = {"source": numbered(topics.sources), "sink": numbered(topics.sinks)}
         positions = self._positions(numbers["source"])
         sink, source = self._of(numbers["sink"]), self._of(numbers["source"])
-        return Ends(asked_ms, mark, {"source": source, "sink": sink}, numbers, positions)
+        ids = topic_ids(self._admin, (*topics.sources, *topics.sinks), ASK_S)
+        return Ends(asked_ms, mark, {"source": source, "sink": sink}, numbers, positions, ids)
 
     def compacted(self, numbers: Numbers) -> str:
         return compacted_why(self._admin, numbers)
@@ -210,7 +224,7 @@ def run(plan: Plan, echo: Echo) -> tuple[tuple[Finding, ...], int]:
         brokers = stack.enter_context(closing(_Brokers(plan.topics, settings)))
         with _answering(plan.topics.bootstrap):
             first, cluster = brokers.ends(Mark(0, {})), brokers.cluster()
-        kept = Kept(plan, cluster)
+        kept = Kept(plan, cluster, first.ids)
         follow = kept.load()
         begun = follow is not None
         follow = follow or Follow(plan.asked)
@@ -222,9 +236,9 @@ def run(plan: Plan, echo: Echo) -> tuple[tuple[Finding, ...], int]:
             readers[side] = stack.enter_context(closing(_Reader(side, settings, plan)))
         live = _Live(plan, follow, readers, brokers, first, page, kept, echo)
         live.go_on(begun=begun)
-        with signals.heard() as stop:
+        with signals.heard_twice() as (stop, at_once):
             live.until(stop)
-            live.end()
+            live.end(at_once if stop.is_set() else stop)
         return live.result()
 
 
@@ -245,9 +259,11 @@ def _begin(follow: Follow, first: Ends, brokers: _Brokers, plan: Plan) -> None:
     for side in ("source", "sink"):
         for partition, ends in first.ends[side].items():
             follow.begin(side, partition, ends.lso if now else ends.low)
+            topic, own = _place(first.numbers[side], partition)
             if ends.low and not now:
-                topic, own = _place(first.numbers[side], partition)
                 follow.doubt(side, str(partition), f"partition {own} of {topic} begins at offset {ends.low}")
+            elif ends.lso and now and side == "source":
+                follow.doubt(side, str(partition), f"partition {own} of {topic} is followed from offset {ends.lso} on")
         why = brokers.compacted(first.numbers[side])
         if why:
             follow.doubt(side, "compacted", f"the {side} {why}")
@@ -282,10 +298,12 @@ class _Live:
         self._gaps = 0
         began_ms = clock.now_ms()
         self._asked_ms = self._told_ms = began_ms
+        self._ask_ms, self._every_ms, self._counted_ms = began_ms, round(1000 * _ASK_EVERY_S), 0
+        self._read_to: Mapping[int, int] = {}
         self._save_ms = began_ms + round(1000 * _SAVE_EVERY_S)
         self._ends_ms = began_ms + round(1000 * seconds("--for", plan.options.lasts)) if plan.options.lasts else None
-        self._silent_ms = self._lag_ms = self._stalled_ms = self._settled_ms = 0
-        self._longest_stall_s, self._reached = 0.0, True
+        self._silent_ms = self._lag_ms = self._stalled_ms = 0
+        self._longest_stall_s, self._unreached, self._remade = 0.0, "", ""
 
     def go_on(self, *, begun: bool) -> None:
         """Say what is followed, and read from where it is.
@@ -309,7 +327,7 @@ class _Live:
 
     def until(self, stop: Event) -> None:
         """Follow."""
-        while not stop.is_set() and (self._ends_ms is None or clock.now_ms() < self._ends_ms):
+        while not (stop.is_set() or self._remade) and (self._ends_ms is None or clock.now_ms() < self._ends_ms):
             self._read()
             self._ask()
             now_ms = clock.now_ms()
@@ -321,24 +339,84 @@ class _Live:
                 took_ms = clock.now_ms() - now_ms
                 self._save_ms = now_ms + max(round(1000 * _SAVE_EVERY_S), _SHARE * took_ms)  # a large lag takes its time
 
-    def end(self) -> None:
-        """Read on to the ends of this moment, if the brokers answer in time, and tell once more."""
-        began_ms, done = clock.now_ms(), False
-        until_ms = began_ms + 1000 * _END_WITHIN_S
-        while not done and clock.now_ms() < until_ms:
+    def end(self, at_once: Event) -> None:
+        """Fix the ends of both logs, wait until all before them is judged and answered, and tell once more.
+
+        The wait is over after ``--settle``, or when a signal comes: what is open then is UNKNOWN.
+        """
+        began_ms, settle = clock.now_ms(), self._plan.options.settle
+        settle_ms, fixed = round(1000 * seconds("--settle", settle)), None
+        until_ms = began_ms + max(settle_ms, round(1000 * _END_WITHIN_S))
+        self._ask_ms, self._every_ms = 0, _COUNT_EVERY_MS
+        while not (at_once.is_set() or self._remade) and clock.now_ms() < until_ms:
             self._read()
             self._ask()
-            done = min(self._settled_ms, self._follow.seen_ms) >= began_ms
-        self._reached = done
-        if not done:
-            self._say(f"the ends of both logs were not reached within {_END_WITHIN_S:g} s: what is there is not judged")
+            if fixed is None and self._last.asked_ms >= began_ms:
+                fixed, until_ms = self._last, clock.now_ms() + settle_ms
+                self._follow.end = End({number: one.hw for number, one in fixed.ends["source"].items()})
+                if self._follow.outstanding:
+                    self._say(f"ending: waits up to {settle} for the rows of what was read; another signal ends at once")
+            if fixed is not None and self._is_over(fixed):
+                break
+        self._close(fixed, waited=clock.now_ms() >= until_ms)
         self._tell()
         self._keep()
+
+    def _is_over(self, fixed: Ends) -> bool:
+        """Whether all before the fixed ends is read, judged, and answered or found missing."""
+        if self._follow.seen_ms < fixed.asked_ms or any(self._unread(fixed)):
+            return False
+        now_ms = clock.now_ms()
+        if self._follow.outstanding and now_ms < self._counted_ms + _COUNT_EVERY_MS:
+            return False  # what is outstanding takes time to count
+        self._counted_ms = now_ms
+        return not self._follow.standing().pending
+
+    def _unread(self, fixed: Ends) -> Iterator[tuple[Side, int]]:
+        """Sides and partitions that are not read, or not judged, to the fixed ends."""
+        to: dict[Side, Mapping[int, int]] = {"source": self._follow.at["source"], "sink": self._follow.judged}
+        for side in SIDES:
+            yield from ((side, one) for one, ends in fixed.ends[side].items() if to[side].get(one, 0) < ends.hw)
+
+    def _close(self, fixed: Ends | None, *, waited: bool) -> None:
+        """Decide what of the logs was not judged, and which records are certainly missing though they are not overdue."""
+        if self._remade:
+            return
+        if fixed is None:
+            self._unreached = "the ends of the logs were not reached: the brokers did not say in time where they are"
+        else:
+            unread = list(self._unread(fixed))
+            held = [(side, one) for side, one in unread if self._is_held(side, one, fixed)]
+            self._unreached = self._why_unread(unread, held)
+            was_seen = waited and self._follow.seen_ms >= fixed.asked_ms
+            hidden = frozenset(one for side, one in held if side == "sink")
+            ends = {number: one.hw for number, one in fixed.ends["source"].items()}
+            self._follow.end = End(ends, fixed.positions if was_seen else None, hidden)
+        if self._unreached:
+            self._say(f"UNKNOWN: {self._unreached}")
+
+    def _is_held(self, side: Side, partition: int, fixed: Ends) -> bool:
+        """Whether a transaction that was open when the ends were fixed is still open, so that nobody reads what is after it."""
+        last = self._last.ends[side].get(partition)
+        return last is not None and last.lso <= self._follow.at[side].get(partition, 0) < fixed.ends[side][partition].hw
+
+    def _why_unread(self, unread: list[tuple[Side, int]], held: list[tuple[Side, int]]) -> str:
+        def named(those: list[tuple[Side, int]]) -> str:
+            places = [_place(self._last.numbers[side], one) for side, one in those[:_PLACES_SHOWN]]
+            more = f" and {len(those) - _PLACES_SHOWN} more" if len(those) > _PLACES_SHOWN else ""
+            return ", ".join(f"partition {own} of {topic}" for topic, own in places) + more
+
+        others = [one for one in unread if one not in held]
+        reasons = (
+            f"a transaction is open in {named(held)}: what it holds, and what is after it, was not read" if held else "",
+            f"the ends of the logs were not reached in {named(others)}" if others else "",
+        )
+        return "; ".join(filter(None, reasons))
 
     def result(self) -> tuple[tuple[Finding, ...], int]:
         found = report.findings(self._moment())
         counts = self._follow.counts
-        if self._longest_stall_s >= _STALL_TOLD_S:
+        if self._longest_stall_s >= STALL_S:
             self._say(f"the longest stall was {self._longest_stall_s:.0f} s")
         return found, counts.source + counts.sink
 
@@ -350,14 +428,15 @@ class _Live:
         for side in SIDES:
             waits = ahead[side] >= _AHEAD and self._gave[_OTHER[side]]
             self._gave[side] = 0 if waits else self._readers[side].read(self._follow)
-        self._judge()
 
     def _ask(self) -> None:
         if self._asking is not None and self._asking.done():
             self._answered(self._asking)
             self._asking = None
-        if self._asking is None and clock.now_ms() - self._asked_ms >= 1000 * _ASK_EVERY_S:
+        if self._asking is None and clock.now_ms() >= self._ask_ms:
             self._asked_ms = clock.now_ms()
+            self._ask_ms = self._asked_ms + self._every_ms
+            self._read_to = dict(self._follow.at["source"])
             self._asking = self._brokers.ask(self._follow.mark())
 
     def _answered(self, asking: "Future[Ends]") -> None:
@@ -373,19 +452,24 @@ class _Live:
         if self._silent_ms:
             self._say(f"the brokers answer again after {(now_ms - self._silent_ms) / 1000:.0f} s")
             self._silent_ms = 0
+        anew = [topic for topic, id_ in found.ids.items() if self._last.ids.get(topic) != id_]
+        if anew:
+            self._remade = f"{', '.join(anew)} was deleted and created anew: what was not read before that was not compared"
+            self._say(f"UNKNOWN, and the end: {self._remade}")
+            return
+        self._judge(found.mark)
         self._last = found
         self._settles, self._sees = self._settles or found, self._sees or found
         for side, reader in self._readers.items():
             self._put_back(side, reader, found)
-        self._judge()
 
-    def _judge(self) -> None:
-        at = self._follow.at
-        if self._settles and all(at["source"].get(one, 0) >= ends.hw for one, ends in self._settles.ends["source"].items()):
+    def _judge(self, mark: Mark) -> None:
+        """By what was read before the brokers were asked again, and said that the topics are still the same."""
+        to = self._read_to
+        if self._settles and all(to.get(one, 0) >= ends.hw for one, ends in self._settles.ends["source"].items()):
             self._follow.settle(self._settles.mark, clock.now_ms())
-            self._settled_ms = self._settles.asked_ms
             self._settles = None
-        if self._sees and all(at["sink"].get(one, 0) >= ends.lso for one, ends in self._sees.ends["sink"].items()):
+        if self._sees and all(mark.offsets.get(one, 0) >= ends.lso for one, ends in self._sees.ends["sink"].items()):
             self._follow.seen(self._sees.asked_ms, self._sees.positions)
             self._sees = None
 
@@ -399,21 +483,30 @@ class _Live:
                 gone = f"{number(ends.low - at)} offsets of partition {own} of {topic}"
                 why = f"{gone} were removed before they were read, from {at} on"
                 self._reset(side, partition, ends.low, why)
+            elif partition in reader.rewritten and at <= ends.hw:
+                why = f"partition {own} of {topic} was cut off before {at}, and was written again"
+                self._reset(side, partition, at, why, cut=0)
             elif at > ends.hw:
                 why = f"partition {own} of {topic} was cut off at {ends.hw}, and was read to {at}"
                 self._reset(side, partition, ends.hw, why)
         if lost or is_new:
             reader.assign(found.numbers[side], self._follow.at[side])
 
-    def _reset(self, side: Side, partition: int, offset: int, why: str) -> None:
-        self._follow.reset(side, partition, offset, why)
+    def _reset(self, side: Side, partition: int, offset: int, why: str, cut: int | None = None) -> None:
+        self._follow.reset(side, partition, offset, why, cut=cut)
         self._settles = self._sees = None  # their ends may never be reached
         self._say(f"UNKNOWN from here on: {why}")
 
     def _follow_new_partitions(self, side: Side, found: Ends) -> bool:
         new = found.ends[side].keys() - self._follow.at[side].keys()
-        for partition in new:
-            self._follow.begin(side, partition, found.ends[side][partition].low)
+        for partition in sorted(new):
+            low = found.ends[side][partition].low
+            self._follow.begin(side, partition, low)
+            if low:
+                topic, own = _place(found.numbers[side], partition)
+                why = f"partition {own} of {topic}, which is new, begins at offset {low}"
+                self._follow.doubt(side, str(partition), why)
+                self._say(f"UNKNOWN from here on: {why}")
         return bool(new)
 
     # telling -----------------------------------------------------------------------------------------------------------
@@ -427,7 +520,7 @@ class _Live:
         now_ms = clock.now_ms()
         standing = self._follow.standing()
         silent_s = (now_ms - self._silent_ms) / 1000 if self._silent_ms else 0.0
-        moment = Moment(self._follow, standing, self._last.numbers, behind, 0.0, silent_s, self._reached)
+        moment = Moment(self._follow, standing, self._last.numbers, behind, 0.0, silent_s, self._unreached, self._remade)
         self._lag_ms = (self._lag_ms or now_ms) if moment.lag else 0
         stall_s = (now_ms - max(self._lag_ms, self._follow.grew_ms)) / 1000 if moment.lag else 0.0
         return replace(moment, stall_s=stall_s)
@@ -453,10 +546,10 @@ class _Live:
 
     def _tell_stall(self, now: Moment) -> None:
         self._longest_stall_s = max(self._longest_stall_s, now.stall_s)
-        if now.stall_s >= _STALL_TOLD_S and not self._stalled_ms:
+        if now.stall_s >= STALL_S and not self._stalled_ms:
             self._stalled_ms = clock.now_ms() - round(1000 * now.stall_s)
             self._say(f"stall: the sink has not grown for {now.stall_s:.0f} s, with a lag of {number(now.lag)} records")
-        elif now.stall_s < _STALL_TOLD_S and self._stalled_ms:
+        elif now.stall_s < STALL_S and self._stalled_ms:
             lasted_s = (max(self._follow.grew_ms, self._stalled_ms) - self._stalled_ms) / 1000
             self._say(f"the sink grows again, after {lasted_s:.0f} s")
             self._stalled_ms = 0

@@ -11,7 +11,12 @@ the oldest of these. What is left is judged when nothing can change it any more:
                   row was read (`settle`): misrouted, if a record demands it in another partition; duplicate, if one like it was
                   answered before; wrong value, if its identity is outstanding; else unexpected
     outstanding   is a gap once it was demanded longer ago than `overdue_ms`, by the time up to which the sink is read (`seen`),
-                  and only where the group, if one is named, is past it. It may still be answered: the gap is taken back then
+                  and only where the group, if one is named, is past it. It may still be answered: the gap is taken back then.
+                  When the follower ends (`End`), only what the source held by then must be answered
+    in doubt      a row that no record demands may answer one that was not read: where the source begins above 0, was cut off or
+                  compacted, or is followed from now on. Such a row takes no other record's place, and proves nothing. In a
+                  partition the doubt is over once the sink was read for `overdue_ms` beyond the first answer to a record of it,
+                  because a pipeline reads the records of a partition in their order
 
 A row is known by a print of 64 bits of its identity and value. Prints of the rows answered last are kept in a window of a fixed
 size, 8 bytes each: a copy of a row that has left the window is `unexpected`, as a row is that nothing ever demanded. What is
@@ -34,6 +39,9 @@ Compared = Literal["identity", "value", "row"]
 Row = tuple[int, int, bytes | None, bytes | None]  # partition, offset, identity, and what the value must be, or is
 
 WINDOW = 1 << 20
+UNDEFINED = bytes(
+    bytearray(b"no value")
+)  # the value of a record of which a model cannot say what is right; an object of its own
 _EXAMPLES = 32
 _LONGEST = 200  # bytes of an identity that are kept
 SIDES: tuple[Side, Side] = ("source", "sink")
@@ -98,6 +106,10 @@ class Counts:
         undecodable: rows of the sink without one.
         skipped_source, skipped_sink: offsets that were removed before they were read.
         resets: how often a log was not there any more where reading should have gone on.
+        undefined: records of the source of which the model cannot say what is right; they demand nothing.
+        withdrawn: records that were read, not answered, and then cut off from their log.
+        doubtful_duplicates, doubtful_unexpected, doubtful_undecodable: of these, the rows that may answer a record which was
+            not read, or that may have been written again after the sink was cut off.
     """
 
     source: int = 0
@@ -114,6 +126,27 @@ class Counts:
     skipped_source: int = 0
     skipped_sink: int = 0
     resets: int = 0
+    undefined: int = 0
+    withdrawn: int = 0
+    doubtful_duplicates: int = 0
+    doubtful_unexpected: int = 0
+    doubtful_undecodable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """What must be answered when a follower ends.
+
+    Attributes:
+        ends: partition of the source -> the offset before which its records must be answered.
+        past: how far the group was when the ends were asked for, once its rows were waited for: what is missing before it is
+            lost, overdue or not. None without a group, and while rows are waited for.
+        hidden: partitions of the sink where an open transaction may hide rows, so that nothing can be said to be missing.
+    """
+
+    ends: Mapping[int, int]
+    past: Mapping[int, int] | None = None
+    hidden: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +155,12 @@ class Standing:
 
     Attributes:
         lag: records that were read and not answered, and none after them in their partition either.
-        gaps: records that are overdue, whether they are in the lag or not.
+        gaps: records that are overdue or lost, whether they are in the lag or not.
         overtaken: of the gaps, those with later records of their partition answered.
-        pending: what is outstanding and not overdue.
+        pending: what is outstanding and not a gap.
         first: some of the gaps, the oldest first.
+        lost: of the gaps, those that are not overdue: the group was past them when the follower was ended.
+        later: what is outstanding of the records that came after the end; they are neither gaps nor pending.
     """
 
     lag: int = 0
@@ -133,6 +168,8 @@ class Standing:
     overtaken: int = 0
     pending: int = 0
     first: tuple[Demand, ...] = ()
+    lost: int = 0
+    later: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +200,11 @@ class Follow:
         judged: partition of the sink -> the offset before which every row was judged.
         answered_to: partition of the source -> the offset before which the last answered record is.
         window: prints of the rows answered last, a ring; `written` is how many were ever.
+        end: what must be answered at the end; None until the follower ends.
+        unread: partition of the source -> how many offsets of it were never read: before the begin, removed, or cut off.
+        answered_ms: partition of the source in doubt -> when the first record of it was answered since.
+        certain_from: partition of the source that was in doubt -> the number of the row after which it is not.
+        rewritten: partitions of the sink that were cut off: rows may have been written there again.
     """
 
     asked: Asked
@@ -184,6 +226,11 @@ class Follow:
     answered_to: dict[int, int] = field(default_factory=dict)
     window: "array[int]" = field(init=False)
     written: int = 0
+    end: End | None = None
+    unread: dict[int, int] = field(default_factory=dict)
+    answered_ms: dict[int, int] = field(default_factory=dict)
+    certain_from: dict[int, int] = field(default_factory=dict)
+    rewritten: set[int] = field(default_factory=set)
     _salts: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -201,6 +248,9 @@ class Follow:
             counts.source += 1
             if identity is None and self.asked.compared != "row":
                 counts.unidentified += 1
+                continue
+            if value is UNDEFINED:
+                counts.undefined += 1
                 continue
             key = self._print(identity, value) ^ self.salt(partition)
             demand = Demand(now_ms, partition, offset, _kept(identity))
@@ -223,6 +273,7 @@ class Follow:
             self.grew_ms = now_ms
             if identity is None and self.asked.compared != "row":
                 counts.undecodable += 1
+                counts.doubtful_undecodable += self._is_in_doubt(partition, self.rows)
                 self._tell(Seen("undecodable", partition, offset, None, "without what identifies it"))
                 continue
             content = self._print(identity, value)
@@ -242,21 +293,52 @@ class Follow:
     def begin(self, side: Side, partition: int, offset: int) -> None:
         """Read a partition from here on, whatever is before; for the begin only."""
         self.at[side].setdefault(partition, offset)
+        if side == "source" and offset:
+            self.unread.setdefault(partition, offset)
 
-    def reset(self, side: Side, partition: int, offset: int, why: str) -> None:
-        """Go on elsewhere, because the place where reading should have gone on is not there any more."""
-        skipped = max(0, offset - self.at[side].get(partition, 0))
+    def reset(self, side: Side, partition: int, offset: int, why: str, *, cut: int | None = None) -> None:
+        """Go on elsewhere, because the place where reading should have gone on is not there any more.
+
+        Args:
+            cut: the offset from which on records that were read are not there any more; else they are those after `offset`.
+        """
+        at = self.at[side].get(partition, 0)
+        skipped = max(0, offset - at)
         name = "skipped_source" if side == "source" else "skipped_sink"
         setattr(self.counts, name, getattr(self.counts, name) + skipped)
         self.counts.resets += 1
         self.at[side][partition] = offset
         if side == "sink":
             self.judged[partition] = min(offset, self.judged.get(partition, 0))
+            if offset <= at:
+                self.rewritten.add(partition)
+        else:
+            end = offset if cut is None else cut
+            self.unread[partition] = self.unread.get(partition, 0) + skipped + max(0, at - end)
+            self._withdraw(partition, end)
         self.doubt(side, f"{partition}", why)
+
+    def _withdraw(self, partition: int, end: int) -> None:
+        """Forget the records of a partition that were cut off: nothing demands a row for them any more."""
+        gone = [(key, one) for key, one in self._keyed() if one.partition == partition and one.offset >= end]
+        for key, one in gone:
+            found = self.held[key]
+            if isinstance(found, deque) and len(found) > 1:
+                found.remove(one)
+            else:
+                del self.held[key]
+        self.outstanding -= len(gone)
+        self.counts.withdrawn += len(gone)
+        if partition in self.answered_to:
+            self.answered_to[partition] = min(end, self.answered_to[partition])
 
     def doubt(self, side: Side, about: str, why: str) -> None:
         """Remember why something of a side may have been there that was not read; once for each partition, or other thing."""
         self.doubts[side].setdefault(about, why)
+        if side == "source" and about.isdecimal():
+            self.answered_ms.pop(int(about), None)
+            self.certain_from.pop(int(about), None)
+            self.counts.doubtful_undecodable = self.counts.undecodable
 
     # what can be said of it --------------------------------------------------------------------------------------------
 
@@ -283,21 +365,29 @@ class Follow:
         """
         self.seen_ms = max(self.seen_ms, now_ms)
         self.positions = positions
+        for partition, answered_ms in self.answered_ms.items():
+            if self.seen_ms >= answered_ms + self.asked.overdue_ms:
+                self.certain_from.setdefault(partition, self.rows)
 
     def standing(self) -> Standing:
         """What is outstanding; this takes time in proportion to it."""
-        answered_to = self.answered_to
-        lag = gaps = overtaken = 0
+        answered_to, end = self.answered_to, self.end
+        lag = gaps = overtaken = lost = later = 0
         first: list[Demand] = []
         for demand in self.demands():
             passed = demand.offset < answered_to.get(demand.partition, 0)
             lag += not passed
-            if self._is_gap(demand):
+            if end and demand.offset >= end.ends.get(demand.partition, 0):
+                later += 1
+                continue
+            overdue = self._is_gap(demand)
+            if (overdue or self._is_lost(demand)) and not self._is_hidden(demand):
                 gaps += 1
+                lost += not overdue
                 overtaken += passed
                 if len(first) < _EXAMPLES:
                     first.append(demand)
-        return Standing(lag, gaps, overtaken, self.outstanding - gaps, tuple(sorted(first)))
+        return Standing(lag, gaps, overtaken, self.outstanding - gaps - later, tuple(sorted(first)), lost, later)
 
     def _all_judged(self) -> None:
         if not self.undecided:
@@ -307,6 +397,14 @@ class Follow:
         positions = self.positions
         is_past = positions is None or demand.offset < positions.get(demand.partition, 0)
         return is_past and demand.since_ms <= self.seen_ms - self.asked.overdue_ms
+
+    def _is_lost(self, demand: Demand) -> bool:
+        past = self.end.past if self.end else None
+        return past is not None and demand.offset < past.get(demand.partition, 0)
+
+    def _is_hidden(self, demand: Demand) -> bool:
+        hidden = self.end.hidden if self.end else frozenset()
+        return bool(hidden) if self.asked.anywhere else demand.partition in hidden
 
     # answers -----------------------------------------------------------------------------------------------------------
 
@@ -346,6 +444,8 @@ class Follow:
         self.remember(key ^ self.salt(demand.partition))
         if demand.offset >= self.answered_to.get(demand.partition, 0):
             self.answered_to[demand.partition] = demand.offset + 1
+        if self.doubts["source"] and str(demand.partition) in self.doubts["source"]:
+            self.answered_ms.setdefault(demand.partition, now_ms)
         if self._is_gap(demand):
             self.counts.late += 1
             waited = f"after {(now_ms - demand.since_ms) / 1000:.0f} s"
@@ -356,13 +456,15 @@ class Follow:
         known = self._within_window(odds)
         by_content, by_identity = self._sought(odds)
         for one in odds:
-            if misrouted := _taken(by_content, one.content, self.held):
+            in_doubt = self._is_in_doubt(one.partition, one.number)
+            if not in_doubt and (misrouted := _taken(by_content, one.content, self.held)):
                 anomaly, detail = "misrouted", f"its record is in partition {self._taken_by(misrouted, now_ms).partition}"
                 self.counts.misrouted += 1
             elif one.content in known:
                 anomaly, detail = "duplicate", "a row like it was there before"
                 self.counts.duplicates += 1
-            elif wrong := _taken(by_identity, one.identity, self.held):
+                self.counts.doubtful_duplicates += in_doubt or self._may_be_written_again(one)
+            elif not in_doubt and (wrong := _taken(by_identity, one.identity, self.held)):
                 record = self._taken_by(wrong, now_ms)
                 anomaly, detail = "wrong value", f"its record is at partition {record.partition} offset {record.offset}"
                 self.counts.wrong_values += 1
@@ -372,11 +474,24 @@ class Follow:
             else:
                 anomaly, detail = "unexpected", f"no record demands it, and it is none of the last {self.asked.window} answered"
                 self.counts.unexpected += 1
+                self.counts.doubtful_unexpected += in_doubt or self._may_be_written_again(one)
             known.add(one.content)
             if anomaly != "misrouted":  # of its record's answer that is remembered already
                 self.remember(one.content)
             if anomaly:
-                self._tell(Seen(anomaly, one.partition, one.offset, one.identity, detail))
+                unread = "; it may answer a record that was not read" if in_doubt else ""
+                self._tell(Seen(anomaly, one.partition, one.offset, one.identity, f"{detail}{unread}"))
+
+    def _is_in_doubt(self, partition: int, number: int) -> bool:
+        """Whether a row that no record demands, the n-th that was read, may answer a record that was not read."""
+        doubts = self.doubts["source"]
+        if not doubts:
+            return False
+        own = [about for about in doubts if self.asked.anywhere or about == str(partition) or not about.isdecimal()]
+        return any(not about.isdecimal() or number <= self.certain_from.get(int(about), number) for about in own)
+
+    def _may_be_written_again(self, row: Odd) -> bool:
+        return bool(self.rewritten) if self.asked.anywhere else row.partition in self.rewritten
 
     def _taken_by(self, key: int, now_ms: int) -> Demand:
         demand = self._take(key)
@@ -397,13 +512,12 @@ class Follow:
         if not elsewhere and not paired:
             return by_content, by_identity
         contents, identities = {one.content for one in odds}, {one.identity for one in odds}
-        for key, found in self.held.items():
-            for demand in found if isinstance(found, deque) else (found,):
-                content = key ^ self.salt(demand.partition)
-                if elsewhere and content in contents:
-                    by_content.setdefault(content, deque()).append(key)
-                if paired and demand.identity in identities:
-                    by_identity.setdefault(demand.identity, deque()).append(key)
+        for key, demand in self._keyed():
+            content = key ^ self.salt(demand.partition)
+            if elsewhere and content in contents:
+                by_content.setdefault(content, deque()).append(key)
+            if paired and demand.identity in identities:
+                by_identity.setdefault(demand.identity, deque()).append(key)
         return by_content, by_identity
 
     def _may_be_earlier(self, now_ms: int) -> bool:
@@ -429,6 +543,11 @@ class Follow:
                 yield from found
             else:
                 yield found
+
+    def _keyed(self) -> Iterator[tuple[int, Demand]]:
+        for key, found in self.held.items():
+            for demand in found if isinstance(found, deque) else (found,):
+                yield key, demand
 
     def _print(self, identity: bytes | None, value: bytes | None) -> int:
         if self.asked.compared == "identity":

@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from chaos.audit.follow import openmetrics
-from chaos.audit.follow.matching import WINDOW, Asked
+from chaos.audit.follow.matching import UNDEFINED, WINDOW, Asked
 from chaos.audit.logs import AuditUsageError, Topics
 
 _DURATION = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h)")
@@ -35,6 +35,7 @@ class Following:
         begin: where both logs are read from, ``beginning`` or ``now``.
         metrics: where they are served; `metrics_file` is where they are written.
         state: the file of what is kept.
+        settle: a duration: how long the end waits for the rows of records that were read by then.
     """
 
     overdue: str = "60s"
@@ -45,6 +46,7 @@ class Following:
     metrics: str = ""
     metrics_file: str = ""
     state: str = ""
+    settle: str = "15s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ def check(plan: Plan) -> None:
     if wrong:
         raise AuditUsageError(wrong)
     options = plan.options
-    for name, text in (("--overdue", options.overdue), ("--every", options.every), ("--for", options.lasts or "1s")):
+    durations = {"--overdue": options.overdue, "--every": options.every, "--settle": options.settle}
+    for name, text in (durations | ({"--for": options.lasts} if options.lasts else {})).items():
         seconds(name, text)
     if options.metrics:
         openmetrics.place(options.metrics)
@@ -99,15 +102,22 @@ def _rules(plan: Plan) -> Iterator[tuple[bool, str]]:
         f"--identity row and --model {model}: rows are compared as they are",
     )
     yield options.begin not in _BEGINS, f"--from {options.begin}: must be {' or '.join(_BEGINS)}"
+    yield identity == _HEADER, f"--identity {identity}: the name of the header is missing; write header:NAME"
     fits = _LEAST_WINDOW <= options.window <= _LARGEST_WINDOW
     yield not fits, f"--window {options.window}: must be {_LEAST_WINDOW} or more, and {_LARGEST_WINDOW} at most (800 MB)"
     for name, text in (("--metrics-file", options.metrics_file), ("--state", options.state)):
-        path = Path(text)
-        yield bool(text) and path.is_dir(), f"{name} {text}: is a folder; a file is needed"
-        yield bool(text) and not Path(os.path.realpath(path)).parent.is_dir(), f"{name} {text}: its folder is not there"
-    state = Path(options.state)
-    is_other = bool(options.state) and state.exists() and not state.is_file()
-    yield is_other, f"--state {state}: is no regular file; one is needed, which is read again at the next start"
+        if text:
+            yield from _file_rules(name, text)
+
+
+def _file_rules(name: str, text: str) -> Iterator[tuple[bool, str]]:
+    """What is written again and again must be a file; so must what is read back."""
+    path = Path(text)
+    yield path.is_dir(), f"{name} {text}: is a folder; a file is needed"
+    yield not Path(os.path.realpath(path)).parent.is_dir(), f"{name} {text}: its folder is not there"
+    yield path.is_fifo() or path.is_socket(), f"{name} {text}: is a pipe or a socket; a file is needed"
+    if name == "--state":
+        yield path.exists() and not path.is_file(), f"{name} {text}: is a device; a file is needed, for it is read back"
 
 
 def seconds(name: str, text: str) -> float:
@@ -134,6 +144,17 @@ def _same(value: bytes | None) -> bytes | None:
 
 
 MODELS: Mapping[str, Value] = {"identity": _same, "square": _square}
+
+
+def demanded(model: str) -> Value:
+    """What the sink must hold for a value of the source; UNDEFINED where the model cannot say it."""
+    value = MODELS[model or "identity"]
+
+    def wanted(given: bytes | None) -> bytes | None:
+        found = value(given)
+        return UNDEFINED if found is None and given is not None else found
+
+    return _same if value is _same else wanted
 
 
 def identify(identity: str) -> Callable[[Message], bytes | None]:

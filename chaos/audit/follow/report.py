@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from chaos.audit.follow.matching import SIDES, Counts, Demand, Follow, Seen, Side, Standing
+from chaos.audit.follow.matching import Counts, Demand, Follow, Seen, Side, Standing
 from chaos.audit.follow.openmetrics import Family, Labels
 from chaos.common.errors import one_line
 from chaos.report.formatting import number
@@ -13,6 +13,7 @@ Numbers = Mapping[str, Mapping[int, int]]  # topic -> its partition -> its numbe
 
 _SHOWN_PARTITIONS = 8
 _DOUBTS_SHOWN = 4
+STALL_S = 10.0
 _SPACE = "\u00a0"
 _COUNTED = {  # anomaly -> the count of it
     "duplicate": "duplicates",
@@ -23,7 +24,7 @@ _COUNTED = {  # anomaly -> the count of it
     "answered late": "late",
 }
 _EXCUSES: Mapping[Side, str] = {
-    "source": "a row that is called unexpected may answer what was not read",
+    "source": "a row that is called unexpected may answer what was not read, and so may a duplicate",
     "sink": "the answer to what is called a gap may not have been read",
 }
 
@@ -37,7 +38,8 @@ class Moment:
         unread: of either side, offsets that were there when the brokers were last asked, and are not read yet.
         stall_s: since when the sink has not grown although there is a lag.
         silent_s: since when the brokers do not answer; 0 while they do.
-        reached: whether all was read that there was when the follower was ended.
+        unreached: why not all was read and judged that there was when the follower was ended; empty if it was.
+        remade: why following ended before that: a topic was deleted and created anew; empty if none was.
     """
 
     follow: Follow
@@ -46,7 +48,8 @@ class Moment:
     unread: Mapping[Side, int] = field(default_factory=lambda: {"source": 0, "sink": 0})
     stall_s: float = 0.0
     silent_s: float = 0.0
-    reached: bool = True
+    unreached: str = ""
+    remade: str = ""
 
     @property
     def lag(self) -> int:
@@ -81,6 +84,7 @@ def line(now: Moment) -> str:
         "answered late": counts.late,
         "earlier": counts.earlier,
         "without identity": counts.unidentified,
+        "without value": counts.undefined,
         "not read": counts.skipped_source + counts.skipped_sink,
         "to be read": now.unread["sink"],
     }
@@ -140,6 +144,11 @@ def metrics(now: Moment) -> tuple[Family, ...]:
         "unexpected": ("Rows that nothing demands: phantoms, and duplicates from before the window.", counts.unexpected),
         "undecodable": ("Rows of the sink without what identifies them.", counts.undecodable),
         "unidentified": ("Records of the source without what identifies them; they demand nothing.", counts.unidentified),
+        "undefined": ("Records of the source of which the model says nothing; they demand nothing.", counts.undefined),
+        "doubtful": (
+            "Of duplicates and unexpected rows, those that may answer records which were not read.",
+            counts.doubtful_duplicates + counts.doubtful_unexpected + counts.doubtful_undecodable,
+        ),
         "earlier": ("Rows taken to answer records from before the begin.", counts.earlier),
         "answered_late": ("Gaps that were taken back, because they were answered.", counts.late),
     }
@@ -183,49 +192,120 @@ def _offsets(now: Moment, side: Side) -> dict[Labels, float]:
 
 
 def findings(now: Moment) -> tuple[Finding, ...]:
-    """What is wrong at the end. What may be right makes its finding UNKNOWN, which stays INVALID with anything that may not."""
-    counts, standing = now.follow.counts, now.standing
-    unread, unseen = (_doubted(now.follow.doubts[side], side) for side in SIDES)
-    nameless = f"{number(counts.unidentified)} records of the source have no identity, and demand nothing"
-    partly = "not all of the logs was read" if counts.resets else "" if now.reached else "the ends of the logs were not reached"
-    earlier = f"{number(counts.earlier)} rows are taken to answer records from before the begin"
-    late = f"{number(counts.late)} were gaps and were answered after all"
-    values = {name: getattr(counts, _COUNTED[name]) for name in ("unexpected", "wrong value", "misrouted", "undecodable")}
-    excused = (counts.unexpected if unread else 0) + (counts.undecodable if counts.unidentified else 0)
-    gaps = {
-        "overdue": standing.gaps,
+    """What is wrong at the end, and what cannot be told.
+
+    What may be right is excused, and makes its finding UNKNOWN, as does what was not compared; a finding that counts more
+    than that is INVALID.
+    """
+    follow, counts, standing = now.follow, now.follow.counts, now.standing
+    partly = _partly(now)
+    return (
+        _duplicates(now, partly),
+        _gaps(now, partly, standing),
+        Finding("ordering", "sink", Verdict.VALID, 0, 0, note="the order of rows is not followed", asked=False),
+        _values(now, partly, counts.sink - follow.undecided),
+    )
+
+
+def _partly(now: Moment) -> str:
+    """Why not all was compared that the logs hold, and so nothing can be VALID; empty if it was."""
+    counts = now.follow.counts
+    withdrawn = f", and {number(counts.withdrawn)} records were cut off before they were answered" if counts.withdrawn else ""
+    return "; ".join(
+        filter(None, (now.remade, f"not all of the logs was read{withdrawn}" if counts.resets else "", now.unreached))
+    )
+
+
+def _duplicates(now: Moment, partly: str) -> Finding:
+    counts = now.follow.counts
+    doubtful = _excused(now, counts.doubtful_duplicates)
+    valueless = min(counts.duplicates - doubtful, counts.undefined)
+    reasons = [partly, _unread(now) if doubtful else "", *(_speechless(counts) if valueless else ())]
+    judged = counts.sink - now.follow.undecided
+    found = _examples(now, ["duplicate"])
+    return _finding(
+        "duplicates", judged, {"duplicate": counts.duplicates}, found, excused=doubtful + valueless, unknown=reasons
+    )
+
+
+def _gaps(now: Moment, partly: str, standing: Standing) -> Finding:
+    counts = now.follow.counts
+    numbers = {
+        "overdue": standing.gaps - standing.lost,
         "overtaken": standing.overtaken,
         "pending": standing.pending,
         "answered late": counts.late,
     }
-    judged, named = counts.sink - now.follow.undecided, counts.source - counts.unidentified
-    return (
-        _finding("duplicates", judged, {"duplicate": counts.duplicates}, _examples(now, ["duplicate"]), unknown=[partly]),
-        _finding(
-            "gaps",
-            named,
-            gaps,
-            _gaps(now),
-            wrong=standing.gaps,
-            excused=standing.gaps if unseen else 0,
-            unknown=[partly, unseen if standing.gaps else "", nameless if counts.unidentified else ""],
-            notes=[late if counts.late else ""],
-        ),
-        Finding("ordering", "sink", Verdict.VALID, 0, 0, note="the order of rows is not followed", asked=False),
-        _finding(
-            "values",
-            judged,
-            values,
-            _examples(now, values),
-            excused=excused,
-            unknown=[
-                partly,
-                unread if counts.unexpected else "",
-                nameless if counts.undecodable and counts.unidentified else "",
-            ],
-            notes=[earlier if counts.earlier else ""],
-        ),
+    unseen = _doubted(now.follow.doubts["sink"], "sink") if standing.gaps else ""
+    compared = counts.source - counts.unidentified - counts.undefined - counts.withdrawn
+    return _finding(
+        "gaps",
+        compared - (now.follow.outstanding - standing.gaps),
+        numbers | ({"lost": standing.lost} if standing.lost else {}),
+        _missing(now),
+        wrong=standing.gaps,
+        excused=standing.gaps if unseen else 0,
+        unknown=[_pending(now, standing), partly, unseen, *_speechless(counts)],
+        notes=[f"{number(counts.late)} were gaps and were answered after all" if counts.late else ""],
     )
+
+
+def _pending(now: Moment, standing: Standing) -> str:
+    """Of the records that must be answered, those of which it cannot be told yet whether they will be."""
+    if not standing.pending:
+        return ""
+    asked = now.follow.asked
+    group = " or the group is not past them" if now.follow.positions is not None else ""
+    hidden = " or an open transaction may hold them" if now.follow.end and now.follow.end.hidden else ""
+    stall = f"; the sink has not grown for {now.stall_s:.0f} s" if now.stall_s >= STALL_S else ""
+    return (
+        f"{number(standing.pending)} records have no row yet, and were not compared: "
+        f"they are not overdue after {asked.overdue_ms / 1000:g} s{group}{hidden}{stall}"
+    )
+
+
+def _speechless(counts: Counts) -> Iterator[str]:
+    """Records of which it is not known what they demand."""
+    if counts.unidentified:
+        yield f"{number(counts.unidentified)} records of the source have no identity, and demand nothing"
+    if counts.undefined:
+        yield f"{number(counts.undefined)} records of the source have a value of which the model says nothing"
+
+
+def _values(now: Moment, partly: str, judged: int) -> Finding:
+    counts = now.follow.counts
+    values = {name: getattr(counts, _COUNTED[name]) for name in ("unexpected", "wrong value", "misrouted", "undecodable")}
+    doubtful, unread = (_excused(now, count) for count in (counts.doubtful_unexpected, counts.doubtful_undecodable))
+    nameless = min(counts.undecodable, unread + counts.unidentified)
+    valueless = min(counts.unexpected - doubtful, counts.undefined)
+    earlier = f"{number(counts.earlier)} rows are taken to answer records from before the begin, and were not compared"
+    return _finding(
+        "values",
+        judged - counts.earlier,
+        values,
+        _examples(now, values),
+        excused=doubtful + nameless + valueless,
+        unknown=[
+            partly,
+            _unread(now) if doubtful or unread else "",
+            earlier if counts.earlier else "",
+            *(_speechless(counts) if nameless or counts.undefined else ()),
+        ],
+    )
+
+
+def _excused(now: Moment, doubtful: int) -> int:
+    """How many rows may answer records that were not read: not more than there may have been of these."""
+    follow = now.follow
+    if "compacted" in follow.doubts["source"] or follow.rewritten:
+        return doubtful
+    return min(doubtful, sum(follow.unread.values()))
+
+
+def _unread(now: Moment) -> str:
+    follow = now.follow
+    again = "rows may have been written again after their log was cut off" if follow.rewritten else ""
+    return "; ".join(filter(None, (_doubted(follow.doubts["source"], "source"), again)))
 
 
 def _finding(  # noqa: PLR0913 - one argument for each part of it
@@ -241,7 +321,7 @@ def _finding(  # noqa: PLR0913 - one argument for each part of it
 ) -> Finding:
     """INVALID where more is wrong than is excused; else UNKNOWN for any of these reasons, empty texts are none."""
     count = sum(counts.values()) if wrong is None else wrong
-    reasons = [*filter(None, unknown), *([] if checked else ["nothing was compared"])]
+    reasons = [*filter(None, unknown), *([] if checked > 0 else ["nothing was compared"])]
     verdict = Verdict.INVALID if count > excused else Verdict.UNKNOWN if reasons else Verdict.VALID
     note = "; ".join((*reasons, *filter(None, notes)))
     return Finding(verifier, "sink", verdict, count, checked, dict(counts), tuple(examples), note)
@@ -254,12 +334,13 @@ def _examples(now: Moment, anomalies: Collection[str]) -> Iterator[Example]:
             yield Example(one.anomaly, partition, one.offset, _id(one.identity), None, f"in {topic}: {one.detail}")
 
 
-def _gaps(now: Moment) -> Iterator[Example]:
+def _missing(now: Moment) -> Iterator[Example]:
     for demand in now.standing.first:
         topic, partition = now.place("source", demand.partition)
         waited = (now.follow.seen_ms - demand.since_ms) / 1000
+        anomaly = "overdue" if 1000 * waited >= now.follow.asked.overdue_ms else "lost"
         detail = f"its record is at partition {partition} offset {demand.offset} of {topic}, and was read {waited:.0f} s before"
-        yield Example("overdue", -1, None, _id(demand.identity), None, detail)
+        yield Example(anomaly, -1, None, _id(demand.identity), None, detail)
 
 
 def _id(identity: bytes | None) -> str | None:

@@ -1,0 +1,461 @@
+"""How a follower ends, and what it does when topics are not what they were: both logs and the brokers are played."""
+
+import json
+from collections import defaultdict
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from threading import Event
+
+import numpy as np
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from chaos.audit.follow import live, openmetrics
+from chaos.audit.follow.kept import Kept
+from chaos.audit.follow.live import Ends
+from chaos.audit.follow.matching import Follow, Mark
+from chaos.audit.follow.plan import Following, Plan
+from chaos.audit.logs import AuditUsageError, Topics
+from chaos.common.errors import InconclusiveError
+from verifiers.base import Bounds
+
+PLAN = Plan(Topics("h:1", ("orders",), ("squares",)), "key", "identity", "same", Following(lasts="5s"))
+AT_ONCE = 50  # records of one read
+STEP_MS = 20
+
+
+@dataclass
+class Log:
+    """A topic: the records of each partition, or None for a marker, and where it begins."""
+
+    records: dict = field(default_factory=lambda: defaultdict(list))
+    low: dict = field(default_factory=dict)
+    open_from: dict = field(default_factory=dict)  # the first offset of an open transaction
+    id: str = "1"
+
+    def bounds(self, partition):
+        end = len(self.records[partition])
+        return Bounds(self.low.get(partition, 0), self.open_from.get(partition, end), end)
+
+    def write(self, partition, *texts):
+        for text in texts:
+            identity, _, value = text.partition("=")
+            self.records[partition].append((identity.encode(), value.encode()))
+
+
+class World:
+    """Two topics that are followed, a clock that goes on when it is looked at, and what happens when."""
+
+    def __init__(self, monkeypatch, plan=PLAN, kept=None):
+        self.now_ms, self.logs, self.said = 1_000_000, {"source": Log(), "sink": Log()}, []
+        self.plan, self.positions, self.happens, self.answers, self.kept = plan, None, [], True, kept
+        for log in self.logs.values():
+            log.records[0] = []
+        monkeypatch.setattr("chaos.common.clock.now_ms", self.tick)
+
+    def tick(self):
+        self.now_ms += STEP_MS
+        for event in [one for one in self.happens if one[0] <= self.now_ms]:
+            self.happens.remove(event)
+            event[1]()
+        return self.now_ms
+
+    def after(self, seconds, act, *args):
+        self.happens.append((self.now_ms + 1000 * seconds, lambda: act(*args)))
+
+    def ends(self, mark):
+        asked_ms = self.tick()
+        bounds = {side: {one: log.bounds(one) for one in sorted(log.records)} for side, log in self.logs.items()}
+        names = {"source": "orders", "sink": "squares"}
+        numbers = {side: {names[side]: {one: one for one in bounds[side]}} for side in names}
+        ids = {names[side]: log.id for side, log in self.logs.items()}
+        return Ends(asked_ms, mark, bounds, numbers, self.positions, ids)
+
+    def ask(self, mark):
+        future = Future()
+        if self.answers:
+            future.set_result(self.ends(mark))
+        else:
+            future.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        return future
+
+    def compacted(self, _numbers):
+        return ""
+
+    def followed(self, stop=None, at_once=None):
+        """Follow to the end; verdict and count of each finding."""
+        first, follow = self.ends(Mark(0, {})), None
+        kept = self.kept or Kept(self.plan, "c")
+        follow = kept.load()
+        begun, follow = follow is not None, follow or Follow(self.plan.asked)
+        if not begun:
+            live._begin(follow, first, self, self.plan)
+        readers = {side: Reader(side, log) for side, log in self.logs.items()}
+        self.live = live._Live(self.plan, follow, readers, self, first, openmetrics.Page(), kept, self.said.append)
+        self.live.go_on(begun=begun)
+        self.live.until(stop or Event())
+        self.live.end(at_once or Event())
+        self.found = {one.verifier: one for one in self.live.result()[0]}
+        return {name: (one.verdict.name, one.count, one.checked) for name, one in self.found.items() if one.asked}
+
+
+class Reader:
+    """Gives what is there, a few records at a time."""
+
+    def __init__(self, side, log):
+        self.side, self.log, self.lost, self.rewritten = side, log, set(), set()
+
+    def assign(self, _numbers, _at):
+        self.lost, self.rewritten = set(), set()
+
+    def read(self, follow):
+        at, rows, ended = follow.at[self.side], [], []
+        for partition, place in list(at.items()):
+            bounds = self.log.bounds(partition)
+            if not bounds.low <= place <= bounds.hw:
+                self.lost.add(partition)
+                continue
+            own = self.log.records[partition][place : min(bounds.lso, place + AT_ONCE)]
+            rows += [(partition, place + number, *one) for number, one in enumerate(own) if one is not None]
+            if place + len(own) >= bounds.lso:
+                ended.append((partition, bounds.lso))
+        take = follow.read_source if self.side == "source" else follow.read_sink
+        take(rows, live.clock.now_ms())
+        for partition, offset in ended:
+            follow.reached(self.side, partition, offset)
+        return len(rows)
+
+
+@pytest.fixture
+def world(monkeypatch):
+    return World(monkeypatch)
+
+
+# the end -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_that_is_dead(world):
+    """One row of a thousand records is there: what is not overdue when the wait is over is UNKNOWN, and is counted."""
+    world.logs["source"].write(0, *(f"k{number}=1" for number in range(1000)))
+    world.logs["sink"].write(0, "k0=1")
+
+    assert world.followed() == {"duplicates": ("VALID", 0, 1), "gaps": ("UNKNOWN", 0, 1), "values": ("VALID", 0, 1)}
+    assert world.found["gaps"].note.startswith("999 records have no row yet, and were not compared: ")
+    assert "; the sink has not grown for " in world.found["gaps"].note
+    assert any("ending: waits up to 15s for the rows of what was read" in line for line in world.said)
+
+
+def test_a_group_that_stands_still(world):
+    """What it is not past is pending, however long overdue: UNKNOWN."""
+    world.plan = replace(PLAN, options=Following(lasts="20s", overdue="5s"))
+    world.positions = {0: 1}
+    world.logs["source"].write(0, *(f"k{number}=1" for number in range(1000)))
+    world.logs["sink"].write(0, "k0=1")
+
+    assert world.followed()["gaps"] == ("UNKNOWN", 0, 1)
+    assert "or the group is not past them" in world.found["gaps"].note
+
+
+def test_a_pipeline_that_is_a_little_behind(world):
+    """It is waited for: what came before the end is answered after it, while more comes, which is not asked for."""
+    source, sink = world.logs["source"], world.logs["sink"]
+    for second in range(40):
+        world.after(second, source.write, 0, f"a{second}=1", f"b{second}=1")
+        world.after(second + 6, sink.write, 0, f"b{second}=1", f"a{second}=1")
+
+    found = world.followed()
+
+    assert {verdict for verdict, _, _ in found.values()} == {"VALID"}
+    assert found["gaps"][2] == 12
+    assert world.live._follow.outstanding > 0
+    assert world.now_ms < 1_000_000 + 15_000
+
+
+def test_the_wait_is_bounded_and_as_long_as_it_is_asked_to_be(world):
+    """A pipeline that takes longer than ``--settle`` is UNKNOWN; one that takes less is VALID."""
+
+    def late(settle):
+        world.plan = replace(PLAN, options=Following(lasts="5s", settle=settle))
+        world.logs["source"].records[0], world.logs["sink"].records[0] = [], []
+        world.logs["source"].write(0, "a=1", "b=1")
+        world.logs["sink"].write(0, "a=1")
+        world.after(25, world.logs["sink"].write, 0, "b=1")
+        return world.followed()["gaps"]
+
+    assert late("15s") == ("UNKNOWN", 0, 1)
+    world.happens.clear()
+    assert late("30s") == ("VALID", 0, 2)
+
+
+def test_another_signal_ends_the_wait(world):
+    """What is pending is UNKNOWN then, also where the group is past it: its row was not waited for."""
+    world.plan, world.positions = replace(PLAN, options=Following(settle="50s")), {0: 2}
+    world.logs["source"].write(0, "a=1", "b=1")
+    world.logs["sink"].write(0, "a=1")
+    stop, at_once = Event(), Event()
+    world.after(5, stop.set)
+    world.after(10, at_once.set)
+
+    assert world.followed(stop, at_once)["gaps"] == ("UNKNOWN", 0, 1)
+    assert world.now_ms < 1_000_000 + 12_000
+
+
+def test_what_the_group_is_past_is_lost(world):
+    """Its rows were there, by its own account, before the sink was read to its end: INVALID once they were waited for."""
+    world.positions = {0: 2}
+    world.logs["source"].write(0, "a=1", "b=1", "c=1")
+    world.logs["sink"].write(0, "a=1")
+
+    assert world.followed()["gaps"] == ("INVALID", 1, 2)
+    assert world.found["gaps"].counts == {"overdue": 0, "overtaken": 0, "pending": 1, "answered late": 0, "lost": 1}
+    assert [one.anomaly for one in world.found["gaps"].examples] == ["lost"]
+
+
+def test_a_position_that_comes_after_the_end_makes_nothing_lost(world):
+    """Only what the group was past when the ends were fixed was waited for."""
+    world.positions = {0: 1}
+    world.logs["source"].write(0, "a=1", "b=1")
+    world.logs["sink"].write(0, "a=1")
+
+    def commit():
+        world.positions = {0: 2}
+
+    world.after(15, commit)
+
+    assert world.followed()["gaps"] == ("UNKNOWN", 0, 1)
+
+
+def test_what_is_overdue_is_wrong_though_the_end_waits(world):
+    """A gap is a gap, with or without records that are pending."""
+    world.plan = replace(PLAN, options=Following(lasts="10s", overdue="4s"))
+    world.logs["source"].write(0, "a=1", "b=1")
+    world.logs["sink"].write(0, "b=1")
+    world.after(9, world.logs["source"].write, 0, "c=1")
+
+    assert world.followed()["gaps"] == ("INVALID", 2, 3)
+
+
+@pytest.mark.parametrize("side", ["source", "sink"])
+def test_a_transaction_that_stays_open(world, side):
+    """What it holds, and what is after it, nobody has read: UNKNOWN, and what it may hold is not missing for certain."""
+    world.plan = replace(PLAN, options=Following(lasts="10s", overdue="4s"))
+    for log in world.logs.values():
+        log.write(0, "a=1", "b=1")
+    world.logs[side].open_from[0] = 1
+
+    found = world.followed()
+
+    assert {verdict for verdict, _, _ in found.values()} == {"UNKNOWN"}
+    topic = {"source": "orders", "sink": "squares"}[side]
+    assert f"a transaction is open in partition 0 of {topic}: what it holds" in world.found["values"].note
+
+
+def test_a_transaction_that_ends_in_time(world):
+    """Is waited for."""
+    for log in world.logs.values():
+        log.write(0, "a=1", "b=1")
+    world.logs["sink"].open_from[0] = 1
+    world.after(9, world.logs["sink"].open_from.clear)
+
+    assert world.followed()["gaps"] == ("VALID", 0, 2)
+
+
+def test_brokers_that_do_not_answer_at_the_end(world):
+    """Where the logs end is not known: UNKNOWN, though all that was read is right."""
+    for log in world.logs.values():
+        log.write(0, "a=1")
+
+    def gone():
+        world.answers = False
+
+    world.after(4.5, gone)
+
+    assert {verdict for verdict, _, _ in world.followed().values()} == {"UNKNOWN"}
+    assert "the brokers did not say in time where they are" in world.found["duplicates"].note
+
+
+# topics that are not what they were -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["source", "sink"])
+def test_a_topic_that_is_created_anew_while_it_is_followed(world, side):
+    """Its offsets mean other records: following ends, UNKNOWN, and nothing of the new topic is called wrong."""
+    for log in world.logs.values():
+        log.write(0, *(f"a{number}=1" for number in range(20)))
+
+    def anew():
+        log = world.logs[side]
+        log.records[0], log.id = [], "2"
+        log.write(0, *(f"b{number}=1" for number in range(40)))
+
+    world.after(3, anew)
+
+    found = world.followed()
+
+    assert {verdict for verdict, _, _ in found.values()} == {"UNKNOWN"}
+    topic = {"source": "orders", "sink": "squares"}[side]
+    assert f"{topic} was deleted and created anew" in world.found["values"].note
+    assert world.now_ms < 1_000_000 + 5000
+
+
+def test_a_topic_that_is_created_anew_and_something_that_was_wrong_before(world):
+    """What was wrong stays wrong."""
+    world.logs["source"].write(0, "a=1")
+    world.logs["sink"].write(0, "a=1", "a=1")
+    world.after(4, lambda: setattr(world.logs["source"], "id", "2"))
+
+    assert world.followed()["duplicates"] == ("INVALID", 1, 2)
+
+
+def test_a_state_of_topics_that_were_created_anew(monkeypatch, tmp_path):
+    """It is not gone on with: UNKNOWN, by the name of the topic."""
+    plan = replace(PLAN, options=Following(lasts="5s", state=str(tmp_path / "state")))
+    world = World(monkeypatch, plan, Kept(plan, "c", {"orders": "1", "squares": "1"}))
+    for log in world.logs.values():
+        log.write(0, "a=1")
+    assert world.followed()["gaps"] == ("VALID", 0, 1)
+
+    assert Kept(plan, "c", {"orders": "1", "squares": "1"}).load().counts.answered == 1
+    with pytest.raises(InconclusiveError, match=r"--state .*: squares was deleted and created anew since this was kept"):
+        Kept(plan, "c", {"orders": "1", "squares": "2"}).load()
+
+
+def test_a_state_without_topic_ids(tmp_path):
+    """An older version kept none: it is not known whether its topics are these."""
+    path = tmp_path / "state"
+    kept = Kept(replace(PLAN, options=Following(state=str(path))), "c")
+    kept.save(Follow(PLAN.asked))
+    with path.open("rb") as file, np.load(file) as found:
+        arrays = dict(found)
+    told = json.loads(arrays["told"].tobytes())
+    del told["ids"]
+    with path.open("wb") as file:
+        np.savez(file, **{**arrays, "told": np.frombuffer(json.dumps(told).encode(), np.uint8)})
+
+    with pytest.raises(AuditUsageError, match=r"was kept by an older version, which did not know whether .*; name another"):
+        kept.load()
+
+
+def test_a_partition_that_is_added_and_begins_above_0(world):
+    """Its first records were never read, so a row that nothing demands may be theirs."""
+    for log in world.logs.values():
+        log.write(0, "a=1")
+
+    def added():
+        for log in world.logs.values():
+            log.write(1, "x=1", "y=1", "z=1")
+        world.logs["source"].low[1] = 2
+
+    world.after(3, added)
+
+    assert world.followed() == {"duplicates": ("VALID", 0, 4), "gaps": ("VALID", 0, 2), "values": ("UNKNOWN", 2, 4)}
+    assert "partition 1 of orders, which is new, begins at offset 2" in world.found["values"].note
+
+
+def test_records_that_retention_removes_before_they_are_read(world):
+    """They were not compared: UNKNOWN, and their rows are not called wrong for certain."""
+    world.logs["source"].write(0, "a=1")
+
+    def removed():
+        world.logs["source"].write(0, "b=1", "c=1", "d=1")
+        world.logs["source"].low[0] = 3
+        world.logs["sink"].write(0, "a=1", "b=1", "c=1", "d=1")
+
+    world.after(2, removed)
+
+    assert world.followed() == {"duplicates": ("UNKNOWN", 0, 4), "gaps": ("UNKNOWN", 0, 2), "values": ("UNKNOWN", 2, 4)}
+
+
+def test_a_source_that_is_cut_off(world):
+    """Records that are gone from the source demand nothing any more; that they were there is not forgotten."""
+    world.plan = replace(PLAN, options=Following(lasts="15s", overdue="3s"))
+    world.logs["source"].write(0, "a=1", "b=1", "c=1")
+    world.logs["sink"].write(0, "a=1")
+
+    def cut():
+        del world.logs["source"].records[0][1:]
+
+    world.after(1, cut)
+
+    assert world.followed() == {"duplicates": ("UNKNOWN", 0, 1), "gaps": ("UNKNOWN", 0, 1), "values": ("UNKNOWN", 0, 1)}
+    assert "2 records were cut off before they were answered" in world.found["gaps"].note
+
+
+def test_a_sink_that_is_cut_off_and_written_again(world):
+    """A row that is there once, and was read twice, is no duplicate for certain."""
+    for log in world.logs.values():
+        log.write(0, "a=1", "b=1")
+
+    def cut():
+        del world.logs["sink"].records[0][1:]
+
+    world.after(2, cut)
+    world.after(4, world.logs["sink"].write, 0, "b=1")
+
+    assert world.followed()["duplicates"] == ("UNKNOWN", 1, 3)
+
+
+def test_a_source_that_is_cut_off_and_has_grown_beyond_the_place_again(world):
+    """The client is told by the epoch of the leader: reading does not go on as if nothing had happened."""
+    world.plan = replace(PLAN, options=Following(lasts="15s", overdue="3s"))
+    world.logs["source"].write(0, "a=1", "b=1")
+    world.logs["sink"].write(0, "a=1")
+
+    def rewritten():
+        reader = world.live._readers["source"]
+        world.logs["source"].records[0][1:] = []
+        world.logs["source"].write(0, "x=1", "y=1", "z=1")
+        world.logs["sink"].write(0, "x=1", "y=1", "z=1")
+        reader.lost.add(0)
+        reader.rewritten.add(0)
+
+    world.after(1, rewritten)
+
+    assert {verdict for verdict, _, _ in world.followed().values()} == {"UNKNOWN"}
+    assert "partition 0 of orders was cut off before " in world.found["values"].note
+
+
+# going on, and beginning late -----------------------------------------------------------------------------------------------
+
+
+def test_what_comes_after_the_end_is_not_forgotten(monkeypatch, tmp_path):
+    """A second start goes on with it."""
+    plan = replace(PLAN, options=Following(lasts="5s", state=str(tmp_path / "state")))
+    world = World(monkeypatch, plan)
+    source, sink = world.logs["source"], world.logs["sink"]
+    for second in range(20):
+        world.after(second, source.write, 0, f"a{second}=1")
+        world.after(second + 3, sink.write, 0, f"a{second}=1")
+    assert world.followed()["gaps"] == ("VALID", 0, 6)
+
+    found = world.followed()
+
+    assert ({verdict for verdict, _, _ in found.values()}, found["gaps"][2]) == ({"VALID"}, found["gaps"][2])
+    assert found["gaps"][2] > 6
+
+
+def test_a_state_that_began_now_began_within(monkeypatch, tmp_path):
+    """Whatever the second start says of where to begin: rows of before the begin are still taken to be such."""
+    options = Following(lasts="2s", begin="now", state=str(tmp_path / "state"), settle="1s")
+    world = World(monkeypatch, replace(PLAN, options=options))
+    world.logs["source"].write(0, "a=1", "b=1")
+    world.logs["sink"].write(0, "a=1")
+    world.followed()
+    world.plan = replace(PLAN, options=replace(options, begin="beginning"))
+    world.logs["sink"].write(0, "b=1")
+
+    found = world.followed()
+
+    assert found["values"][:2] == ("UNKNOWN", 0)
+    assert "1 rows are taken to answer records from before the begin, and were not compared" in world.found["values"].note
+
+
+def test_a_follower_that_begins_at_the_ends(world):
+    """With nothing under way then, all that comes is compared."""
+    world.plan = replace(PLAN, options=Following(lasts="5s", begin="now"))
+    for log in world.logs.values():
+        log.write(0, "a=1", "a=1")
+    world.after(1, world.logs["source"].write, 0, "a=1", "b=1")
+    world.after(2, world.logs["sink"].write, 0, "a=1", "b=1")
+
+    assert world.followed() == {"duplicates": ("VALID", 0, 2), "gaps": ("VALID", 0, 2), "values": ("VALID", 0, 2)}
