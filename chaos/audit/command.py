@@ -67,6 +67,7 @@ class Request:
         timers: whether the application writes rows that no record caused, likewise.
         follow: how topics are followed while they grow (`chaos.audit.follow`); None where they are audited once.
         as_state: whether of each key of the sink the last value counts, and not how it came to that.
+        shared: topics that others write to as well, of an audit of transactions.
     """
 
     landed: str
@@ -86,6 +87,7 @@ class Request:
     timers: bool = False
     follow: Following | None = None
     as_state: bool = False
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +199,7 @@ def _check_model(request: Request) -> None:
         )
     if request.expected and request.identity.startswith("header:"):
         raise AuditUsageError("--identity header:NAME and --expected-sql: rows of a query have no headers; name an expression")
-    asked = {"--rows-per-record": request.rows_per_record, "--timers": request.timers}
+    asked = {"--rows-per-record": request.rows_per_record, "--timers": request.timers, "--shared-sink": request.shared}
     alone = [name for name, value in asked.items() if value]
     if alone:
         raise AuditUsageError(f"{', '.join(alone)}: only with --transactions")
@@ -236,6 +238,7 @@ def _check_transactions(request: Request) -> None:
     from chaos.audit import transactions  # noqa: PLC0415 - each way of auditing imports what it needs, and starts sooner
 
     transactions.rows_per_record(request.rows_per_record)
+    transactions.require_apart(request.sink, request.shared)
     needed = _cluster(request) | {"--group": request.group}
     given = [name for name, value in (needed | {"--landing": request.landing}).items() if value]
     missing = [name for name, value in needed.items() if not value]
@@ -387,9 +390,8 @@ def _of_transactions(request: Request) -> Audit:
     """Without Spark: the headers of batches, which is all that is read, are few."""
     from chaos.audit import transactions  # noqa: PLC0415 - see `_check_transactions`
 
-    verifier = Transactions(
-        transactions.rows_per_record(request.rows_per_record), frozenset(request.sink), timers=request.timers
-    )
+    rows, sinks = transactions.rows_per_record(request.rows_per_record), frozenset(request.sink)
+    verifier = Transactions(rows, sinks, frozenset(request.shared), timers=request.timers)
     began_s = clock.monotonic_s()
     try:
         found, records = transactions.audit(topics_of(request), verifier, request.landed, request.landing)

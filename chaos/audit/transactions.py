@@ -4,6 +4,7 @@ What is read and how it is judged: `chaos.judging.transaction_logs` and `verifie
 """
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from chaos.audit.logs import AuditUsageError, Topics
@@ -32,6 +33,13 @@ def rows_per_record(text: str) -> RowsPerRecord | None:
     return RowsPerRecord(float(found[1]), float(found[2] or found[1]))
 
 
+def require_apart(alone: Collection[str], shared: Collection[str]) -> None:
+    """Raise AuditUsageError where a topic is both the application's alone and shared with others."""
+    both = sorted(set(alone) & set(shared))
+    if both:
+        raise AuditUsageError(f"--sink and --shared-sink {both[0]}: either it alone writes there, or others do, too")
+
+
 def audit(topics: Topics | None, verifier: Transactions, landed: str, landing: str) -> tuple[Finding, int]:
     """The finding, and how many records the batches that were read have.
 
@@ -51,7 +59,17 @@ def audit(topics: Topics | None, verifier: Transactions, landed: str, landing: s
             found = _landed(topics, landing, with_sources=verifier.rows_per_record is not None)
     except (NotTransactionalError, LogsError) as error:
         raise AuditUsageError(str(error)) from error
+    _require_known(found, "--sink", verifier.alone)
+    _require_known(found, "--shared-sink", verifier.shared)
     return verifier.check(found), sum(batch.records for batch in found.rows("batches"))
+
+
+def _require_known(found: Logs, option: str, topics: Collection[str]) -> None:
+    there = {extent.topic for extent in found.rows("extents")} - {logs.OFFSETS, logs.STATES}
+    unknown = sorted(set(topics) - there)
+    if unknown:
+        known = ", ".join(sorted(there)) or "none"
+        raise AuditUsageError(f"{option} {unknown[0]}: is not among the topics of these logs: {known}")
 
 
 def _landed(topics: Topics, landing: str, *, with_sources: bool) -> Logs:

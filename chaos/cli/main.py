@@ -272,6 +272,10 @@ def audit(  # noqa: PLR0913 - one argument for each option
         str, typer.Option(help="with --transactions: how many rows one record makes, 1, or at least and at most, 0..1")
     ] = "",
     timers: Annotated[bool, typer.Option("--timers", help="with --transactions: some rows are of no record")] = False,
+    shared_sink: Annotated[
+        list[str] | None,
+        typer.Option(help="with --transactions: a topic that others write to as well, who are not judged; again for each more"),
+    ] = None,
     landed: Annotated[str, typer.Option(help="folder or URL with Parquet in source/ and sink/, instead of topics")] = "",
     bootstrap: Annotated[str, typer.Option(help="HOST:PORT of the brokers")] = "",
     source: Annotated[list[str] | None, typer.Option(help="the topic that the pipeline reads; again for each more")] = None,
@@ -320,7 +324,18 @@ def audit(  # noqa: PLR0913 - one argument for each option
         )
         raise typer.Exit(2)
     following = options if follow else None
-    asked = command.Request(landed, bootstrap, *topics, *said, by_transactions, rows_per_record, timers, following, as_state)
+    asked = command.Request(
+        landed,
+        bootstrap,
+        *topics,
+        *said,
+        by_transactions,
+        rows_per_record,
+        timers,
+        following,
+        as_state,
+        tuple(shared_sink or ()),
+    )
     raise typer.Exit(command.main(asked, report, typer.echo))
 
 

@@ -91,9 +91,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
         findings = _certain(spark, tuple(pool.map(ask, asked)))
     if TRANSACTIONS in scenario.verify:
-        rows = getattr(scenario.pipeline, "rows_per_record", None)
-        said = None if rows is None else RowsPerRecord(rows.min, rows.max)
-        findings = (*findings, by_transactions(folder / "evidence" / TRANSACTIONS, said))
+        findings = (*findings, _asked_transactions(scenario, folder / "evidence" / TRANSACTIONS))
     if PROGRESS in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
         model = models.of_scenario(scenario)
@@ -167,8 +165,14 @@ def _without_model(name: str) -> Finding:
     return Finding(name, _SINK, Verdict.VALID, 0, 0, counts, note=note, asked=False)
 
 
-def by_transactions(place: Path, rows_per_record: RowsPerRecord | None = None) -> Finding:
-    """Of the internal topics, as they were landed. No other application writes to a run's topics.
+def _asked_transactions(scenario: Scenario, place: Path) -> Finding:
+    rows = getattr(scenario.pipeline, "rows_per_record", None)
+    said = None if rows is None else RowsPerRecord(rows.min, rows.max)
+    return by_transactions(place, said, timers=getattr(scenario.pipeline, "timers", False))
+
+
+def by_transactions(place: Path, rows_per_record: RowsPerRecord | None = None, *, timers: bool = False) -> Finding:
+    """Of the internal topics, as they were landed. No other application writes to a run's topics, and the run is over.
 
     Raises:
         InconclusiveError: they were not.
@@ -179,7 +183,7 @@ def by_transactions(place: Path, rows_per_record: RowsPerRecord | None = None) -
         raise InconclusiveError(str(error)) from error
     read = {position.topic for position in found.rows("positions")} | {logs.OFFSETS, logs.STATES}
     alone = frozenset(extent.topic for extent in found.rows("extents")) - read
-    return replace(BY_TRANSACTIONS, alone=alone, rows_per_record=rows_per_record).check(found)
+    return replace(BY_TRANSACTIONS, alone=alone, rows_per_record=rows_per_record, timers=timers, of_a_run=True).check(found)
 
 
 def _usable(name: str, subject: str, finding: Any) -> Finding:

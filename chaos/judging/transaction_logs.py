@@ -48,6 +48,7 @@ _MOST_BYTES = 4 << 20
 _TRIES = 3  # of an empty answer: what compaction has removed at the end of a log never comes
 
 _NS_PER_MS = 1_000_000
+_BY_BROKER = 1  # the type of a timestamp that the broker gave (LogAppendTime)
 
 Seen = Iterable[Mapping[str, Any]]
 Take = Callable[[Any, Any], None]  # a batch, and a record of it
@@ -135,8 +136,7 @@ def _land(reader: "_Reader") -> Logs:
         reader.states(log, settled[log].low, settled[log].hw)
     movers = _movers(reader)
     others = _named(reader, movers) | {log for topic in asked.sinks for log in reader.all_of(topic)}
-    if asked.with_sources:
-        others |= {(one.topic, one.partition) for one in reader.found_positions if reader.has((one.topic, one.partition))}
+    others |= _sources(reader)
     more = sorted(log for log in others if log[0] == OFFSETS and log not in homes)
     rest = sorted(log for log in others if log[0] != OFFSETS)
     now, ends = reader.ends([*homes, *more, *rest]), reader.ends(coordinators)
@@ -171,6 +171,13 @@ def _named(reader: "_Reader", movers: Collection[int]) -> set[Log]:
     ids = {one.transactional_id for _, _, one in reader.found_states if one.producer_id in movers}
     named = {log for _, _, one in reader.found_states if one.transactional_id in ids for log in one.partitions}
     return {log for log in named if reader.has(log)}
+
+
+def _sources(reader: "_Reader") -> set[Log]:
+    """What the groups read, if it is asked for, or lost a position: then it must be told whether it is the same topic."""
+    asked = reader.asked.with_sources
+    wanted = {(one.topic, one.partition) for one in reader.found_positions if asked or one.position is None}
+    return {log for log in wanted if reader.has(log)}
 
 
 def _tables(reader: "_Reader", extents: Iterable[Extent], logs: Collection[Log]) -> Logs:
@@ -312,6 +319,7 @@ def _parsed(log: Log, data: bytes, low: int, high: int, take: Take | None) -> It
             batch.is_transactional,
             control,
             batch.max_timestamp,
+            batch.timestamp_type == _BY_BROKER,
         )
         if take is not None and control is None:
             for record in batch:

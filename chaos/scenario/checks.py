@@ -111,7 +111,8 @@ def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec], besid
         if pipeline.sink.form == "state":
             yield from expected.of_state(pipeline)
         in_transactions = bool(pipeline.group) and pipeline.transactions
-        yield from expected.of_transactions(pipeline.expected, pipeline.rows_per_record, in_transactions=in_transactions)
+        asked = pipeline.expected, pipeline.rows_per_record
+        yield from expected.of_transactions(*asked, timers=pipeline.timers, in_transactions=in_transactions)
     if isinstance(pipeline, SparkSubmitPipeline):
         yield from sinks.problems(pipeline.sink, pipeline, pipeline.configuration)
     yield from _placeholders(pipeline.texts, (*there, *beside))

@@ -1,4 +1,4 @@
-"""What is right, said by the user: `expected`, beside it `identity`, and `rows_per_record`.
+"""What is right, said by the user: `expected`, beside it `identity`, `rows_per_record` and `timers`.
 
 How the rows are computed: `chaos.judging.models`; how those of a twin are had: `chaos.engine.twins`.
 """
@@ -161,10 +161,13 @@ def of_state(declared: Any) -> Iterator[Problem]:
         yield ("positions",), f"{why}; write group or positions, where it says how far it is"
 
 
-def of_transactions(expected: Expected | None, rows: RowsPerRecord | None, *, in_transactions: bool) -> Iterator[Problem]:
+def of_transactions(
+    expected: Expected | None, rows: RowsPerRecord | None, *, timers: bool, in_transactions: bool
+) -> Iterator[Problem]:
     """What is wrong with asking for transactions.
 
     Args:
+        timers: whether the pipeline says that a timer writes rows, too.
         in_transactions: whether the pipeline has positions in a group, and uses transactions.
     """
     why = "transactions are asked of positions that are committed in them, and this pipeline commits none so"
@@ -172,6 +175,8 @@ def of_transactions(expected: Expected | None, rows: RowsPerRecord | None, *, in
         yield ("expected",), f"{why}; write {{sql: …}}, or leave it out"
     if rows is not None and not in_transactions:
         yield ("rows_per_record",), f"{why}; leave it out"
+    if timers and expected != TRANSACTIONS and rows is None:
+        yield ("timers",), "timers are asked of transactions; write expected: transactions or rows_per_record, or leave it out"
 
 
 def quoted(topic: str) -> str:

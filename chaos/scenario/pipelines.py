@@ -109,6 +109,8 @@ class _InGroup(Declared):
             ``transactions``, where that is not said.
         rows_per_record: how many rows of the sink one record makes, at least and at most, or always; with it, transactions are
             asked too, also beside a model.
+        timers: true if it writes rows that no record causes, by a timer or when a window closes by the clock; then transactions
+            may write rows without moving a position, and more rows than their records make.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone.
         keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.
@@ -130,6 +132,7 @@ class _InGroup(Declared):
     model: Model | None = None
     expected: Expected | None = None
     rows_per_record: HowManyRows | None = None
+    timers: Annotated[bool, Field(strict=True)] = False
     identity: Written | None = None
     keeps_headers: Annotated[bool, Field(strict=True)] = True
     transactional_ids: tuple[Word, ...] = ()
@@ -296,6 +299,8 @@ class SparkSubmitPipeline(Declared):
             ``transactions``, where that is not said.
         rows_per_record: how many rows of the sink one record makes, at least and at most, or always; with it, transactions are
             asked too, also beside a model.
+        timers: true if it writes rows that no record causes, by a timer or when a window closes by the clock; then transactions
+            may write rows without moving a position, and more rows than their records make.
         identity: SQL over ``key`` and ``value``, beside the key: a row with both of a row that is expected, and not its value,
             is a wrong value. The default is the key alone. Of a table: SQL over its columns, by which its rows are told apart.
         keeps_headers: false if it does not promise to copy the headers of a record; then they are not compared.
@@ -320,6 +325,7 @@ class SparkSubmitPipeline(Declared):
     model: Model | None = None
     expected: Expected | None = None
     rows_per_record: HowManyRows | None = None
+    timers: Annotated[bool, Field(strict=True)] = False
     identity: Written | None = None
     keeps_headers: Annotated[bool, Field(strict=True)] = True
     transactional_ids: tuple[OwnName, ...] = ()

@@ -16,9 +16,11 @@ from verifiers.transactions.logs import (
     STATES,
     Batch,
     Extent,
+    Forgotten,
     Log,
     Logs,
     Position,
+    Produced,
     Start,
     State,
     Unfenced,
@@ -45,6 +47,8 @@ class Cluster:
     states: list[State] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     unfenced: list[Unfenced] = field(default_factory=list)
+    produced: list[Produced] = field(default_factory=list)
+    forgotten: list[Forgotten] = field(default_factory=list)
     visible: dict[Log, list[int]] = field(default_factory=lambda: defaultdict(list))
     low: dict[Log, int] = field(default_factory=dict)
     settled: int | None = None
@@ -110,6 +114,7 @@ class Cluster:
         states = [one for one in self.states if one.offset >= begin]
         named = {"extents": extents, "batches": rows, "positions": self.positions, "states": states}
         named |= {"starts": self.starts, "unfenced": self.unfenced}
+        named |= {"produced": self.produced, "forgotten": self.forgotten}
         return Logs.of(**{name: table(name, some) for name, some in named.items()})
 
 
@@ -149,7 +154,9 @@ class App:
 
     def write(self, log: Log, records: int) -> int:
         self.add(log)
-        return self.cluster.append(log, records, self.producer)
+        first = self.cluster.append(log, records, self.producer)
+        self.cluster.produced.append(Produced(self.name, self.cluster.now_ms))
+        return first
 
     def move(self, source: Log, position: int | None) -> None:
         self.add(home(self.group))

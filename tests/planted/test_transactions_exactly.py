@@ -7,14 +7,14 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
-from types import SimpleNamespace
 
 import pytest
 
 from tests.planted import histories
 from tests.planted.histories import App, Cluster, History, history
 from verifiers.base import Example, Finding, Verdict
-from verifiers.transactions import logs, starts, together, verifier
+from verifiers.transactions import counts, logs, starts, together, verifier, words
+from verifiers.transactions.case import case
 from verifiers.transactions.logs import (
     OFFSETS,
     STATES,
@@ -29,7 +29,7 @@ from verifiers.transactions.logs import (
     table,
     whole_from,
 )
-from verifiers.transactions.starts import Skipped, Twice, read_twice
+from verifiers.transactions.starts import Skipped, Twice, Written
 from verifiers.transactions.steps import Step, Visible
 from verifiers.transactions.together import Content, Piece, Span, Transaction
 from verifiers.transactions.verifier import ANOMALIES, RowsPerRecord, Transactions
@@ -79,6 +79,15 @@ def start(position: int, asked_ms: int = 100, answered_ms: int = 102) -> Start:
 
 def sent(at_ms: int = 60) -> Unfenced:
     return Unfenced("a", PRODUCER, at_ms)
+
+
+def read_twice(some, steps, unfenced):
+    """By the times of the rows, as if a broker had given them."""
+
+    def written(one: Transaction) -> Written:
+        return Written(*[max(piece.written_ms for piece in one.outputs)] * 2)
+
+    return starts.read_twice(some, steps, unfenced, written)
 
 
 SECOND = step(20, 30, transaction(120, producer_id=8))
@@ -496,6 +505,7 @@ NONE = dict.fromkeys((*ANOMALIES, "aborted", "in flight", "removed"), 0)
 SECOND_OF_APP = "transaction 2 of 'app', producer 7 epoch 0, decided 11:06:40"
 NO_POSITION = "rows were committed, and no position was sent; rows"
 GROUP = "group 'a', offset 2 of partition 0 of __consumer_offsets"
+IF_A_TIMER = "if a timer wrote these rows, say that there is one: --timers, or timers: true in a scenario"
 NOT_ITS = "are open, and no transaction of its coordinator has this partition"
 
 
@@ -647,7 +657,8 @@ def test_each_is_told_in_words(plant, transactions, example):
     topic = "orders" if example.detail.startswith("the position") else "totals"
     expected = replace(example, timestamp_ms=histories.BEGAN_MS + example.timestamp_ms, detail=f"in {topic}: {example.detail}")
     counts = NONE | {example.anomaly: 1}
-    assert checked(one) == Finding("transactions", "sink", Verdict.INVALID, 1, transactions, counts, (expected,))
+    note = IF_A_TIMER if example.anomaly in {"output without positions", "standing still"} else ""
+    assert checked(one) == Finding("transactions", "sink", Verdict.INVALID, 1, transactions, counts, (expected,), note)
 
 
 def test_of_a_torn_one_that_wrote_nothing_there_the_marker_is_the_place():
@@ -669,7 +680,7 @@ def test_times_are_those_of_utc(monkeypatch):
     monkeypatch.setenv("TZ", "EST5")
     time.tzset()
     try:
-        assert verifier._time(histories.BEGAN_MS) == "11:06:40.000Z"
+        assert words.time_of(histories.BEGAN_MS) == "11:06:40.000Z"
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -773,14 +784,16 @@ def test_of_a_source_that_was_not_read_every_offset_is_told():
 
 @pytest.mark.parametrize(("generation", "who"), [(-1, "'reader'"), (0, "'reader', generation 0")])
 def test_a_reader_without_a_generation(generation, who):
-    began = verifier._begun(start(5, 100, histories.BEGAN_MS)._replace(generation=generation))
+    began = words.begun(start(5, 100, histories.BEGAN_MS)._replace(generation=generation))
 
     assert began == f"a reader ({who}) began at 5 at 11:06:40.000Z"
 
 
 def test_what_took_no_effect_and_is_of_no_known_transaction_is_not_judged():
-    assert not list(verifier._of_step(step(13, 12, taken=False)))
-    assert not list(verifier._of_step(step(13, 13)))
+    judged = case(Logs.of(**{name: table(name, ()) for name in logs.SCHEMAS}))
+
+    assert not list(verifier._of_step(step(13, 12, taken=False), judged))
+    assert not list(verifier._of_step(step(13, 13), judged))
 
 
 def test_a_producer_that_never_sent_a_position():
@@ -846,20 +859,22 @@ def test_what_cannot_be_counted_is_told():
 
     why = "what they moved past, or wrote, was removed by retention or compaction, or not read"
     assert finding.note == (
+        "totals has 2 rows in no transaction: whether they are the application's own is not known; "
+        "--sink says that it alone writes there, --shared-sink that others do; "
         f"the rows of 1 transactions were not compared with their records: {why}; "
-        "2 rows of the sinks are in no transaction, and were not judged; "
         "timers: output without positions, positions that stand still, and surplus were not asked for"
     )
 
 
 def test_of_which_steps_the_records_are_known():
     log = ("orders", 0)
-    judged = SimpleNamespace(visible={log: Visible(Content(Extent(*log, 0, 100, 100), spans=[Span(0, 99, 100, None)]))})
+    content = Content(Extent(*log, 0, 100, 100), spans=[Span(0, 99, 100, None)])
+    judged = replace(case(Logs.of(**{name: table(name, ()) for name in logs.SCHEMAS})), visible={log: Visible(content)})
     begins = step(None, 20)
 
-    assert [verifier._records(one, judged) for one in (step(10, 20), begins)] == [10, 20]
+    assert [counts.records_of(one, judged) for one in (step(10, 20), begins)] == [10, 20]
     unknown = (replace(begins, first=False), step(10, None), replace(step(10, 20), source=("returns", 0)))
-    assert [verifier._records(one, judged) for one in unknown] == [None] * 3
+    assert [counts.records_of(one, judged) for one in unknown] == [None] * 3
 
 
 # as it is landed -------------------------------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
 """What was put together, seen from the groups that are asked for: which transactions are theirs, and which can be judged."""
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from verifiers.transactions.logs import OFFSETS, STATES, Log, Logs, Start
-from verifiers.transactions.starts import Skipped, Twice, read_twice, skipped
+from verifiers.transactions.logs import OFFSETS, STATES, Log, Logs, Position, Start
+from verifiers.transactions.starts import Clock, Skipped, Twice, read_twice, skipped
 from verifiers.transactions.steps import Step, Visible, steps
 from verifiers.transactions.together import Content, Piece, Transaction, together
 
@@ -23,7 +24,13 @@ class Case:
         sinks: topics that they write to.
         moved: identity of a transaction -> its steps.
         unjudged: why something could not be judged.
+        unowned: what is committed in the sinks, and belongs to no transaction that is left, of producers that are not theirs.
+        vanished: their transactions, each with a log that it names and that was not there to be read.
+        since_ms: when the first position of the groups was committed; -1 where compaction may have removed it.
+        unread: transactional batches among the positions of the groups that hold others than those that were landed.
         twice, skipped: by where readers began, as far as that was seen.
+        forgotten: the tables of what was seen on the wire of which something may be missing.
+        of_a_run: whether topics and groups were made for one run, which is over.
     """
 
     contents: Mapping[Log, Content]
@@ -38,11 +45,36 @@ class Case:
     hanging: Sequence[Piece]
     unjudged: Sequence[str]
     visible: Mapping[Log, Visible]
+    unowned: Sequence[Piece]
+    vanished: Sequence[tuple[Transaction, Log]]
+    since_ms: int
+    unread: int
     twice: Sequence[Twice]
     skipped: Sequence[Skipped]
+    forgotten: frozenset[str]
+    of_a_run: bool
+
+    def committed(self) -> list[Transaction]:
+        """Those that are judged and were committed."""
+        return [one for one in self.judged if one.control == "COMMIT"]
+
+    def is_same_topic(self, step: Step) -> bool:
+        """Whether a step is in the same topic as the one before it, though the position was removed between.
+
+        A topic that is deleted takes its positions with it, and one that is made anew under its name begins at 0. What a broker
+        has written there before the removal shows that it is the same.
+        """
+        content = self.contents.get(step.source)
+        is_older = content is not None and step.removed_ms is not None and content.by_broker_ms < step.removed_ms
+        return step.removed_ms is None or self.of_a_run or is_older
+
+    def is_beyond(self, step: Step) -> bool:
+        """Whether the position before a step lies behind the end of its topic: that is not the topic in which it was read."""
+        content = self.contents.get(step.source)
+        return content is not None and step.begin is not None and step.begin > content.extent.end
 
 
-def case(logs: Logs, alone: frozenset[str] = frozenset()) -> Case:
+def case(logs: Logs, alone: frozenset[str] = frozenset(), *, of_a_run: bool = False) -> Case:
     """Put the logs together and see whose is what; `alone` are sinks, too."""
     all_ = together(logs)
     owners = {id(piece): one for one in all_.transactions for piece in one.pieces.values()}
@@ -64,6 +96,8 @@ def case(logs: Logs, alone: frozenset[str] = frozenset()) -> Case:
         *_unknown(len(open_) - len(hanging)),
     )
     starts: list[Start] = list(logs.rows("starts"))
+    forgotten = {one.what: one.until_ms for one in logs.rows("forgotten")}
+    clock = Clock(all_.contents, all_.transactions, logs.rows("produced"), forgotten.get("produced", -1))
     moved: dict[int, list[Step]] = defaultdict(list)
     for step in found:
         if step.transaction is not None:
@@ -81,8 +115,14 @@ def case(logs: Logs, alone: frozenset[str] = frozenset()) -> Case:
         hanging=hanging,
         unjudged=unjudged,
         visible={log: Visible(all_.contents[log]) for log in {step.source for step in found} & all_.contents.keys()},
-        twice=list(read_twice(starts, found, logs.rows("unfenced"))),
+        unowned=list(_unowned(all_.contents, movers, owners.keys(), sinks)),
+        vanished=[(one, log) for one in own if not _is_of_others(one) for log in sorted(one.logs - all_.contents.keys())],
+        since_ms=_since_ms(all_.contents),
+        unread=sum(_unread(log, content, movers) for log, content in all_.contents.items()),
+        twice=list(read_twice(starts, found, logs.rows("unfenced"), clock.written)),
         skipped=list(skipped(starts, found)),
+        forgotten=frozenset(forgotten) & {"starts", "unfenced"},
+        of_a_run=of_a_run,
     )
 
 
@@ -91,6 +131,47 @@ def _movers(contents: Mapping[Log, Content], transactions: Sequence[Transaction]
     moving = {piece.producer_id for piece in pieces if piece.positions}
     ids = {one.transactional_id for one in transactions if one.producer_id in moving}
     return frozenset(moving | {one.producer_id for one in transactions if one.transactional_id in ids})
+
+
+def _is_of_others(one: Transaction) -> bool:
+    """Whether the positions that it sent are of other groups alone."""
+    pieces = [piece for log, piece in one.pieces.items() if log[0] == OFFSETS and piece.records]
+    return bool(pieces) and not any(piece.positions for piece in pieces)
+
+
+def _since_ms(contents: Mapping[Log, Content]) -> int:
+    some = {log: [*content.plain, *_sent(content)] for log, content in contents.items() if log[0] == OFFSETS}
+    times = [one.committed_at_ms for found in some.values() for one in found]
+    is_whole = all(not contents[log].extent.begin for log, found in some.items() if found)
+    return min(times, default=-1) if is_whole else -1
+
+
+def _sent(content: Content) -> Iterator[Position]:
+    yield from (position for piece in (*content.ended, *content.open) for position in piece.positions)
+
+
+def _unread(log: Log, content: Content, movers: frozenset[int]) -> int:
+    """How many batches of the groups' producers have lost positions.
+
+    A batch is of one group. One without any position of these is that of another group, if it is not among those of these.
+    """
+    if log[0] != OFFSETS or not content.unread:
+        return 0
+    there = sorted(one.offset for one in _sent(content))
+    lost = 0
+    for batch in (one for one in content.unread if one.producer_id in movers):
+        has_some = bisect_left(there, batch.first_offset) < bisect_right(there, batch.last_offset)
+        lost += has_some or (bool(there) and there[0] < batch.first_offset < there[-1])
+    return lost
+
+
+def _unowned(
+    contents: Mapping[Log, Content], movers: frozenset[int], owned: Collection[int], sinks: frozenset[str]
+) -> Iterator[Piece]:
+    for log, content in sorted(contents.items()):
+        for piece in content.ended if log[0] in sinks else ():
+            if piece.control == "COMMIT" and piece.records and piece.producer_id not in movers and id(piece) not in owned:
+                yield piece
 
 
 def _lacking(one: Transaction, contents: Mapping[Log, Content]) -> set[Log]:

@@ -3,7 +3,8 @@
     extents/     topic string, partition int, begin long, settled long, end long
     batches/     topic string, partition int, first_offset long, last_offset long (inclusive), records int,
                  producer_id long (-1: none), producer_epoch int, transactional boolean,
-                 control string (``COMMIT`` or ``ABORT`` for a marker, else null), timestamp_ms long
+                 control string (``COMMIT`` or ``ABORT`` for a marker, else null), timestamp_ms long,
+                 by_broker boolean (whether a broker gave the time: LogAppendTime; else the program may say what it likes)
     positions/   log_partition int, offset long, consumer_group string, topic string, partition int,
                  position long (null: removed), committed_at_ms long
     states/      log_partition int, offset long, transactional_id string, producer_id long, producer_epoch int, state string,
@@ -11,9 +12,12 @@
     starts/      consumer_group string, topic string, partition int, position long (-1: none), generation int (-1: none),
                  client_id string, asked_ms long, answered_ms long
     unfenced/    consumer_group string, producer_id long, sent_ms long
+    produced/    transactional_id string, sent_ms long
+    forgotten/   what string (the name of one of the last three tables), until_ms long
 
-The last two are seen on the wire, and are there only where somebody has listened: which position a reader was given by its
-coordinator, where it begins, and which positions were sent without a generation of the group.
+The last four are seen on the wire, and are there only where somebody has listened: which position a reader was given by its
+coordinator, where it begins; which positions were sent without a generation of the group; and when rows were sent in a
+transaction. Who listens remembers only so much: what was seen up to ``until_ms`` may have been forgotten.
 
 A log is read up to its ``end``, and it is whole from ``begin`` on: what retention has cut off, or compaction has thinned out,
 lies before. Positions are the records of ``__consumer_offsets`` of the groups that are asked for; the batches in which they lie
@@ -25,8 +29,11 @@ The ends are fixed in this order, so that the cluster may be at work meanwhile: 
 ``settled`` has all its markers, and a marker that was read has its transaction. Of other logs ``settled`` is their end.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,6 +75,7 @@ class Batch(NamedTuple):
     transactional: bool
     control: str | None
     timestamp_ms: int
+    by_broker: bool = False
 
 
 class Position(NamedTuple):
@@ -118,6 +126,20 @@ class Unfenced(NamedTuple):
     sent_ms: int
 
 
+class Produced(NamedTuple):
+    """A request that has sent rows in a transaction, and when, by the clock of who has seen it."""
+
+    transactional_id: str
+    sent_ms: int
+
+
+class Forgotten(NamedTuple):
+    """Up to when something that was seen on the wire may have been forgotten."""
+
+    what: str
+    until_ms: int
+
+
 SCHEMAS: Mapping[str, pa.Schema] = {
     "extents": pa.schema([("topic", _TEXT), ("partition", _INT), ("begin", _LONG), ("settled", _LONG), ("end", _LONG)]),
     "batches": pa.schema(
@@ -132,6 +154,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
             ("transactional", pa.bool_()),
             ("control", _TEXT),
             ("timestamp_ms", _LONG),
+            ("by_broker", pa.bool_()),
         ]
     ),
     "positions": pa.schema(
@@ -172,8 +195,19 @@ SCHEMAS: Mapping[str, pa.Schema] = {
         ]
     ),
     "unfenced": pa.schema([("consumer_group", _TEXT), ("producer_id", _LONG), ("sent_ms", _LONG)]),
+    "produced": pa.schema([("transactional_id", _TEXT), ("sent_ms", _LONG)]),
+    "forgotten": pa.schema([("what", _TEXT), ("until_ms", _LONG)]),
 }
-FROM_THE_WIRE = ("starts", "unfenced")
+FROM_THE_WIRE = ("starts", "unfenced", "produced", "forgotten")
+_LATER = {"batches": {"by_broker": False}}
+"""Columns that older logs do not have -> what is true of them."""
+_ONCE: Mapping[str, tuple[str, ...]] = {
+    "extents": ("topic", "partition"),
+    "batches": ("topic", "partition", "first_offset"),
+    "positions": ("log_partition", "offset"),
+    "states": ("log_partition", "offset", "topic", "partition"),
+}
+"""What no two rows of a table may have in common."""
 _ROWS: Mapping[str, Any] = {
     "extents": Extent,
     "batches": Batch,
@@ -181,6 +215,8 @@ _ROWS: Mapping[str, Any] = {
     "states": State,
     "starts": Start,
     "unfenced": Unfenced,
+    "produced": Produced,
+    "forgotten": Forgotten,
 }
 _ORDER: Mapping[str, tuple[str, ...]] = {
     "extents": ("topic", "partition"),
@@ -189,6 +225,8 @@ _ORDER: Mapping[str, tuple[str, ...]] = {
     "states": ("log_partition", "offset", "topic", "partition"),
     "starts": ("consumer_group", "topic", "partition", "answered_ms"),
     "unfenced": ("consumer_group", "producer_id", "sent_ms"),
+    "produced": ("transactional_id", "sent_ms"),
+    "forgotten": ("what", "until_ms"),
 }
 
 
@@ -206,6 +244,8 @@ class Logs:
     states: pa.Table
     starts: pa.Table
     unfenced: pa.Table
+    produced: pa.Table
+    forgotten: pa.Table
 
     @classmethod
     def of(cls, **tables: pa.Table) -> "Logs":
@@ -263,10 +303,64 @@ def load(folder: Path) -> Logs:
     """Read what was landed.
 
     Raises:
-        LogsError: it is not there, or of another shape.
+        LogsError: it is not there, of another shape, was landed twice, or has lost rows.
     """
     there = [name for name in SCHEMAS if name not in FROM_THE_WIRE or (folder / name).exists()]
-    return Logs.of(**{name: _read(folder / name) for name in there})
+    found = Logs.of(**{name: _read(folder / name) for name in there})
+    problem = next(_wrong(found), None)
+    if problem is not None:
+        raise LogsError(f"{folder}: {problem}: land the logs again, into a folder of their own")
+    return found
+
+
+def _wrong(logs: Logs) -> Iterator[str]:
+    """Why these cannot be the logs as they were landed once."""
+    for name, columns in _ONCE.items():
+        rows = getattr(logs, name).select(columns)
+        if rows.num_rows != rows.group_by(list(columns)).aggregate([]).num_rows:
+            yield f"{name} has rows with the same {', '.join(columns)} twice: it was landed twice"
+    extents = {(one.topic, one.partition): one for one in logs.rows("extents")}
+    if not any(topic == STATES for topic, _ in extents):
+        yield f"extents has no partition of {STATES}: nothing was landed, or rows are missing"
+    batches: dict[Log, list[Batch]] = defaultdict(list)
+    for batch in logs.rows("batches"):
+        batches[batch.topic, batch.partition].append(batch)
+    homes = {(OFFSETS, one.log_partition) for one in logs.rows("positions")}
+    homes |= {(STATES, one.log_partition) for one in logs.rows("states")}
+    for topic, partition in sorted((batches.keys() | homes) - extents.keys()):
+        yield f"extents has no row of partition {partition} of {topic}, and other tables have"
+    for log, extent in sorted(extents.items()):
+        if log[0] != STATES:
+            yield from _missing(extent, batches[log])
+    yield from _without_batch(logs, batches)
+
+
+def _missing(extent: Extent, batches: Sequence[Batch]) -> Iterator[str]:
+    """A log is whole from its begin to its end, and no batch lies on another one."""
+    where = f"partition {extent.partition} of {extent.topic}"
+    expected = extent.begin
+    for before, batch in pairwise(batches):
+        if batch.first_offset <= before.last_offset:
+            yield f"batches overlap at offset {batch.first_offset} of {where}: it was landed twice"
+    for batch in batches:
+        if batch.first_offset < extent.begin:
+            continue
+        if batch.first_offset != expected:
+            yield f"batches has none at offset {expected} of {where}, which is whole from offset {extent.begin} on"
+            return
+        expected = batch.last_offset + 1
+    if expected < extent.end:
+        yield f"batches has none at offset {expected} of {where}, which was read up to offset {extent.end}"
+
+
+def _without_batch(logs: Logs, batches: Mapping[Log, Sequence[Batch]]) -> Iterator[str]:
+    """Each position lies in a batch; one below the begin of its log does, too."""
+    for one in logs.rows("positions"):
+        some = batches[OFFSETS, one.log_partition]
+        at = bisect_right(some, one.offset, key=lambda batch: batch.first_offset) - 1
+        if at < 0 or some[at].last_offset < one.offset:
+            yield f"positions has one at offset {one.offset} of partition {one.log_partition} of {OFFSETS}, where no batch is"
+            return
 
 
 def _read(place: Path) -> pa.Table:
@@ -278,6 +372,9 @@ def _read(place: Path) -> pa.Table:
 
 def _contracted(name: str, found: pa.Table) -> pa.Table:
     """The columns of the contract, in its order; Spark says of a column that it may be null."""
+    for column, value in _LATER.get(name, {}).items():
+        if column not in found.schema.names:
+            found = found.append_column(SCHEMAS[name].field(column), pa.array([value] * len(found), pa.bool_()))
     types = {field.name: field.type for field in found.schema}
     wrong = [
         f"{field.name} {field.type} (found: {types.get(field.name, 'none')})"

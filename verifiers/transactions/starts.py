@@ -6,21 +6,27 @@ A position is only an end. Whoever is given position p by the coordinator (the a
     another                                     is given p ──▶ reads [p, …) ──▶ commits beyond p: [p, q) was committed twice
 
 That the records up to q were read by the first one, and not by the other in a transaction that was open already, is certain
-here under two conditions: all rows of the transaction were written before the other one was given p, and q was sent without a
+under two conditions: all rows of the transaction were written before the other one was given p, and q was sent without a
 generation of the group. A coordinator refuses q if it has a generation, and that is not the present one (KIP-447).
+
+When rows were written is not what their timestamps say: a program may give them any, those of its input for example. It is
+known by the clocks of others (`Clock`): a proxy that has seen them sent, a broker that gave the time (LogAppendTime), or the
+markers before and after them in the log. Where these do not tell which came first, it is not certain (`Twice.certain`).
 
 A reader that is given a position beyond the one in force skips what is between. One that is given none begins where its client
 decides, which is not seen here.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
-from verifiers.transactions.logs import Start, Unfenced
+from verifiers.transactions.logs import Log, Produced, Start, Unfenced
 from verifiers.transactions.steps import Source, Step
-from verifiers.transactions.together import Transaction
+from verifiers.transactions.together import Content, Piece, Transaction
 
 _NEVER = 2**63 - 1
 _SETTLES_MS = 5000  # a marker may be written so much later than its transaction was decided
@@ -28,13 +34,14 @@ _SETTLES_MS = 5000  # a marker may be written so much later than its transaction
 
 @dataclass(frozen=True, slots=True)
 class Twice:
-    """Records that were committed by two transactions."""
+    """Records that were committed by two transactions, if it is certain that the first had written its rows before."""
 
     start: Start
     first: Step
     second: Step
     begin: int
     end: int
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +53,63 @@ class Skipped:
     end: int
 
 
-def read_twice(starts: Iterable[Start], steps: Iterable[Step], unfenced: Iterable[Unfenced]) -> Iterator[Twice]:
+class Written(NamedTuple):
+    """Between which two moments the last row of a transaction was sent."""
+
+    not_before_ms: int
+    not_after_ms: int
+
+
+class Clock:
+    """When the rows of transactions were written, by clocks that the application does not set."""
+
+    def __init__(
+        self,
+        contents: Mapping[Log, Content],
+        transactions: Iterable[Transaction],
+        produced: Iterable[Produced],
+        forgotten_ms: int = -1,
+    ) -> None:
+        """Nothing is computed before it is asked.
+
+        Args:
+            transactions: all, in the order of the coordinators' logs.
+            produced: what proxies have seen, in the order of time for each transactional id.
+            forgotten_ms: up to when they may have forgotten some.
+        """
+        self._contents, self._forgotten_ms = contents, forgotten_ms
+        self._sent: dict[str, list[int]] = defaultdict(list)
+        for one in produced:
+            self._sent[one.transactional_id].append(one.sent_ms)
+        self._after: dict[int, int] = {}
+        decided: dict[str, int] = {}
+        for transaction in transactions:
+            self._after[id(transaction)] = decided.get(transaction.transactional_id, -1)
+            decided[transaction.transactional_id] = transaction.decided_ms
+
+    def written(self, one: Transaction) -> Written:
+        """Exact where it was seen, or where a broker gave the times of all rows."""
+        sent = self._sent.get(one.transactional_id, [])
+        last = bisect_right(sent, one.decided_ms) - 1
+        if last >= 0 and sent[last] > max(self._after.get(id(one), -1), self._forgotten_ms):
+            return Written(sent[last], sent[last])
+        if all(piece.by_broker for piece in one.outputs):
+            latest = max((piece.written_ms for piece in one.outputs), default=-1)
+            return Written(latest, latest)
+        between = [self._between(piece) for piece in one.outputs]
+        begun = max([one.started_ms, *(begin for begin, _ in between)])
+        return Written(begun, min(one.decided_ms, max((end for _, end in between), default=-1)))
+
+    def _between(self, piece: Piece) -> tuple[int, int]:
+        """The times of the markers before and after its last row."""
+        ended = self._contents[piece.log].ended
+        at = bisect_right(ended, piece.last, key=lambda one: -1 if one.marker is None else one.marker)
+        return ended[at - 1].at_ms if at else -1, ended[at].at_ms if at < len(ended) else _NEVER
+
+
+def read_twice(
+    starts: Iterable[Start], steps: Iterable[Step], unfenced: Iterable[Unfenced], written: Callable[[Transaction], Written]
+) -> Iterator[Twice]:
     """All ranges, each once."""
     sent = defaultdict(list)
     for one in unfenced:
@@ -55,9 +118,11 @@ def read_twice(starts: Iterable[Start], steps: Iterable[Step], unfenced: Iterabl
     for source, own in _of_source(starts).items():
         after = by_source.get(source, ())
         for start, until_ms in _with_next(own):
-            found = _twice(start, until_ms, after, sent) if start.position >= 0 else None
+            older = [(step, _is_older(step, start, sent, written)) for step in after] if start.position >= 0 else ()
+            certain = _twice(start, until_ms, after, [step for step, is_older in older if is_older])
+            found = certain or _twice(start, until_ms, after, [step for step, is_older in older if is_older is None])
             if found is not None:
-                yield found
+                yield found if certain else replace(found, certain=False)
 
 
 def skipped(starts: Iterable[Start], steps: Iterable[Step]) -> Iterator[Skipped]:
@@ -75,12 +140,9 @@ def skipped(starts: Iterable[Start], steps: Iterable[Step]) -> Iterator[Skipped]
                 yield Skipped(start, max(known), start.position)
 
 
-def _twice(start: Start, until_ms: int, steps: Sequence[Step], sent: Mapping[int, Collection[int]]) -> Twice | None:
+def _twice(start: Start, until_ms: int, steps: Sequence[Step], older: Sequence[Step]) -> Twice | None:
     """What was read before this start, committed after it, and committed again by who began there, until the next start."""
-    first: Step | None = None
-    for step in steps:
-        if step.transaction is not None and _is_older(step, step.transaction, start, sent):
-            first = step if first is None or _end(step) > _end(first) else first
+    first = max(older, key=_end, default=None)
     if first is None or first.transaction is None:
         return None
     seconds = []
@@ -96,15 +158,24 @@ def _twice(start: Start, until_ms: int, steps: Sequence[Step], sent: Mapping[int
     return Twice(start, first, seconds[0], start.position, end)
 
 
-def _is_older(step: Step, own: Transaction, start: Start, sent: Mapping[int, Collection[int]]) -> bool:
-    """Whether its records were certainly read by another reader, from the start on, and committed after that."""
-    return (
-        _end(step) > start.position
+def _is_older(
+    step: Step, start: Start, sent: Mapping[int, Collection[int]], written: Callable[[Transaction], Written]
+) -> bool | None:
+    """Whether its records were read by another reader, from the start on, and committed after that; None where it may be so."""
+    own = step.transaction
+    may_be = (
+        own is not None
+        and _end(step) > start.position
         and own.decided_ms >= start.asked_ms
         and own.rows > 0
-        and own.written_ms < start.answered_ms
         and any(own.started_ms <= at_ms <= own.decided_ms for at_ms in sent.get(own.producer_id, ()))
     )
+    if not may_be or own is None:
+        return False
+    last = written(own)
+    if last.not_after_ms < start.answered_ms:
+        return True
+    return False if last.not_before_ms >= start.answered_ms else None
 
 
 def _end(step: Step) -> int:

@@ -4,6 +4,8 @@ A position that was sent in a transaction takes effect at the transaction's mark
 The broker lets one that was *written* before the one in force take no effect, though its marker comes later: it was overtaken.
 
 A position is only an end. Where the reader of a transaction began is stored nowhere; it is taken to be the position in force.
+A position that was removed (its group was deleted or has expired, or its topic was deleted) is in force no longer, but what was
+read up to it stays read: the next one is compared with it, and knows of the removal.
 """
 
 from bisect import bisect_right
@@ -23,12 +25,14 @@ class Step:
     """One commit of one position.
 
     Attributes:
-        begin: the position that was in force, None where none was, or none is known.
+        begin: the position that was in force, or was the last one before it was removed; None where there was none, or none is
+            known.
         end: the position that was committed; None where it was removed.
         transaction: None outside of any, or where it could not be put together.
         inside: whether it was sent in a transaction.
         at: offset of the position in its log, taken: whether it took effect.
         first: whether the group had no position there before, and none was lost to compaction.
+        removed_ms: when the position before this one was removed, None where it was not.
     """
 
     group: str
@@ -42,6 +46,15 @@ class Step:
     at_ms: int
     taken: bool
     first: bool
+    removed_ms: int | None = None
+
+
+class _Now(NamedTuple):
+    """What the coordinator has of one partition: where it lies, the last position, and when that was removed."""
+
+    offset: int
+    position: int | None
+    removed_ms: int | None
 
 
 class _Sent(NamedTuple):
@@ -63,18 +76,20 @@ def steps(contents: Mapping[Log, Content], owners: Mapping[int, Transaction]) ->
 
 
 def _steps(log: Log, content: Content, owners: Mapping[int, Transaction]) -> Iterator[Step]:
-    now: dict[Source, tuple[int, int | None]] = {_source(one): (one.offset, one.position) for one in content.before}
+    now: dict[Source, _Now] = {}
+    for one in content.before:
+        now[_source(one)] = _after(now.get(_source(one)), one)
     for sent in sorted(_sent(content, owners), key=lambda one: (one.effect, one.position.offset)):
         position = sent.position
         source = _source(position)
         before = now.get(source)
-        taken = before is None or position.offset > before[0]
+        taken = before is None or position.offset > before.offset
         if taken:
-            now[source] = position.offset, position.position
+            now[source] = _after(before, position)
         yield Step(
             position.consumer_group,
             (position.topic, position.partition),
-            before[1] if before else None,
+            before.position if before else None,
             position.position,
             sent.transaction,
             sent.inside,
@@ -83,7 +98,15 @@ def _steps(log: Log, content: Content, owners: Mapping[int, Transaction]) -> Ite
             position.committed_at_ms,
             taken,
             first=before is None,
+            removed_ms=before.removed_ms if before else None,
         )
+
+
+def _after(before: _Now | None, one: Position) -> _Now:
+    """What there is once a position took effect, or its removal."""
+    if one.position is not None:
+        return _Now(one.offset, one.position, None)
+    return _Now(one.offset, before.position if before else None, one.committed_at_ms)
 
 
 def _sent(content: Content, owners: Mapping[int, Transaction]) -> Iterator[_Sent]:

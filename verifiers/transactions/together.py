@@ -40,7 +40,8 @@ class Piece:
         first, last: offsets of its records, -1 where it has none.
         marker: offset of the marker that ended it, None while it is open.
         positions: those in it of groups that are asked for.
-        written_ms: the latest time of a record in it.
+        written_ms: the latest time of a record in it, which its writer may have chosen.
+        by_broker: whether a broker gave that time.
     """
 
     log: Log
@@ -54,6 +55,7 @@ class Piece:
     at_ms: int = -1
     positions: list[Position] = field(default_factory=list)
     written_ms: int = -1
+    by_broker: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class Content:
         before: positions that compaction has left before the log is whole.
         whole_ms: time of the first marker in the whole part: what began before may be lost in part, if anything was removed.
         unmarked: records outside of transactions.
+        by_broker_ms: the earliest time that a broker gave something in it.
+        unread: transactional batches of a log of positions, with records that are no positions which were landed.
     """
 
     extent: Extent
@@ -86,6 +90,8 @@ class Content:
     spans: list[Span] = field(default_factory=list)
     whole_ms: int = _NEVER
     unmarked: int = 0
+    by_broker_ms: int = _NEVER
+    unread: list[Batch] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
@@ -121,11 +127,6 @@ class Transaction:
     @property
     def rows(self) -> int:
         return sum(piece.records for piece in self.outputs)
-
-    @property
-    def written_ms(self) -> int:
-        """The latest time of a row; -1 where it has none."""
-        return max((piece.written_ms for piece in self.outputs), default=-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,8 @@ def _walk(log: Log, content: Content, batches: Sequence[Batch], positions: Seque
     for batch in batches:
         if batch.first_offset < begin:
             continue
+        if batch.control is not None or batch.by_broker:
+            content.by_broker_ms = min(content.by_broker_ms, batch.timestamp_ms)
         if batch.control is not None:
             piece = open_.pop(batch.producer_id, None) or Piece(log, batch.producer_id, batch.producer_epoch)
             piece.epoch, piece.marker, piece.control = batch.producer_epoch, batch.first_offset, batch.control
@@ -191,6 +194,8 @@ def _walk(log: Log, content: Content, batches: Sequence[Batch], positions: Seque
         content.spans.append(Span(batch.first_offset, batch.last_offset, batch.records, within))
         until = bisect_right(positions, batch.last_offset, at, key=lambda one: one.offset)
         (within.positions if within else content.plain).extend(positions[at:until])
+        if within and positions and until - at < batch.records:
+            content.unread.append(batch)
         at = until
     content.open = list(open_.values())
 
@@ -203,6 +208,7 @@ def _piece(log: Log, open_: dict[int, Piece], batch: Batch) -> Piece:
     piece.epoch, piece.last, piece.at_ms = batch.producer_epoch, batch.last_offset, batch.timestamp_ms
     piece.records += batch.records
     piece.written_ms = max(piece.written_ms, batch.timestamp_ms)
+    piece.by_broker &= batch.by_broker
     return piece
 
 

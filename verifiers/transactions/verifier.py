@@ -3,6 +3,7 @@
 A transaction binds positions (in ``__consumer_offsets``) to rows (in the sinks). These are wrong whatever a pipeline computes:
 
     output without positions   rows were committed by a transaction that moved no position: what they were made of is read again
+    output outside             rows of a topic that this application alone writes to are in no transaction at all
     step back                  a position was committed below the one in force: what lies between was, or will be, read again
     overtaken                  rows were committed with a position that took no effect, for one that was sent later was in force
     standing still             rows were committed with positions that all stay where they were
@@ -30,27 +31,31 @@ applications in the same sink; and rows that a timer wrote, which move no positi
 committed twice by transactions whose positions only grow, shows as a surplus, or not at all where it is neither said how many
 rows a record makes nor seen where readers began. The verifiers that have a model see it.
 
-UNKNOWN, by name, is what compaction or retention has removed a part of, and what cannot be put together. A transaction in
-flight while the logs were read is not judged, like what came after the end.
+A position that was removed is compared all the same: what was read up to it stays read. UNKNOWN, by name, is what cannot be
+accounted for (`verifiers.transactions.doubts`). A transaction in flight while the logs were read is not judged, like what came
+after the end.
 
 Sources: KIP-98, KIP-447, KIP-890; Kafka's ``OffsetMetadataManager`` (which position is in force).
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from verifiers.base import Example, Finding, Verdict
 from verifiers.findings import EXAMPLES
 from verifiers.transactions.case import Case, case
-from verifiers.transactions.logs import OFFSETS, Log, Logs, Start
+from verifiers.transactions.counts import DEFICIT, SURPLUS, counted
+from verifiers.transactions.doubts import described, doubts, is_set_at_first, outside, strange, without_positions
+from verifiers.transactions.logs import OFFSETS, Log, Logs
 from verifiers.transactions.starts import Skipped, Twice
 from verifiers.transactions.steps import Step
-from verifiers.transactions.together import Piece, Transaction
+from verifiers.transactions.together import Piece, Span, Transaction
+from verifiers.transactions.words import begun, named, ranged, rows, shown, time_of
 
 ANOMALIES = (
     "output without positions",
+    "output outside",
     "step back",
     "overtaken",
     "standing still",
@@ -63,6 +68,7 @@ ANOMALIES = (
     "committed twice",
     "skipped",
 )
+_OF_TIMERS = frozenset({"output without positions", "standing still", "surplus"})
 NOT_ASKED = "no position of the group was sent in a transaction: how its output and its positions belong together is in no log"
 
 
@@ -76,24 +82,30 @@ class RowsPerRecord:
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
-    """Compares what each transaction moved with what it wrote; ``checked`` are the transactions of the groups' producers.
+    """Compares what each transaction moved with what it wrote; ``checked`` are the committed ones of the groups' producers.
 
     Attributes:
         rows_per_record: None where it is not known.
-        alone: topics that only this application writes to: what any other producer commits there is output without positions.
+        alone: topics that only this application writes to: what any other producer commits there is output without positions,
+            and rows in no transaction are output outside.
+        shared: topics that others write to as well: only what transactions of the groups wrote there is judged.
         timers: whether it writes rows that no record caused.
+        of_a_run: whether the topics and the groups were made for one run, which is over: then a first position begins at 0, a
+            topic is never another one of the same name, and nothing may be in flight.
     """
 
     rows_per_record: RowsPerRecord | None = None
     alone: frozenset[str] = frozenset()
+    shared: frozenset[str] = frozenset()
     timers: bool = False
+    of_a_run: bool = False
     name: str = "transactions"
     guarantee: str = "every record is consumed by exactly one committed transaction"
     anomalies: tuple[str, ...] = ANOMALIES
 
     def check(self, logs: Logs) -> Finding:
         """Judge what was landed."""
-        judged = case(logs, self.alone)
+        judged = case(logs, self.alone, of_a_run=self.of_a_run)
         if not judged.movers:
             return Finding(self.name, "sink", Verdict.UNKNOWN, 0, 0, dict.fromkeys(ANOMALIES, 0), note=NOT_ASKED)
         found = sorted((*self._found(judged), *_by_starts(judged)), key=lambda one: (one.partition, one.offset or 0))
@@ -103,77 +115,84 @@ class Transactions:
             "in flight": len(judged.in_flight),
             "removed": sum(step.end is None for step in judged.steps),
         }
-        doubts = list(_doubts(judged, self))
-        verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if doubts else Verdict.VALID)
+        unknown = list(doubts(judged, self))
+        verdict = max(Verdict.INVALID if found else Verdict.VALID, Verdict.UNKNOWN if unknown else Verdict.VALID)
         return Finding(
             self.name,
             "sink",
             verdict,
             len(found),
-            len(judged.judged),
+            len(judged.committed()),
             {name: counts[name] for name in ANOMALIES} | also,
             tuple(found[:EXAMPLES]),
-            "; ".join((*doubts, *_notes(judged, self))),
+            "; ".join((*unknown, *_notes(judged, self, counts))),
         )
 
     def _found(self, judged: Case) -> Iterator[Example]:
         for step in judged.steps:
-            yield from _of_step(step)
+            yield from _of_step(step, judged)
         for one in judged.judged:
             yield from _torn(one)
             if one.control == "COMMIT" and one.rows and not self.timers:
                 yield from _of_output(one, judged)
-            if one.control == "COMMIT" and self.rows_per_record is not None and _is_countable(one, judged):
-                yield from self._counted(one, judged, self.rows_per_record)
-        for one in judged.foreign:
-            if one.control == "COMMIT" and not one.cut and self._is_output_alone(one):
-                yield _output("output without positions", one, "and its producer never sent a position")
+            if one.control == "COMMIT":
+                yield from self._counted(one, judged)
+        if not self.timers:
+            yield from self._alone(judged)
         yield from map(_hanging, judged.hanging)
 
-    def _counted(self, one: Transaction, judged: Case, asked: RowsPerRecord) -> Iterator[Example]:
-        """More rows, or fewer, than the records make that it moved past."""
-        moved = judged.moved[id(one)]
-        counts = [_records(step, judged) for step in moved]
-        known = [count for count in counts if count is not None]
-        if len(known) < len(counts):
-            return
-        records = sum(known)
-        place = one.outputs[0] if one.outputs else one.pieces[moved[0].log]
-        what = f"{_named(one)}: {one.rows} rows of {records} records"
-        ranges = ", ".join(map(_range, moved))
-        if one.rows > asked.max * records and not self.timers:
-            yield _placed("surplus", place, f"{what}, {one.rows - asked.max * records:g} too many; {ranges}")
-        elif one.rows < asked.min * records and all(step.begin is not None for step in moved):
-            yield _placed("deficit", place, f"{what}, {asked.min * records - one.rows:g} too few; {ranges}")
+    def _alone(self, judged: Case) -> Iterator[Example]:
+        """What is in topics of this application alone, and no transaction with a position accounts for."""
+        for one in without_positions(judged):
+            if not one.cut and any(piece.log[0] in self.alone for piece in one.outputs):
+                yield _output("output without positions", one, "and its producer never sent a position")
+        for log, stretches in outside(judged).items():
+            yield from (_outside(log, stretch) for stretch in stretches if log[0] in self.alone)
 
-    def _is_output_alone(self, one: Transaction) -> bool:
-        """Whether it is in a topic of this application alone, and has not even positions of another group."""
-        return any(piece.log[0] in self.alone for piece in one.outputs) and not any(log[0] == OFFSETS for log in one.logs)
+    def _counted(self, one: Transaction, judged: Case) -> Iterator[Example]:
+        """More rows, or fewer, than the records make that it moved past."""
+        count, asked = counted(one, judged, self), self.rows_per_record
+        if asked is None or count.kind not in {SURPLUS, DEFICIT}:
+            return
+        moved = judged.moved[id(one)]
+        place = one.outputs[0] if one.outputs else one.pieces[moved[0].log]
+        what = f"{named(one)}: {one.rows} rows of {count.records} records"
+        ranges = ", ".join(map(ranged, moved))
+        if count.kind == SURPLUS:
+            yield _placed("surplus", place, f"{what}, {one.rows - asked.max * count.records:g} too many; {ranges}")
+        else:
+            yield _placed("deficit", place, f"{what}, {asked.min * count.records - one.rows:g} too few; {ranges}")
 
 
 # what is wrong -------------------------------------------------------------------------------------------------------------
 
 
-def _of_step(step: Step) -> Iterator[Example]:
+def _of_step(step: Step, judged: Case) -> Iterator[Example]:
     if not step.taken:
-        rows = step.transaction.rows if step.transaction else 0
-        why = f"{step.end} was sent before {step.begin}, was committed after it with {rows} rows, and took no effect"
-        if rows:
+        sent = step.transaction.rows if step.transaction else 0
+        why = f"{step.end} was sent before {step.begin}, was committed after it with {sent} rows, and took no effect"
+        if sent:
             yield _moved("overtaken", step, why)
-    elif step.begin is None or step.end is None:
-        return
+    elif judged.of_a_run and is_set_at_first(step, judged):
+        yield _moved("moved outside", step, f"{step.end} was committed at first: the records before it are in no transaction")
+    elif step.begin is None or step.end is None or not judged.is_same_topic(step) or judged.is_beyond(step):
+        return  # `verifiers.transactions.doubts` tells of it
     elif step.end < step.begin:
         kind = "step back" if step.inside else "set back outside"
-        yield _moved(kind, step, f"{step.end} was committed after {step.begin}: the records between are read again")
+        yield _moved(kind, step, f"{step.end} was committed after {_last(step)}: the records between are read again")
     elif step.end > step.begin and not step.inside:
-        why = f"{step.end} was committed after {step.begin}: the records between are in no transaction"
+        why = f"{step.end} was committed after {_last(step)}: the records between are in no transaction"
         yield _moved("moved outside", step, why)
+
+
+def _last(step: Step) -> str:
+    return f"{step.begin}" if step.removed_ms is None else f"{step.begin}, which was removed at {time_of(step.removed_ms)}"
 
 
 def _torn(one: Transaction) -> Iterator[Example]:
     for piece in (piece for _, piece in sorted(one.pieces.items()) if piece.control != one.control):
         where = f"{piece.control} at offset {piece.marker}, and its coordinator decided {one.control}"
-        yield _placed("torn", piece, f"{_named(one)}: {where}; rows {_rows(piece)}")
+        yield _placed("torn", piece, f"{named(one)}: {where}; rows {rows(piece)}")
 
 
 def _of_output(one: Transaction, judged: Case) -> Iterator[Example]:
@@ -185,32 +204,31 @@ def _of_output(one: Transaction, judged: Case) -> Iterator[Example]:
             yield _output("output without positions", one, "and no position was sent")
         return
     moved = judged.moved.get(id(one), ())  # none where they are positions of other groups
-    if moved and all(step.taken and step.begin == step.end for step in moved):
-        yield _output("standing still", one, f"and no position moved: {', '.join(map(_range, moved))}")
+    if moved and all(step.taken and _stands_still(step, judged) for step in moved):
+        yield _output("standing still", one, f"and no position moved: {', '.join(map(ranged, moved))}")
 
 
-def _is_countable(one: Transaction, judged: Case) -> bool:
-    """Whether all of its rows were read, and its steps went forward: what stood still or went back is told already."""
-    moved = judged.moved.get(id(one), ())
-    forward = any(step.begin != step.end for step in moved) and all((step.begin or 0) <= (step.end or 0) for step in moved)
-    return forward and all(step.taken for step in moved) and all(log in judged.contents for log in one.logs)
+def _stands_still(step: Step, judged: Case) -> bool:
+    """A first position that is 0 has no record before it."""
+    begin = 0 if step.first else step.begin
+    return begin == step.end and judged.is_same_topic(step)
 
 
-def _records(step: Step, judged: Case) -> int | None:
-    """How many a step moved past. A first one is taken from offset 0: the reader may have begun later, never before."""
-    if step.source not in judged.visible or step.end is None or (step.begin is None and not step.first):
-        return None
-    return judged.visible[step.source].between(step.begin or 0, step.end)
+def _outside(log: Log, stretch: Sequence[Span]) -> Example:
+    topic, partition = log
+    count = sum(span.records for span in stretch)
+    why = f"{count} rows up to offset {stretch[-1].last} are in no transaction: whatever becomes of positions, they are there"
+    return Example("output outside", partition, stretch[0].first, None, None, f"in {topic}: {why}")
 
 
 def _by_starts(judged: Case) -> Iterator[Example]:
     """An example for every record."""
-    for one in judged.twice:
-        times = f"{_named(one.first.transaction)}, and again by {_named(one.second.transaction)}"
-        why = f"was committed by {times}: {_begun(one.start)}, while the first was not committed"
+    for one in (each for each in judged.twice if each.certain):
+        times = f"{named(one.first.transaction)}, and again by {named(one.second.transaction)}"
+        why = f"was committed by {times}: {begun(one.start)}, while the first was not committed"
         yield from _each("committed twice", one, judged, why, one.first.at_ms)
     for gap in judged.skipped:
-        why = f"was read by nobody: {_begun(gap.start)}, and {gap.begin} was in force"
+        why = f"was read by nobody: {begun(gap.start)}, and {gap.begin} was in force"
         yield from _each("skipped", gap, judged, why, gap.start.answered_ms)
 
 
@@ -222,59 +240,28 @@ def _each(kind: str, found: Twice | Skipped, judged: Case, why: str, at_ms: int)
         yield Example(kind, partition, offset, None, at_ms, f"in {topic}: the record {why}")
 
 
-def _begun(start: Start) -> str:
-    member = f"{start.client_id!r}, generation {start.generation}" if start.generation >= 0 else repr(start.client_id)
-    return f"a reader ({member}) began at {start.position} at {_time(start.answered_ms)}"
-
-
 def _hanging(piece: Piece) -> Example:
     who = f"producer {piece.producer_id} epoch {piece.epoch}"
     why = "are open, and no transaction of its coordinator has this partition"
-    return _placed("hanging", piece, f"{who}: rows {_rows(piece)} {why}")
+    return _placed("hanging", piece, f"{who}: rows {rows(piece)} {why}")
 
 
-# what is not judged --------------------------------------------------------------------------------------------------------
+# what else a reader should know ---------------------------------------------------------------------------------------------
 
 
-def _doubts(judged: Case, asked: Transactions) -> Iterator[str]:
-    """Why it is UNKNOWN."""
-    if not judged.judged:
-        yield "no transaction of the group could be judged"
-    if judged.cut:
-        logs = sorted({log for one in judged.cut for log in one.cut})
-        more = f" and {len(logs) - 1} more logs" if len(logs) > 1 else ""
-        what = f"of {logs[0][0]} partition {logs[0][1]}{more}"
-        yield f"{len(judged.cut)} transactions were not judged: compaction or retention has removed the begin {what}"
-    if asked.rows_per_record is not None:
-        uncounted = [
-            one
-            for one in judged.judged
-            if one.control == "COMMIT" and judged.moved.get(id(one)) and not _is_counted(one, judged)
-        ]
-        if uncounted:
-            why = "what they moved past, or wrote, was removed by retention or compaction, or not read"
-            yield f"the rows of {len(uncounted)} transactions were not compared with their records: {why}"
-    yield from judged.unjudged
-
-
-def _is_counted(one: Transaction, judged: Case) -> bool:
-    if not _is_countable(one, judged):
-        return all(log in judged.contents for log in one.logs)
-    return all(_records(step, judged) is not None for step in judged.moved[id(one)])
-
-
-def _notes(judged: Case, asked: Transactions) -> Iterator[str]:
-    """What else a reader should know."""
-    foreign = sum(one.control == "COMMIT" for one in judged.foreign)
-    if foreign and not asked.alone:
-        yield f"{foreign} transactions of other producers in the same topics were not judged"
-    unmarked = sum(content.unmarked for (topic, _), content in judged.contents.items() if topic in judged.sinks)
-    if unmarked:
-        yield f"{unmarked} rows of the sinks are in no transaction, and were not judged"
-    if judged.in_flight:
+def _notes(judged: Case, asked: Transactions, kinds: Collection[str]) -> Iterator[str]:
+    for topic, found in strange(judged).items():
+        if topic in asked.shared:
+            yield f"{topic} has {described(*found)}: others write there, too"
+    groups = len([one for one in judged.foreign if one.control == "COMMIT"]) - len(without_positions(judged))
+    if groups:
+        yield f"{groups} transactions in the same topics are of other groups"
+    if judged.in_flight and not judged.of_a_run:
         yield f"{len(judged.in_flight)} transactions were in flight while the logs were read, and were not judged"
     if asked.timers:
         yield "timers: output without positions, positions that stand still, and surplus were not asked for"
+    elif kinds and _OF_TIMERS.issuperset(kinds):
+        yield "if a timer wrote these rows, say that there is one: --timers, or timers: true in a scenario"
 
 
 # in words ------------------------------------------------------------------------------------------------------------------
@@ -284,41 +271,17 @@ def _moved(kind: str, step: Step, why: str) -> Example:
     """The place is that of the first record that is concerned."""
     offsets = [one for one in (step.begin, step.end) if one is not None]
     topic, partition = step.source
-    by = f"; {_named(step.transaction)}" if step.transaction else ""
+    by = f"; {named(step.transaction)}" if step.transaction else ""
     group = f"group {step.group!r}, offset {step.at} of partition {step.log[1]} of {OFFSETS}"
     return Example(kind, partition, min(offsets), None, step.at_ms, f"in {topic}: the position {why} ({group}{by})")
 
 
 def _output(kind: str, one: Transaction, why: str) -> Example:
-    places = ", ".join(f"{_rows(piece)} of {_shown(piece.log)}" for piece in one.outputs)
-    return _placed(kind, one.outputs[0], f"{_named(one)}: {one.rows} rows were committed, {why}; rows {places}")
+    places = ", ".join(f"{rows(piece)} of {shown(piece.log)}" for piece in one.outputs)
+    return _placed(kind, one.outputs[0], f"{named(one)}: {one.rows} rows were committed, {why}; rows {places}")
 
 
 def _placed(kind: str, piece: Piece, detail: str) -> Example:
     topic, partition = piece.log
     offset = piece.first if piece.records else piece.marker
     return Example(kind, partition, offset, None, piece.at_ms, f"in {topic}: {detail}")
-
-
-def _named(one: Transaction | None) -> str:
-    if one is None:
-        return "no transaction"
-    who = f"producer {one.producer_id} epoch {one.epoch}"
-    return f"transaction {one.number} of {one.transactional_id!r}, {who}, decided {_time(one.decided_ms)}"
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M:%S.%f")[:-3] + "Z"
-
-
-def _rows(piece: Piece) -> str:
-    return f"[{piece.first}, {piece.last}]" if piece.records else "none"
-
-
-def _range(step: Step) -> str:
-    topic, partition = step.source
-    return f"{topic}-{partition} {step.begin} to {step.end}"
-
-
-def _shown(log: Log) -> str:
-    return f"partition {log[1]} of {log[0]}"

@@ -1,0 +1,207 @@
+"""Why transactions of a group could not be judged: each reason makes it UNKNOWN, unless something is wrong for certain.
+
+Every record and every row of the group's topics has to be accounted for. Of these it cannot be said that they are right:
+
+    nothing            no transaction that was committed moved a position, or none wrote to any topic
+    rows of others     rows in no transaction, or in transactions without positions, in a topic where others may write, too
+    vanished           a topic that a transaction names, and that is not there, or that the login may not describe
+    removed            a position after one that was removed, unless it is certain what was read twice, or passed over
+    set at first       the first position of a partition, set outside of any transaction: the records before it are in none
+    begun late         a first transaction has too few rows for all records before its position: its reader may have begun later
+    when written       rows of which it is not known whether they were written before another reader began
+    forgotten          what proxies have seen, and had no room for
+    cut, unlike        what compaction or retention has removed a part of, and what cannot be put together
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from verifiers.transactions.case import Case
+from verifiers.transactions.counts import DEFICIT, LATE, SURPLUS, UNKNOWN, counted, is_proved
+from verifiers.transactions.logs import OFFSETS, Log
+from verifiers.transactions.steps import Step
+from verifiers.transactions.together import Span, Transaction
+from verifiers.transactions.words import begun, named, ranged, shown
+
+if TYPE_CHECKING:
+    from verifiers.transactions.verifier import Transactions
+
+
+def doubts(judged: Case, asked: "Transactions") -> Iterator[str]:
+    """All of them, as sentences."""
+    yield from _nothing(judged)
+    yield from _cut(judged)
+    yield from _of_rows(judged, asked)
+    yield from _vanished(judged)
+    yield from _removed(judged, asked)
+    yield from _set_at_first(judged)
+    if asked.rows_per_record is not None:
+        yield from _not_counted(judged, asked)
+    yield from _of_the_wire(judged)
+    if judged.of_a_run and judged.in_flight:
+        many = f"{len(judged.in_flight)} transactions were in flight when the run was over"
+        yield f"{many}, the first: {named(judged.in_flight[0])}"
+    yield from judged.unjudged
+
+
+def outside(judged: Case) -> Mapping[Log, Sequence[Sequence[Span]]]:
+    """Rows of the sinks that are in no transaction, in stretches."""
+    found: dict[Log, list[list[Span]]] = defaultdict(list)
+    for log, content in judged.contents.items():
+        stretch: list[Span] | None = None
+        for span in content.spans if log[0] in judged.sinks and content.unmarked else ():
+            if span.piece is not None:
+                stretch = None
+            elif stretch is None:
+                stretch = [span]
+                found[log].append(stretch)
+            else:
+                stretch.append(span)
+    return found
+
+
+def without_positions(judged: Case) -> list[Transaction]:
+    """Transactions of others in the same topics that have not even positions of another group."""
+    return [one for one in judged.foreign if one.control == "COMMIT" and not any(log[0] == OFFSETS for log in one.logs)]
+
+
+def strange(judged: Case) -> Mapping[str, tuple[int, int, int]]:
+    """Topic -> rows in no transaction, transactions of others without positions, and those that no coordinator tells of."""
+    rows: Counter[str] = Counter()
+    for (topic, _), stretches in outside(judged).items():
+        rows[topic] += sum(span.records for stretch in stretches for span in stretch)
+    others = Counter(topic for one in without_positions(judged) for topic in {piece.log[0] for piece in one.outputs})
+    unowned = Counter(piece.log[0] for piece in judged.unowned)
+    return {topic: (rows[topic], others[topic], unowned[topic]) for topic in sorted(rows | others | unowned)}
+
+
+def described(rows: int, others: int, unowned: int) -> str:
+    """What is strange in a topic, in words."""
+    words = (
+        f"{rows} rows in no transaction" if rows else "",
+        f"{others} transactions of other producers, which moved no position" if others else "",
+        f"{unowned} transactions of which no coordinator tells any more" if unowned else "",
+    )
+    return " and ".join(filter(None, words))
+
+
+def _nothing(judged: Case) -> Iterator[str]:
+    if not judged.judged:
+        yield "no transaction of the group could be judged"
+    elif not any(judged.moved.get(id(one)) for one in judged.committed()):
+        aborted = sum(one.control == "ABORT" for one in judged.judged)
+        yield f"nothing was committed: no committed transaction moved a position of the group, and {aborted} were aborted"
+    if judged.judged and not judged.sinks:
+        why = "whether its rows are right is not known"
+        yield f"no transaction of the group wrote to any topic: {why}; --sink names the topic that it writes to"
+
+
+def _cut(judged: Case) -> Iterator[str]:
+    if judged.cut:
+        logs = sorted({log for one in judged.cut for log in one.cut})
+        more = f" and {len(logs) - 1} more logs" if len(logs) > 1 else ""
+        what = f"of {logs[0][0]} partition {logs[0][1]}{more}"
+        yield f"{len(judged.cut)} transactions were not judged: compaction or retention has removed the begin {what}"
+    if judged.unread:
+        what = f"{judged.unread} batches of positions hold others than those that were landed"
+        yield f"{what}: rows of positions are missing, or the same transactions move another group"
+
+
+def _of_rows(judged: Case, asked: "Transactions") -> Iterator[str]:
+    for topic, (rows, others, unowned) in strange(judged).items():
+        if topic in asked.shared:
+            continue
+        if topic not in asked.alone:
+            what = f"{topic} has {described(rows, others, unowned)}: whether they are the application's own is not known"
+            yield f"{what}; --sink says that it alone writes there, --shared-sink that others do"
+            continue
+        cut = sum(one.cut != set() and any(piece.log[0] == topic for piece in one.outputs) for one in without_positions(judged))
+        if what := described(rows if asked.timers else 0, others if asked.timers else cut, unowned):
+            yield f"{topic} has {what}: whether a record caused them is not known"
+
+
+def _vanished(judged: Case) -> Iterator[str]:
+    """Of a run those since its begin: transactional ids may be those of an earlier one, whose topics were deleted."""
+    some = [(one, log) for one, log in judged.vanished if not judged.of_a_run or one.decided_ms >= judged.since_ms]
+    if some:
+        logs = sorted({log for _, log in some})
+        more = f" and {len(logs) - 1} more" if len(logs) > 1 else ""
+        many = len({id(one) for one, _ in some})
+        why = "it was deleted, or this login may not describe it"
+        yield f"{shown(logs[0])}{more}, which {many} transactions name, could not be read: {why}"
+
+
+def _removed(judged: Case, asked: "Transactions") -> Iterator[str]:
+    beyond = [step for step in judged.steps if step.taken and step.end is not None and judged.is_beyond(step)]
+    if beyond:
+        many = f"{len(beyond)} positions follow one that lies behind the end of its topic"
+        yield f"{many}, which was made anew or cut off: the first is {ranged(beyond[0])}"
+    some = [
+        step
+        for step in judged.steps
+        if step.taken and step.end is not None and step.removed_ms is not None and not _is_decided(step, judged, asked)
+    ]
+    if some:
+        why = "the group was deleted or expired, or the topic was made anew"
+        what = "what lies before it may have been read again, or passed over"
+        yield f"{len(some)} positions follow one that was removed ({why}), the first is {ranged(some[0])}: {what}"
+
+
+def _is_decided(step: Step, judged: Case, asked: "Transactions") -> bool:
+    """Whether what a removal led to is certain: it is right, or is wrong by another name."""
+    if step.begin is None or step.end is None or not judged.is_same_topic(step) or judged.is_beyond(step):
+        return False
+    if step.end < step.begin or not step.inside:
+        return True
+    one = step.transaction
+    if one is None:
+        return False
+    if step.end == step.begin:
+        still = all(each.taken and each.begin == each.end for each in judged.moved[id(one)])
+        return not one.rows or (still and not asked.timers)
+    return is_proved(step, judged, asked) or counted(one, judged, asked).kind in {SURPLUS, DEFICIT}
+
+
+def _set_at_first(judged: Case) -> Iterator[str]:
+    some = [step for step in judged.steps if is_set_at_first(step, judged)]
+    if some and not judged.of_a_run:
+        topic, partition = some[0].source
+        where = f"of partition {partition} of {topic} at {some[0].end}"
+        yield (
+            f"{len(some)} first positions were set outside of any transaction, the first {where}: "
+            "the records before it are in none of the group"
+        )
+
+
+def is_set_at_first(step: Step, judged: Case) -> bool:
+    """Whether a first position was set outside of any transaction, and there may be records before it."""
+    if not step.first or step.inside or not step.taken or not step.end:
+        return False
+    visible, content = judged.visible.get(step.source), judged.contents.get(step.source)
+    return visible is None or content is None or visible.between(min(content.extent.begin, step.end), step.end) != 0
+
+
+def _not_counted(judged: Case, asked: "Transactions") -> Iterator[str]:
+    kinds = [(one, counted(one, judged, asked)) for one in judged.committed() if judged.moved.get(id(one))]
+    unknown = sum(count.kind == UNKNOWN for _, count in kinds)
+    if unknown:
+        why = "what they moved past, or wrote, was removed by retention or compaction, or not read"
+        yield f"the rows of {unknown} transactions were not compared with their records: {why}"
+    late = [(one, count) for one, count in kinds if count.kind == LATE]
+    if late:
+        one, count = late[0]
+        what = f"{named(one)}: {one.rows} rows of {count.records} records, {', '.join(map(ranged, judged.moved[id(one)]))}"
+        why = "they have too few rows, unless their readers began behind records that nobody has read"
+        yield f"{len(late)} transactions moved first positions, and {why}: {what}"
+
+
+def _of_the_wire(judged: Case) -> Iterator[str]:
+    unsure = [one for one in judged.twice if not one.certain]
+    if unsure:
+        first = unsure[0]
+        why = "whether its rows were written before is not known: their times are the application's own"
+        yield f"{begun(first.start)} while {named(first.first.transaction)} was open: {why}"
+    if judged.forgotten:
+        what = ", ".join(sorted(judged.forgotten))
+        yield f"proxies have seen more than they could remember ({what}): where readers began is not known"
