@@ -1,37 +1,42 @@
-"""Ordering: a record that comes after one that should follow it.
+"""Ordering: a record that is out of place among those of its source partition.
 
 Id ``i`` is number ``i div P`` of source partition ``i mod P``, where P is the number of partitions of the source. Within one
-partition of the log, the numbers of one source partition must not fall: a record whose number is below the highest before it
-is an inversion.
+partition of the log, the numbers of one source partition must not fall. Where they do, the records are blamed that have to
+move, and as few as possible: of the records in *conflict* (below an earlier one, or above a later one) the longest sequence
+with rising numbers is in order, and an inversion is a record that is on the wrong side of one of these::
 
-Easily confused with it: a record repeated at once (5, 5), which is a duplicate and not an inversion; and the order of two
-source partitions among each other, which Kafka never promised. A batch that is written again (5, 6, 7, 5, 6, 7) is both: three
-duplicates, and two inversions (the second 7 is not below the first).
+    0 1 2 9 3 4 5 6 7 8 9      one inversion: the first 9 is too early. Six records are below it, but none of them is wrong
+    0 1 2 4 5 6 7 8 9 3        one inversion: 3 is too late
+    5 6 7 5 6 7                two inversions, and three duplicates: a batch that is written again. The second 5 and 6 are too
+                               late; the second 7 is not below the first
+    3 4 5 0 1 2 6              three inversions: two batches in each other's place. Of two sequences as long as each other, the
+                               one further to the front is in order
 
-The displacement of an inversion is how far its number is below the highest before it. Each key is one record here, so the order
-of one key's records is that of its copies, which is for `verifiers.duplicates`.
+Easily confused with it: a record repeated at once (5, 5), which is a duplicate and not an inversion; the order of two source
+partitions among each other, which Kafka never promised; and a record that nothing demands. It has no place, so it is not in
+order or out of it: it is a phantom, for `verifiers.values`, and not counted here.
+
+The displacement of an inversion is how far its number is from that of the record which shows it. Each key is one record here,
+so the order of one key's records is that of its copies, which is for `verifiers.duplicates`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from verifiers import arrow, disorder
 from verifiers.base import ANY_LOG, NO_VIEW, Evidence, Finding, Verdict
-from verifiers.findings import decoded, example, first, rule
+from verifiers.disorder import Disorder, Misplaced, Total
+from verifiers.findings import EXAMPLES, at, decoded, example, rule
 
-Total = tuple[int, int, int]
-_TOTALS = (
-    "count(*) AS records",
-    "count_if(number < highest) AS late",
-    "coalesce(max(highest - number), 0) AS furthest",
-)
+_ROW = ("partition", "source", "number", "offset")
 
 
 @dataclass(frozen=True, slots=True)
 class Ordering:
-    """Compares each number with the running maximum before it; ``checked`` are the records with an id."""
+    """Finds the records that are out of place; ``checked`` are the records that are demanded."""
 
     name: str = "ordering"
     guarantee: str = "the records of a partition keep their order"
@@ -41,21 +46,22 @@ class Ordering:
 
     def check(self, evidence: Evidence) -> Finding:
         """Judge one log."""
-        records = _with_highest(evidence)
-        lines = records.groupBy("partition").agg(*map(F.expr, _TOTALS)).orderBy("partition").collect()
-        totals = [(row["partition"], row["late"], row["furthest"]) for row in lines]
-        inversions = first(records.where("number < highest"), sum(late for _, late, _ in totals))
-        return self.found(evidence, sum(row["records"] for row in lines), totals, inversions)
+        records = with_place(decoded(evidence.observed), evidence)
+        return self.found(evidence, records.count(), _among(records, evidence.lines), (evidence,))
 
-    def found(self, evidence: Evidence, checked: int, totals: Sequence[Total], inversions: Sequence[Row]) -> Finding:
-        """The finding, from totals that were found by another way than `check` (`verifiers.single_scan.islands`).
+    def found(self, evidence: Evidence, checked: int, wrong: Disorder, sides: Sequence[Evidence]) -> Finding:
+        """The finding about what is out of place, however that was found (`verifiers.single_scan.islands`).
 
         Args:
-            totals: partition, its inversions, the largest displacement among them; by partition.
-            inversions: the first by place, with the columns of `_with_highest`.
+            sides: where to look the examples up, one after the other.
         """
-        count = sum(late for _, late, _ in totals)
-        examples = tuple(example("inversion", row, _displaced(row)) for row in inversions)
+        totals = wrong.totals()
+        count = sum(one.count for one in totals)
+        misplaced = wrong.shown(EXAMPLES)
+        rows = _looked_up(sides, misplaced, evidence.lines)
+        examples = tuple(
+            example("inversion", row, displaced(one, evidence.lines)) for row, one in zip(rows, misplaced, strict=True)
+        )
         verdict, doubts = rule(evidence, count, checked)
         note = "; ".join(text for text in (doubts, _by_partition(totals)) if text)
         return Finding(self.name, evidence.subject, verdict, count, checked, {"inversion": count}, examples, note)
@@ -69,24 +75,58 @@ def not_asked(evidence: Evidence) -> Finding:
     return Finding(Ordering().name, evidence.subject, Verdict.VALID, 0, 0, counts, note=note, asked=False)
 
 
-def _with_highest(evidence: Evidence) -> DataFrame:
-    """Every record with an id; columns added: number, highest (the highest number before it, null at first), highest_id."""
-    partitions = evidence.lines
-    before = "PARTITION BY partition, source ORDER BY offset ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    return (
-        decoded(evidence.observed)
-        .where("id IS NOT NULL")
-        .selectExpr("*", f"id % {partitions} AS source", f"id DIV {partitions} AS number")
-        .selectExpr("*", f"max(number) OVER ({before}) AS highest")
-        .selectExpr("*", f"highest * {partitions} + source AS highest_id")
-    )
+def with_place(records: DataFrame, evidence: Evidence) -> DataFrame:
+    """Of records with a column ``id`` those that are demanded."""
+    return records.join(evidence.expected.select("id"), "id", "left_semi")
 
 
-def _displaced(row: Row) -> str:
-    return f"{row['highest'] - row['number']} too late: id {row['highest_id']} precedes it in this partition"
+def displaced(one: Misplaced, lines: int) -> str:
+    """How far a record is out of place, and what shows it."""
+    rival = one.rival * lines + one.line
+    if one.rival > one.number:
+        return f"{one.rival - one.number} too late: id {rival} precedes it in this partition"
+    return f"{one.number - one.rival} too early: id {rival} follows it in this partition"
+
+
+def _among(records: DataFrame, lines: int) -> Disorder:
+    """Only records in conflict leave Spark."""
+    beside = "PARTITION BY partition, source ORDER BY offset ROWS BETWEEN"
+    numbered = records.selectExpr("partition", "offset", f"id % {lines} AS source", f"id DIV {lines} AS number")
+    conflicts = numbered.selectExpr(
+        "*",
+        f"max(number) OVER ({beside} UNBOUNDED PRECEDING AND 1 PRECEDING) AS highest",
+        f"min(number) OVER ({beside} 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS lowest",
+    ).where("number < highest OR number > lowest")
+    found = arrow.table(conflicts.select(*_ROW))
+    partition, source, number, offset = (found.column(name).to_numpy().astype(np.int64, copy=False) for name in _ROW)
+    return disorder.find(partition, source, number, number, offset)
+
+
+def _looked_up(sides: Sequence[Evidence], misplaced: Sequence[Misplaced], lines: int) -> Sequence[Row]:
+    """Partition, offset, id and timestamp_ms of the records."""
+    times: dict[tuple[int, int], int | None] = {}
+    for side in sides:
+        missing = {(one.partition, one.offset) for one in misplaced} - times.keys()
+        if missing:
+            found = side.observed.where(at(missing)).select("partition", "offset", "timestamp_ms").collect()
+            times |= {(row["partition"], row["offset"]): row["timestamp_ms"] for row in found}
+    return [
+        Row(
+            partition=one.partition,
+            offset=one.offset,
+            id=one.number * lines + one.line,
+            timestamp_ms=times.get((one.partition, one.offset)),  # None: the evidence has another offset twice instead
+        )
+        for one in misplaced
+    ]
 
 
 def _by_partition(totals: Sequence[Total]) -> str:
     """``inversions: partition 0 has 7, at most 7 too late; partition 2 …``; empty when there are none."""
-    told = [f"partition {partition} has {late}, at most {furthest} too late" for partition, late, furthest in totals if late]
+    told = [f"partition {one.partition} has {one.count}, {_furthest(one)}" for one in totals]
     return f"inversions: {', '.join(told)}" if told else ""
+
+
+def _furthest(one: Total) -> str:
+    ends = [(one.latest, "late")] * bool(one.late) + [(one.earliest, "early")] * bool(one.early)
+    return f"at most {' and '.join(f'{far} too {how}' for far, how in ends)}"

@@ -1,13 +1,16 @@
 """Identity and model: which record of the sink answers which record of the source, and what it must say.
 
-``dense-key``   the key is a decimal number, written in rising order; id ``i`` is number ``i div P`` of line ``i mod P``
+``dense-key``   the key is a decimal number; id ``i`` is number ``i div P`` of line ``i mod P``
 ``key``         any key, which may recur; a record's place in the source is its id
 ``header:NAME`` the same, by a header (`chaos.audit.logs` lands it as the key)
 an expression  the same, by SQL over key, value and headers, ``get_json_object(value, '$.order_id')`` for example
 
 Keys that recur make both logs multisets: what is demanded n times and is there m times has m - n duplicates or n - m gaps, and
-the k-th of records that are alike answers the k-th. Numbers that recur in the source, or do not rise there, are treated as any
-other keys (`Asked.otherwise`).
+the k-th of records that are alike answers the k-th.
+
+The order of records is that of their places in the source. Ids tell these only where id ``i`` is in the partition of line
+``i mod P``, alone there, and ids rise in each partition. Numbers that were dealt to partitions otherwise, that recur, or that
+do not rise are treated as any other keys (`Asked.otherwise`).
 
 Ids made of places are offset * (P + 1) + partition: each source partition is a line, and its numbers are its offsets. A record
 of the sink whose key the source does not have is in line P, numbered by where its key is there first.
@@ -74,7 +77,7 @@ class Asked:
         alike: how many rows beyond the evidence are demanded as often as they are there, where their order is not asked.
         undecided: how many rows of the sink are not in the evidence, for what they answer may have been compacted away.
         by_model: whether it is of rows that a query demands (`chaos.audit.expected`): the verifiers are asked directly.
-        otherwise: the same question by any keys, for a source whose ids recur or do not rise; None where it is that already.
+        otherwise: the same question by any keys, for a source whose ids are not places; None where it is that already.
     """
 
     evidence: Evidence
@@ -187,23 +190,31 @@ def dense(logs: Logs, demanded: Model) -> Asked:
     return Asked(evidence, False, rows.where("id IS NULL"), "keys are not ids", otherwise=otherwise)  # noqa: FBT003 - `unique`
 
 
-def recur_or_fall(source: DataFrame, expected: Groups | None, evidence: Evidence, limits: Limits) -> bool:
-    """Whether an id is in the source twice, or below an earlier one of its partition: then ids say nothing about order.
+def dealt_in_turn(source: DataFrame, expected: Groups | None, evidence: Evidence, limits: Limits) -> bool:
+    """Whether the ids of the source are places: id ``i`` is in the one partition of line ``i mod P``, and ids rise there.
+
+    Ids that were dealt to partitions otherwise, by a hash for example, or that recur or fall, say nothing about order.
 
     Args:
         expected: the groups of what it demands; None where there are too many.
         evidence: the question about its ids.
     """
+    lines = evidence.lines
     if expected is not None:
-        partitions = evidence.lines
-        plain = groups.certainly_rise(source, evidence, limits)
-        rise = plain or pieces.rise(source, expected.ids(partitions), partitions, limits)
+        if groups.dealt_in_turn(expected):
+            return True
+        if not groups.lines_are_alone(expected):
+            return False
+        rise = pieces.rise(source, expected.ids(lines), lines, limits)
         if rise is not None:
-            return not rise
+            return rise
     rows = decoded(source).where("id IS NOT NULL")
+    pairs = rows.selectExpr("partition", f"id % {lines} AS line").distinct().collect()
+    if any(len({row[side] for row in pairs}) < len(pairs) for side in ("partition", "line")):
+        return False
     before = "lag(id) OVER (PARTITION BY partition ORDER BY offset)"
     falls = rows.selectExpr(f"id <= {before} AS falls").where("falls")
-    return bool(falls.take(1)) or bool(rows.groupBy("id").count().where("count > 1").take(1))
+    return not falls.take(1) and not rows.groupBy("id").count().where("count > 1").take(1)
 
 
 def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limits = _DEFAULT) -> Asked:

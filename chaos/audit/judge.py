@@ -5,7 +5,7 @@ any (`Evidence.anywhere`). What is judged is
 what scenarios are judged by (`verifiers.single_scan`); without a consumer group all of the source counts as processed,
 so whatever is missing is lost.
 
-Where the source's ids recur, or do not rise, each log is a multiset (`chaos.audit.identity`).
+Where the source's ids are not places, each log is a multiset (`chaos.audit.identity`).
 
 An audit cannot always tell what is wrong from what it could not see:
 
@@ -31,13 +31,13 @@ from functools import partial
 import numpy as np
 from pyspark.sql import DataFrame, Row
 
-from chaos.audit.identity import Asked, recur_or_fall, require_identified
+from chaos.audit.identity import Asked, dealt_in_turn, require_identified
 from chaos.audit.logs import AuditUsageError, Fixed, Logs
 from chaos.judging import own_rows
 from verifiers import arrow, ordering
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.duplicates import Duplicates
-from verifiers.findings import EXAMPLES, first, kinds, open_transaction, rule
+from verifiers.findings import first, kinds, open_transaction, rule
 from verifiers.gaps import Gaps
 from verifiers.offsets import Offsets
 from verifiers.ordering import Ordering
@@ -78,14 +78,14 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
         return asked, islands.sound(asked.evidence, asked.copied)
     if asked.beyond is not None:
         return asked, islands.narrowly(asked.evidence, asked.proved, partial(_order, asked, asked.beyond, logs))
-    expected, observed = islands.summarize(asked.evidence, limits, few=logs.records <= limits.held_rows)
+    expected, observed = islands.summarize(asked.evidence, limits, few=logs.records <= limits.held_rows, placed=True)
     for side, name in ((expected, "source"), (observed, "sink")):
         if side is not None and side.placed:
             _landed_once(side, name)
     if asked.keys is not None or expected is None or UNDECODABLE in expected["line"]:
         require_identified(asked)
     found = islands.judge(asked.evidence, expected, observed, limits, unique=asked.unique)
-    if asked.otherwise is not None and not _certain(found, expected, observed) and _not_dense(logs, asked, expected, limits):
+    if asked.otherwise is not None and not _ids_are_places(logs, asked, (expected, observed), found, limits):
         return _verified(logs, asked.otherwise(), limits)
     return asked, found
 
@@ -104,22 +104,25 @@ def _of_model(logs: Logs, asked: Asked) -> tuple[Finding, ...]:
 
 
 def _order(asked: Asked, beyond: Runs, logs: Logs) -> Finding:
-    """Of the evidence, and of the rows beyond it; where rows are late, of those whose order can be told."""
-    evidence = asked.evidence
-    found, places = beyond.merge(islands.cut(decoded(evidence.observed), len(evidence.bounds))), 0
-    late = runs.late(found)
-    if asked.unordered is not None and len(late.runs):
+    """Of the evidence, and of the rows beyond it; where rows are out of place, of those whose order can be told."""
+    evidence, lines = asked.evidence, len(asked.evidence.bounds)
+    with_place = decoded(evidence.observed).where(f"id % {lines} < {lines - 1}")  # the last line is that of other keys
+    found, places = beyond.merge(islands.cut(with_place, lines)), 0
+    wrong = runs.disorder_of(found)
+    if asked.unordered is not None and len(wrong):
         uncertain = arrow.table(asked.unordered)
         found, places = found.without(*longs(uncertain, "partition", "offset")), len(uncertain)
-        late = runs.late(found)
-    inversions = islands.inversions((evidence, replace(evidence, observed=logs.sink)), tuple(late.first(EXAMPLES)))
-    ordered = Ordering().found(evidence, found.records, tuple(late.totals()), inversions)
+        wrong = runs.disorder_of(found)
+    ordered = Ordering().found(evidence, found.records, wrong, (evidence, replace(evidence, observed=logs.sink)))
     return _without(places, ordered, evidence) if places else ordered
 
 
-def _not_dense(logs: Logs, asked: Asked, expected: Groups | None, limits: Limits) -> bool:
-    """Whether what the ids say may be wrong; they may have recurred before compaction."""
-    return bool(logs.fixed.compacted) or recur_or_fall(logs.source, expected, asked.evidence, limits)
+def _ids_are_places(
+    logs: Logs, asked: Asked, sides: tuple[Groups | None, Groups | None], found: Sequence[Finding], limits: Limits
+) -> bool:
+    """Whether what the ids say is right: they are dealt out in turn, and none recurs, or did before compaction."""
+    may_have_recurred = bool(logs.fixed.compacted) and not _certain(found, *sides)
+    return not may_have_recurred and dealt_in_turn(logs.source, sides[0], asked.evidence, limits)
 
 
 def _certain(found: Sequence[Finding], expected: Groups | None, observed: Groups | None) -> bool:

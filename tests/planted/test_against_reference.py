@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
+from tests.planted.disordered import out_of_place
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import BEGAN_MS, Batch, Expected, Line, Log, Record, clean
 from verifiers import VERIFIERS
@@ -90,13 +91,11 @@ def reference(log: Log) -> Mapping[str, Mapping[str, int]]:
     expected = {row.id: row for row in log.expected}
     decoded = [(record, _id(record.key)) for record in log.observed]
     ids = Counter(id_ for _, id_ in decoded if id_ is not None)
-    highest: dict[tuple[int, int], int] = defaultdict(int)
-    inversions = 0
+    numbers: dict[tuple[int, int], list[int]] = defaultdict(list)
     for record, id_ in sorted(decoded, key=lambda pair: pair[0].offset):
-        if id_ is not None:
-            number, line = id_ // PARTITIONS, (record.partition, id_ % PARTITIONS)
-            inversions += number < highest[line]
-            highest[line] = max(highest[line], number)
+        if id_ in expected:
+            numbers[record.partition, id_ % PARTITIONS].append(id_ // PARTITIONS)
+    inversions = sum(len(out_of_place(one)) for one in numbers.values())
     gaps = Counter(_gap(row, row.id in ids, log.positions) for row in log.expected)
     values = Counter(_value(record, id_, expected) for record, id_ in decoded)
     return {

@@ -1,6 +1,6 @@
 """Keys that recur: both logs are multisets, and a perfect copy is VALID whatever its keys."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
 from chaos.audit.logs import AuditUsageError, Fixed
+from tests.planted.disordered import out_of_place
 from tests.planted.examples import nightly
 from tests.planted.log import land
 from verifiers.base import Bounds, Verdict
@@ -223,14 +224,13 @@ def routed(records, partitions):
 
 
 def late(source, sink):
-    """How many rows come after one that follows them in their source partition, counted one by one; records are unlike."""
+    """How many rows are out of place among those of their source partition, counted one by one; records are unlike."""
     places = {row[2:]: row[:2] for row in source}
-    highest, count = {}, 0
+    numbers = defaultdict(list)
     for home, _, key, value in sorted(sink):
         line, number = places[key, value]
-        count += number < highest.get((home, line), -1)
-        highest[home, line] = max(number, highest.get((home, line), -1))
-    return count
+        numbers[home, line].append(number)
+    return sum(len(out_of_place(one)) for one in numbers.values())
 
 
 RECORDS = [(f"user-{number * number % 23}", str(number)) for number in range(200)]

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.planted.log import BEGAN_MS, Judge, Log, clean
+from tests.planted.log import BEGAN_MS, Judge, Log, Record, clean
 from verifiers.base import Example, Finding, Verdict
 from verifiers.ordering import Ordering, not_asked
 
@@ -45,11 +45,40 @@ def test_the_first_record_last(judge: Judge) -> None:
 
 
 def test_the_last_record_first(judge: Judge) -> None:
-    """One record is early, so that all others are late: each is below the highest before it, not only its neighbour."""
+    """One record is early: all others are below it, and none of them is out of place."""
+    example = Example("inversion", 1, 99, 22, BEGAN_MS + 22, "7 too early: id 1 follows it in this partition")
+
     finding = judge("ordering", clean().changed(22, offset=99))
 
-    assert [one.id for one in finding.examples] == [1, 4, 7, 10, 13, 16, 19]
-    assert {one.detail.partition(": ")[2] for one in finding.examples} == {"id 22 precedes it in this partition"}
+    note = "inversions: partition 1 has 1, at most 7 too early"
+    assert finding == Finding("ordering", "sink", Verdict.INVALID, 1, 24, {"inversion": 1}, (example,), note)
+
+
+def test_early_and_late_in_one_partition(judge: Judge) -> None:
+    """Both are told, with how far at most."""
+    finding = judge("ordering", clean(48).changed(45, offset=-1).changed(3, offset=99).changed(6, offset=98))
+
+    assert [(one.offset, one.id, one.detail) for one in finding.examples] == [
+        (-1, 45, "15 too early: id 0 follows it in this partition"),
+        (98, 6, "12 too late: id 42 precedes it in this partition"),
+        (99, 3, "13 too late: id 42 precedes it in this partition"),
+    ]
+    assert finding.note == "inversions: partition 0 has 3, at most 13 too late and 15 too early"
+
+
+@pytest.mark.parametrize("key", ["3000", "24"])
+def test_a_phantom_has_no_place(judge: Judge, key: str) -> None:
+    """Nothing demands it, so neither it nor what comes after it is out of order; it is no record that was compared."""
+    finding = judge("ordering", clean().plus(Record(0, -1, BEGAN_MS, key, "x")))
+
+    assert finding == Finding("ordering", "sink", Verdict.VALID, 0, 24, {"inversion": 0})
+
+
+def test_phantoms_alone_are_nothing(judge: Judge) -> None:
+    """Of a log that has no demanded record, no order was compared."""
+    finding = judge("ordering", clean().without(*range(24)).plus(Record(0, 1, BEGAN_MS, "99", "x")))
+
+    assert (finding.verdict, finding.checked) == (Verdict.UNKNOWN, 0)
 
 
 def test_the_largest_displacement_of_each_partition_is_told(judge: Judge) -> None:

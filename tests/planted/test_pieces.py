@@ -171,7 +171,6 @@ def test_whether_the_ids_of_a_log_rise(
     blocks = groups.summarize_expected(evidence, limits).ids(3)
 
     assert pieces.rise(evidence.observed, blocks, 3, limits) is rise
-    assert not groups.certainly_rise(evidence.observed, evidence, limits)  # each partition has three lines
     assert pieces.rise(evidence.observed, blocks, 3, replace(limits, most_ids=95)) is (None if rise else False)
 
 

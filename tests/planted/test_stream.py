@@ -42,7 +42,7 @@ def parts(log: Log, cuts: list[int]) -> list[Log]:
 
 def told(spark: SparkSession, log: Log, cuts: list[int], limits: Limits) -> list[tuple[Finding, Finding]]:
     """What is said after each part."""
-    stream = Stream("sink", len(log.bounds), limits)
+    stream = Stream("sink", len(log.bounds), limits, len(log.expected))
     return [stream.add(part.evidence(spark)) for part in parts(log, cuts)]
 
 

@@ -5,7 +5,8 @@
 
 ``number`` is ``id div P``. Records without an id are in line and block -1, and their number is their offset. A record's
 fingerprint is a 64-bit hash of (partition, id, value), or of (id, value) where a record may be in any partition. Expected rows
-are not grouped by offset: their delta is 0, and first and last are the positions that demand them (-1 where one has none).
+have positions in place of offsets. Where they are not grouped by these, their delta is 0, and first and last are the positions
+that demand them (-1 where one has none).
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,9 @@ _TOTALS = (
     "bit_xor(fingerprint) AS xor",
     "sum(shiftrightunsigned(fingerprint, 32)) AS total",  # of the upper half: 2^31 records cannot overflow it
 )
+_ENDS = ("min(number) AS first", "max(number) AS last")
+_OPTIONAL = "count_if(NOT required) AS optional"
+_OPTIONAL_ONE = "bigint(NOT required) AS optional"  # of a single row
 _PROBE = 1024
 
 
@@ -120,25 +124,46 @@ def summarize(evidence: Evidence, limits: Limits, *, few: bool = False) -> Group
     rows = _keyed(decoded(evidence.observed), evidence, limits, "offset").selectExpr(*_HOME, "number - offset AS delta", *_ROW)
     if few:
         return _unless_many(_of_few(rows.selectExpr(*_KEY, "fingerprint", "0L AS optional", "number AS place"), limits), limits)
-    probe = rows.select(*_KEY).take(_PROBE)
-    by_offset = len(set(probe)) * limits.least_run <= len(probe)
+    by_offset = _have_runs(rows, limits)
     keyed = rows if by_offset else rows.withColumn("delta", F.lit(0).cast("long"))
-    totals = (*_TOTALS, "0L AS optional", "min(number) AS first", "max(number) AS last")
-    return _bounded(keyed, totals, limits, by_offset=by_offset, placed=by_offset)
+    return _bounded(keyed, (*_TOTALS, "0L AS optional", *_ENDS), limits, by_offset=by_offset, placed=by_offset)
 
 
-def summarize_expected(evidence: Evidence, limits: Limits, *, few: bool = False) -> Groups | None:
-    """What is expected; the arguments are those of `summarize`."""
-    rows = _keyed(evidence.expected, evidence, limits, "position").selectExpr(
-        *_HOME, "0L AS delta", *_ROW, "position", "required"
-    )
+def _have_runs(rows: DataFrame, limits: Limits) -> bool:
+    """Whether the first rows are in few groups."""
+    probe = rows.select(*_KEY).take(_PROBE)
+    return len(set(probe)) * limits.least_run <= len(probe)
+
+
+def summarize_expected(evidence: Evidence, limits: Limits, *, few: bool = False, placed: bool = False) -> Groups | None:
+    """What is expected; the other arguments are those of `summarize`.
+
+    Args:
+        placed: whether every row has a position. Where the rows have runs, they are grouped by position then, as observed ones
+            are by offset, so that the groups tell whether ids rise with the positions (`dealt_in_turn`).
+    """
+    keyed = _keyed(evidence.expected, evidence, limits, "position")
+    if placed:
+        found = _by_position(keyed.selectExpr(*_HOME, "number - position AS delta", *_ROW, "required"), limits, few=few)
+        if found is not None:
+            return found
+    rows = keyed.selectExpr(*_HOME, "0L AS delta", *_ROW, "position", "required")
     if few:
-        single = rows.selectExpr(*_KEY, "fingerprint", "bigint(NOT required) AS optional", "coalesce(position, -1L) AS place")
+        single = rows.selectExpr(*_KEY, "fingerprint", _OPTIONAL_ONE, "coalesce(position, -1L) AS place")
         return _unless_many(_expected_of_few(single), limits)
     ends = {"min": "first", "max": "last"}
     places = (f"IF(count(position) = count(*), {end}(position), -1L) AS {name}" for end, name in ends.items())
-    totals = (*_TOTALS, "count_if(NOT required) AS optional", *places)
-    return _bounded(rows, totals, limits, by_offset=False, placed=True)
+    return _bounded(rows, (*_TOTALS, _OPTIONAL, *places), limits, by_offset=False, placed=True)
+
+
+def _by_position(rows: DataFrame, limits: Limits, *, few: bool) -> Groups | None:
+    """Groups by the difference of number and position; None where the rows have no runs, or too many of them."""
+    if few:
+        found = _of_few(rows.selectExpr(*_KEY, "fingerprint", _OPTIONAL_ONE, "number AS place"), limits)
+        return _unless_many(found, limits) if found.by_offset else None
+    if not _have_runs(rows, limits):
+        return None
+    return _bounded(rows, (*_TOTALS, _OPTIONAL, *_ENDS), limits, by_offset=True, placed=True)
 
 
 def decoded(observed: DataFrame) -> DataFrame:
@@ -146,28 +171,23 @@ def decoded(observed: DataFrame) -> DataFrame:
     return observed.withColumn("id", F.expr("try_cast(key AS BIGINT)")).withColumn("id", F.expr(_ID))
 
 
-def certainly_rise(log: DataFrame, evidence: Evidence, limits: Limits) -> bool:
-    """Whether it is plain that the ids of each partition of a log rise, and that none is there twice.
+def dealt_in_turn(log: Groups) -> bool:
+    """Whether it is plain that ids are places: each partition has one line, which is in no other, and its ids rise.
 
-    It is where each line is in one partition and alone there, and each of its blocks is a run, perhaps with holes, that lies
-    behind the blocks before it.
-
-    Args:
-        evidence: whose lines these are.
+    That no id is there twice follows from it. False where the groups do not tell.
     """
-    keyed = _keyed(decoded(log).where("id IS NOT NULL"), evidence, limits, "offset")
-    numbered = keyed.selectExpr(*_HOME, "offset", "number - offset AS delta")
-    ends = (f"{end}({name}) AS {end}_{name}" for name in ("offset", "delta") for end in ("min", "max"))
-    found = arrow.table(numbered.groupBy(*_HOME).agg(*map(F.expr, ends)).limit(limits.most_groups + 1))
-    if len(found) > limits.most_groups:
+    if not log.by_offset or not lines_are_alone(log):
         return False
-    columns = {name: found.column(name).to_numpy().astype(np.int64, copy=False) for name in found.column_names}
-    order = np.lexsort([columns[name] for name in reversed(_HOME)])
-    home, line, low, high = (columns[name][order] for name in ("partition", "line", "min_offset", "max_offset"))
-    pairs = np.unique(np.stack((home, line)), axis=1)
-    alone = all(len(np.unique(side)) == pairs.shape[1] for side in pairs)
-    behind = (np.diff(home) != 0) | (low[1:] > high[:-1])
-    return bool(alone and behind.all() and (columns["min_delta"] == columns["max_delta"]).all())
+    order = np.lexsort((log["first"], log["partition"]))
+    home, first, last, delta = (log[name][order] for name in ("partition", "first", "last", "delta"))
+    behind = (first[1:] > last[:-1]) & (first[1:] - delta[1:] > last[:-1] - delta[:-1])  # within a group both rise by one
+    return bool((behind | (home[1:] != home[:-1])).all())
+
+
+def lines_are_alone(log: Groups) -> bool:
+    """Whether each partition of a log has the ids of one line, and each line is in one partition."""
+    pairs = np.unique(np.stack((log["partition"], log["line"])), axis=1)
+    return all(len(np.unique(side)) == pairs.shape[1] for side in pairs)
 
 
 def block_of(partitions: int, limits: Limits) -> str:

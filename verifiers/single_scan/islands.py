@@ -16,8 +16,8 @@ writes nothing else, so 10^8 records are some 10^5 islands, and what holds of th
    hold no number twice, no id is expected twice either.
 3. The rows of all other blocks are read again, and the verifiers judge those as if the log held nothing else. What they say of
    a record depends only on records of the same id, so what was left out changes nothing but ``checked``.
-4. Order is judged by islands alone: taken in the order of their offsets, one that begins below the highest number before it in
-   its line is late up to that number (`runs`). Rows of groups that are not islands are read again and cut into runs.
+4. Order is judged by islands alone (`verifiers.disorder`). Rows of groups that are not islands are read again and cut into
+   runs, and records that nothing demands are left out: their blocks are not sound.
 
 A log without runs, as when a partition holds every third number in turn, has a group for each record. Its first rows show this,
 or at the latest the number of groups, before they are collected. Then blocks are compared without offsets, and order is judged
@@ -25,7 +25,7 @@ piece by piece (`pieces`). Where more than half of the records would be read aga
 Each way gives the same findings, to the letter. Why scenarios are judged otherwise: docs/adr/0007.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,19 +33,19 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers import arrow, gaps, values
+from verifiers import arrow, disorder, gaps, values
 from verifiers.base import Evidence, Finding
 from verifiers.duplicates import Duplicates
-from verifiers.findings import EXAMPLES, at, rule
+from verifiers.findings import rule
 from verifiers.gaps import Gaps
 from verifiers.ordering import Ordering
 from verifiers.single_scan import groups, pieces, runs
-from verifiers.single_scan.groups import UNDECODABLE, Flags, Groups, Limits, Longs, reduced, starts
+from verifiers.single_scan.groups import UNDECODABLE, Flags, Groups, Limits, Longs, longs, reduced, starts
 from verifiers.single_scan.pieces import Order
-from verifiers.single_scan.runs import Late, Runs
+from verifiers.single_scan.runs import Runs
 from verifiers.values import Values
 
 NAMES = ("duplicates", "gaps", "ordering", "values")
@@ -64,14 +64,17 @@ def check(evidence: Evidence, limits: Limits = _DEFAULT, *, unique: bool = True)
     return judge(evidence, expected, observed, limits, unique=unique)
 
 
-def summarize(evidence: Evidence, limits: Limits = _DEFAULT, *, few: bool = False) -> tuple[Groups | None, Groups | None]:
+def summarize(
+    evidence: Evidence, limits: Limits = _DEFAULT, *, few: bool = False, placed: bool = False
+) -> tuple[Groups | None, Groups | None]:
     """What is expected and what is observed, as groups; None for a side that has too many.
 
     Args:
         few: whether the rows may be held, as in `groups.summarize`.
+        placed: whether each expected row has a position, as in `groups.summarize_expected`.
     """
     with ThreadPoolExecutor(1) as pool:  # one scan ends while the other begins
-        expected = pool.submit(groups.summarize_expected, evidence, limits, few=few)
+        expected = pool.submit(groups.summarize_expected, evidence, limits, few=few, placed=placed)
         observed = groups.summarize(evidence, limits, few=few)
         return expected.result(), observed
 
@@ -98,10 +101,15 @@ def judge(
         return _directly(whole)
     proved = int(observed["records"][~np.isin(observed.ids(partitions), doubtful)].sum())
     if not len(doubtful):
-        ordering = _ordering(evidence, evidence, observed, order, _DEFAULT)
+        ordering = _ordering(evidence, _without_rows(evidence), observed, order, _DEFAULT)
         return tuple(ordering if one.verifier == ordering.verifier else one for one in sound(evidence, proved))
     with _narrowed(evidence, doubtful, (expected, observed), limits, unique=unique) as narrow:
         return narrowly(narrow, proved, partial(_ordering, evidence, narrow, observed, order, limits))
+
+
+def _without_rows(evidence: Evidence) -> Evidence:
+    """The evidence of no blocks."""
+    return replace(evidence, observed=evidence.observed.limit(0), expected=evidence.expected.limit(0))
 
 
 def narrowly(narrow: Evidence, proved: int, ordering: Callable[[], Finding]) -> tuple[Finding, ...]:
@@ -239,12 +247,23 @@ def _span(side: Groups, evidence: Evidence, blocks: Longs, place: str) -> str:
 
 def _ordering(evidence: Evidence, narrow: Evidence, observed: Groups, order: Order | None, limits: Limits) -> Finding:
     """Judged by pieces, if it was; or else by islands and, for groups that are not islands, by the rows of their blocks."""
+    strays = _strays(narrow)
     found = runs_of(narrow, observed, limits)
     if found is not None:
-        late, checked = runs.late(found), int(observed["records"][observed["line"] != UNDECODABLE].sum())
-        order = Order(checked, tuple(late.totals()), tuple(late.first(EXAMPLES)), None)
-    order = order or pieces.read(evidence, observed, limits)
-    return Ordering().found(evidence, order.checked, order.totals, inversions((narrow, evidence), order.late))
+        checked = int(observed["records"][observed["line"] != UNDECODABLE].sum())
+        wrong = runs.disorder_of(found.without(*strays) if len(strays[0]) else found)
+    else:
+        order = order or pieces.read(evidence, observed, limits)
+        checked, wrong = order.checked, pieces.disorder_of(evidence, strays, limits) if order.falls else disorder.NONE
+    return Ordering().found(evidence, checked - len(strays[0]), wrong, (narrow, evidence))
+
+
+def _strays(narrow: Evidence) -> tuple[Longs, Longs]:
+    """Partition and offset of the records that nothing demands, of the blocks that are doubtful; others have none."""
+    rows = groups.decoded(narrow.observed).where("id IS NOT NULL")
+    found = arrow.table(rows.join(narrow.expected.select("id"), "id", "left_anti").select("partition", "offset"))
+    partition, offset = longs(found, "partition", "offset")
+    return partition, offset
 
 
 def runs_of(evidence: Evidence, observed: Groups | None, limits: Limits = _DEFAULT) -> Runs | None:
@@ -273,30 +292,3 @@ def cut(rows: DataFrame, partitions: int) -> Runs:
     columns = ("partition", "offset", f"id % {partitions} AS line", f"id DIV {partitions} AS number")
     found = arrow.table(rows.where("id IS NOT NULL").selectExpr(*columns))
     return runs.of_rows(*(column.to_numpy().astype(np.int64, copy=False) for column in found.columns))
-
-
-def inversions(sides: Sequence[Evidence], late: Sequence[Late]) -> Sequence[Row]:
-    """Late records as `verifiers.ordering` reads them from the log: their timestamps are looked up.
-
-    Args:
-        sides: where to look, one after the other: what is held already, then the log.
-    """
-    partitions = sides[0].lines
-    times: dict[tuple[int, int], int | None] = {}
-    for side in sides:
-        missing = {(one.partition, one.offset) for one in late} - times.keys()
-        if missing:
-            found = side.observed.where(at(missing)).select("partition", "offset", "timestamp_ms").collect()
-            times |= {(row["partition"], row["offset"]): row["timestamp_ms"] for row in found}
-    return [
-        Row(
-            partition=one.partition,
-            offset=one.offset,
-            id=one.number * partitions + one.line,
-            timestamp_ms=times.get((one.partition, one.offset)),  # None: the evidence has another offset twice instead
-            number=one.number,
-            highest=one.highest,
-            highest_id=one.highest * partitions + one.line,
-        )
-        for one in late
-    ]

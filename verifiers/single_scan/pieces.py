@@ -1,11 +1,13 @@
 """Pieces: the order of a log without runs, read by offset into the driver's memory, a piece at a time (why: `islands`).
 
-A record is late where its number is below the highest before it in its partition and line. So of all pieces before one, only
-the highest number of each line has to be known, and nothing is sorted but what is in memory. Each id is ticked off on the way,
-because blocks without offsets cannot tell an id that is expected twice from one that is there twice.
+A record is in conflict where its number is below the highest before it in its partition and line, or above the lowest behind
+it. So of all other pieces only the highest and the lowest number of each line have to be known, and nothing is sorted but what
+is in memory. A log in which no record is below one before it is in order; of others the records in conflict are read once more,
+and held. Each id is ticked off on the way, because blocks without offsets cannot tell an id that is expected twice from one
+that is there twice.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -13,15 +15,14 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from verifiers import arrow
+from verifiers import arrow, disorder
 from verifiers.base import Evidence
-from verifiers.findings import EXAMPLES
-from verifiers.ordering import Total
+from verifiers.disorder import Disorder
 from verifiers.single_scan import groups
 from verifiers.single_scan.groups import UNDECODABLE, Groups, Limits, Longs, starts
-from verifiers.single_scan.runs import Late
 
 Piece = tuple[int, Longs, Longs]
+_LARGEST = np.int64(2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,40 +31,69 @@ class Order:
 
     Attributes:
         checked: the records with an id.
-        totals, late: as `Ordering.found` takes them; the first late records only.
+        falls: whether a record is below one before it.
         repeated: the blocks (`Groups.ids`) that hold an id more than once; None where that cannot be told.
     """
 
     checked: int
-    totals: Sequence[Total]
-    late: Sequence[Late]
+    falls: bool
     repeated: Longs | None
 
 
 def read(evidence: Evidence, observed: Groups, limits: Limits) -> Order:
-    """Judge the order of a log.
+    """Whether a log is in order.
 
     Args:
         observed: its groups.
     """
-    partitions = evidence.lines
-    blocks = np.unique(observed.ids(partitions))
-    seen = _Seen(blocks[blocks != UNDECODABLE], partitions, limits)
+    lines = evidence.lines
+    blocks = np.unique(observed.ids(lines))
+    seen = _Seen(blocks[blocks != UNDECODABLE], lines, limits)
     highest: dict[int, Longs] = {}
-    totals: dict[int, Total] = {}
-    checked, shown = 0, list[Late]()
-    for partition, offset, id_ in _pieces(evidence.observed, limits.most_rows):
-        number, line = np.divmod(id_, partitions)
+    checked, falls = 0, False
+    for partition, _, id_ in _pieces(evidence.observed, limits.most_rows):
+        number, line = np.divmod(id_, lines)
         seen.tick(number, line)
-        before = _highest_before(line, number, highest.setdefault(partition, np.full(partitions, -1, np.int64)))
-        late = np.flatnonzero(number < before)
-        _, count, furthest = totals.get(partition, (partition, 0, 0))
-        totals[partition] = (partition, count + len(late), max(furthest, int((before - number).max(initial=0))))
-        firsts = late[: EXAMPLES - len(shown)]
-        told = zip(*(column[firsts].tolist() for column in (offset, line, number, before)), strict=True)
-        shown += [Late(partition, *one) for one in told]
+        before = _highest_before(line, number, highest.setdefault(partition, np.full(lines, -1, np.int64)))
+        falls = falls or bool((number < before).any())
         checked += len(number)
-    return Order(checked, tuple(totals.values()), tuple(shown), seen.repeated())
+    return Order(checked, falls, seen.repeated())
+
+
+def disorder_of(evidence: Evidence, strays: tuple[Longs, Longs], limits: Limits) -> Disorder:
+    """What is out of place in a log that falls. It is read twice more: for the lowest numbers, and for what is in conflict.
+
+    Args:
+        strays: partition and offset of records that have no place.
+    """
+    lines = evidence.lines
+    lowest = [(partition, _lowest(number, line, lines)) for partition, _, number, line in _placed(evidence, strays, limits)]
+    highest: dict[int, Longs] = {}
+    kept = [np.empty((4, 0), np.int64)]
+    for place, (partition, offset, number, line) in enumerate(_placed(evidence, strays, limits)):
+        before = _highest_before(line, number, highest.setdefault(partition, np.full(lines, -1, np.int64)))
+        behind = [low for home, low in lowest[place + 1 :] if home == partition]
+        end = np.min(behind, axis=0) if behind else np.full(lines, _LARGEST)
+        after = -_highest_before(line[::-1], -number[::-1], -end)[::-1]
+        wrong = (number < before) | (number > after)
+        kept.append(np.stack((np.full(len(number), partition), line, number, offset))[:, wrong])
+    partitions, line, number, offset = np.concatenate(kept, axis=1)
+    return disorder.find(partitions, line, number, number, offset)
+
+
+def _placed(evidence: Evidence, strays: tuple[Longs, Longs], limits: Limits) -> Iterator[tuple[int, Longs, Longs, Longs]]:
+    """Partition, offsets, numbers and lines of the records that have a place, piece by piece."""
+    for partition, offset, id_ in _pieces(evidence.observed, limits.most_rows):
+        kept = ~np.isin(offset, strays[1][strays[0] == partition])
+        number, line = np.divmod(id_[kept], evidence.lines)
+        yield partition, offset[kept], number, line
+
+
+def _lowest(number: Longs, line: Longs, lines: int) -> Longs:
+    """Of each line."""
+    found = np.full(lines, _LARGEST)
+    np.minimum.at(found, line, number)
+    return found
 
 
 def rise(log: DataFrame, blocks: Longs, partitions: int, limits: Limits) -> bool | None:

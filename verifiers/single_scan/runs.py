@@ -1,15 +1,15 @@
 """Runs: consecutive records of one line, and what they tell about order (what they are for: `islands`).
 
-The numbers and the offsets of a run rise by one together, so no other run of its partition lies between them. Its records are
-late as far as their numbers are below the highest before it in its line.
+The numbers and the offsets of a run rise by one together, so no other run of its partition lies between them, and none of its
+records is out of place because of another one of it (`verifiers.disorder`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
+from verifiers import disorder
+from verifiers.disorder import Disorder
 from verifiers.single_scan.groups import Flags, Groups, Longs, starts
 
 _NONE = np.empty(0, np.int64)
@@ -54,48 +54,6 @@ class Runs:
         return Runs(*(getattr(self, name)[places] for name in Runs.__slots__))
 
 
-@dataclass(frozen=True, slots=True)
-class Late:
-    """A record below the highest number before it in its line."""
-
-    partition: int
-    offset: int
-    line: int
-    number: int
-    highest: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LateRuns:
-    """Runs whose ``records`` first records are late, ordered by (partition, offset)."""
-
-    runs: Runs
-    highest: Longs
-    records: Longs
-
-    def totals(self) -> Iterator[tuple[int, int, int]]:
-        """By partition: partition, late records, the largest displacement."""
-        for partition in np.unique(self.runs.partition):
-            here = self.runs.partition == partition
-            yield int(partition), int(self.records[here].sum()), int((self.highest - self.runs.first)[here].max())
-
-    def first(self, count: int) -> Iterator[Late]:
-        """The first late records, so many at most."""
-        return islice(self._each(), count)
-
-    def _each(self) -> Iterator[Late]:
-        for place in range(len(self.runs)):
-            run = self.runs.taken(np.array([place]))
-            for step in range(int(self.records[place])):
-                yield Late(
-                    int(run.partition[0]),
-                    int(run.offset[0]) + step,
-                    int(run.line[0]),
-                    int(run.first[0]) + step,
-                    int(self.highest[place]),
-                )
-
-
 def of_groups(groups: Groups, wanted: Flags) -> Runs:
     """The islands among these groups."""
     taken = wanted & groups.solid() & (groups["line"] >= 0)
@@ -125,14 +83,9 @@ def repeated(runs: Runs) -> tuple[int, Runs]:
     return int(surplus.sum()), runs.taken(surplus > 0)
 
 
-def late(runs: Runs) -> LateRuns:
-    """Those that begin below the highest number before them, of all runs of a log."""
-    runs = runs.taken(np.lexsort((runs.offset, runs.line, runs.partition)))
-    highest = _highest_before(runs, starts(runs.partition, runs.line))
-    wrong = np.flatnonzero(runs.first < highest)
-    wrong = wrong[np.lexsort((runs.offset[wrong], runs.partition[wrong]))]
-    found, before = runs.taken(wrong), highest[wrong]
-    return LateRuns(found, before, np.minimum(found.last, before - 1) - found.first + 1)
+def disorder_of(runs: Runs) -> Disorder:
+    """What is out of place, of all runs of a log."""
+    return disorder.find(runs.partition, runs.line, runs.first, runs.last, runs.offset)
 
 
 def _highest_before(runs: Runs, begins: Longs) -> Longs:

@@ -9,10 +9,13 @@ so it does not matter where the log was cut: after the last part the counts are 
 whole.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.findings import EXAMPLES
+from verifiers.ordering import displaced
 from verifiers.single_scan import groups, islands, runs
 from verifiers.single_scan.groups import Limits
 from verifiers.single_scan.runs import Runs
@@ -28,10 +31,12 @@ class TooScatteredError(ValueError):
 class Stream:
     """One log, as far as it was read."""
 
-    def __init__(self, subject: str, partitions: int, limits: Limits = _DEFAULT) -> None:
+    def __init__(self, subject: str, partitions: int, limits: Limits = _DEFAULT, records: int = 2**63 - 1) -> None:
+        """Nothing demands an id that is not below ``records``; such a one has no place in the order."""
         self._subject = subject
         self._partitions = partitions
         self._limits = limits
+        self._records = records
         self._runs = Runs(*(np.empty(0, np.int64) for _ in Runs.__slots__))
 
     def add(self, part: Evidence) -> tuple[Finding, Finding]:
@@ -75,19 +80,17 @@ class Stream:
         return Example("duplicate", partition, offset, self._id(line, number), None, f"also at {named}")
 
     def _inversions(self) -> Finding:
-        late = runs.late(self._runs)
+        wrong, lines = runs.disorder_of(self._demanded()), self._partitions
         examples = tuple(
-            Example(
-                "inversion",
-                one.partition,
-                one.offset,
-                self._id(one.line, one.number),
-                None,
-                f"{one.highest - one.number} too late: id {self._id(one.line, one.highest)} precedes it in this partition",
-            )
-            for one in late.first(EXAMPLES)
+            Example("inversion", one.partition, one.offset, self._id(one.line, one.number), None, displaced(one, lines))
+            for one in wrong.shown(EXAMPLES)
         )
-        return self._found("ordering", "inversion", int(late.records.sum()), examples)
+        return self._found("ordering", "inversion", sum(one.count for one in wrong.totals()), examples)
+
+    def _demanded(self) -> Runs:
+        last = np.minimum(self._runs.last, (self._records - 1 - self._runs.line) // self._partitions)
+        demanded = replace(self._runs, last=last)
+        return demanded.taken(demanded.first <= demanded.last)
 
     def _found(self, verifier: str, anomaly: str, count: int, examples: tuple[Example, ...]) -> Finding:
         verdict = Verdict.INVALID if count else Verdict.UNKNOWN
