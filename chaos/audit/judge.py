@@ -28,11 +28,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 from pyspark.sql import DataFrame, Row
 
 from chaos.audit.identity import Asked, dealt_in_turn, require_identified
-from chaos.audit.logs import AuditUsageError, Fixed, Logs
+from chaos.audit.logs import Fixed, Logs
 from chaos.judging import own_rows
 from verifiers import arrow, ordering
 from verifiers.base import Evidence, Example, Finding, Verdict
@@ -57,7 +56,6 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
     """All findings.
 
     Raises:
-        AuditUsageError: a log was landed more than once.
         InconclusiveError: the source's keys do not identify its records.
     """
     asked, found = (asked, _of_model(logs, asked)) if asked.by_model else _verified(logs, asked, limits)
@@ -79,9 +77,6 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
     if asked.beyond is not None:
         return asked, islands.narrowly(asked.evidence, asked.proved, partial(_order, asked, asked.beyond, logs))
     expected, observed = islands.summarize(asked.evidence, limits, few=logs.records <= limits.held_rows, placed=True)
-    for side, name in ((expected, "source"), (observed, "sink")):
-        if side is not None and side.placed:
-            _landed_once(side, name)
     if asked.keys is not None or expected is None or UNDECODABLE in expected["line"]:
         require_identified(asked)
     found = islands.judge(asked.evidence, expected, observed, limits, unique=asked.unique)
@@ -161,16 +156,6 @@ def _with_hint(finding: Finding, fixed: Fixed) -> Finding:
         f"partitions, the sink {sink}): if the pipeline chooses partitions itself, audit with --routing any"
     )
     return replace(finding, note="; ".join(filter(None, (finding.note, hint))))
-
-
-def _landed_once(log: Groups, name: str) -> None:
-    for partition in np.unique(log["partition"]):
-        here = log["partition"] == partition
-        first, last, delta, records = (log[column][here] for column in ("first", "last", "delta", "records"))
-        found, offsets = records.sum(), (last - delta).max() - (first - delta).min() + 1
-        if found > offsets:
-            what = f"{name}: partition {partition} has {found} records at {offsets} offsets"
-            raise AuditUsageError(f"{what}: it was landed more than once; land each topic once, into an empty folder")
 
 
 # the uncommitted view ------------------------------------------------------------------------------------------------------

@@ -39,6 +39,8 @@ _LANDED = ", ".join(f"{name} {kind}" for name, kind in evidence.OBSERVED.items()
 _OPTIONAL = {"timestamp_ms": "bigint", "isolation": "string"}
 ASK_S = 10.0
 _END = 2**63 - 1
+_LAST_OFFSET = 2**53  # at 10^9 records a second a log comes this far in a hundred days
+_MOST_PARTITIONS = 1_000_000
 _FORBIDDEN = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 
 Ends = Mapping[int, Bounds]
@@ -305,10 +307,11 @@ def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None, identit
     if fixed is not None:
         return _read_back(spark, places, fixed)
     source, sink = (_parquet(spark, place).withColumn("key", F.expr(f"CAST({identity} AS STRING)")) for place in places)
-    for place, rows in zip(places, (source, sink), strict=True):
-        _require_places(rows, place)
-    committed, uncommitted = _views(sink)
-    (source_records, source_ends), (sink_records, sink_ends) = _extent(source), _extent(committed)
+    (demanded, _), (committed, uncommitted) = _views(source), _views(sink)
+    source = demanded if "timestamp_ms" in source.columns else demanded.drop("timestamp_ms")
+    (source_records, source_ends), (sink_records, sink_ends) = _extent(source, places[0]), _extent(committed, places[1])
+    if uncommitted is not None:
+        _extent(uncommitted, places[1])
     return Logs(source, committed, uncommitted, Fixed(source_ends, sink_ends), source_records + sink_records)
 
 
@@ -346,12 +349,16 @@ def _counted(place: str) -> int | None:
 
 def _parquet(spark: SparkSession, place: str) -> DataFrame:
     try:
-        rows = spark.read.parquet(place)
+        rows = spark.read.option("mergeSchema", "true").parquet(place)  # else one file says which columns all have
     except (PySparkException, Py4JJavaError) as error:
         condition = re.search(r"\[([A-Z_.]+)\]", str(error))
         if condition is None and not isinstance(error, PySparkException):
             raise
         reason = condition[1] if condition else type(error).__name__
+        if reason.startswith("CANNOT_MERGE_SCHEMA"):
+            raise AuditUsageError(
+                f"{place}: its files have columns of different types ({reason}): cast them alike, and land it anew"
+            ) from None
         raise AuditUsageError(
             f"{place} is not a Parquet folder ({reason}): --landed names the folder of source/ and sink/"
         ) from None
@@ -373,17 +380,52 @@ def _views(rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     return timed.where("NOT isolation <=> 'read_uncommitted'").select(*columns), uncommitted
 
 
-def _require_places(rows: DataFrame, place: str) -> None:
-    """Raise AuditUsageError for a row without a partition or an offset; files whose statistics count no null are not read."""
-    for key, *numbers in rows.where("partition IS NULL OR offset IS NULL").select("key", "partition", "offset").take(1):
-        partition, offset = ("null" if number is None else number for number in numbers)
-        raise AuditUsageError(
-            f"{place}: a row with key {key!r} has partition {partition} and offset {offset}: each row needs both; "
-            "leave it out, or land it with its place"
-        )
+def _extent(rows: DataFrame, place: str) -> tuple[int, Ends]:
+    """How many records there are, and ends of their partitions that hide nothing, whatever their offsets are.
+
+    One scan: 64 offsets of a partition are a row with a bit for each, so that few rows are shuffled, and a record that is there
+    twice is seen wherever it is.
+
+    Args:
+        place: of the log, for messages.
+
+    Raises:
+        AuditUsageError: no log of Kafka's has such places, or two records share one.
+    """
+    near = rows.groupBy("partition", F.expr("shiftright(offset, 6) AS near")).agg(
+        F.count("*").alias("records"),
+        F.count("offset").alias("placed"),
+        F.expr("bit_count(bit_or(shiftleft(1L, CAST(offset & 63 AS INT)))) AS offsets"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+    )
+    sums = (F.sum(column).alias(column) for column in ("records", "placed", "offsets"))
+    found = near.groupBy("partition").agg(*sums, F.min("first").alias("first"), F.max("last").alias("last")).collect()
+    if any(one["partition"] is None or one["placed"] < one["records"] for one in found):
+        raise AuditUsageError(_without_place(rows, place))
+    here = sorted(found, key=lambda one: one["partition"])
+    for partition, records, _, offsets, first, last in here:
+        if not 0 <= partition < _MOST_PARTITIONS:
+            raise AuditUsageError(
+                f"{place}: a row has partition {partition}, and no topic of Kafka's has it: land it as it is"
+            )
+        if first < 0 or last > _LAST_OFFSET:
+            strange = first if first < 0 else last
+            raise AuditUsageError(
+                f"{place}: a row of partition {partition} has offset {strange}, and no log of Kafka's has it: land it as it is"
+            )
+        if records > offsets:
+            what = f"{place.rpartition('/')[2]}: partition {partition} has {records} records at {offsets} offsets"
+            raise AuditUsageError(f"{what}: it was landed more than once; land each topic once, into an empty folder")
+    last = here[-1]["partition"] if here else -1
+    return sum(one["records"] for one in here), {number: Bounds(0, _END, _END) for number in range(last + 1)}
 
 
-def _extent(rows: DataFrame) -> tuple[int, Ends]:
-    """How many records there are, and ends of their partitions that hide nothing, whatever their offsets are."""
-    records, last = rows.agg(F.count("*"), F.max("partition")).collect()[0]
-    return records, {number: Bounds(0, _END, _END) for number in range(0 if last is None else last + 1)}
+def _without_place(rows: DataFrame, place: str) -> str:
+    """What is wrong with a row that has no partition or no offset."""
+    ((key, *numbers),) = rows.where("partition IS NULL OR offset IS NULL").select("key", "partition", "offset").take(1)
+    partition, offset = ("null" if number is None else number for number in numbers)
+    return (
+        f"{place}: a row with key {key!r} has partition {partition} and offset {offset}: each row needs both; "
+        "leave it out, or land it with its place"
+    )
