@@ -42,7 +42,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from chaos.common import own_code
 from chaos.common.errors import one_line
-from chaos.judging import expressions, own_rows
+from chaos.judging import expressions, own_rows, repeatable
 from chaos.judging.own_rows import Numbered, Numbering, text
 from chaos.scenario.expected import SOURCE, ExpectedRows
 from chaos.scenario.model import Scenario
@@ -354,13 +354,24 @@ def require_known(spark: SparkSession, model: Model, topics: Sequence[str]) -> N
         ModelError: there is an error.
     """
     if model.sql:
-        _contracted(_queried(spark, model, {topic: nothing(spark) for topic in topics}), model)
+        query = _queried(spark, model, {topic: nothing(spark) for topic in topics})
+        _contracted(query, model)
+        _require_repeatable(query)
     if model.python:
         _function(model)
     if model.identity and not model.of_table:
-        wrong = expressions.why_no_sql(nothing(spark).select("key", "value"), model.identity)
+        read = nothing(spark).select("key", "value")
+        wrong = expressions.why_no_sql(read, model.identity)
         if wrong:
             raise ModelError(f"{one_line(wrong, _LONGEST)} The columns are key, value.", of_identity=True)
+        _require_repeatable(read.selectExpr(f"CAST({model.identity} AS STRING)"), of_identity=True)
+
+
+def _require_repeatable(read: DataFrame, *, of_identity: bool = False) -> None:
+    """Raise ModelError where it would give other rows when it is asked again: no sink could hold them all."""
+    varies = repeatable.why_not(read)
+    if varies:
+        raise ModelError(f"it does not give the same rows each time: {varies}; leave that out", of_identity=of_identity)
 
 
 def demanded(
