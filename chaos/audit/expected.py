@@ -10,15 +10,17 @@ it would demand of all of them. Only a row that has a place of its own is taken 
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from chaos.audit import narrowed
+from chaos.audit import expired, narrowed
 from chaos.audit.copies import Copied
+from chaos.audit.expired import Compared
 from chaos.audit.identity import DENSE, KEY, Asked
-from chaos.audit.logs import AuditUsageError, Logs
+from chaos.audit.logs import AuditUsageError, Fixed, Logs
 from chaos.audit.narrowed import Narrowed
 from chaos.common.errors import InconclusiveError
 from chaos.judging import models, own_rows
@@ -81,18 +83,22 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
     holed = {side: why for side, why in fixed.compacted.items() if side == "source" or not asked.of_state}
     for side, why in holed.items():
         raise InconclusiveError(f"--expected-sql: the {side} {why}, and has holes: what the query needs may have been removed")
-    due, copied = _due(logs, asked, positions, anywhere=anywhere)
+    due, copied, compared = _due(logs, asked, positions, anywhere=anywhere)
     anywhere = anywhere or not due.placed
+    if due.unordered:
+        _require_whole(fixed, due)
+    elif compared is None:
+        compared = _compared(due.rows, logs, positions, anywhere=anywhere)
+    if compared is not None:
+        due = replace(due, rows=compared.of_source(due.rows), count=due.count - compared.records)
+        logs = replace(logs, sink=compared.of_sink(logs.sink))
     narrow = _narrowed(logs, asked, due, copied, anywhere=anywhere)
-    begun = next(((number, one.low) for number, one in sorted(fixed.source.items()) if one.low > 0), None)
-    if due.unordered and begun is not None:
-        place = f"the source begins at offset {begun[1]} of partition {begun[0]}"
-        raise InconclusiveError(f"--expected-sql: {place}, so what the query needs may have expired ({due.unordered})")
     sides = {number: fixed.sink.get(number, Bounds(0, 0, 0)) for number in range(lines)}
     if narrow.are_none:
         nothing = own_rows.unsaid("")(narrow.sink)
         right = Evidence("sink", nothing.expected, narrow.sink, sides, positions, anywhere=anywhere, unordered=due.unordered)
-        return Asked(right, unique=True, unnamed=logs.source.limit(0), why="", copied=narrow.proved, by_model=True)
+        none = logs.source.limit(0)
+        return Asked(right, unique=True, unnamed=none, why="", copied=narrow.proved, compared=compared, by_model=True)
     found = models.answering(asked, narrow.demanded, positions, lines, anywhere=anywhere)(narrow.sink)
     if found.unsaid:
         raise InconclusiveError(found.unsaid)
@@ -113,27 +119,56 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
         unnamed=logs.source.limit(0),
         why="",
         keys=partial(_keys, due.rows if narrow.beyond is not None else None, asked.identity, found.keys, lines),
-        unordered=found.answers.where("NOT ordered").select("partition", "offset"),
+        unordered=_unordered(found.answers.where("NOT ordered").select("partition", "offset"), compared),
         beyond=narrow.beyond,
+        compared=compared,
         alike=narrow.proved,
         by_model=True,
     )
 
 
-def _due(logs: Logs, asked: Model, positions: Mapping[int, int], *, anywhere: bool) -> tuple[Demanded, Copied | None]:
-    """The rows that the query demands; and how far the sink is a copy of them, where each has a place of its own."""
-    copied: list[Copied] = []
+def _due(
+    logs: Logs, asked: Model, positions: Mapping[int, int], *, anywhere: bool
+) -> tuple[Demanded, Copied | None, Compared | None]:
+    """The rows that the query demands; and how far the sink is a copy of them, where each has a place of its own.
+
+    Last which of both are compared, where that was asked.
+    """
+    found: list[tuple[Copied | None, Compared | None]] = []
 
     def is_apart(rows: DataFrame) -> bool:
-        found = None if anywhere else narrowed.compared(rows, logs.sink, positions)
-        copied.extend([found] if found else [])
-        return found is not None
+        if anywhere:
+            return False
+        compared = _compared(rows, logs, positions, anywhere=False)
+        both = (rows, logs.sink) if compared is None else (compared.of_source(rows), compared.of_sink(logs.sink))
+        found.append((narrowed.compared(*both, positions), compared))
+        return found[0][0] is not None and (compared is None or not compared.records)
 
     try:
         due = models.due(logs.source.sparkSession, asked, _views(logs), positions, _held, is_apart)
     except ModelError as error:
         raise InconclusiveError(asked.told(error)) from None
-    return due, copied[0] if copied else None
+    return due, *(found[0] if found and not due.unordered else (None, None))
+
+
+def _require_whole(fixed: Fixed, due: Demanded) -> None:
+    """Raise InconclusiveError where the source begins above 0: it is not said which record demands a row."""
+    begun = next(((number, one.low) for number, one in sorted(fixed.source.items()) if one.low > 0), None)
+    if begun is not None:
+        place = f"the source begins at offset {begun[1]} of partition {begun[0]}"
+        raise InconclusiveError(f"--expected-sql: {place}, so what the query needs may have expired ({due.unordered})")
+
+
+def _compared(rows: DataFrame, logs: Logs, positions: Mapping[int, int], *, anywhere: bool) -> Compared | None:
+    """Which rows of both logs are compared; None where neither begins above 0. What a query makes of one record may be many."""
+    if not expired.begins(logs.fixed):
+        return None
+    wanted, sink = (own_rows.keyed(one) for one in (rows, logs.sink))
+    return expired.compare(wanted, sink, logs.fixed, expired.Question(positions, anywhere, single=False))
+
+
+def _unordered(places: DataFrame, compared: Compared | None) -> DataFrame | None:
+    return places if compared is None else compared.with_unordered(places, places.sparkSession)
 
 
 def _narrowed(logs: Logs, asked: Model, due: Demanded, copied: Copied | None, *, anywhere: bool) -> Narrowed:

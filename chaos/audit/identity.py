@@ -35,12 +35,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.audit import copies, few
+from chaos.audit import copies, expired, few
 from chaos.audit.copies import Copied
+from chaos.audit.expired import Compared
 from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from chaos.common import own_code
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.judging import answers, expressions, spark_session
+from chaos.judging import answers, expressions, repeatable, spark_session
 from verifiers import arrow
 from verifiers.base import Bounds, Evidence
 from verifiers.findings import at
@@ -76,6 +77,7 @@ class Asked:
             (`chaos.audit.copies`); None where there are none, or nothing but these.
         alike: how many rows beyond the evidence are demanded as often as they are there, where their order is not asked.
         undecided: how many rows of the sink are not in the evidence, for what they answer may have been compacted away.
+        compared: which rows and records are in the evidence where a log begins above 0; None where that was not asked.
         by_model: whether it is of rows that a query demands (`chaos.audit.expected`): the verifiers are asked directly.
         otherwise: the same question by any keys, for a source whose ids are not places; None where it is that already.
     """
@@ -90,6 +92,7 @@ class Asked:
     beyond: Runs | None = None
     alike: int = 0
     undecided: int = 0
+    compared: Compared | None = None
     by_model: bool = False
     otherwise: "Callable[[], Asked] | None" = None
 
@@ -179,6 +182,9 @@ def require_known(spark: SparkSession, identity: str, demanded: Model, *, header
     wrong = expressions.why_no_sql(nothing, sql(identity))
     if wrong:
         raise AuditUsageError(f"--identity {identity}: {wrong} The columns are {', '.join(columns)}.")
+    varies = repeatable.why_not(nothing.selectExpr(f"CAST({sql(identity)} AS STRING)"))
+    if varies:
+        raise AuditUsageError(f"--identity {identity}: it is not the same each time: {varies}; leave that out")
 
 
 def dense(logs: Logs, demanded: Model) -> Asked:
@@ -223,6 +229,16 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limit
     Args:
         anywhere: whether a record may be in any partition of the sink; all keys are doubtful then.
     """
+    if not expired.begins(logs.fixed):
+        return _by_key(logs, demanded, anywhere=anywhere, limits=limits)
+    question = expired.Question(_positions(logs), anywhere)
+    compared = expired.compare(_wanted(logs.source, demanded), logs.sink, logs.fixed, question, limits)
+    left = replace(logs, source=compared.of_source(logs.source), sink=compared.of_sink(logs.sink))
+    asked = _by_key(left, demanded, anywhere=anywhere, limits=limits)
+    return replace(asked, compared=compared, unordered=compared.with_unordered(asked.unordered, logs.sink.sparkSession))
+
+
+def _by_key(logs: Logs, demanded: Model, *, anywhere: bool, limits: Limits) -> Asked:
     wanted = _wanted(logs.source, demanded)
     copied = None if anywhere else copies.compare(wanted, logs.sink, _positions(logs), limits)
     if copied is not None and not len(copied.doubtful):

@@ -25,11 +25,14 @@ Easily confused with these: an open transaction in the sink. The verifiers know 
 
 import re
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
 
 from pyspark.sql import DataFrame, Row
 
+from chaos.audit import expired
+from chaos.audit.expired import Compared
 from chaos.audit.identity import Asked, dealt_in_turn, require_identified
 from chaos.audit.logs import Fixed, Logs
 from chaos.judging import own_rows
@@ -67,7 +70,7 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
     if logs.uncommitted is not None:
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
     found = tuple(_with_topics(one, logs.fixed, anywhere=evidence.anywhere) for one in found)
-    return _with_keys([limited(one, logs, asked.undecided) for one in found], asked)
+    return _with_keys([limited(one, logs, asked.undecided, asked.compared) for one in found], asked)
 
 
 def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Finding, ...]]:
@@ -80,7 +83,8 @@ def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Fi
     if asked.keys is not None or expected is None or UNDECODABLE in expected["line"]:
         require_identified(asked)
     found = islands.judge(asked.evidence, expected, observed, limits, unique=asked.unique)
-    if asked.otherwise is not None and not _ids_are_places(logs, asked, (expected, observed), found, limits):
+    begun = expired.begins(logs.fixed) and any(one.count for one in found)
+    if asked.otherwise is not None and (begun or not _ids_are_places(logs, asked, (expected, observed), found, limits)):
         return _verified(logs, asked.otherwise(), limits)
     return asked, found
 
@@ -193,36 +197,54 @@ def _split(row: Row) -> Example:
 # what cannot be told -------------------------------------------------------------------------------------------------------
 
 
-def limited(finding: Finding, logs: Logs, undecided: int = 0) -> Finding:
+def limited(finding: Finding, logs: Logs, undecided: int = 0, compared: Compared | None = None) -> Finding:
     """The finding, with the limitations that concern it in its note; the one place where INVALID can become UNKNOWN.
 
     Args:
         undecided: rows of the sink that were left out, because of compaction.
+        compared: what else was left out, because of retention; None where nothing was.
     """
     hidden = open_transaction(logs.fixed.source) if finding.verifier in _DEMANDING else ""
     hidden = _naming_topics(hidden, logs.fixed, "source")
-    excuses = {kind: why for kind, why in _excuses(finding.verifier, logs).items() if why and finding.counts.get(kind)}
+    sides = frozenset[str]() if compared is None else compared.sides
+    excuses = {kind: why for kind, why in _excuses(finding.verifier, logs, sides).items() if why and finding.counts.get(kind)}
     certain = finding.count - sum(finding.counts[kind] for kind in excuses)
     verdict = finding.verdict if certain else min(finding.verdict, Verdict.UNKNOWN)
     removed = _removed(finding, logs.fixed, undecided)
-    if hidden or excuses or removed:
+    expired_ = _not_compared(finding.verifier, logs.fixed, compared)
+    if hidden or excuses or removed or expired_:
         verdict = max(verdict, Verdict.UNKNOWN)
-    notes = (finding.note, f"in the source, {hidden}" if hidden else "", *excuses.values(), removed)
+    notes = (finding.note, f"in the source, {hidden}" if hidden else "", *excuses.values(), removed, expired_)
     return replace(finding, verdict=verdict, note="; ".join(filter(None, notes)))
 
 
-def _excuses(verifier: str, logs: Logs) -> Mapping[str, str]:
-    """Anomaly -> why what is counted as such may be right; an empty text where there is no reason to think so."""
-    if verifier == "values":
+def _excuses(verifier: str, logs: Logs, sides: AbstractSet[str]) -> Mapping[str, str]:
+    """Anomaly -> why what is counted as such may be right; an empty text where there is no reason to think so.
+
+    Args:
+        sides: of which what has expired is not in the evidence.
+    """
+    if verifier == "values" and "source" not in sides:
         return {"phantom": _expired("source", logs.fixed, "what was answered before that is called phantom")}
-    if verifier == "gaps":
+    if verifier == "gaps" and "sink" not in sides:
         return {"lost": _expired("sink", logs.fixed, "what was written before that is called lost")}
     if verifier == "offsets":
-        behind = _expired("sink", logs.fixed, "what was written before that is called behind")
+        behind = "" if "sink" in sides else _expired("sink", logs.fixed, "what was written before that is called behind")
         why = logs.fixed.compacted.get("source")
         removed = f"the source {why}: what answers a removed record may be called ahead" if why else ""
         return {"behind": behind, "ahead": _MOVED if logs.fixed.moved else removed}
     return {}
+
+
+def _not_compared(verifier: str, fixed: Fixed, compared: Compared | None) -> str:
+    """What could not be compared because of retention; empty where that is nothing."""
+    if compared is None:
+        return ""
+    if verifier in {"duplicates", "values"} and compared.rows:
+        return _expired("source", fixed, f"{compared.rows} rows of the sink may answer expired records, and were not compared")
+    if verifier == "gaps" and compared.records:
+        return _expired("sink", fixed, f"the rows of {compared.records} records may have expired, and were not compared")
+    return ""
 
 
 def _removed(finding: Finding, fixed: Fixed, undecided: int) -> str:

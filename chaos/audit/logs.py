@@ -406,9 +406,7 @@ def _extent(rows: DataFrame, place: str) -> tuple[int, Ends]:
     here = sorted(found, key=lambda one: one["partition"])
     for partition, records, _, offsets, first, last in here:
         if not 0 <= partition < _MOST_PARTITIONS:
-            raise AuditUsageError(
-                f"{place}: a row has partition {partition}, and no topic of Kafka's has it: land it as it is"
-            )
+            raise AuditUsageError(f"{place}: a row has partition {partition}, and no topic of Kafka's has it: land it as it is")
         if first < 0 or last > _LAST_OFFSET:
             strange = first if first < 0 else last
             raise AuditUsageError(

@@ -168,29 +168,30 @@ def since(rows, partition, low):
 
 
 def test_a_source_whose_begin_has_expired(limited):
-    """An answer to what was before it may be right; a wrong value is wrong all the same, and a whole source is no excuse."""
-    note = "the source begins at offset 5 of partition 1: what was answered before that is called phantom"
+    """What may answer an expired record is not compared; a wrong value is wrong all the same, and a whole source excuses nothing."""
+    note = "the source begins at offset 5 of partition 1: 5 rows of the sink may answer expired records, and were not compared"
     source, ends = since(SOURCE, 1, 5), whole(p1=5)
+    undecided = dict.fromkeys(("duplicates", "values"), (Verdict.UNKNOWN, 0, note))
 
-    assert limited(source, source=ends) == VALID | {"values": (Verdict.UNKNOWN, 5, note)}
+    assert limited(source, source=ends) == VALID | undecided
     wrong = [(*row[:3], "x") if row[2] == "30" else row for row in SINK]
-    assert limited(source, wrong, source=ends)["values"] == (Verdict.INVALID, 6, note)
+    assert limited(source, wrong, source=ends)["values"] == (Verdict.INVALID, 1, note)
     assert limited(source, source=whole())["values"] == (Verdict.INVALID, 5, "")
 
 
 def test_a_sink_whose_begin_has_expired(limited):
     """What was written before it may be neither lost nor behind; what is ahead of the position is so all the same."""
-    why = "the sink begins at offset 4 of partition 0 (and above 0 in 1 more): what was written before that is called"
+    why = "the sink begins at offset 4 of partition 0 (and above 0 in 1 more): the rows of 5 records may have expired, and were"
     ends, done = whole(p0=4, p2=1), {0: 20, 1: 20, 2: 20}
     sink = since(since(SINK, 0, 4), 2, 1)
-    lost, behind = (Verdict.UNKNOWN, 5, f"{why} lost"), (Verdict.UNKNOWN, 5, f"{why} behind")
+    undecided = (Verdict.UNKNOWN, 0, f"{why} not compared")
 
     found = limited(sink_rows=sink, sink=ends, positions=done)
     ahead = limited(sink_rows=sink, sink=ends, positions=done | {1: 19})
     certain = limited(sink_rows=sink, sink=whole(), positions=done)
 
-    assert found == VALID | {"gaps": lost, "offsets": behind}
-    assert (ahead["gaps"], ahead["offsets"]) == (lost, (Verdict.INVALID, 6, behind[2]))
+    assert found == VALID | {"gaps": undecided, "offsets": (Verdict.VALID, 0, "")}
+    assert (ahead["gaps"], ahead["offsets"]) == (undecided, (Verdict.INVALID, 1, ""))
     assert (certain["gaps"], certain["offsets"]) == ((Verdict.INVALID, 5, ""),) * 2
 
 

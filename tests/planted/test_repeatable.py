@@ -3,6 +3,7 @@
 import pytest
 
 from chaos.audit import expected as audit_expected
+from chaos.audit import identity as audit_identity
 from chaos.audit.logs import AuditUsageError
 from chaos.judging import models
 from chaos.judging.models import Model, ModelError
@@ -59,3 +60,12 @@ def test_what_varies_is_refused(spark, sql):
 def test_what_is_the_same_each_time_is_asked(spark, sql):
     """Names of what varies in a text are no such thing, and a limit of rows in order takes the same ones."""
     audit_expected.require_known(spark, audit_expected.model(sql, "key"), ())
+
+
+@pytest.mark.parametrize("identity", ["uuid()", "concat(key, current_date())", "rand()"])
+def test_what_identifies_a_record_is_the_same_each_time(spark, identity):
+    """With a model and with a query."""
+    with pytest.raises(AuditUsageError, match=r"^--identity .*: it is not the same each time"):
+        audit_identity.require_known(spark, identity, headers=True)
+    with pytest.raises(AuditUsageError, match=r"^--identity .*: it does not give the same rows each time"):
+        audit_expected.require_known(spark, audit_expected.model(query(), identity), ())
