@@ -6,12 +6,13 @@ did not come.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from io import StringIO
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from rich import box
 from rich.console import Console, Group, RenderableType
@@ -21,11 +22,15 @@ from rich.text import Text
 from chaos.common.errors import one_line
 from chaos.report.formatting import phrases, seconds, tally, wall_s
 from chaos.report.model import Report
+from chaos.scenario.matrix import slug
 from verifiers.base import Verdict
+
+K = TypeVar("K", bound=Hashable)
 
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
 _WIDE = 120
 _ACROSS = "pipeline"
+_NOT_SENT = "NOT SENT"
 _FIXED = frozenset({"rows", "expected", "set_up", "drain", "observe", "judge", "report"})
 
 
@@ -139,23 +144,24 @@ def _costs(reports: Sequence[Report], ups_s: Sequence[float], total_s: float) ->
 
 
 def coverage_tables(reports: Sequence[Report], width: int) -> list[RenderableType]:
-    """One table for each set of axes; empty when no report is a case of a matrix.
+    """One table for each set of axes, or for each matrix where two have cases in common. The verdict of every run is in one.
 
     Args:
-        reports: of a session.
+        reports: of a session; empty tables are left out, so there is none when no report is a case of a matrix.
         width: columns of the terminal.
     """
-    return [_drawn(_crossed(axes, own), own, width) for axes, own in _grouped(reports).items()]
+    return [_drawn(matrix, width) for matrix in _matrices(reports)]
 
 
 def coverage_markdown(reports: Sequence[Report]) -> str:
     """The same for a page that renders Markdown; empty when no report is a case of a matrix."""
     tables = []
-    for axes, own in _grouped(reports).items():
-        header, *rows = _crossed(axes, own)
+    for matrix in _matrices(reports):
+        header, *rows = _crossed(matrix)
         lines = [header, ["---"] * len(header), *rows]
         drawn = [f"| {' | '.join(map(_marked, line))} |" for line in lines]
-        tables.append("\n".join([*drawn, "", _verdicts(own)]))
+        title = [f"**{_marked(matrix.title)}**", ""] if matrix.title else []
+        tables.append("\n".join([*title, *drawn, "", _verdicts(matrix.reports)]))
     return "\n\n".join(tables)
 
 
@@ -177,35 +183,65 @@ def coverage_json(reports: Sequence[Report]) -> list[dict[str, Any]]:
     ]
 
 
-def _grouped(reports: Sequence[Report]) -> Mapping[tuple[str, ...], list[Report]]:
-    grouped: dict[tuple[str, ...], list[Report]] = {}
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """The runs of one table.
+
+    Attributes:
+        title: what the scenarios are called without the words of their cases; "" where their axes tell them apart.
+    """
+
+    axes: tuple[str, ...]
+    reports: Sequence[Report]
+    title: str = ""
+
+
+def _matrices(reports: Sequence[Report]) -> Iterator[_Matrix]:
+    for axes, own in _grouped((report for report in reports if report.matrix), lambda report: tuple(report.matrix)).items():
+        cases = _grouped(own, lambda report: tuple(report.matrix.values()))
+        if all(len({report.scenario for report in same}) == 1 for same in cases.values()):
+            yield _Matrix(axes, own)
+        else:
+            yield from (_Matrix(axes, of_one, title) for title, of_one in _grouped(own, _without_words).items())
+
+
+def _grouped(reports: Iterable[Report], by: Callable[[Report], K]) -> Mapping[K, list[Report]]:
+    grouped: dict[K, list[Report]] = {}
     for report in reports:
-        if report.matrix:
-            grouped.setdefault(tuple(report.matrix), []).append(report)
+        grouped.setdefault(by(report), []).append(report)
     return grouped
 
 
-def _crossed(axes: tuple[str, ...], reports: Sequence[Report]) -> list[list[str]]:
+def _without_words(report: Report) -> str:
+    """The name of its scenario as it was declared, as far as that can be told: a case has its words at the end."""
+    name = report.scenario
+    for word in reversed(list(report.matrix.values())):
+        name = name.removesuffix(f"-{slug(word)}")
+    return name
+
+
+def _crossed(matrix: _Matrix) -> list[list[str]]:
     """Lines of cells, the first of which are the headings: ``pipeline`` goes across, or else the last axis."""
-    across = _ACROSS if _ACROSS in axes else axes[-1]
-    down = [axis for axis in axes if axis != across]
-    columns = list(dict.fromkeys(report.matrix[across] for report in reports))
-    rows: dict[tuple[str, ...], dict[str, Report]] = {}
-    for report in reports:
-        rows.setdefault(tuple(report.matrix[axis] for axis in down), {})[report.matrix[across]] = report
-    cells = [[*place, *(_cell(found.get(column)) for column in columns)] for place, found in rows.items()]
+    across = _ACROSS if _ACROSS in matrix.axes else matrix.axes[-1]
+    down = [axis for axis in matrix.axes if axis != across]
+    columns = list(dict.fromkeys(report.matrix[across] for report in matrix.reports))
+    rows = _grouped(matrix.reports, lambda report: tuple(report.matrix[axis] for axis in down))
+    cells = [
+        [*place, *(_cell([one for one in found if one.matrix[across] == column]) for column in columns)]
+        for place, found in rows.items()
+    ]
     return [[*down, *columns], *cells]
 
 
-def _drawn(lines: list[list[str]], reports: Sequence[Report], width: int) -> RenderableType:
-    header, *rows = lines
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, width=width)
+def _drawn(matrix: _Matrix, width: int) -> RenderableType:
+    header, *rows = _crossed(matrix)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, width=width, title=matrix.title or None, title_justify="left")
     for name in header:
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*map(_coloured, row))
     table.add_section()
-    table.add_row(_verdicts(reports))
+    table.add_row(_verdicts(matrix.reports))
     return table
 
 
@@ -214,14 +250,20 @@ def _verdicts(reports: Sequence[Report]) -> str:
     return ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
 
 
-def _cell(report: Report | None) -> str:
-    """``VALID 8.7 s``, ``VALID (caught: duplicate 100) 8.7 s``, ``not sent``; empty where there was no run."""
-    if report is None:
+def _cell(reports: Sequence[Report]) -> str:
+    """``VALID 8.7 s``, ``VALID (caught: duplicate 100) 8.7 s``, ``not sent``; empty where there was no run.
+
+    Of several runs of a case the worst is shown, and how many there were: ``INVALID 8.7 s (of 2 runs: 1 VALID, 1 INVALID)``.
+    """
+    if not reports:
         return ""
-    after = f" {seconds(report.recovery_s)}" if report.recovery_s is not None else ""
-    found = tally(_caught(report))
+    worst = max(reports, key=lambda report: report.verdict)
+    after = f" {seconds(worst.recovery_s)}" if worst.recovery_s is not None else ""
+    found = tally(_caught(worst))
     caught = f" (caught: {found})" if found else ""
-    return f"{_verdict(report).lower() if report.not_sent else _verdict(report)}{caught}{after}"
+    several = f" (of {len(reports)} runs: {_verdicts(reports)})" if len(reports) > 1 else ""
+    verdict = _verdict(worst)
+    return f"{verdict.lower() if verdict == _NOT_SENT else verdict}{caught}{after}{several}"
 
 
 def _caught(report: Report) -> Mapping[str, int]:
@@ -241,4 +283,4 @@ def _coloured(cell: str) -> Text:
 
 
 def _verdict(report: Report) -> str:
-    return "NOT SENT" if report.not_sent and report.verdict is Verdict.VALID else report.verdict.name
+    return _NOT_SENT if report.not_sent and report.verdict is Verdict.VALID else report.verdict.name

@@ -163,10 +163,11 @@ def _name(name: str, words: Mapping[str, str], here: Location) -> str:
     template = name if _HOLE.search(name) else "-".join([name, *(f"${{{axis}}}" for axis in words)])
     for axis, _ in _HOLE.findall(template):
         _must_be_known(axis, words, here, "an axis of this matrix")
-    return _HOLE.sub(lambda hole: _slug(words[hole[1]]), template)
+    return _HOLE.sub(lambda hole: slug(words[hole[1]]), template)
 
 
-def _slug(word: str) -> str:
+def slug(word: str) -> str:
+    """A word as it is in the name of a case."""
     return re.sub(r"[^a-z0-9]+", "-", word.lower()).strip("-")
 
 
