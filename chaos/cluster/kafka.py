@@ -5,7 +5,7 @@ Everything is asked over a listener that no fault touches.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -35,7 +35,7 @@ from chaos.cluster.broker import Brokers
 from chaos.cluster.committed import Commit
 from chaos.cluster.topics import LATEST, list_offsets, log_ends
 from chaos.common import clock
-from chaos.common.errors import ForeignNameError, InjectionError
+from chaos.common.errors import DeadlineError, ForeignNameError, InconclusiveError, InjectionError
 from verifiers.base import Bounds
 
 T = TypeVar("T")
@@ -364,6 +364,53 @@ class Kafka:
         clock.wait_until(
             deleted, within_s=_LEAVE_WITHIN_S, reason=f"the group {group} to be deleted", every_s=0.5, ignore=(KafkaException,)
         )
+
+    def clear_group(self, group: str) -> None:
+        """Make a group one that never was, if it is there, with the topics that Kafka Streams made for it.
+
+        A run may have been killed, and a static member stays in its group until its session is over. On a cluster of ours such
+        members are removed; elsewhere they are waited for.
+
+        Raises:
+            ForeignNameError: it is not ours.
+            InconclusiveError: a member does not leave.
+            KafkaException: the cluster refuses.
+        """
+        names = self.cluster.mine([group])
+
+        def deleted() -> bool:
+            try:
+                _settle(self.admin.delete_consumer_groups(names, request_timeout=_SERVER_S), KafkaError.GROUP_ID_NOT_FOUND)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+                    raise
+                if error.args[0].code() == KafkaError.NON_EMPTY_GROUP:
+                    self._remove_members(group)
+                return False
+            return True
+
+        reason = f"the members of the group {group} to leave"
+        try:
+            clock.wait_until(deleted, within_s=_LEAVE_WITHIN_S, reason=reason, every_s=0.5)
+        except DeadlineError as error:
+            mend = "end that program, or put {suffix} into the group's name, so that each run has a group of its own"
+            raise InconclusiveError(f"{error}; a program uses it, or a run before has left members in it: {mend}") from error
+        self.delete_internal(group)
+
+    def delete_internal(self, group: str) -> None:
+        """Delete the topics that a Kafka Streams application of this id has made for itself, as far as they are ours."""
+        there = self.admin.list_topics(timeout=_ASK_S).topics if group else ()
+        made = [name for name in groups.internal(group, there) if name.startswith(self.cluster.prefix)]
+        if made:
+            self.delete(made)
+
+    def _remove_members(self, group: str) -> None:
+        if not self.is_ours:
+            return
+        found = self.admin.describe_consumer_groups([group], request_timeout=_ASK_S)[group].result(_ASK_S + 1)
+        members = [(one.member_id, one.group_instance_id) for one in found.members]
+        with suppress(OSError, LookupError):  # it is tried again
+            protocol.remove_members(self.address(self.leader(*self.group_partition(group))), group, members)
 
     # ends of logs ------------------------------------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ with warnings.catch_warnings():
         ElectLeadersRequest,
         ListTransactionsRequest,
     )
-    from kafka.protocol.consumer import FetchRequest
+    from kafka.protocol.consumer import FetchRequest, LeaveGroupRequest
     from kafka.protocol.metadata import ApiVersionsRequest
     from kafka.record.default_records import DefaultRecordBatch
     from kafka.record.memory_records import MemoryRecords
@@ -149,6 +149,25 @@ def reassign(address: Address, topic: str, partition: int, replicas: list[int]) 
     request = AlterPartitionReassignmentsRequest(version=0, timeout_ms=round(1000 * _ALTER_WITHIN_S), topics=[wanted])
     answer = _ask(address, request, _ALTER_WITHIN_S)
     return _refusal([answer, *(result for found in answer.responses for result in found.partitions)])
+
+
+def remove_members(address: Address, group: str, members: Iterable[tuple[str, str | None]]) -> None:
+    """Let members leave a consumer group, as an admin client of Java does it (LeaveGroup v3, KIP-345).
+
+    A static member is removed by its ``group.instance.id``, whoever holds it. That one is gone already is no error.
+
+    Args:
+        address: of the group's coordinator.
+        members: member id and instance id of each; the latter is None for a dynamic member.
+
+    Raises:
+        OSError: it does not answer.
+    """
+    leaving = [
+        LeaveGroupRequest.MemberIdentity(member_id="" if instance else member, group_instance_id=instance)
+        for member, instance in members
+    ]
+    _ask(address, LeaveGroupRequest(version=3, group_id=group, members=leaving), _ANSWERS_WITHIN_S)
 
 
 def _refusal(results: list[Any]) -> str:

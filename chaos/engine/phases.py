@@ -276,6 +276,8 @@ def set_up(plan: RunPlan, system: System) -> None:
     system.rules.begin()
     if plan.group or plan.transactional_ids:
         system.kafka.cluster.mine([*([plan.group] if plan.group else []), *plan.transactional_ids])
+    if plan.group:
+        system.kafka.clear_group(plan.group)
     _make_topics(plan, system.kafka)
     if plan.pipeline:
         plan.pipeline.prepare(endpoints(system, plan.client), plan.topics)

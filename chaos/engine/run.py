@@ -236,6 +236,7 @@ def _cleaned_up(plan: RunPlan, kafka: Kafka, processes: RunProcesses) -> Iterato
             processes.stop_services()
             processes.kill()
             kafka.delete(plan.topics.names.values())
+            kafka.delete_internal(plan.group)
             if kafka.cluster.prefix and plan.group:
                 kafka.delete_group(plan.group)
             shutil.rmtree(plan.folder / "tmp", ignore_errors=True)

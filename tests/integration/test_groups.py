@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from chaos.common import clock
+from chaos.engine.lag import OfGroup, lag_beside
 from verifiers.base import Evidence, Verdict
 from verifiers.commits import Commits
 
@@ -85,3 +86,44 @@ def judged(spark, commits):
     frame = spark.createDataFrame(commits, "partition int, seq long, position long, committed_at_ms long")
     finding = Commits().check(Evidence("source", frame.limit(0), frame.limit(0), {}, commits=frame))
     return finding.verdict, finding.counts
+
+
+def test_a_group_that_a_run_before_has_left_is_as_one_that_never_was(kafka):
+    """Its static member would stay for ten minutes; what Kafka Streams made for itself goes with the group."""
+    group, internal = "group-left", "group-left-sums-repartition"
+    kafka.create([internal, "group-left-behind"], 1)
+    commit(kafka, group, 7)
+    static = {"group.instance.id": "one", "session.timeout.ms": 600_000}
+    member = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "enable.auto.commit": "false", **static})
+    member.subscribe([TOPIC])
+    clock.wait_until(lambda: member.poll(1) or member.assignment(), within_s=300, reason="an assignment")
+    member.close()  # a static member does not leave
+    assert kafka.members(group) == 1
+
+    kafka.clear_group(group)
+
+    assert kafka.members(group) == 0
+    assert kafka.reads(group) == {}
+    there = kafka.admin.list_topics(timeout=60).topics
+    assert (internal in there, "group-left-behind" in there) == (False, True)
+    kafka.delete(["group-left-behind"])
+
+
+def test_a_group_reads_all_that_it_committed_or_that_its_members_have(kafka):
+    """Of a program with one group over two topics, both: what is in the second one is not through."""
+    between, group = "group-two-steps-repartition", "group-two"
+    kafka.create([between, "group-two-second"], 1)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    producer.produce(between, b"value", partition=0)
+    producer.flush(60)
+    commit(kafka, group, 0)
+    with consumer(kafka, group) as member:
+        member.subscribe(["group-two-second"])
+        clock.wait_until(lambda: member.poll(1) or member.assignment(), within_s=300, reason="an assignment")
+
+        found = kafka.reads(group)
+        positions = OfGroup(dict, kafka, group, frozenset({TOPIC}))
+
+        assert found == {TOPIC: (3, {0: 0}), between: (1, {}), "group-two-second": (1, {})}
+        assert lag_beside(kafka, positions) == {f"behind in {between}-0": 1}
+    kafka.delete([between, "group-two-second"])

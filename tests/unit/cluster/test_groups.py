@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from chaos.cluster import groups
+from chaos.cluster import groups, kafka
 from chaos.cluster.broker import Brokers
 from chaos.cluster.kafka import Cluster, Kafka
+from chaos.common.errors import InconclusiveError
 
 TOPICS = {"orders": 2, "app-sums-repartition": 3, "app-sums-changelog": 3, "apple-x-repartition": 1, "between": 1}
 
@@ -68,3 +69,73 @@ def test_a_position_that_cannot_be_told_is_no_position():
 
     with pytest.raises(KafkaException):
         groups.positions(Admin([broken]), "app", 1)
+
+
+class Occupied(Admin):
+    """A group with a static and a dynamic member; both are there until they are removed, or for so many questions."""
+
+    def __init__(self, answers, code=KafkaError.NON_EMPTY_GROUP):
+        super().__init__()
+        self.answers, self.code, self.deleted = answers, code, []
+
+    def delete_consumer_groups(self, names, **_options):
+        self.answers -= 1
+        if self.answers < 0:
+            return {names[0]: given(None)}
+        refused = Future()
+        refused.set_exception(KafkaException(KafkaError(self.code)))
+        return {names[0]: refused}
+
+    def describe_consumer_groups(self, names, **_options):
+        members = [SimpleNamespace(member_id=f"m-{one}", group_instance_id=one) for one in ("static", None)]
+        return {names[0]: given(SimpleNamespace(members=members))}
+
+    def delete_topics(self, names, **_options):
+        self.deleted += names
+        return {name: given(None) for name in names}
+
+
+@pytest.fixture
+def cleared(monkeypatch):
+    """Clears the group of a cluster for which this admin client answers; what members were removed is kept."""
+    removed = []
+    monkeypatch.setattr(kafka.clock.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(kafka, "_LEAVE_WITHIN_S", 0.2)
+    monkeypatch.setattr(Kafka, "leader", lambda *_place: 1)
+    monkeypatch.setattr(Kafka, "group_partition", lambda _self, group: (group, 0))
+    monkeypatch.setattr(kafka.protocol, "remove_members", lambda _at, _group, members: removed.extend(members))
+
+    def clear(admin, *, is_ours=True, prefix=""):
+        asked = Kafka(Cluster({1: ("b", 1)}, prefix), SimpleNamespace(planned=is_ours))
+        asked._admin = admin
+        asked.clear_group("app")
+        return removed
+
+    return clear
+
+
+@pytest.mark.parametrize(("is_ours", "removed"), [(True, [("m-static", "static"), ("m-None", None)]), (False, [])])
+def test_members_of_a_run_before_are_removed_where_the_cluster_is_ours(cleared, is_ours, removed):
+    """Elsewhere they are waited for; and what Kafka Streams made for itself is deleted with the group."""
+    admin = Occupied(1)
+
+    assert cleared(admin, is_ours=is_ours) == removed
+    assert sorted(admin.deleted) == ["app-sums-changelog", "app-sums-repartition"]
+
+
+def test_a_group_that_stays_in_use_is_told_with_the_mend(cleared):
+    """A run that began in it would read what another program leaves over."""
+    with pytest.raises(
+        InconclusiveError, match=r"the members of the group app to leave; .*put \{suffix\} into the group's name"
+    ):
+        cleared(Occupied(10**9))
+
+
+@pytest.mark.parametrize("code", [KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.GROUP_ID_NOT_FOUND])
+def test_a_group_that_never_was_is_clear_and_a_refusal_is_an_error(cleared, code):
+    """At once in both cases."""
+    if code == KafkaError.GROUP_ID_NOT_FOUND:
+        assert cleared(Occupied(10**9, code)) == []
+    else:
+        with pytest.raises(KafkaException):
+            cleared(Occupied(10**9, code))
