@@ -260,7 +260,8 @@ class ProgressSampled(EventValue):
     """How far the run is, by the brokers' own account; recorded whenever it has changed.
 
     Attributes:
-        written: offsets of the source; committed: of the output, below its last stable offset; neither is more than total.
+        written: offsets of the source; committed: records of the output, below its last stable offset; neither is more than
+            total. Until they were counted, committed was offsets, too.
         total: records of the workload.
         end: sum of the output's last stable offsets; high: of its high watermarks. Transaction markers take offsets too.
     """

@@ -18,6 +18,7 @@ from chaos.common.clock import Poller
 from chaos.common.errors import InconclusiveError
 from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread, LeaderSilent, PipelineSampled, ProgressSampled
 from chaos.common.history import History
+from chaos.engine.counted import Counted
 from chaos.engine.lag import Positions, lag_beside
 from chaos.engine.triggers import refused
 from chaos.judging import landing
@@ -46,6 +47,7 @@ class Sampler(Poller):
         records: int,
         total: int,
         by_positions: bool = False,
+        counted: Counted | None = None,
     ) -> None:
         """The output is that of the source when the loader itself is under test.
 
@@ -55,6 +57,7 @@ class Sampler(Poller):
             records: of the workload.
             total: rows that the output will have.
             by_positions: whether how many that are is not known, and those are counted that the pipeline has read.
+            counted: counts the records of the output; without it, they are told by its end.
         """
         super().__init__("sampler", every_s=_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
         self._kafka = kafka
@@ -64,10 +67,16 @@ class Sampler(Poller):
         self._records = records
         self._total = total
         self._by_positions = by_positions
+        self._counted = counted
         self._samples = 0
         self._high = 0
         self._error = ""
         self._before: Mapping[str, int] = {}
+
+    def _run(self) -> None:
+        super()._run()
+        if self._counted is not None:
+            self._counted.close()
 
     def _look(self) -> None:
         sample = self._sample()
@@ -92,7 +101,7 @@ class Sampler(Poller):
 
     def _passed(self, end: int) -> int:
         if not self._by_positions:
-            return end
+            return end if self._counted is None else self._counted.records(end)
         pipeline = self._history.latest(PipelineSampled)
         return sum(pipeline.positions.values()) if pipeline else 0
 

@@ -33,6 +33,7 @@ from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
 from chaos.engine import phases, standstill, tables
+from chaos.engine.counted import Counted
 from chaos.engine.lag import Positions
 from chaos.engine.nemesis import Nemesis
 from chaos.engine.observers import EarlyAudit, PipelineSampler, Sampler
@@ -180,7 +181,8 @@ def _watch(plan: RunPlan, kafka: Kafka, history: History, processes: RunProcesse
 def _sampler(plan: RunPlan, kafka: Kafka, history: History, positions: Positions | None) -> Sampler:
     output, by_positions = phases.written(plan, kafka, positions), plan.counts_positions
     words = {"records": plan.records, "total": plan.demanded}
-    return Sampler(kafka, history, plan.topics.inputs, output, **words, by_positions=by_positions)
+    counted = None if by_positions or plan.table is not None else Counted(kafka.cluster, plan.output)
+    return Sampler(kafka, history, plan.topics.inputs, output, **words, by_positions=by_positions, counted=counted)
 
 
 def _pipeline_sampler(

@@ -158,7 +158,19 @@ def _is_left(events: Sequence[Event], committed: int, *, total: int, each: bool)
     lag = _lag(events)
     if lag is None or not each:
         return committed < total and lag != 0
-    return committed < max((sample.written for _, sample in of_type(events, ProgressSampled)), default=0)
+    return committed < min(_written(events), _sent(events, total))
+
+
+def _written(events: Sequence[Event]) -> int:
+    """Offsets in what was filled; markers of a loader's transactions take some too."""
+    return max((sample.written for _, sample in of_type(events, ProgressSampled)), default=0)
+
+
+def _sent(events: Sequence[Event], total: int) -> int:
+    """How many records the loaders have written, as they said at their ends; all of them if one has not said it."""
+    said = {one.who: one.content for _, one in of_type(events, ProcessSaid) if one.event == "loaded" and one.is_of_loader}
+    filled = [int(content.get("records", 0)) for content in said.values()]
+    return min(total, sum(filled) - refused(events)) if said and any(one.get("failed") for one in said.values()) else total
 
 
 def _nothing_is_left(_committed: int) -> bool:

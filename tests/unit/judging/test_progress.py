@@ -2,7 +2,15 @@
 
 import pytest
 
-from chaos.common.events import FaultInjected, PhaseBegan, PhaseEnded, PhaseFailed, PipelineSampled, ProgressSampled
+from chaos.common.events import (
+    FaultInjected,
+    PhaseBegan,
+    PhaseEnded,
+    PhaseFailed,
+    PipelineSampled,
+    ProcessSaid,
+    ProgressSampled,
+)
 from chaos.common.history import Event
 from chaos.judging import progress
 from chaos.judging.progress import longest_blocked_s, longest_standstill_s, recoveries
@@ -27,13 +35,17 @@ def _event(index, second, what, value, high=None):
         return Event(index, int(1000 * second), float(second), ProgressSampled(written=value, committed=value, total=TOTAL))
     if what == "lag":
         return Event(index, int(1000 * second), float(second), PipelineSampled(positions={}, lag=value))
-    if what == "error":
-        return Event(index, int(1000 * second), float(second), PhaseFailed(phase=value[0], error=value[1]))
+    if what in SAID:
+        return Event(index, int(1000 * second), float(second), SAID[what](value))
     if what in PHASES:
         return Event(index, int(1000 * second), float(second), PHASES[what](phase=value))
     return Event(index, int(1000 * second), float(second), FaultInjected(fault=value))
 
 
+SAID = {
+    "died": lambda value: ProcessSaid(who="loader", event="loaded", content={"records": value, "failed": True}),
+    "error": lambda value: PhaseFailed(phase=value[0], error=value[1]),
+}
 PHASES = {"begin": PhaseBegan, "end": PhaseEnded, "fail": PhaseFailed}
 STEADY = ((0, "sample", 0), (1, "sample", 10), (2, "sample", 20))
 
@@ -298,3 +310,18 @@ def test_rows_on_their_way_do_not_shorten_a_recovery():
     lines = ((3, "inject", "kill"), (4, "sample", 22), (11, "sample", 30), (12, "end", "drain"), (13, "begin", "observe"))
 
     assert progress.check(history(*STEADY, *lines), 7.9, TOTAL, "sink").counts["slow recovery"] == 1
+
+
+def test_markers_of_a_loader_that_died_are_no_rows_that_are_missing():
+    """It wrote twenty records in twenty transactions, and the pipeline copied all of them."""
+    lines = (
+        (0, "sample", 0),
+        (1, "sample", 10),
+        (3, "inject", "kill"),
+        (4, "sample", 20),
+        (5, "lag", 0),
+        (6, "died", 20),
+        *UNDRAINED,
+    )
+
+    assert progress.check(history(*lines), 45, TOTAL, "sink").verdict is Verdict.VALID

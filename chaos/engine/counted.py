@@ -1,0 +1,85 @@
+"""How many records an output has: the end of its log tells only how many offsets are taken, and transaction markers take some.
+
+A reader follows the log and counts. It may be late, while a leader moves for example, and progress must not be: what it has not
+read yet is counted by the share of records in what it has.
+"""
+
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+
+from chaos.cluster.kafka import Cluster
+from chaos.subject.base import Topic
+
+_GROUP = "chaos-counter"  # librdkafka wants one; nothing is committed to it
+_AT_ONCE = 10_000
+_TURNS_AT_MOST = 20  # of one look
+_BUFFER_KB = 16_384
+
+
+class Counted:
+    """Follows a topic of this run, from its first record on."""
+
+    def __init__(self, cluster: Cluster, topic: Topic) -> None:
+        """Nothing is connected yet."""
+        own: dict[str, Any] = {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": f"{cluster.prefix}{_GROUP}",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "latest",  # where an election has cut the log off: what was counted was there
+            "isolation.level": "read_committed",
+            "queued.max.messages.kbytes": _BUFFER_KB,
+            "log_level": 0,
+        }
+        self._settings: dict[str, Any] = {**cluster.options, **own}
+        self._topic = topic
+        self._reader: Consumer | None = None
+        self._records = 0
+        self._read_to: dict[int, int] = {}
+
+    def records(self, end: int) -> int:
+        """How many records there are below the end of the log; exact where the reader has come that far.
+
+        Args:
+            end: the sum of the last stable offsets of all partitions.
+        """
+        self._read_on()
+        read = sum(self._read_to.values())
+        return self._records + _share(max(0, end - read), self._records, read)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+
+    def _read_on(self) -> None:
+        reader = self._reader = self._reader or self._begun()
+        for _ in range(_TURNS_AT_MOST):
+            messages = reader.consume(_AT_ONCE, 0)
+            for message in messages:
+                self._hear(message)
+            if len(messages) < _AT_ONCE:
+                return
+
+    def _begun(self) -> Consumer:
+        reader = Consumer(self._settings)
+        name, partitions = self._topic
+        reader.assign([TopicPartition(name, number, OFFSET_BEGINNING) for number in range(partitions)])
+        return reader
+
+    def _hear(self, message: Any) -> None:
+        """A record, or that there is none up to an offset; any other error is that of a moment."""
+        error = message.error()
+        if error is None:
+            self._records += 1
+            self._passed(message.partition(), message.offset() + 1)
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - it has no other name
+            self._passed(message.partition(), message.offset())
+
+    def _passed(self, partition: int, offset: int) -> None:
+        self._read_to[partition] = max(offset, self._read_to.get(partition, 0))
+
+
+def _share(unread: int, records: int, read: int) -> int:
+    """Of offsets that were not read, so many are records as of those that were; all, before anything was read."""
+    return unread if not records or not read else unread * records // read
