@@ -8,10 +8,11 @@ not in the output yet, though the positions in the sources say that it was read.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 _REPARTITION, _CHANGELOG = "-repartition", "-changelog"
+_NOT_DESCRIBED = (KafkaError.GROUP_ID_NOT_FOUND, KafkaError.UNSUPPORTED_VERSION)
 
 
 def positions(admin: AdminClient, group: str, within_s: float) -> Mapping[str, Mapping[int, int]]:
@@ -32,12 +33,18 @@ def positions(admin: AdminClient, group: str, within_s: float) -> Mapping[str, M
 
 
 def assigned(admin: AdminClient, group: str, within_s: float) -> set[str]:
-    """The topics that its members read; none while it rebalances.
+    """The topics that its members read; none while it rebalances, and of a group that this client cannot describe (KIP-848).
 
     Raises:
         KafkaException: its coordinator does not answer now.
     """
-    answer: Any = admin.describe_consumer_groups([group], request_timeout=within_s)[group].result(within_s + 1)
+    asked: Any = admin.describe_consumer_groups([group], request_timeout=within_s)[group]
+    try:
+        answer = asked.result(within_s + 1)
+    except KafkaException as error:
+        if error.args[0].code() not in _NOT_DESCRIBED:
+            raise
+        return set()
     return {place.topic for member in answer.members for place in member.assignment.topic_partitions}
 
 

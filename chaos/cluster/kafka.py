@@ -297,7 +297,8 @@ class Kafka:
         """
         known = self._asked(lambda admin: groups.positions(admin, group, _ASK_S))
         members = self._asked(lambda admin: groups.assigned(admin, group, _ASK_S))
-        there = {name: len(one.partitions) for name, one in self.admin.list_topics(timeout=_ASK_S).topics.items()}
+        topics = self._asked(lambda admin: admin.list_topics(timeout=_ASK_S).topics)
+        there = {name: len(one.partitions) for name, one in topics.items()}
         names = (known.keys() | members | groups.repartitions(group, there)) & there.keys()
         return {name: (there[name], known.get(name, {})) for name in sorted(names) if name.startswith(self.cluster.prefix)}
 

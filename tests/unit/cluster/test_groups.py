@@ -139,3 +139,18 @@ def test_a_group_that_never_was_is_clear_and_a_refusal_is_an_error(cleared, code
     else:
         with pytest.raises(KafkaException):
             cleared(Occupied(10**9, code))
+
+
+@pytest.mark.parametrize("code", [KafkaError.GROUP_ID_NOT_FOUND, KafkaError._TIMED_OUT])
+def test_a_group_of_the_new_protocol_is_known_by_its_positions(code):
+    """This client cannot describe its members (KIP-848); a coordinator that does not answer is another matter."""
+    admin = Admin([TopicPartition("between", 0, 7)])
+    refused = Future()
+    refused.set_exception(KafkaException(KafkaError(code)))
+    admin.describe_consumer_groups = lambda names, **_options: {names[0]: refused}
+
+    if code == KafkaError._TIMED_OUT:
+        with pytest.raises(KafkaException):
+            reads(admin)
+    else:
+        assert reads(admin) == {"app-sums-repartition": (3, {}), "between": (1, {0: 7})}

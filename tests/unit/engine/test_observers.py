@@ -7,9 +7,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.common import clock
+from chaos.common.errors import InconclusiveError
 from chaos.common.events import PipelineSampled, ProgressSampled
 from chaos.common.history import History, of_type
 from chaos.engine import observers
+from chaos.engine.lag import OfGroup
 from chaos.engine.observers import EarlyAudit, PipelineSampler, Sampler
 from chaos.subject.base import Topic
 from verifiers.base import Bounds, Example, Finding, Verdict
@@ -183,3 +185,48 @@ def test_where_the_rows_of_the_output_are_not_known_the_records_that_were_read_a
             clock.wait_until(lambda: history.latest(ProgressSampled), within_s=60, reason="a sample")
 
         assert history.latest(ProgressSampled).committed == committed
+
+
+def test_what_is_between_source_and_sink_is_lag(tmp_path, monkeypatch):
+    """A group that is past its source, and has not read what it wrote to a topic of its own."""
+    monkeypatch.setattr(observers, "_PIPELINE_EVERY_S", 0.001)
+    kafka = FakeKafka([(0, 10, 10)])
+    kafka.reads = lambda _group: {"app-x-repartition": (1, {0: 4})}
+    kafka.has_records = lambda *_place: True
+    positions = OfGroup(lambda: {0: 10}, kafka, "app", frozenset({"source"}))
+
+    with History(tmp_path / "history.jsonl") as history:
+        with PipelineSampler(kafka, history, [Topic("source", 1)], positions=positions, executors=tuple):
+            clock.wait_until(lambda: history.latest(PipelineSampled), within_s=60, reason="a sample")
+
+        assert history.latest(PipelineSampled).lag == 6
+
+
+def test_positions_in_a_format_that_nobody_knows_are_not_asked_for_again(tmp_path, monkeypatch):
+    """The phases of the run tell it; a thread that dies would write a trace instead."""
+    monkeypatch.setattr(observers, "_PIPELINE_EVERY_S", 0.001)
+    asked = []
+
+    def positions():
+        asked.append(1)
+        raise InconclusiveError("offsets/0, line 1: a format that nobody knows")
+
+    with History(tmp_path / "history.jsonl") as history:
+        sampler = PipelineSampler(FakeKafka([(0, 1, 1)]), history, [], positions=positions, executors=tuple)
+        with sampler:
+            clock.wait_until(lambda: not sampler._thread.is_alive(), within_s=60, reason="its end")
+
+        assert (len(asked), history.latest(PipelineSampled)) == (1, None)
+
+
+def test_records_of_the_output_are_counted_where_its_end_tells_more(tmp_path):
+    """Ten records in ten transactions take twenty offsets; the reader is closed with the sampler."""
+    closed = []
+    counted = SimpleNamespace(records=lambda end: end // 2, close=lambda: closed.append(1))
+    with History(tmp_path / "history.jsonl") as history:
+        ends, words = Ends(100, 20), {"records": 100, "total": 100, "counted": counted}
+        with Sampler(ends, history, [Topic("source", 2)], partial(ends.end, *Topic("output", 2)), **words):
+            clock.wait_until(lambda: history.latest(ProgressSampled), within_s=60, reason="a sample")
+
+        sample = history.latest(ProgressSampled)
+    assert (sample.committed, sample.end, closed) == (10, 20, [1])
