@@ -16,7 +16,9 @@ Spark, Kafka's client and so on) is not imported.
 
 import argparse
 import math
+import os
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -38,6 +40,8 @@ _DRIVEN = "chaos-driven"
 _DRIVEN_WITHIN_S = 2700.0  # a workload of ten minutes, and what it takes beside that
 _TYPED = pytest.StashKey[str]()
 _NAMED = pytest.StashKey[frozenset[Path]]()
+_YAML = frozenset({".yaml", ".yml"})
+_ONE = re.compile(r"^(?P<test>(?P<file>.+)::test_scenario)\[(?P<name>[^\]#]+)(#(?P<number>\d+))?\]$")
 _ASK = "it breaks a real system, and runs only under -m chaos"
 _OURS = (re.compile(r"^version:[ \t]*\d+[ \t]*(#.*)?$", re.MULTILINE), re.compile(r"^scenario\w*[ \t]*:", re.MULTILINE))
 
@@ -97,16 +101,44 @@ def pytest_configure(config: pytest.Config) -> None:
         _register_scenarios(config)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Find a scenario by its name however often it is repeated, and by that of one repetition without ``--chaos-repeat``."""
+    times = session.config.getoption("--chaos-repeat")
+    session.config.args = [one for typed in session.config.args for one in _repeated(typed, times, session.config)]
+
+
+def _repeated(typed: str, times: int, config: pytest.Config) -> Iterator[str]:
+    """What is typed for one scenario, as its repetitions are called."""
+    found = _ONE.match(typed)
+    if found is None or not _is_ours(config.invocation_params.dir / found["file"], config):
+        yield typed
+        return
+    test, name, number = found["test"], found["name"], int(found["number"] or 0)
+    if times == 1:
+        yield f"{test}[{name}]"
+    elif 1 <= number <= times:
+        yield typed
+    else:
+        yield from (f"{test}[{name}#{each}]" for each in range(1, times + 1))
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect a scenarios file, if it is meant: by ``-m chaos``, or because its path was typed.
 
     Raises:
-        CollectError: a package that adds faults or verifiers cannot be used; pytest ends with 2, as for a wrong file.
+        CollectError: a package that adds faults or verifiers cannot be used, or a scenarios file was typed that is not one of
+            `chaos_files`; pytest ends with 2, as for a wrong file.
     """
     config = parent.config
-    if not _is_ours(file_path, config):
-        return None
     is_path = parent.session.isinitpath(file_path)
+    if not _is_ours(file_path, config):
+        if is_path and is_asked(config) and file_path.suffix in _YAML and _has_our_lines(file_path):
+            shown = os.path.relpath(file_path, config.rootpath)
+            raise parent.CollectError(
+                f"{shown} is a scenarios file that is not looked for: add -o chaos_files={shlex.quote(shown)}"
+            )
+        return None
     if is_asked(config) or (is_path and config.args_source is pytest.Config.ArgsSource.ARGS):
         try:
             module: pytest.Collector = _register_scenarios(config).ScenarioModule.from_parent(parent, path=file_path)
@@ -216,8 +248,10 @@ def _is_ours(path: Path, config: pytest.Config) -> bool:
     """Whether the ini names it, or else by its name and its lines: other tools have a `scenarios.yaml` too."""
     if config.getini("chaos_files"):
         return path.resolve() in config.stash[_NAMED]
-    if path.name != FILE:
-        return False
+    return path.name == FILE and _has_our_lines(path)
+
+
+def _has_our_lines(path: Path) -> bool:
     try:
         text = path.read_text(encoding="utf-8-sig", errors="replace")
     except OSError:

@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -67,6 +68,7 @@ def replay_of(node: str, session: Session, config: pytest.Config, options: str =
     )
     overridden = (setting for setting in config.getoption("override_ini", None) or () if setting.startswith("chaos_files="))
     named = "".join(f" -o {shlex.quote(setting)}" for setting in overridden)
+    node = re.sub(r"#\d+\]$", "]", node)  # all repetitions are alike, and one is enough
     return f'pytest -m chaos{named} "{node}" --chaos-seed {session.seed}{options}{elsewhere}'
 
 

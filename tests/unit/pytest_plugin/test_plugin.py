@@ -83,6 +83,53 @@ def test_every_scenario_is_a_test_of_its_name_with_its_tags_as_marks(run_pytest)
     assert "second" not in smoke.stdout
 
 
+@pytest.mark.parametrize(
+    ("typed", "options", "found"),
+    [
+        ("first", ("--chaos-repeat", "3"), ["first#1", "first#2", "first#3"]),
+        ("first#2", ("--chaos-repeat", "3"), ["first#2"]),
+        ("first#4", ("--chaos-repeat", "2"), ["first#1", "first#2"]),
+        ("first#2", (), ["first"]),
+        ("first", (), ["first"]),
+    ],
+)
+def test_a_scenario_is_found_by_its_name_however_often_it_is_repeated(run_pytest, typed, options, found):
+    """And a line that names one repetition runs without the option, too."""
+    answer = run_pytest(GOOD, "-m", "chaos", "--collect-only", "-q", f"scenarios.yaml::test_scenario[{typed}]", *options)
+
+    assert answer.returncode == 0, answer.stdout
+    lines = [line for line in answer.stdout.splitlines() if "::" in line]
+    assert lines == [f"scenarios.yaml::test_scenario[{name}]" for name in found]
+
+
+def test_no_other_test_is_found_by_another_name(run_pytest, tmp_path):
+    """A repository may have a `test_scenario` of its own, with such an id."""
+    (tmp_path / "test_own.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('a', [pytest.param(1, id='x#1', marks=pytest.mark.chaos)])\n"
+        "def test_scenario(a): pass\n",
+        encoding="utf-8",
+    )
+
+    answer = run_pytest(GOOD, "-m", "chaos", "--collect-only", "-q", "test_own.py::test_scenario[x#1]")
+
+    assert "test_own.py::test_scenario[x#1]" in answer.stdout
+    assert answer.returncode == 0
+
+
+@pytest.mark.parametrize(("text", "said"), [(GOOD, True), ("services: {}\n", False)])
+def test_a_scenarios_file_of_another_name_is_told_how_to_be_found(run_pytest, tmp_path, text, said):
+    """By `chaos_files`; a file of another tool is none of our business."""
+    (tmp_path / "other.yaml").write_text(text, encoding="utf-8")
+
+    answer = run_pytest(GOOD, "-m", "chaos", "other.yaml", "--collect-only", "-q")
+    hint = "other.yaml is a scenarios file that is not looked for: add -o chaos_files=other.yaml"
+
+    assert (hint in answer.stdout, answer.returncode != 0) == (said, True)
+    if said:
+        named = run_pytest(GOOD, "-m", "chaos", "-o", "chaos_files=other.yaml", "other.yaml", "--collect-only", "-q")
+        assert "other.yaml::test_scenario[first]" in named.stdout
+
+
 def test_a_scenario_can_be_repeated(run_pytest):
     """Each repetition has a name of its own, and tags select all of them."""
     answer = run_pytest(GOOD, "-m", "chaos and smoke", "--collect-only", "-q", "--chaos-repeat", "3")
