@@ -169,6 +169,18 @@ class RequestRules:
         """Which positions of transactions were sent without a generation of their group."""
         return self._all("unfenced_commits")
 
+    def produced(self) -> list[tuple[str, int]]:
+        """When rows were sent in transactions: transactional ids, and milliseconds."""
+        names = [name for names in self._proxies.values() for name in names]
+        seen = [self._toxiproxy.read(name, TOXIC)["produced_ms"] for name in names]
+        return [(id_, at_ms) for of_link in seen for id_, times in of_link.items() for at_ms in times]
+
+    def forgotten(self) -> Mapping[str, int]:
+        """What of `starts`, `unfenced` and `produced` may be missing -> up to when, in nanoseconds."""
+        names = [name for names in self._proxies.values() for name in names]
+        seen = [(self._toxiproxy.read(name, TOXIC)["forgotten_until_ns"] or {}).items() for name in names]
+        return dict(sorted(one for of_link in seen for one in of_link))
+
     def _all(self, what: str) -> list[Mapping[str, Any]]:
         names = [name for names in self._proxies.values() for name in names]
         return [one for name in names for one in self._toxiproxy.read(name, TOXIC)[what]]

@@ -536,7 +536,8 @@ def _land_transactions(plan: RunPlan, kafka: Kafka, rules: RequestRules, place: 
     except transaction_logs.NotTransactionalError as error:
         raise InconclusiveError(f"transactions: {error}") from error
     names = kafka.topic_ids([plan.topics.names[name] for name in plan.scenario.pipeline.reads])
-    heard = transaction_logs.heard(rules.starts(), rules.unfenced(), plan.group, names)
+    seen = transaction_logs.Heard(rules.starts(), rules.unfenced(), rules.produced(), rules.forgotten())
+    heard = transaction_logs.heard(seen, plan.group, names)
     logs.write(place, replace(found, **heard))
 
 

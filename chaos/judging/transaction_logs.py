@@ -33,9 +33,11 @@ from verifiers.transactions.logs import (
     STATES,
     Batch,
     Extent,
+    Forgotten,
     Log,
     Logs,
     Position,
+    Produced,
     Start,
     State,
     Unfenced,
@@ -97,11 +99,20 @@ def land(asked: Asked) -> Logs:
         ) from error
 
 
-def heard(starts: Seen, unfenced: Seen, group: str, ids: Mapping[str, str]) -> Mapping[str, pa.Table]:
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What proxies have seen, of all groups, as they show it (`chaos.cluster.rules`)."""
+
+    starts: Seen
+    unfenced: Seen
+    produced: Iterable[tuple[str, int]]
+    forgotten: Mapping[str, int]
+
+
+def heard(seen: Heard, group: str, ids: Mapping[str, str]) -> Mapping[str, pa.Table]:
     """The tables of what proxies have seen of one group, for `Logs`.
 
     Args:
-        starts, unfenced: as the proxies show them, of all groups (`chaos.cluster.rules`).
         ids: hexadecimal id of a topic -> its name; some answers have ids only.
     """
     return {
@@ -114,14 +125,20 @@ def heard(starts: Seen, unfenced: Seen, group: str, ids: Mapping[str, str]) -> M
                     *(one["partition"], one["position"], one["generation"], one["client_id"]),
                     *(one["asked_ns"] // _NS_PER_MS, one["answered_ns"] // _NS_PER_MS),
                 )
-                for one in starts
+                for one in seen.starts
                 if one["group"] == group and (one["topic"] or one["topic_id"] in ids)
             ],
         ),
         "unfenced": table(
             "unfenced",
-            [Unfenced(group, one["producer_id"], one["sent_ns"] // _NS_PER_MS) for one in unfenced if one["group"] == group],
+            [
+                Unfenced(group, one["producer_id"], one["sent_ns"] // _NS_PER_MS)
+                for one in seen.unfenced
+                if one["group"] == group
+            ],
         ),
+        "produced": table("produced", [Produced(*one) for one in seen.produced]),
+        "forgotten": table("forgotten", [Forgotten(what, until // _NS_PER_MS) for what, until in seen.forgotten.items()]),
     }
 
 

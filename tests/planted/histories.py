@@ -52,6 +52,7 @@ class Cluster:
     visible: dict[Log, list[int]] = field(default_factory=lambda: defaultdict(list))
     low: dict[Log, int] = field(default_factory=dict)
     settled: int | None = None
+    event_times: bool = False
 
     def end(self, log: Log) -> int:
         return self.batches[log][-1].last_offset + 1 if self.batches[log] else 0
@@ -61,7 +62,10 @@ class Cluster:
         self.now_ms += self.random.randint(1, 9)
         first = self.end(log)
         who = (*producer, True) if producer else (-1, -1, False)
-        self.batches[log].append(Batch(*log, first, first + records - 1, records, *who, control, self.now_ms))
+        at_ms = self.now_ms
+        if self.event_times and control is None and log[0] in SINKS:
+            at_ms = BEGAN_MS + self.random.randint(-10_000_000, 10_000_000)  # what the program gives its rows
+        self.batches[log].append(Batch(*log, first, first + records - 1, records, *who, control, at_ms))
         return first
 
     def send(self, group: str, source: Log, position: int | None, producer: tuple[int, int] | None) -> None:

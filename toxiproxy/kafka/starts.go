@@ -2,12 +2,15 @@ package kafka
 
 import (
 	"encoding/hex"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
 
 const (
 	maxStarts      = 1000    // of one link
+	maxProduced    = 2000    // of one link
 	maxOffsetFetch = 1 << 20 // a longer answer to an OffsetFetch is not read
 )
 
@@ -17,7 +20,14 @@ type starts struct {
 	mu        sync.Mutex
 	seen      []shownStart
 	unfenced  []shownUnfenced
-	forgotten int64 // of both
+	produced  []producedAt
+	forgotten map[string]int64 // which of these -> up to when something may be missing, in Unix nanoseconds
+}
+
+// producedAt is a Produce in a transaction: when rows were written is not what their timestamps say, which the program chooses.
+type producedAt struct {
+	id     string
+	sentMS int64
 }
 
 // shownStart is a committed position that a reader was given. Times are in Unix nanoseconds: the broker looked it up between them.
@@ -87,33 +97,70 @@ func (c *connection) began(copied *copiedAnswer) {
 func (s *starts) keep(one shownStart) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen = kept(s, s.seen, one)
+	if len(s.seen) == maxStarts {
+		s.forget("starts", s.seen[0].AnsweredNS)
+		s.seen = slices.Delete(s.seen, 0, 1)
+	}
+	s.seen = append(s.seen, one)
 }
 
-// sends remembers a TxnOffsetCommit without a generation.
+// sends remembers a TxnOffsetCommit without a generation, and when a Produce of a transaction was sent.
 func (s *starts) sends(r *request) {
-	if r.api != txnOffsetCommit || r.generation >= 0 {
+	switch {
+	case r.api == txnOffsetCommit && r.generation < 0:
+		s.sendsUnfenced(shownUnfenced{r.group, r.producer, r.arrived.UnixNano()})
+	case r.api == produce && r.transactional != "":
+		s.produces(producedAt{r.transactional, r.arrived.UnixMilli()})
+	}
+}
+
+func (s *starts) sendsUnfenced(one shownUnfenced) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.unfenced) == maxStarts {
+		s.forget("unfenced", s.unfenced[0].SentNS)
+		s.unfenced = slices.Delete(s.unfenced, 0, 1)
+	}
+	s.unfenced = append(s.unfenced, one)
+}
+
+// produces forgets a tenth at once: these are many, and come on the way of the rows.
+func (s *starts) produces(one producedAt) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last := len(s.produced) - 1; last >= 0 && s.produced[last] == one {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unfenced = kept(s, s.unfenced, shownUnfenced{r.group, r.producer, r.arrived.UnixNano()})
-}
-
-// kept is the list with one more, and without the oldest if there are too many.
-func kept[T any](s *starts, all []T, one T) []T {
-	if len(all) == maxStarts {
-		all = append(all[:0], all[1:]...)
-		s.forgotten++
+	if len(s.produced) == maxProduced {
+		s.forget("produced", s.produced[maxProduced/10-1].sentMS*int64(time.Millisecond))
+		s.produced = slices.Delete(s.produced, 0, maxProduced/10)
 	}
-	return append(all, one)
+	s.produced = append(s.produced, one)
 }
 
-// read copies; the lists are never null.
-func (s *starts) read() ([]shownStart, []shownUnfenced, int64) {
+func (s *starts) forget(what string, until int64) {
+	if s.forgotten == nil {
+		s.forgotten = make(map[string]int64)
+	}
+	s.forgotten[what] = until
+}
+
+// shownReaders is a copy of what a link has seen; its lists are never null.
+type shownReaders struct {
+	Starts    []shownStart       `json:"starts"`
+	Unfenced  []shownUnfenced    `json:"unfenced_commits"`
+	Produced  map[string][]int64 `json:"produced_ms"` // by transactional id
+	Forgotten map[string]int64   `json:"forgotten_until_ns"`
+}
+
+func (s *starts) read() shownReaders {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]shownStart{}, s.seen...), append([]shownUnfenced{}, s.unfenced...), s.forgotten
+	produced := make(map[string][]int64)
+	for _, one := range s.produced {
+		produced[one.id] = append(produced[one.id], one.sentMS)
+	}
+	return shownReaders{append([]shownStart{}, s.seen...), append([]shownUnfenced{}, s.unfenced...), produced, maps.Clone(s.forgotten)}
 }
 
 const (

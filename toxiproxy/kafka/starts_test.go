@@ -3,8 +3,10 @@ package kafka
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -138,15 +140,62 @@ func TestLeavesOutWhatIsNoAnswer(t *testing.T) {
 	}
 }
 
-// The oldest are forgotten, and counted.
-func TestForgetsTheOldestStarts(t *testing.T) {
+// The oldest are forgotten, and it is known up to when something may be missing.
+func TestForgetsTheOldest(t *testing.T) {
 	var all starts
-	for number := range maxStarts + 3 {
-		all.keep(shownStart{Position: int64(number)})
+	at := func(number int) time.Time { return time.UnixMilli(int64(number)) }
+	if forgotten := all.read().Forgotten; len(forgotten) != 0 {
+		t.Errorf("forgotten at first: %v", forgotten)
 	}
-	found, _, forgotten := all.read()
-	if len(found) != maxStarts || found[0].Position != 3 || forgotten != 3 {
-		t.Errorf("%d from %d on, %d forgotten", len(found), found[0].Position, forgotten)
+	for number := range maxStarts + 3 {
+		all.keep(shownStart{Position: int64(number), AnsweredNS: at(number).UnixNano()})
+		all.sends(&request{api: txnOffsetCommit, generation: -1, arrived: at(number)})
+	}
+	for number := range maxProduced + 1 {
+		all.sends(&request{api: produce, transactional: "id", arrived: at(number)})
+	}
+	found := all.read()
+	if len(found.Starts) != maxStarts || found.Starts[0].Position != 3 || len(found.Unfenced) != maxStarts {
+		t.Errorf("%d from %d on, %d unfenced", len(found.Starts), found.Starts[0].Position, len(found.Unfenced))
+	}
+	sent := found.Produced["id"]
+	if len(sent) != maxProduced-maxProduced/10+1 || sent[0] != maxProduced/10 || sent[len(sent)-1] != maxProduced {
+		t.Errorf("%d from %d to %d", len(sent), sent[0], sent[len(sent)-1])
+	}
+	until := map[string]int64{
+		"starts":   at(2).UnixNano(),
+		"unfenced": at(2).UnixNano(),
+		"produced": at(maxProduced/10 - 1).UnixNano(),
+	}
+	if !maps.Equal(found.Forgotten, until) {
+		t.Errorf("forgotten: %v", found.Forgotten)
+	}
+}
+
+// By transactional id, whatever the timestamps of the rows; those outside of transactions are not remembered.
+func TestRemembersWhenRowsWereSent(t *testing.T) {
+	bed, c := readers(t)
+	before := time.Now().UnixMilli()
+	for correlation, id := range []string{"b", "a", ""} {
+		frame := requestFrame(produce, 9, int32(correlation), "writer", func(data []byte) []byte {
+			if id == "" {
+				data = append(data, 0) // null
+			} else {
+				data = text(data, id, true)
+			}
+			return append(data, make([]byte, 16)...)
+		})
+		frame[len(frame)-15] = 1 // acks, so that there is an answer
+		c.asks(t, frame)
+	}
+	found := bed.read("link").Produced
+	for _, id := range []string{"a", "b"} {
+		if sent := found[id]; len(sent) != 1 || sent[0] < before || sent[0] > time.Now().UnixMilli() {
+			t.Errorf("%s: %v, from %d on", id, sent, before)
+		}
+	}
+	if len(found) != 2 {
+		t.Errorf("got %v", found)
 	}
 }
 

@@ -40,18 +40,16 @@ type Toxic struct {
 // interceptions of all links.
 type shownToxic struct {
 	meterReading
-	Link          string                 `json:"link"`
-	Stream        string                 `json:"stream"`
-	Counts        map[string]shownCounts `json:"counts"`
-	Unparsed      shownUnparsed          `json:"unparsed"`
-	Oversized     int64                  `json:"oversized_frames"`
-	IDs           []shownID              `json:"transactional_ids"`
-	Starts        []shownStart           `json:"starts"`
-	Unfenced      []shownUnfenced        `json:"unfenced_commits"`
-	StartsGone    int64                  `json:"starts_forgotten"`
-	Rules         map[string]shownRule   `json:"rules"`
-	Interceptions []shownInterception    `json:"interceptions"`
-	Forgotten     int64                  `json:"interceptions_forgotten"`
+	Link      string                 `json:"link"`
+	Stream    string                 `json:"stream"`
+	Counts    map[string]shownCounts `json:"counts"`
+	Unparsed  shownUnparsed          `json:"unparsed"`
+	Oversized int64                  `json:"oversized_frames"`
+	IDs       []shownID              `json:"transactional_ids"`
+	shownReaders
+	Rules         map[string]shownRule `json:"rules"`
+	Interceptions []shownInterception  `json:"interceptions"`
+	Forgotten     int64                `json:"interceptions_forgotten"`
 }
 
 const (
@@ -132,7 +130,6 @@ func (k *Toxic) MarshalJSON() ([]byte, error) {
 		return []byte("{}"), nil
 	}
 	rules, interceptions, forgotten := allRules.read()
-	starts, unfenced, gone := k.link.starts.read()
 	return json.Marshal(shownToxic{
 		meterReading:  k.meter.read(),
 		Link:          k.link.name,
@@ -141,9 +138,7 @@ func (k *Toxic) MarshalJSON() ([]byte, error) {
 		Unparsed:      shownUnparsed{k.link.raw.Load(), k.link.rawBytes.Load()},
 		Oversized:     k.link.oversized.Load(),
 		IDs:           k.link.ids.read(),
-		Starts:        starts,
-		Unfenced:      unfenced,
-		StartsGone:    gone,
+		shownReaders:  k.link.starts.read(),
 		Rules:         rules,
 		Interceptions: interceptions,
 		Forgotten:     forgotten,
@@ -160,7 +155,7 @@ func (k *Toxic) UnmarshalJSON(data []byte) error {
 	}
 	shown := []string{
 		"link", "stream", "raw", "rules", "counts", "unparsed", "oversized_frames", "interceptions", "interceptions_forgotten",
-		"transactional_ids", "starts", "starts_forgotten", "unfenced_commits", "bytes", "chunks", "connections_opened", "connections_open",
+		"transactional_ids", "starts", "unfenced_commits", "produced_ms", "forgotten_until_ns", "bytes", "chunks", "connections_opened", "connections_open",
 	}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(shown, field) {

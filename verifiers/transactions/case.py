@@ -97,6 +97,7 @@ def case(logs: Logs, alone: frozenset[str] = frozenset(), *, of_a_run: bool = Fa
     )
     starts: list[Start] = list(logs.rows("starts"))
     forgotten = {one.what: one.until_ms for one in logs.rows("forgotten")}
+    since_ms = _since_ms(all_.contents)
     clock = Clock(all_.contents, all_.transactions, logs.rows("produced"), forgotten.get("produced", -1))
     moved: dict[int, list[Step]] = defaultdict(list)
     for step in found:
@@ -117,11 +118,11 @@ def case(logs: Logs, alone: frozenset[str] = frozenset(), *, of_a_run: bool = Fa
         visible={log: Visible(all_.contents[log]) for log in {step.source for step in found} & all_.contents.keys()},
         unowned=list(_unowned(all_.contents, movers, owners.keys(), sinks)),
         vanished=[(one, log) for one in own if not _is_of_others(one) for log in sorted(one.logs - all_.contents.keys())],
-        since_ms=_since_ms(all_.contents),
+        since_ms=since_ms,
         unread=sum(_unread(log, content, movers) for log, content in all_.contents.items()),
         twice=list(read_twice(starts, found, logs.rows("unfenced"), clock.written)),
         skipped=list(skipped(starts, found)),
-        forgotten=frozenset(forgotten) & {"starts", "unfenced"},
+        forgotten=frozenset(what for what in ("starts", "unfenced") if forgotten.get(what, -2) >= since_ms),
         of_a_run=of_a_run,
     )
 

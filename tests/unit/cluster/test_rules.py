@@ -199,3 +199,15 @@ def test_what_readers_were_given_is_read_on_all_links():
     toxiproxy.of_proxy = {name: {"starts": [{"topic": name}], "unfenced_commits": [{"group": name}]} for name in names}
 
     assert [one["topic"] for one in rules.starts()] == [one["group"] for one in rules.unfenced()] == names
+
+
+def test_when_rows_were_sent_is_read_on_all_links_and_what_was_forgotten_up_to_the_latest_time():
+    rules, toxiproxy = book()
+    names = [name for names in PROXIES.values() for name in names]
+    toxiproxy.of_proxy = {
+        name: {"produced_ms": {"id": [number]}, "forgotten_until_ns": {"starts": 10 - number} if number else None}
+        for number, name in enumerate(names)
+    }
+
+    assert rules.produced() == [("id", number) for number in range(len(names))]
+    assert rules.forgotten() == {"starts": 9}

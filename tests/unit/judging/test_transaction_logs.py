@@ -5,8 +5,8 @@ import warnings
 
 import pytest
 
-from chaos.judging.transaction_logs import _parsed, heard
-from verifiers.transactions.logs import Batch, Start, Unfenced
+from chaos.judging.transaction_logs import Heard, _parsed, heard
+from verifiers.transactions.logs import Batch, Forgotten, Produced, Start, Unfenced
 
 with warnings.catch_warnings():  # of kafka-python, as in chaos/cluster/protocol.py
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
@@ -74,8 +74,10 @@ def test_what_proxies_have_seen_of_a_group():
     ]
     unfenced = [{"group": group, "producer_id": 1000, "sent_ns": 3_500_000} for group in "ab"]
 
-    tables = heard(starts, unfenced, "a", {f"{9:032x}": "returns"})
+    tables = heard(Heard(starts, unfenced, [("id", 5)], {"starts": 9_500_000}), "a", {f"{9:032x}": "returns"})
 
     expected = Start("a", "orders", 1, 7, 2, "c", 5, 8)
     assert tables["starts"].to_pylist() == [expected._asdict(), expected._replace(topic="returns")._asdict()]
     assert tables["unfenced"].to_pylist() == [Unfenced("a", 1000, 3)._asdict()]
+    assert tables["produced"].to_pylist() == [Produced("id", 5)._asdict()]
+    assert tables["forgotten"].to_pylist() == [Forgotten("starts", 9)._asdict()]
