@@ -89,7 +89,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         return check(name, one, lines[one.subject])
 
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
-        findings = _certain(spark, tuple(pool.map(ask, asked)))
+        findings = _undecided(scenario, _certain(spark, tuple(pool.map(ask, asked))))
     if TRANSACTIONS in scenario.verify:
         findings = (*findings, _asked_transactions(scenario, folder / "evidence" / TRANSACTIONS))
     if PROGRESS in scenario.verify:
@@ -125,6 +125,22 @@ def _certain(spark: SparkSession, findings: tuple[Finding, ...]) -> tuple[Findin
     except spark_session.FAILURES as error:
         return tuple(replace(one, verdict=Verdict.UNKNOWN, note=spark_session.failure(error)) for one in findings)
     return findings
+
+
+def _undecided(scenario: Scenario, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings; that of atomicity is UNKNOWN where it cannot tell whether a transaction was torn, and nobody else is asked.
+
+    What is torn is lost, or is there twice: `gaps` and `duplicates` see it, and `transactions` by the coordinators' logs.
+    """
+    if TRANSACTIONS in scenario.verify or not {"gaps", "duplicates"} & scenario.leave_out.keys():
+        return findings
+    why = "gaps or duplicates, which would show it, are left out"
+    return tuple(
+        replace(one, verdict=Verdict.UNKNOWN, note=f"{one.note}; {why}")
+        if one.verdict is Verdict.VALID and one.counts.get("undecided")
+        else one
+        for one in findings
+    )
 
 
 def _applies(name: str, one: Evidence, all_: Sequence[Evidence]) -> bool:

@@ -117,7 +117,7 @@ def test_a_sound_copier_is_valid(kafka, copier, tmp_path):
     code, said, finding = audit(kafka, tmp_path, copier.group, *ONE_EACH, "--sink", SINK, "--landing", str(tmp_path / "logs"))
 
     assert code == 0, said
-    assert (finding["verdict"], finding["checked"], finding["note"]) == ("VALID", 9, "")
+    assert (finding["verdict"], finding["checked"], finding["note"]) == ("VALID", 6, "")
     assert finding["counts"]["aborted"] == 3
     argv = [CHAOS, "audit", "--transactions", *ONE_EACH, "--landed", str(tmp_path / "logs"), "--json", str(tmp_path / "again")]
     assert subprocess.run(argv, capture_output=True, timeout=600, check=False).returncode == 0
@@ -198,7 +198,74 @@ def test_what_is_open_meanwhile_is_left_out(kafka, copier, tmp_path):
     copier.producer.abort_transaction(120)
 
     assert code == 0, said
-    assert finding["checked"] == 9
+    assert finding["checked"] == 6
+
+
+def test_rows_of_a_plain_producer_are_found_where_nobody_else_writes_and_are_unknown_elsewhere(kafka, copier, tmp_path):
+    """Only the positions are in transactions, and each batch was written twice."""
+    plain = Producer({"bootstrap.servers": kafka.bootstrap})
+    end = kafka.offsets(SINK, 3)[0].hw
+    for number in range(2 * BATCH):
+        plain.produce(SINK, key=str(number % BATCH), value="1", partition=0)
+    assert plain.flush(120) == 0
+    copier.copy(0, rows=0)
+
+    unknown = audit(kafka, tmp_path, copier.group)
+    alone = audit(kafka, tmp_path, copier.group, "--sink", SINK)
+    shared = audit(kafka, tmp_path, copier.group, "--shared-sink", SINK)
+
+    assert (unknown[0], unknown[2]["count"]) == (3, 0), unknown
+    assert f"{SINK} has 40 rows in no transaction" in unknown[2]["note"]
+    assert (alone[0], wrong(alone[2])) == (1, [("output outside", 0, end)]), alone
+    assert shared[0] == 0, shared
+
+
+def test_what_is_copied_again_when_the_group_was_deleted(kafka, copier, tmp_path):
+    """The records were loaded in a transaction, whose marker shows that the topic is the same; else it is not known."""
+    code, said, finding = copied_again(kafka, copier, tmp_path)
+
+    assert code == 3, said
+    assert (
+        "positions follow one that was removed (the group was deleted or expired, or the topic was made anew)"
+        in finding["note"]
+    )
+
+    loader = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": "txn-loader"})
+    loader.init_transactions(120)
+    loader.begin_transaction()
+    for partition in range(3):
+        loader.produce(SOURCE, value="1", partition=partition)
+    loader.commit_transaction(120)
+    code, said, finding = copied_again(kafka, copier, tmp_path)
+
+    assert code == 1, said
+    assert {anomaly for anomaly, _, _ in wrong(finding)} <= {"step back", "standing still"}
+
+
+def copied_again(kafka, copier, tmp_path):
+    """The group is deleted, and two batches of the first partition are copied from the beginning."""
+    for future in kafka.admin.delete_consumer_groups([copier.group]).values():
+        future.result(60)
+    copier.at[0] = 0
+    copier.copy(0)
+    return audit(kafka, tmp_path, copier.group)
+
+
+def test_a_sink_that_was_deleted_is_unknown_by_name(kafka, copier, tmp_path):
+    """One transaction with rows and no position is wrong as long as its topic is there."""
+    gone = f"{SINK}-gone"
+    kafka.create([gone], 1)
+    copier.producer.begin_transaction()
+    copier.producer.produce(gone, value="1", partition=0)
+    copier.producer.commit_transaction(120)
+    before = audit(kafka, tmp_path, copier.group)
+    kafka.delete([gone])
+
+    code, said, finding = audit(kafka, tmp_path, copier.group)
+
+    assert (before[0], wrong(before[2])) == (1, [("output without positions", 0, 0)]), before
+    assert code == 3, said
+    assert f"partition 0 of {gone}, which 1 transactions name, could not be read: it was deleted" in finding["note"]
 
 
 RUNS = {
