@@ -180,6 +180,17 @@ def test_a_run_whose_rows_are_in_no_transaction_is_invalid(tmp_path):
     assert places(finding) == [("output outside", sink[1], 0)]
 
 
+def test_a_run_whose_rows_a_timer_writes_may_say_so(tmp_path):
+    one, app = begun(1)
+    for log in [log for log in one.cluster.batches if log[0] in histories.SOURCES and log not in app.at]:
+        del one.cluster.batches[log]
+    histories.standing_still(one, app)
+    logs.write(tmp_path, one.cluster.logs())
+
+    assert kinds(by_transactions(tmp_path)) == {"standing still"}
+    assert not kinds(by_transactions(tmp_path, timers=True))
+
+
 def test_transactions_of_a_producer_that_no_coordinator_tells_of():
     """They are in the sink, and committed: whose they are is not known, also where nobody else may write."""
     for seed in range(EXAMPLES):

@@ -39,9 +39,9 @@ def doubts(judged: Case, asked: "Transactions") -> Iterator[str]:
     if asked.rows_per_record is not None:
         yield from _not_counted(judged, asked)
     yield from _of_the_wire(judged)
-    if judged.of_a_run and judged.in_flight:
-        many = f"{len(judged.in_flight)} transactions were in flight when the run was over"
-        yield f"{many}, the first: {named(judged.in_flight[0])}"
+    flying = [one for one in judged.in_flight if judged.of_a_run and one.control == "COMMIT"]
+    if flying:
+        yield f"{len(flying)} transactions were in flight when the run was over, the first: {named(flying[0])}"
     yield from judged.unjudged
 
 

@@ -56,6 +56,11 @@ def landed(folder):
         ({"landed": "x", "source": ("a",)}, "--transactions and --source: no model is asked for"),
         ({"landed": "x", "rows_per_record": "one"}, "--rows-per-record one: write how many rows one record makes"),
         ({"landed": "x", "rows_per_record": "2..1"}, "--rows-per-record 2..1: write how many rows one record makes"),
+        (
+            {"landed": "x", "sink": ("a",), "shared": ("a",)},
+            "--sink and --shared-sink a: either it alone writes there, or others",
+        ),
+        ({"transactions": False, "model": "square", "shared": ("a",)}, "--shared-sink: only with --transactions"),
         ({"transactions": False}, "missing: --model, or --expected-sql: what is right; or --transactions"),
         ({"transactions": False, "model": "square", "timers": True}, "--timers: only with --transactions"),
     ],
@@ -83,6 +88,28 @@ def test_landed_logs_are_audited_and_the_place_is_shown(tmp_path, capsys):
     assert (
         "transactions: output without positions: partition 0 offset 6: in totals: transaction 2 of 'app', producer 7" in shown
     )
+
+
+@pytest.mark.parametrize(("option", "word"), [("sink", "--sink"), ("shared", "--shared-sink")])
+def test_a_topic_that_is_in_none_of_the_landed_logs_is_refused(option, word, tmp_path, capsys):
+    """It would be no sink of anybody, and nothing would be asked of it."""
+    landed(tmp_path / "logs")
+
+    code = command.main(request(landed=str(tmp_path / "logs"), **{option: ("total",)}), tmp_path / "report.json", print)
+
+    assert code == 2
+    assert f"{word} total: is not among the topics of these logs: totals" in capsys.readouterr().out
+
+
+def test_logs_that_were_landed_twice_are_refused(tmp_path, capsys):
+    landed(tmp_path / "logs")
+    part = tmp_path / "logs" / "batches" / "part-0.parquet"
+    part.with_name("part-1.parquet").write_bytes(part.read_bytes())
+
+    code = command.main(request(landed=str(tmp_path / "logs")), tmp_path / "report.json", print)
+
+    assert code == 2
+    assert "it was landed twice: land the logs again, into a folder of their own" in capsys.readouterr().out
 
 
 def test_a_folder_that_is_not_there(tmp_path, capsys):

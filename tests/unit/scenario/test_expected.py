@@ -93,6 +93,7 @@ def test_names_that_sql_quotes() -> None:
             "transactions are asked of positions that are committed in them",
         ),
         ("rows_per_record: 1, transactions: false", "transactions are asked of positions that are committed in them"),
+        ("timers: true", "timers are asked of transactions; write expected: transactions or rows_per_record, or leave it out"),
         ("rows_per_record: {min: 2, max: 1}", "at most 1 rows, and at least 2: write the smaller number as min"),
         ("rows_per_record: {min: -1, max: 1}", "-1 is too small; the least is 0.0"),
         ("rows_per_record: one", "'one' does not say how many rows a record makes; write a number, or {min: 0, max: 1}"),
@@ -112,6 +113,15 @@ def test_what_cannot_be_expected(more: str, said: str) -> None:
     first = str(caught.value).splitlines()[0]
     assert f": {said}" in first
     assert first.startswith("scenarios.yaml:5:")
+
+
+@pytest.mark.parametrize("beside", ["expected: transactions", "rows_per_record: 1"])
+def test_a_timer_is_said_where_transactions_are_asked(beside: str) -> None:
+    """It is kept with the run, so that it is judged again in the same way."""
+    scenario = loaded(text(f"timers: true, {beside}")).scenarios[0]
+
+    assert Scenario.of_run(scenario.to_run()).pipeline.timers
+    assert not loaded(text(beside)).scenarios[0].pipeline.timers
 
 
 @pytest.mark.parametrize(
