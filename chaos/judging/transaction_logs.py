@@ -184,10 +184,14 @@ def _movers(reader: "_Reader") -> frozenset[int]:
 
 
 def _named(reader: "_Reader", movers: Collection[int]) -> set[Log]:
-    """The logs that the transactional ids of these producers ever had in a transaction, as far as they are there."""
+    """The logs that the transactional ids of these producers ever had in a transaction, as far as they are there.
+
+    Of a topic of the application all partitions: rows in no transaction may be in those that no transaction has.
+    """
     ids = {one.transactional_id for _, _, one in reader.found_states if one.producer_id in movers}
     named = {log for _, _, one in reader.found_states if one.transactional_id in ids for log in one.partitions}
-    return {log for log in named if reader.has(log)}
+    beside = {(topic, number) for topic in {log[0] for log in named} - {OFFSETS} for number in reader.numbers(topic)}
+    return {log for log in named | beside if reader.has(log)}
 
 
 def _sources(reader: "_Reader") -> set[Log]:
@@ -245,8 +249,12 @@ class _Reader:
         return [(topic, number) for number in sorted(found.partitions)]
 
     def has(self, log: Log) -> bool:
-        found = self.metadata.topics.get(log[0])
-        return found is not None and log[1] in found.partitions
+        return log[1] in self.numbers(log[0])
+
+    def numbers(self, topic: str) -> Collection[int]:
+        """The partitions of a topic; none where it is not there, or may not be described."""
+        found = self.metadata.topics.get(topic)
+        return () if found is None else list(found.partitions)
 
     def ends(self, logs: Iterable[Log]) -> dict[Log, Bounds]:
         topics: dict[str, list[int]] = defaultdict(list)

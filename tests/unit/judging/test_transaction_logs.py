@@ -2,11 +2,13 @@
 
 import struct
 import warnings
+from types import SimpleNamespace
 
 import pytest
 
-from chaos.judging.transaction_logs import Heard, _parsed, heard
-from verifiers.transactions.logs import Batch, Forgotten, Produced, Start, Unfenced
+from chaos.cluster.internal_topics import TransactionState
+from chaos.judging.transaction_logs import Heard, _named, _parsed, _Reader, heard
+from verifiers.transactions.logs import OFFSETS, Batch, Forgotten, Produced, Start, Unfenced
 
 with warnings.catch_warnings():  # of kafka-python, as in chaos/cluster/protocol.py
     warnings.filterwarnings("ignore", "(read|open)_text is deprecated", DeprecationWarning)
@@ -59,6 +61,20 @@ def test_what_begins_outside_of_the_range_is_left_out():
     found, _ = read(batch(3, [b"a", b"b"]) + batch(5, [b"c"]) + batch(6, [b"d"]), 4, 6)
 
     assert [one.first_offset for one in found] == [5]
+
+
+def test_all_partitions_of_a_topic_that_a_transaction_wrote_to_are_read():
+    """Rows in no transaction may be anywhere in it; of the log of positions only what is named is read."""
+    named = (("totals", 2), ("gone", 0), (OFFSETS, 3))
+    states = [
+        (0, 0, TransactionState("app", 7, 0, "Ongoing", named, 1, 2)),
+        (0, 1, TransactionState("app", 8, 0, "Empty", (), 1, 2)),
+    ]
+    topics = {"totals": 3, OFFSETS: 50, "other": 1}
+    metadata = SimpleNamespace(topics={name: SimpleNamespace(partitions=range(count)) for name, count in topics.items()})
+    reader = _Reader(None, metadata, None, None, found_states=states)
+
+    assert _named(reader, {8}) == {("totals", 0), ("totals", 1), ("totals", 2), (OFFSETS, 3)}
 
 
 def test_what_proxies_have_seen_of_a_group():
