@@ -55,7 +55,12 @@ _PLACES_SHOWN = 4
 _GONE = frozenset(
     {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}  # noqa: SLF001 - no other names
 )
-_HOPELESS = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._AUTHENTICATION})  # noqa: SLF001 - likewise
+_HOPELESS = frozenset(  # we may not read, or cannot: records would be missing from what is compared
+    {
+        *(KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION),  # noqa: SLF001
+        *(KafkaError.INVALID_MSG, KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError._NOT_IMPLEMENTED),  # noqa: SLF001
+    }
+)
 _FRUGAL = {  # what librdkafka reads ahead: 64 MB for each consumer else
     "queued.max.messages.kbytes": 16_384,
     "fetch.max.bytes": 16_777_216,
@@ -96,7 +101,7 @@ class _Reader:
         """Take what is there; how many records.
 
         Raises:
-            InconclusiveError: we may not read.
+            InconclusiveError: we may not read, or what is there cannot be read.
         """
         found: list[Any] = self._consumer.consume(_AT_ONCE, _POLL_S)
         ends, rows = list[tuple[int, int]](), list[Row]()
@@ -228,9 +233,10 @@ def run(plan: Plan, echo: Echo) -> tuple[tuple[Finding, ...], int]:
         follow = kept.load()
         begun = follow is not None
         follow = follow or Follow(plan.asked)
-        if not begun:
-            with _answering(plan.topics.bootstrap):
-                _begin(follow, first, brokers, plan)
+        with _answering(plan.topics.bootstrap):
+            if not begun:
+                _begin(follow, first, plan)
+            _doubt_compacted(follow, first, brokers)
         readers: dict[Side, _Reader] = {}
         for side in ("source", "sink"):
             readers[side] = stack.enter_context(closing(_Reader(side, settings, plan)))
@@ -253,10 +259,10 @@ def _answering(bootstrap: str) -> Iterator[None]:
         ) from error
 
 
-def _begin(follow: Follow, first: Ends, brokers: _Brokers, plan: Plan) -> None:
+def _begin(follow: Follow, first: Ends, plan: Plan) -> None:
     """At the begin of both logs, or at their ends; what is gone from them by then is in doubt."""
     now = plan.options.begin == "now"
-    for side in ("source", "sink"):
+    for side in SIDES:
         for partition, ends in first.ends[side].items():
             follow.begin(side, partition, ends.lso if now else ends.low)
             topic, own = _place(first.numbers[side], partition)
@@ -264,6 +270,11 @@ def _begin(follow: Follow, first: Ends, brokers: _Brokers, plan: Plan) -> None:
                 follow.doubt(side, str(partition), f"partition {own} of {topic} begins at offset {ends.low}")
             elif ends.lso and now and side == "source":
                 follow.doubt(side, str(partition), f"partition {own} of {topic} is followed from offset {ends.lso} on")
+
+
+def _doubt_compacted(follow: Follow, first: Ends, brokers: _Brokers) -> None:
+    """Also when it goes on: the topic may be compacted since."""
+    for side in SIDES:
         why = brokers.compacted(first.numbers[side])
         if why:
             follow.doubt(side, "compacted", f"the {side} {why}")
@@ -303,7 +314,7 @@ class _Live:
         self._save_ms = began_ms + round(1000 * _SAVE_EVERY_S)
         self._ends_ms = began_ms + round(1000 * seconds("--for", plan.options.lasts)) if plan.options.lasts else None
         self._silent_ms = self._lag_ms = self._stalled_ms = 0
-        self._longest_stall_s, self._unreached, self._remade = 0.0, "", ""
+        self._longest_stall_s, self._unreached, self._broken_off = 0.0, "", ""
 
     def go_on(self, *, begun: bool) -> None:
         """Say what is followed, and read from where it is.
@@ -327,7 +338,7 @@ class _Live:
 
     def until(self, stop: Event) -> None:
         """Follow."""
-        while not (stop.is_set() or self._remade) and (self._ends_ms is None or clock.now_ms() < self._ends_ms):
+        while not (stop.is_set() or self._broken_off) and (self._ends_ms is None or clock.now_ms() < self._ends_ms):
             self._read()
             self._ask()
             now_ms = clock.now_ms()
@@ -348,7 +359,7 @@ class _Live:
         settle_ms, fixed = round(1000 * seconds("--settle", settle)), None
         until_ms = began_ms + max(settle_ms, round(1000 * _END_WITHIN_S))
         self._ask_ms, self._every_ms = 0, _COUNT_EVERY_MS
-        while not (at_once.is_set() or self._remade) and clock.now_ms() < until_ms:
+        while not (at_once.is_set() or self._broken_off) and clock.now_ms() < until_ms:
             self._read()
             self._ask()
             if fixed is None and self._last.asked_ms >= began_ms:
@@ -380,7 +391,7 @@ class _Live:
 
     def _close(self, fixed: Ends | None, *, waited: bool) -> None:
         """Decide what of the logs was not judged, and which records are certainly missing though they are not overdue."""
-        if self._remade:
+        if self._broken_off:
             return
         if fixed is None:
             self._unreached = "the ends of the logs were not reached: the brokers did not say in time where they are"
@@ -427,7 +438,16 @@ class _Live:
         ahead: dict[Side, int] = {"source": self._follow.outstanding, "sink": self._follow.undecided}
         for side in SIDES:
             waits = ahead[side] >= _AHEAD and self._gave[_OTHER[side]]
-            self._gave[side] = 0 if waits else self._readers[side].read(self._follow)
+            try:
+                self._gave[side] = 0 if waits else self._readers[side].read(self._follow)
+            except InconclusiveError as error:
+                if not self._follow.counts.source + self._follow.counts.sink:
+                    raise
+                self._break_off(str(error))  # what was found before stays
+
+    def _break_off(self, why: str) -> None:
+        self._broken_off = why
+        self._say(f"UNKNOWN, and the end: {why}")
 
     def _ask(self) -> None:
         if self._asking is not None and self._asking.done():
@@ -454,8 +474,7 @@ class _Live:
             self._silent_ms = 0
         anew = [topic for topic, id_ in found.ids.items() if self._last.ids.get(topic) != id_]
         if anew:
-            self._remade = f"{', '.join(anew)} was deleted and created anew: what was not read before that was not compared"
-            self._say(f"UNKNOWN, and the end: {self._remade}")
+            self._break_off(f"{', '.join(anew)} was deleted and created anew: what was not read before that was not compared")
             return
         self._judge(found.mark)
         self._last = found
@@ -520,7 +539,7 @@ class _Live:
         now_ms = clock.now_ms()
         standing = self._follow.standing()
         silent_s = (now_ms - self._silent_ms) / 1000 if self._silent_ms else 0.0
-        moment = Moment(self._follow, standing, self._last.numbers, behind, 0.0, silent_s, self._unreached, self._remade)
+        moment = Moment(self._follow, standing, self._last.numbers, behind, 0.0, silent_s, self._unreached, self._broken_off)
         self._lag_ms = (self._lag_ms or now_ms) if moment.lag else 0
         stall_s = (now_ms - max(self._lag_ms, self._follow.grew_ms)) / 1000 if moment.lag else 0.0
         return replace(moment, stall_s=stall_s)

@@ -106,18 +106,30 @@ def _rules(plan: Plan) -> Iterator[tuple[bool, str]]:
     fits = _LEAST_WINDOW <= options.window <= _LARGEST_WINDOW
     yield not fits, f"--window {options.window}: must be {_LEAST_WINDOW} or more, and {_LARGEST_WINDOW} at most (800 MB)"
     for name, text in (("--metrics-file", options.metrics_file), ("--state", options.state)):
-        if text:
-            yield from _file_rules(name, text)
+        problem = _file_problem(text, read_back=name == "--state") if text else ""
+        yield bool(problem), f"{name} {text}: {problem}"
+    same = bool(options.state) and os.path.realpath(options.state) == os.path.realpath(options.metrics_file)
+    yield same, f"--state and --metrics-file: both are {options.state}; name two files"
 
 
-def _file_rules(name: str, text: str) -> Iterator[tuple[bool, str]]:
-    """What is written again and again must be a file; so must what is read back."""
+def _file_problem(text: str, *, read_back: bool) -> str:
+    """Why no file can be kept there that is written again and again; empty if one can.
+
+    What is read back must be a plain file, or a link to one.
+    """
     path = Path(text)
-    yield path.is_dir(), f"{name} {text}: is a folder; a file is needed"
-    yield not Path(os.path.realpath(path)).parent.is_dir(), f"{name} {text}: its folder is not there"
-    yield path.is_fifo() or path.is_socket(), f"{name} {text}: is a pipe or a socket; a file is needed"
-    if name == "--state":
-        yield path.exists() and not path.is_file(), f"{name} {text}: is a device; a file is needed, for it is read back"
+    try:
+        found, parent = path.exists(), Path(os.path.realpath(path)).parent.is_dir()
+        is_folder, is_pipe, is_plain = path.is_dir(), path.is_fifo() or path.is_socket(), path.is_file()
+    except (OSError, ValueError) as error:  # a name that no file can have, or a folder that we may not look into
+        return str(getattr(error, "strerror", None) or error)
+    problems = {
+        "is a folder; a file is needed": is_folder,
+        "its folder is not there": not parent,
+        "is a pipe or a socket; a file is needed": is_pipe,
+        "is a device; a file is needed, for it is read back": read_back and found and not is_plain,
+    }
+    return next((problem for problem, is_so in problems.items() if is_so), "")
 
 
 def seconds(name: str, text: str) -> float:

@@ -39,7 +39,8 @@ class Moment:
         stall_s: since when the sink has not grown although there is a lag.
         silent_s: since when the brokers do not answer; 0 while they do.
         unreached: why not all was read and judged that there was when the follower was ended; empty if it was.
-        remade: why following ended before that: a topic was deleted and created anew; empty if none was.
+        broken_off: why following ended before that, of a topic that was deleted and created anew for example; empty if it did
+            not.
     """
 
     follow: Follow
@@ -49,7 +50,7 @@ class Moment:
     stall_s: float = 0.0
     silent_s: float = 0.0
     unreached: str = ""
-    remade: str = ""
+    broken_off: str = ""
 
     @property
     def lag(self) -> int:
@@ -212,7 +213,7 @@ def _partly(now: Moment) -> str:
     counts = now.follow.counts
     withdrawn = f", and {number(counts.withdrawn)} records were cut off before they were answered" if counts.withdrawn else ""
     return "; ".join(
-        filter(None, (now.remade, f"not all of the logs was read{withdrawn}" if counts.resets else "", now.unreached))
+        filter(None, (now.broken_off, f"not all of the logs was read{withdrawn}" if counts.resets else "", now.unreached))
     )
 
 
@@ -246,8 +247,21 @@ def _gaps(now: Moment, partly: str, standing: Standing) -> Finding:
         wrong=standing.gaps,
         excused=standing.gaps if unseen else 0,
         unknown=[_pending(now, standing), partly, unseen, *_speechless(counts)],
-        notes=[f"{number(counts.late)} were gaps and were answered after all" if counts.late else ""],
+        notes=[
+            f"{number(counts.late)} were gaps and were answered after all" if counts.late else "",
+            f"{number(standing.later)} records came after the end, and were not asked for" if standing.later else "",
+            "" if unseen else _left(now),
+        ],
     )
+
+
+def _left(now: Moment) -> str:
+    """What may be gone from the logs without a trace; what is left of them was compared."""
+    doubts = [*now.follow.doubts["source"].values(), *now.follow.doubts["sink"].values()]
+    if not doubts:
+        return ""
+    more = f" and {len(doubts) - _DOUBTS_SHOWN} more" if len(doubts) > _DOUBTS_SHOWN else ""
+    return f"compared was what is left of the logs: {', '.join(doubts[:_DOUBTS_SHOWN])}{more}"
 
 
 def _pending(now: Moment, standing: Standing) -> str:

@@ -1,5 +1,6 @@
 """Following a pipeline, without a cluster: which row answers which record, what is told and kept, what cannot be followed."""
 
+import os
 import re
 import urllib.error
 import urllib.request
@@ -544,7 +545,9 @@ def get(url):
         ("--window 10", "--window 10: must be 1000 or more"),
         ("--window 99999999999999", "--window 99999999999999: must be 100000000 or less (8 bytes of memory each)"),
         ("--window 100000001", "--window 100000001: must be 100000000 or less"),
-        ("--identity header:", "--identity header:: the name of the header is missing; write header:NAME"),
+        ("--identity header:", "--identity "),
+        (f"--state {'x' * 300}", f"--state {'x' * 300}: File name too long"),
+        ("--state ./s --metrics-file s", "--state and --metrics-file: both are ./s; name two files"),
         ("--settle 0s", "--settle 0s: is not a duration"),
         ("--state /dev/null", "--state /dev/null: is a device; a file is needed, for it is read back"),
         ("--metrics 0.0.0.0:80", "--metrics 0.0.0.0:80: an address of loopback and a port are needed"),
@@ -563,6 +566,35 @@ def test_what_cannot_be_followed(words, message):
 
     assert (answer.exit_code, answer.output.count("\n")) == (2, 1), answer.output
     assert answer.output.startswith(f"chaos audit: {message}")
+
+
+@pytest.mark.parametrize("option", ["--state", "--metrics-file"])
+def test_what_is_no_plain_file(tmp_path, option):
+    """A pipe would make the follower wait for a reader; what is read back must not be a link or a device, either."""
+
+    def refused(path):
+        options = Following(**{option.removeprefix("--").replace("-", "_"): str(path)})
+        with pytest.raises(AuditUsageError) as told:
+            plan.check(replace(PLAN, options=options))
+        return str(told.value)
+
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    assert refused(tmp_path / "pipe") == f"{option} {tmp_path}/pipe: is a pipe or a socket; a file is needed"
+    assert refused(tmp_path / "link").endswith("is a pipe or a socket; a file is needed")
+    (tmp_path / "file").touch()
+    (tmp_path / "other").symlink_to(tmp_path / "file")
+    if option == "--state":
+        assert refused(tmp_path / "other").endswith("other: is a symbolic link, which would be replaced; name the file itself")
+    else:
+        plan.check(replace(PLAN, options=Following(metrics_file=str(tmp_path / "other"))))
+    plan.check(replace(PLAN, options=Following(state=str(tmp_path / "file"), metrics_file=str(tmp_path / "new"))))
+
+
+def test_an_identity_by_a_header_without_a_name():
+    """Nothing could be compared."""
+    with pytest.raises(AuditUsageError, match="--identity header:: the name of the header is missing; write header:NAME"):
+        plan.check(replace(PLAN, identity="header:"))
 
 
 def test_what_only_a_follower_has():
@@ -587,6 +619,20 @@ def test_durations(text, value):
 def test_the_square_of_bytes(value, square):
     """As the model of the audit has it for whole numbers."""
     assert plan.MODELS["square"](value) == square
+
+
+@pytest.mark.parametrize("value", [b"x", b"1.5", b"", b"12345678901234567890"])
+def test_a_value_of_which_the_model_says_nothing(value):
+    """What is right of its record is not known: UNKNOWN, whatever the sink has for it, and however often."""
+    wanted = plan.demanded("square")
+    follow = Follow(Asked())
+    follow.read_source([(0, 0, b"a", wanted(b"2")), (0, 1, b"b", wanted(value)), (0, 2, b"b", wanted(value))], 0)
+    follow.read_sink([(0, 0, b"a", b"4"), (0, 1, b"b", b"any"), (0, 2, b"b", b"any")], 0)
+    follow.settle(follow.mark(), 0)
+
+    assert verdicts(follow) == {"duplicates": "UNKNOWN", "gaps": "UNKNOWN", "ordering": "VALID", "values": "UNKNOWN"}
+    assert "2 records of the source have a value of which the model says nothing" in report.findings(moment(follow))[1].note
+    assert wanted(None) is None  # a tombstone for a tombstone
 
 
 def test_the_first_header_of_a_name():

@@ -1,129 +1,18 @@
 """How a follower ends, and what it does when topics are not what they were: both logs and the brokers are played."""
 
 import json
-from collections import defaultdict
-from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from threading import Event
 
 import numpy as np
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
-from chaos.audit.follow import live, openmetrics
 from chaos.audit.follow.kept import Kept
-from chaos.audit.follow.live import Ends
-from chaos.audit.follow.matching import Follow, Mark
-from chaos.audit.follow.plan import Following, Plan
-from chaos.audit.logs import AuditUsageError, Topics
+from chaos.audit.follow.matching import Follow
+from chaos.audit.follow.plan import Following
+from chaos.audit.logs import AuditUsageError
 from chaos.common.errors import InconclusiveError
-from verifiers.base import Bounds
-
-PLAN = Plan(Topics("h:1", ("orders",), ("squares",)), "key", "identity", "same", Following(lasts="5s"))
-AT_ONCE = 50  # records of one read
-STEP_MS = 20
-
-
-@dataclass
-class Log:
-    """A topic: the records of each partition, or None for a marker, and where it begins."""
-
-    records: dict = field(default_factory=lambda: defaultdict(list))
-    low: dict = field(default_factory=dict)
-    open_from: dict = field(default_factory=dict)  # the first offset of an open transaction
-    id: str = "1"
-
-    def bounds(self, partition):
-        end = len(self.records[partition])
-        return Bounds(self.low.get(partition, 0), self.open_from.get(partition, end), end)
-
-    def write(self, partition, *texts):
-        for text in texts:
-            identity, _, value = text.partition("=")
-            self.records[partition].append((identity.encode(), value.encode()))
-
-
-class World:
-    """Two topics that are followed, a clock that goes on when it is looked at, and what happens when."""
-
-    def __init__(self, monkeypatch, plan=PLAN, kept=None):
-        self.now_ms, self.logs, self.said = 1_000_000, {"source": Log(), "sink": Log()}, []
-        self.plan, self.positions, self.happens, self.answers, self.kept = plan, None, [], True, kept
-        for log in self.logs.values():
-            log.records[0] = []
-        monkeypatch.setattr("chaos.common.clock.now_ms", self.tick)
-
-    def tick(self):
-        self.now_ms += STEP_MS
-        for event in [one for one in self.happens if one[0] <= self.now_ms]:
-            self.happens.remove(event)
-            event[1]()
-        return self.now_ms
-
-    def after(self, seconds, act, *args):
-        self.happens.append((self.now_ms + 1000 * seconds, lambda: act(*args)))
-
-    def ends(self, mark):
-        asked_ms = self.tick()
-        bounds = {side: {one: log.bounds(one) for one in sorted(log.records)} for side, log in self.logs.items()}
-        names = {"source": "orders", "sink": "squares"}
-        numbers = {side: {names[side]: {one: one for one in bounds[side]}} for side in names}
-        ids = {names[side]: log.id for side, log in self.logs.items()}
-        return Ends(asked_ms, mark, bounds, numbers, self.positions, ids)
-
-    def ask(self, mark):
-        future = Future()
-        if self.answers:
-            future.set_result(self.ends(mark))
-        else:
-            future.set_exception(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
-        return future
-
-    def compacted(self, _numbers):
-        return ""
-
-    def followed(self, stop=None, at_once=None):
-        """Follow to the end; verdict and count of each finding."""
-        first, follow = self.ends(Mark(0, {})), None
-        kept = self.kept or Kept(self.plan, "c")
-        follow = kept.load()
-        begun, follow = follow is not None, follow or Follow(self.plan.asked)
-        if not begun:
-            live._begin(follow, first, self, self.plan)
-        readers = {side: Reader(side, log) for side, log in self.logs.items()}
-        self.live = live._Live(self.plan, follow, readers, self, first, openmetrics.Page(), kept, self.said.append)
-        self.live.go_on(begun=begun)
-        self.live.until(stop or Event())
-        self.live.end(at_once or Event())
-        self.found = {one.verifier: one for one in self.live.result()[0]}
-        return {name: (one.verdict.name, one.count, one.checked) for name, one in self.found.items() if one.asked}
-
-
-class Reader:
-    """Gives what is there, a few records at a time."""
-
-    def __init__(self, side, log):
-        self.side, self.log, self.lost, self.rewritten = side, log, set(), set()
-
-    def assign(self, _numbers, _at):
-        self.lost, self.rewritten = set(), set()
-
-    def read(self, follow):
-        at, rows, ended = follow.at[self.side], [], []
-        for partition, place in list(at.items()):
-            bounds = self.log.bounds(partition)
-            if not bounds.low <= place <= bounds.hw:
-                self.lost.add(partition)
-                continue
-            own = self.log.records[partition][place : min(bounds.lso, place + AT_ONCE)]
-            rows += [(partition, place + number, *one) for number, one in enumerate(own) if one is not None]
-            if place + len(own) >= bounds.lso:
-                ended.append((partition, bounds.lso))
-        take = follow.read_source if self.side == "source" else follow.read_sink
-        take(rows, live.clock.now_ms())
-        for partition, offset in ended:
-            follow.reached(self.side, partition, offset)
-        return len(rows)
+from tests.unit.audit.followed import PLAN, World
 
 
 @pytest.fixture
@@ -459,3 +348,54 @@ def test_a_follower_that_begins_at_the_ends(world):
     world.after(2, world.logs["sink"].write, 0, "a=1", "b=1")
 
     assert world.followed() == {"duplicates": ("VALID", 0, 2), "gaps": ("VALID", 0, 2), "values": ("VALID", 0, 2)}
+
+
+def test_a_topic_that_may_not_be_read_any_more(world):
+    """Following ends, UNKNOWN, unless something was wrong before; where nothing was read at all there are no findings."""
+    for log in world.logs.values():
+        log.write(0, "a=1")
+    world.after(2, lambda: setattr(world.logs["sink"], "forbidden", True))
+
+    assert {verdict for verdict, _, _ in world.followed().values()} == {"UNKNOWN"}
+    assert "the sink cannot be read: not authorized" in world.found["gaps"].note
+
+    world.logs["sink"].forbidden = False
+    world.logs["sink"].write(0, "x=1")
+    world.after(4, lambda: setattr(world.logs["sink"], "forbidden", True))
+
+    assert world.followed()["values"] == ("INVALID", 1, 2)
+
+
+def test_a_topic_that_may_not_be_read_at_all(world):
+    """It is said why."""
+    world.logs["source"].forbidden = True
+
+    with pytest.raises(InconclusiveError, match="the source cannot be read: not authorized"):
+        world.followed()
+
+
+@pytest.mark.parametrize("topic", ["orders", "squares"])
+def test_a_topic_that_is_compacted(world, topic):
+    """Rows of records that compaction removed are not wrong for certain; where nothing is missing, it is told all the same."""
+    world.compacts = topic
+    world.logs["source"].write(0, "k=2")
+    world.logs["sink"].write(0, *(["k=1", "k=1", "k=2"] if topic == "orders" else ["k=2"]))
+
+    found = world.followed()
+
+    assert {verdict for verdict, _, _ in found.values()} == {"UNKNOWN" if topic == "orders" else "VALID"} | {"VALID"}
+    side = {"orders": "source", "squares": "sink"}[topic]
+    assert f"compared was what is left of the logs: the {side} is compacted" in world.found["gaps"].note
+
+
+def test_a_topic_that_is_compacted_since_a_former_start(monkeypatch, tmp_path):
+    """A second start asks again."""
+    plan = replace(PLAN, options=Following(lasts="2s", state=str(tmp_path / "state")))
+    world = World(monkeypatch, plan)
+    for log in world.logs.values():
+        log.write(0, "a=1")
+    world.followed()
+    world.compacts = "orders"
+    world.logs["sink"].write(0, "a=1")
+
+    assert world.followed()["duplicates"] == ("UNKNOWN", 1, 2)
