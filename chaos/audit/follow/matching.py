@@ -456,14 +456,15 @@ class Follow:
         known = self._within_window(odds)
         by_content, by_identity = self._sought(odds)
         for one in odds:
-            in_doubt = self._is_in_doubt(one.partition, one.number)
+            is_unread = self._is_in_doubt(one.partition, one.number)
+            in_doubt = is_unread or self._may_be_written_again(one)
             if not in_doubt and (misrouted := _taken(by_content, one.content, self.held)):
                 anomaly, detail = "misrouted", f"its record is in partition {self._taken_by(misrouted, now_ms).partition}"
                 self.counts.misrouted += 1
             elif one.content in known:
                 anomaly, detail = "duplicate", "a row like it was there before"
                 self.counts.duplicates += 1
-                self.counts.doubtful_duplicates += in_doubt or self._may_be_written_again(one)
+                self.counts.doubtful_duplicates += in_doubt
             elif not in_doubt and (wrong := _taken(by_identity, one.identity, self.held)):
                 record = self._taken_by(wrong, now_ms)
                 anomaly, detail = "wrong value", f"its record is at partition {record.partition} offset {record.offset}"
@@ -474,12 +475,12 @@ class Follow:
             else:
                 anomaly, detail = "unexpected", f"no record demands it, and it is none of the last {self.asked.window} answered"
                 self.counts.unexpected += 1
-                self.counts.doubtful_unexpected += in_doubt or self._may_be_written_again(one)
+                self.counts.doubtful_unexpected += in_doubt
             known.add(one.content)
             if anomaly != "misrouted":  # of its record's answer that is remembered already
                 self.remember(one.content)
             if anomaly:
-                unread = "; it may answer a record that was not read" if in_doubt else ""
+                unread = "; it may answer a record that was not read" if is_unread else ""
                 self._tell(Seen(anomaly, one.partition, one.offset, one.identity, f"{detail}{unread}"))
 
     def _is_in_doubt(self, partition: int, number: int) -> bool:
