@@ -162,7 +162,7 @@ def test_only_what_may_be_wrong_is_joined(spark, landed):
     assert {one.verifier: (one.count, one.checked) for one in found} == {
         "duplicates": (1, 200),
         "gaps": (1, 200),
-        "ordering": (11, 200),
+        "ordering": (3, 200),
         "values": (0, 200),
     }
     spark.catalog.clearCache()
