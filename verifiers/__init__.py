@@ -13,6 +13,7 @@ from verifiers.ledger import Ledger
 from verifiers.offsets import Offsets
 from verifiers.ordering import Ordering
 from verifiers.outcomes import Outcomes
+from verifiers.precedence import Precedence
 from verifiers.stability import Stability
 from verifiers.values import Values
 
@@ -29,6 +30,7 @@ _ALL: tuple[Verifier, ...] = (
     Outcomes(),
     Deliveries(),
     Commits(),
+    Precedence(),
 )
 VERIFIERS: Mapping[str, Verifier] = {verifier.name: verifier for verifier in _ALL}
 

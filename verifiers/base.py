@@ -82,6 +82,12 @@ class Evidence:
         commits: columns partition int, seq long (grows with time), position long (the next offset to read; null: removed),
             committed_at_ms long (milliseconds since the epoch); the positions in this log that the pipeline's consumer group
             committed, as far as compaction has left them.
+        looks: columns partition int, seq long (grows with time), end long (the high watermark, exclusive, of this log),
+            asked_at_ms long (when that was asked for the last time with this answer, before it was sent), answered_at_ms long
+            (when it was answered first); milliseconds since the epoch, by the observer's clock. A row for each change.
+        reached: columns partition int (of the source, as positions are numbered), position long, committed_at_ms long (by the
+            coordinator's clock), producer_id long (of the transaction that moved it; -1: outside of any); each position that
+            the pipeline's consumer group committed.
         answers: columns partition int, offset long, id long (null: none), ordered boolean (false: which of several records that
             are alike it is cannot be told, so neither can its order); of rows that are not integers, what `observed` answers.
         keys: columns id long, key string; of these ids.
@@ -95,7 +101,7 @@ class Evidence:
         ended: whether the pipeline had to end before it had done everything, so that what is pending is not missed.
         unsaid: why it cannot be said what is expected; empty where it can.
 
-    From ``uncommitted`` to ``commits`` they are views that only some verifiers need; from ``answers`` on, of some logs only.
+    From ``uncommitted`` to ``reached`` they are views that only some verifiers need; from ``answers`` on, of some logs only.
     They are None when they were not landed.
     """
 
@@ -112,6 +118,8 @@ class Evidence:
     told: DataFrame | None = None
     deliveries: DataFrame | None = None
     commits: DataFrame | None = None
+    looks: DataFrame | None = None
+    reached: DataFrame | None = None
     answers: DataFrame | None = None
     keys: DataFrame | None = None
     places: DataFrame | None = None

@@ -20,6 +20,8 @@
     <folder>/<subject>/told/         transaction string, told string, id string
     <folder>/<subject>/deliveries/   instance string, seq long, event string, partition int, offset long
     <folder>/<subject>/commits/      partition int, seq long, position long, committed_at_ms long
+    <folder>/<subject>/looks/        partition int, seq long, end long, asked_at_ms long, answered_at_ms long
+    <folder>/<subject>/reached/      partition int, position long, committed_at_ms long, producer_id long
     <folder>/<subject>/answers/      partition int, offset long, id long, ordered boolean
     <folder>/<subject>/keys/         id long, key string
     <folder>/<subject>/places/       partition int, offset long, place string
@@ -78,8 +80,11 @@ OPEN_TRANSACTIONS = {
 TOLD = {"transaction": "string", "told": "string", "id": "string"}
 DELIVERIES = {"instance": "string", "seq": "bigint", "event": "string", "partition": "int", "offset": "bigint"}
 COMMITS = {"partition": "int", "seq": "bigint", "position": "bigint", "committed_at_ms": "bigint"}
-OF_PROGRAMS = {"told": TOLD, "deliveries": DELIVERIES, "commits": COMMITS}
-"""What the programs themselves said, and what their group committed; not every program of a log has such views."""
+LOOKS = {"partition": "int", "seq": "bigint", "end": "bigint", "asked_at_ms": "bigint", "answered_at_ms": "bigint"}
+REACHED = {"partition": "int", "position": "bigint", "committed_at_ms": "bigint", "producer_id": "bigint"}
+OF_PROGRAMS = {"told": TOLD, "deliveries": DELIVERIES, "commits": COMMITS, "looks": LOOKS, "reached": REACHED}
+"""What the programs themselves said, what their group committed, and what was seen of them meanwhile; not every program of a
+log has such views."""
 ANSWERS = {"partition": "int", "offset": "bigint", "id": "bigint", "ordered": "boolean"}
 KEYS = {"id": "bigint", "key": "string"}
 PLACES = {"partition": "int", "offset": "bigint", "place": "string"}

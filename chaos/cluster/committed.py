@@ -6,7 +6,8 @@ removes all but the last of a partition. Read committed: a position that was par
 A record without a value is a position that was deleted, or expired. How records are laid out: `chaos.cluster.internal_topics`.
 """
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import NamedTuple
 
@@ -28,6 +29,35 @@ class Commit(NamedTuple):
     seq: int
     position: int | None
     committed_at_ms: int
+
+
+class Reached(NamedTuple):
+    """A row of `verifiers.evidence.REACHED`."""
+
+    partition: int
+    position: int
+    committed_at_ms: int
+    producer_id: int
+
+
+_OUTSIDE = -1
+
+
+def with_producers(commits: Iterable[Commit], transactions: Mapping[int, tuple[int, int]], first: int) -> Iterator[Reached]:
+    """The positions that were not removed, each with the producer whose transaction moved it.
+
+    Args:
+        transactions: of the batches that are in a transaction: first offset -> last offset, and the producer's id.
+        first: what is added to the number of a partition, so that those of several topics are numbered through.
+    """
+    begins = sorted(transactions)
+    for commit in commits:
+        if commit.position is None:
+            continue
+        at = bisect_right(begins, commit.seq) - 1
+        last, producer = transactions[begins[at]] if at >= 0 else (-1, _OUTSIDE)
+        moved_by = producer if commit.seq <= last else _OUTSIDE
+        yield Reached(first + commit.partition, commit.position, commit.committed_at_ms, moved_by)
 
 
 def read(options: Mapping[str, str], place: tuple[str, int], group: str, topic: str) -> Iterator[Commit]:

@@ -32,7 +32,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from chaos.cluster import committed, groups, protocol
 from chaos.cluster.addresses import Address, joined
 from chaos.cluster.broker import Brokers
-from chaos.cluster.committed import Commit
+from chaos.cluster.committed import Commit, Reached
 from chaos.cluster.topics import LATEST, list_offsets, log_ends
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, ForeignNameError, InconclusiveError, InjectionError
@@ -302,6 +302,27 @@ class Kafka:
         names = (known.keys() | members | groups.repartitions(group, there)) & there.keys()
         return {name: (there[name], known.get(name, {})) for name in sorted(names) if name.startswith(self.cluster.prefix)}
 
+    def reached(self, group: str, topics: Iterable[tuple[str, int]]) -> Iterator[Reached]:
+        """The same of several topics, with their partitions numbered through, and with the transactions that moved them.
+
+        Args:
+            topics: name and number of partitions.
+
+        Raises:
+            InconclusiveError: they cannot be read.
+        """
+        name, number = self.group_partition(group)
+        ends = self._asked(lambda admin: log_ends(admin, name, [number], _ASK_S))
+        read = {partition: (one.low, one.hw) for partition, one in ends.items()}
+        batches = protocol.read_batches(self.bootstrap, name, read)
+        moved = {
+            one.first_offset: (one.last_offset, one.producer_id) for one in batches if one.transactional and not one.control
+        }
+        first = 0
+        for topic, partitions in topics:
+            yield from committed.with_producers(self.committed(group, topic), moved, first)
+            first += partitions
+
     def _owning(self, topic: str, name: str) -> tuple[str, int]:
         partitions = len(self.admin.list_topics(topic, timeout=_ASK_S).topics[topic].partitions)
         return topic, java_hash(name) % partitions
@@ -443,8 +464,15 @@ class Kafka:
         Raises:
             KafkaException: a leader does not answer now.
         """
-        found = self._asked(lambda admin: list_offsets(admin, topic, range(partitions), LATEST, level, _ASK_S))
-        return sum(found.values())
+        return sum(self.ends(topic, partitions, level).values())
+
+    def ends(self, topic: str, partitions: int, level: IsolationLevel) -> dict[int, int]:
+        """The end of each partition at an isolation level; cheap enough to be asked often.
+
+        Raises:
+            KafkaException: a leader does not answer now.
+        """
+        return self._asked(lambda admin: list_offsets(admin, topic, range(partitions), LATEST, level, _ASK_S))
 
     def has_records(self, topic: str, partition: int, offset: int) -> bool:
         """Whether a read_committed reader that begins at an offset is given a record; it is given no markers.

@@ -5,8 +5,10 @@ audit reports duplicates and inversions while the output grows (`verifiers.singl
 the system under test, so it runs mostly in a long soak, and the verdict of the run does not depend on it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
+from typing import NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaException
 from py4j.protocol import Py4JError
@@ -14,6 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from chaos.cluster.kafka import Kafka
+from chaos.common import clock
 from chaos.common.clock import Poller
 from chaos.common.errors import InconclusiveError
 from chaos.common.events import EarlyAlarm, EarlyAuditEnded, EarlyPartUnread, LeaderSilent, PipelineSampled, ProgressSampled
@@ -27,11 +30,22 @@ from verifiers.base import Bounds, Finding, Verdict
 from verifiers.single_scan.stream import Stream, TooScatteredError
 
 _EVERY_S = 0.03
+_LOOK_EVERY_S = 0.02
 _PIPELINE_EVERY_S = 1.0  # its positions cost a connection
 _SELDOM = 7
 _ENDS_WITHIN_S = 15.0
 
 Executors = Callable[[], Sequence[object]]
+
+
+class Look(NamedTuple):
+    """A row of `verifiers.evidence.LOOKS`."""
+
+    partition: int
+    seq: int
+    end: int
+    asked_at_ms: int
+    answered_at_ms: int
 
 
 class Sampler(Poller):
@@ -150,6 +164,37 @@ class PipelineSampler(Poller):
             self._before = sample
 
 
+class Lookout(Poller):
+    """Looks at the ends of the sink, for `verifiers.precedence`; it keeps what it saw, and records nothing.
+
+    The high watermark is what counts: an open transaction of another producer does not hold it back.
+    """
+
+    def __init__(self, kafka: Kafka, topic: Topic) -> None:
+        super().__init__("lookout", every_s=_LOOK_EVERY_S, ends_within_s=_ENDS_WITHIN_S)
+        self._kafka = kafka
+        self._topic = topic
+        self._seen: dict[int, list[Look]] = {number: [] for number in range(topic.partitions)}
+
+    def looks(self) -> Iterator[Look]:
+        """Rows of `verifiers.evidence.LOOKS`."""
+        return chain.from_iterable(self._seen.values())
+
+    def _look(self) -> None:
+        asked_at_ms = clock.now_ms()
+        try:
+            ends = self._kafka.ends(*self._topic, IsolationLevel.READ_UNCOMMITTED)
+        except KafkaException:  # a look that was not answered says nothing
+            return
+        answered_at_ms = clock.now_ms()
+        for number, end in ends.items():
+            seen = self._seen[number]
+            if seen and seen[-1].end == end:
+                seen[-1] = seen[-1]._replace(asked_at_ms=asked_at_ms)
+            else:
+                seen.append(Look(number, len(seen), end, asked_at_ms, answered_at_ms))
+
+
 # the early audit ------------------------------------------------------------------------------------------------------
 
 
@@ -161,7 +206,7 @@ _UNREAD = (KafkaException, Py4JError, PySparkException)
 class EarlyAudit(Poller):
     """Records `EarlyAlarm` whenever a count has grown; `EarlyPartUnread` and `EarlyAuditEnded` where it cannot look."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is read, and what it holds
         self,
         spark: Callable[[], SparkSession],
         kafka: Kafka,
@@ -169,9 +214,10 @@ class EarlyAudit(Poller):
         topic: Topic,
         *,
         source_partitions: int,
+        records: int,
         isolation: str,
     ) -> None:
-        """The ids are dealt out to the partitions of the source, and the log is the output."""
+        """The ids from 0 to ``records`` are dealt out to the partitions of the source, and the log is the output."""
         super().__init__("early audit", every_s=_AUDIT_EVERY_S, ends_within_s=_AUDIT_ENDS_WITHIN_S)
         self._spark = spark
         self._kafka = kafka
@@ -179,7 +225,7 @@ class EarlyAudit(Poller):
         self._topic = topic
         self._source_partitions = source_partitions
         self._isolation = isolation
-        self._stream = Stream("sink", source_partitions)
+        self._stream = Stream("sink", source_partitions, records=records)
         self._begins: Mapping[int, int] = {}
         self._counts: dict[str, int] = {}
 

@@ -55,6 +55,9 @@ _OF_DECLARATION = (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION, Kafka
 
 _OF_TWIN = own_rows.unsaid("this run is the twin that says it")
 
+Looks = Callable[[], Iterable[tuple[Any, ...]]]
+Makers = Mapping[str, Looks]
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
@@ -464,6 +467,7 @@ def observe(  # noqa: PLR0913 - all that is landed
     positions: Positions | None,
     rules: RequestRules,
     read_table: Callable[[], table_rows.Landed] | None = None,
+    looks: Looks | None = None,
 ) -> None:
     """Land the topics. What was filled comes first: what the sink must hold is the model of that, as it was landed.
 
@@ -495,7 +499,7 @@ def observe(  # noqa: PLR0913 - all that is landed
         expected = _by_model(plan, session, reached, lines, anywhere=anywhere) or plan.pipeline.expected(landed)
         isolation = plan.scenario.isolation
         sink, ends = plan.topics.sink, offsets[plan.topics.sink]
-        _, of_sink = of_programs(plan, kafka)
+        _, of_sink = of_programs(plan, kafka, looks=looks)
         routing: Any = {"anywhere": anywhere, "source_partitions": plan.topics.partitions}
         land(sink, ends, expected, "sink", folder, reached, verify, isolation=isolation, of_programs=of_sink, **routing)
     if TRANSACTIONS in verify:
@@ -623,14 +627,14 @@ def require_all_loaded(
         )
 
 
-Makers = Mapping[str, Callable[[], Iterable[tuple[Any, ...]]]]
-
-
-def of_programs(plan: RunPlan, kafka: Kafka, topics: Topics | None = None) -> tuple[Makers, Makers]:
+def of_programs(
+    plan: RunPlan, kafka: Kafka, topics: Topics | None = None, *, looks: Looks | None = None
+) -> tuple[Makers, Makers]:
     """What the programs say or commit, of the source and of the sink: view -> what makes its rows.
 
     Args:
         topics: another topic that is filled is the source in these.
+        looks: at the ends of the sink, while the run went on.
 
     What the pipeline read is judged against what it read it from, the source; its transactions wrote the sink. Only what is
     asked is here: `atomicity` leaves to `outcomes` what that decides, and says itself that it is undecided where nobody asks.
@@ -646,7 +650,10 @@ def of_programs(plan: RunPlan, kafka: Kafka, topics: Topics | None = None) -> tu
     of_reader: Makers = {"deliveries": read} if "deliveries" in asked else {}
     commits = partial(kafka.committed, plan.group, source)
     of_group: Makers = {"commits": commits} if plan.group and "commits" in asked else {}
-    return {**of_reader, **of_group}, of_writer
+    if looks is None:
+        return {**of_reader, **of_group}, of_writer
+    reached = partial(kafka.reached, plan.group, plan.topics.inputs)
+    return {**of_reader, **of_group}, {**of_writer, "looks": looks, "reached": reached}
 
 
 def _understood(plan: RunPlan, positions: Positions | None) -> None:

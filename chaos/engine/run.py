@@ -36,7 +36,7 @@ from chaos.engine import phases, standstill, tables
 from chaos.engine.counted import Counted
 from chaos.engine.lag import Positions
 from chaos.engine.nemesis import Nemesis
-from chaos.engine.observers import EarlyAudit, PipelineSampler, Sampler
+from chaos.engine.observers import EarlyAudit, Lookout, PipelineSampler, Sampler
 from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import application_of, timeouts_of
 from chaos.engine.processes import RunProcesses
@@ -45,6 +45,7 @@ from chaos.faults.base import FaultContext
 from chaos.judging import models
 from chaos.judging.judge import judge
 from chaos.runtime.capabilities import Capability
+from chaos.scenario.verifiers import PRECEDENCE
 from chaos.subject.base import CHECKPOINT
 
 
@@ -107,6 +108,7 @@ def under_way(
             _sampler(plan, system.kafka, history, positions),
             _pipeline_sampler(plan, system, history, positions),
             _auditing(plan, system.kafka, history, spark if early_audit else None),
+            _looking(plan, system.kafka) as looks,
         ):
             try:
                 with tolerated("steady") as failed:
@@ -125,7 +127,9 @@ def under_way(
             if stage.stands_still and phases.is_elsewhere(plan, system.kafka, positions):
                 positions = None  # they say nothing of what is in the sink
         with phase("observe"):
-            phases.observe(stage.plan, system.kafka, spark, processes, positions, system.rules, tables.reading(plan, system))
+            phases.observe(
+                stage.plan, system.kafka, spark, processes, positions, system.rules, tables.reading(plan, system), looks
+            )
     with phase("judge"):
         judge(spark(), stage.plan.scenario, plan.folder)
 
@@ -201,8 +205,18 @@ def _auditing(
     by_numbers = not (scenario.workload.rows or scenario.by_transactions or models.of_scenario(scenario))
     if spark is None or not by_numbers:  # it knows numbers only
         return nullcontext()
-    of_source, isolation = plan.topics.partitions, scenario.isolation
-    return EarlyAudit(spark, kafka, history, plan.output, source_partitions=of_source, isolation=isolation)
+    dealt = {"source_partitions": plan.topics.partitions, "records": scenario.workload.total}
+    return EarlyAudit(spark, kafka, history, plan.output, **dealt, isolation=scenario.isolation)
+
+
+@contextmanager
+def _looking(plan: RunPlan, kafka: Kafka) -> Iterator[phases.Looks | None]:
+    """The block is watched by a `Lookout`, if that is asked for; what it saw."""
+    if PRECEDENCE not in plan.scenario.verify:
+        yield None
+        return
+    with Lookout(kafka, plan.output) as lookout:
+        yield lookout.looks
 
 
 @contextmanager

@@ -40,7 +40,7 @@ from chaos.scenario.pipelines import CommandPipeline, ContainerPipeline, NoPipel
 from chaos.scenario.rows import Rows
 from chaos.scenario.services import Services
 from chaos.scenario.topics import TopicName, TopicSpecs
-from chaos.scenario.verifiers import NAMES, TRANSACTIONS, VerifierName
+from chaos.scenario.verifiers import NAMES, PRECEDENCE, TRANSACTIONS, VerifierName
 from chaos.scenario.verifiers import PLUGINS as _VERIFIERS
 from chaos.subject.placeholders import names_in
 from chaos.subject.tables import READERS as _READERS
@@ -566,6 +566,7 @@ class Scenario(Declared):
             TRANSACTIONS: self.by_transactions or getattr(self.pipeline, "rows_per_record", None) is not None,
             "offsets": self.pipeline.has_positions and not self.by_transactions,
             "commits": Capability.CONSUMER_GROUP in self.pipeline.capabilities,
+            PRECEDENCE: self._promises_rows_first,
             "outcomes": "transactions" in self.speaks,
             "deliveries": "deliveries" in self.speaks,
         }
@@ -574,6 +575,7 @@ class Scenario(Declared):
         if self._compacted:
             there |= dict.fromkeys(sinks.NOT_OF_COMPACTED, False)
         views = {"commits": there["commits"], "told": there["outcomes"], "deliveries": there["deliveries"]}
+        views |= dict.fromkeys(("looks", "reached"), there[PRECEDENCE])
         for name, verifier in _VERIFIERS.things.items():
             has_log = "source" in verifier.subjects or self.pipeline.sink is not None
             there[name] = has_log and all(views.get(view, True) for view in verifier.views)
@@ -590,7 +592,13 @@ class Scenario(Declared):
             return {**dict.fromkeys(sinks.NOT_OF_COMPACTED, sinks.OF_COMPACTED), **self.leave_out}
         if self.pipeline.sink is None or self.pipeline.has_positions:
             return self.leave_out
-        return {**self.leave_out, **dict.fromkeys(("offsets", "commits"), "positions: none")}
+        return {**self.leave_out, **dict.fromkeys(("offsets", "commits", PRECEDENCE), "positions: none")}
+
+    @property
+    def _promises_rows_first(self) -> bool:
+        """Whether a group holds the positions of a pipeline whose rows are known, and that promises more than at most once."""
+        with_group = Capability.CONSUMER_GROUP in self.pipeline.capabilities and not self.by_transactions
+        return with_group and getattr(self.pipeline, "delivery", "") != "at_most_once"
 
     @property
     def _compacted(self) -> bool:

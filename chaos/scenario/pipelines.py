@@ -92,6 +92,7 @@ OwnName = Annotated[str, StringConstraints(min_length=1)]
 Setting = Annotated[str, BeforeValidator(text_of_setting)]
 Word = Annotated[str, StringConstraints(min_length=1)]
 Model = Literal["identity", "square"]
+Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 Restarts = Annotated[int, Field(strict=True, ge=0, le=100)]
 
 
@@ -104,6 +105,8 @@ class _InGroup(Declared):
         sink: where it writes.
         group: the consumer group that holds its positions; it is needed, unless there are none.
         positions: ``none`` if it has none that can be asked for; in place of ``group``.
+        delivery: what it promises: ``exactly_once``, ``at_least_once`` or ``at_most_once``. A pipeline that promises at most
+            once may commit a position before its rows are there (`precedence`).
         model: what it makes of a value, by name: the same, which is the default, or its square.
         expected: what the sink must hold, in place of ``model``: ``source`` (a copy), or by a query or a function; or
             ``transactions``, where that is not said.
@@ -129,6 +132,7 @@ class _InGroup(Declared):
     sink: TopicSink
     group: Word | Literal[""] = ""
     positions: Literal["none"] | None = None
+    delivery: Delivery = "exactly_once"
     model: Model | None = None
     expected: Expected | None = None
     rows_per_record: HowManyRows | None = None
@@ -286,6 +290,8 @@ class SparkSubmitPipeline(Declared):
         application: a Python script or a jar; the path begins at the folder of the scenarios file.
         positions: where it says how far it is: in its checkpoint; in a consumer group, if it commits positions there itself; or
             nowhere, ``none``.
+        delivery: what it promises: ``exactly_once``, ``at_least_once`` or ``at_most_once``. A pipeline that promises at most
+            once may commit a position before its rows are there (`precedence`).
         arguments: of the application; ``{checkpoint}`` must be among them, unless there are no positions.
         main_class: of a jar, which needs it.
         configuration: settings of Spark.
@@ -316,6 +322,7 @@ class SparkSubmitPipeline(Declared):
     sink: Sink
     application: Annotated[str, StringConstraints(min_length=1)]
     positions: Annotated[Literal["checkpoint", "none"] | InGroup, BeforeValidator(_positions)] = "checkpoint"
+    delivery: Delivery = "exactly_once"
     arguments: tuple[str, ...]
     main_class: str = ""
     configuration: dict[str, Setting] = Field(default_factory=dict)

@@ -118,6 +118,8 @@ _VIEWS = {
     "told": "what the program says of its transactions (`speaks: [transactions]`), or the loader of its own",
     "deliveries": "what the program says of its consumer (`speaks: [deliveries]`)",
     "commits": "what the consumer group committed (`group`, or `positions: {group: …}`)",
+    "looks": "where the sink ended when it was looked at, some fifty times a second",
+    "reached": "what the consumer group committed, and in which transactions",
     "answers": "which record each row answers",
     "keys": "the keys of records",
     "places": "where the rows of a table are",

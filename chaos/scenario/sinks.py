@@ -23,6 +23,7 @@ from chaos.grammar.units import text_of_setting
 from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.rows import FunctionName, Written, of_function
 from chaos.scenario.topics import STATE_HAS_NO_ROUTING, Form, TopicName
+from chaos.scenario.verifiers import PRECEDENCE
 from chaos.subject.placeholders import names_in, partly_substituted
 from chaos.subject.tables import OF_A_RUN, PLACEHOLDERS, READERS, Table
 
@@ -34,7 +35,7 @@ NOT_ASKED = "the sink is a table, whose rows have neither offsets nor transactio
 OF_COMPACTED = "the sink is compacted: rows may be gone that were there"
 NOT_OF_COMPACTED = ("atomicity", "stability")
 """Verifiers that would take what compaction has removed for something else."""
-OF_LOGS_ONLY = ("atomicity", "offsets", "stability", "hanging", "commits")
+OF_LOGS_ONLY = ("atomicity", "offsets", "stability", "hanging", "commits", PRECEDENCE)
 
 
 class JdbcTable(Declared):

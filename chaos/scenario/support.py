@@ -19,6 +19,7 @@ from chaos.install import spark_versions
 from chaos.runtime.capabilities import CONTAINERS, LOCAL, OF_PIPELINES, Capability
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.pipelines import ContainerPipeline, NoPipeline, SparkSubmitPipeline
+from chaos.scenario.verifiers import PRECEDENCE
 from chaos.subject.placeholders import names_in
 
 ALLOWED: Mapping[str, frozenset[Capability]] = {"local": LOCAL, "containers": CONTAINERS}
@@ -141,6 +142,7 @@ def impossible_outside(scenario: Scenario, external: External, services: Collect
 
 
 _INTERNAL = "it reads __consumer_offsets, which a cluster that others use seldom allows"
+_CLOCKS = "it compares times of brokers and of this machine, whose clocks may differ"
 _PLAIN = "it asks brokers over a plain connection, and this cluster requires TLS or a login"
 
 
@@ -153,7 +155,8 @@ def asked_outside(scenario: Scenario, external: External) -> Scenario:
 
 def _unasked(external: External) -> Mapping[str, str]:
     """Verifiers, each with the reason why it is not asked there."""
-    return {"commits": _INTERNAL} | ({} if external.is_plain else dict.fromkeys(("atomicity", "hanging"), _PLAIN))
+    of_plain = {} if external.is_plain else dict.fromkeys(("atomicity", "hanging"), _PLAIN)
+    return {"commits": _INTERNAL, PRECEDENCE: _CLOCKS} | of_plain
 
 
 def _names(scenario: Scenario) -> Iterator[Problem]:

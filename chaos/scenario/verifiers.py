@@ -6,7 +6,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-import verifiers
+import verifiers.precedence
 from chaos.common.plugins import UnfitError, installed
 from verifiers.base import Verifier
 from verifiers.evidence import VIEWS
@@ -61,6 +61,7 @@ _WANTED: Mapping[str, Callable[[Any], bool]] = {
 """What `verifiers.base.Verifier` asks for, and whether an object has it."""
 
 TRANSACTIONS = "transactions"
+PRECEDENCE = verifiers.precedence.Precedence().name
 BY_TRANSACTIONS = Transactions()
 """Without a model (`expected: transactions`)."""
 

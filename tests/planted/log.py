@@ -46,6 +46,9 @@ TOLD = "transaction string, told string, id string"
 DELIVERIES = "instance string, seq long, event string, partition int, offset long"
 COMMITS = "partition int, seq long, position long, committed_at_ms long"
 
+LOOKS = "partition int, seq long, end long, asked_at_ms long, answered_at_ms long"
+REACHED = "partition int, position long, committed_at_ms long, producer_id long"
+
 
 class Expected(NamedTuple):
     id: int
@@ -136,6 +139,8 @@ class Log:
     delivered: tuple[Delivery, ...] | None = None
     committed: tuple[Commit, ...] | None = None
     ended: bool = False
+    looked: tuple[tuple[int, int, int, int, int], ...] | None = None
+    reached: tuple[tuple[int, int, int, int], ...] | None = None
 
     def record(self, id_: int) -> Record:
         """The one with this id."""
@@ -233,6 +238,21 @@ class Log:
         places = [(home, number) for home, here in rows.items() for number in range(1, len(here) + 1)]
         return tuple(Commit(home, seq, number) for seq, (home, number) in enumerate(places))
 
+    def all_looks(self) -> tuple[tuple[int, int, int, int, int], ...]:
+        """One at each partition, when all was there, unless they are named."""
+        if self.looked is not None:
+            return self.looked
+        return tuple((home, 0, max(ends.hw, *self._places(home)) + 1, BEGAN_MS, BEGAN_MS) for home, ends in self.bounds.items())
+
+    def _places(self, home: int) -> tuple[int, int]:
+        return 0, max((row.offset for row in self.observed if row.partition == home), default=0)
+
+    def all_reached(self) -> tuple[tuple[int, int, int, int], ...]:
+        """All was processed when it had been looked at, and outside of transactions, unless they are named."""
+        if self.reached is not None:
+            return self.reached
+        return tuple((home, 10**6, BEGAN_MS + 1, -1) for home in {row.partition for row in self.expected})
+
     def all_rows(self) -> tuple[Record, ...]:
         """The uncommitted view: what is committed or hidden, and what is written above the last stable offset."""
         if self.uncommitted is not None:
@@ -274,6 +294,8 @@ class Log:
             "told": lambda: _frame(spark, self.all_told(), TOLD),
             "deliveries": lambda: _frame(spark, self.all_deliveries(), DELIVERIES),
             "commits": lambda: _frame(spark, self.all_commits(), COMMITS),
+            "looks": lambda: _frame(spark, self.all_looks(), LOOKS),
+            "reached": lambda: _frame(spark, self.all_reached(), REACHED),
             "answers": lambda: _frame(spark, [(row.partition, row.offset, None, True) for row in self.observed], ANSWERS),
             "keys": lambda: _frame(spark, [(row.id, str(row.id)) for row in self.expected], KEYS),
             "places": lambda: _frame(spark, self.all_places(), PLACES),

@@ -75,7 +75,9 @@ def heard(tmp_path, monkeypatch):
 
     def hear(kafka, stream, isolation="read_committed"):
         with History(tmp_path / "history.jsonl") as history:
-            audit = EarlyAudit(lambda: None, kafka, history, Topic("sink-1", 2), source_partitions=2, isolation=isolation)
+            audit = EarlyAudit(
+                lambda: None, kafka, history, Topic("sink-1", 2), source_partitions=2, records=4, isolation=isolation
+            )
             audit._stream = stream
             with audit:
                 clock.wait_until(lambda: not stream._found, within_s=120, reason="all parts to be looked at")

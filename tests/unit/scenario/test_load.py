@@ -24,7 +24,7 @@ FORMER = (
 )
 VERIFIERS = (
     "write duplicates, gaps, ordering, values, atomicity, offsets, ledger, stability, hanging, outcomes, deliveries, commits, "
-    "transactions or progress"
+    "precedence, transactions or progress"
 )
 
 
@@ -316,21 +316,29 @@ def test_a_scenario_may_have_a_system_of_its_own() -> None:
 
 
 WITHOUT_A_MODEL = "transactions"
+OF_GROUPS = ("commits", "precedence")
+UNSAID = ("outcomes", "deliveries", "offsets")
 
 
 @pytest.mark.parametrize(
     ("pipeline", "absent"),
     [
         (SQUARE, {"outcomes", "deliveries"}),
-        (STOCK, {"outcomes", "deliveries", "commits"}),
+        (STOCK, {"outcomes", "deliveries", *OF_GROUPS}),
         ("{kind: command, run: [a], group: b, speaks: [deliveries]}", {"outcomes"}),
-        ("none", {"offsets", "outcomes", "deliveries", "commits"}),
-        ("{kind: command, run: [a], positions: none}", {"offsets", "outcomes", "deliveries", "commits"}),
-        (STOCK.replace("transactions: false", "positions: none"), {"offsets", "outcomes", "deliveries", "commits"}),
-        ("none\n    workload: {producer: {transaction_records: 9}}", {"offsets", "deliveries", "commits"}),
+        ("none", {"offsets", "outcomes", "deliveries", *OF_GROUPS}),
+        ("{kind: command, run: [a], positions: none}", {"offsets", "outcomes", "deliveries", *OF_GROUPS}),
+        (
+            STOCK.replace("transactions: false", "positions: none"),
+            {"offsets", "outcomes", "deliveries", *OF_GROUPS},
+        ),
+        ("none\n    workload: {producer: {transaction_records: 9}}", {"offsets", "deliveries", *OF_GROUPS}),
         ("{kind: command, run: [a], group: b}", {"outcomes", "deliveries"}),
         ("{kind: command, run: [a], group: b, speaks: [transactions, deliveries]}", set()),
-        ("{kind: command, run: [a], group: b, expected: transactions}", {"outcomes", "deliveries", "offsets", WITHOUT_A_MODEL}),
+        (
+            "{kind: command, run: [a], group: b, expected: transactions}",
+            {"outcomes", "deliveries", "offsets", "precedence", WITHOUT_A_MODEL},
+        ),
     ],
 )
 def test_a_verifier_is_asked_where_it_has_something_to_judge(pipeline: str, absent: set[str]) -> None:
@@ -418,7 +426,7 @@ def test_what_is_not_asked_of_a_pipeline_without_positions_is_named() -> None:
         loaded(head(f"{{kind: command, run: [a], {key}}}")).scenarios[0] for key in ("positions: none", "group: b")
     )
 
-    assert without.left_out == {"offsets": "positions: none", "commits": "positions: none"}
+    assert without.left_out == {"offsets": "positions: none", "commits": "positions: none", "precedence": "positions: none"}
     assert others.left_out == {}
     assert Scenario.of_run(without.to_run()) == without
 
@@ -457,3 +465,15 @@ def test_a_job_without_positions_needs_no_checkpoint() -> None:
         "this pipeline has no checkpoint that is known",
         "only a job of Spark's with a checkpoint has batches, and this pipeline is not declared as one",
     ]
+
+
+@pytest.mark.parametrize(
+    ("delivery", "is_asked"), [("exactly_once", True), ("at_least_once", True), ("at_most_once", False), (None, True)]
+)
+def test_a_program_that_promises_at_most_once_may_commit_first(delivery: str | None, is_asked: bool) -> None:  # noqa: FBT001
+    """Of others it is asked whether the rows are there before their position."""
+    said = f", delivery: {delivery}" if delivery else ""
+
+    (scenario,) = loaded(head(f"{{kind: command, run: [a], group: b{said}}}")).scenarios
+
+    assert ("precedence" in scenario.verify) is is_asked

@@ -65,7 +65,7 @@ def test_what_only_logs_have_is_not_asked() -> None:
     asked = scenario("parquet: '{folder}/kept'")
 
     assert {"duplicates", "gaps", "values", "ordering", "ledger", "progress"} <= set(asked.verify)
-    assert not {"atomicity", "offsets", "stability", "hanging", "commits"} & set(asked.verify)
+    assert not {"atomicity", "offsets", "stability", "hanging", "commits", "precedence"} & set(asked.verify)
     assert asked.left_out["offsets"] == "the sink is a table, whose rows have neither offsets nor transactions"
 
 

@@ -1,0 +1,228 @@
+"""Precedence: the rows of a record are there before a position past the record is committed.
+
+    committed before written   the group's position was past the record, and whoever looked at the sink after that did not find
+                               its row yet. The row came later: nothing is lost, but a crash in between would have lost it
+    undecided                  which of the two came first cannot be told: the row was written outside of the transaction that
+                               moved the position
+
+What is compared: the coordinator's time of the first position past a record (`Evidence.reached`), and the looks at the ends
+of the sink (`Evidence.looks`), each with the time before it was asked. A look that was asked after the commit, and found the
+log to end before the row, proves that the row was not there. Of a row in a transaction its marker must be there, too. Both
+times are of brokers and of the observer, and none is the program's own: a producer may give its rows any time. So the clocks of
+brokers and observer must be one, as in a run on one machine. Of a cluster elsewhere, and in an audit, this is not asked.
+
+The window of a record goes from the commit to the row. Of its length two bounds are known: it was at least as long as to the
+last look that did not find the row, and at most to the first that did. A program that stores positions in the transaction of
+their rows is right, whatever the times are.
+
+Easily confused with it: a lost record (`verifiers.gaps`), whose row never came, so that its window never closed; a program that
+promises at most once, commits first on purpose (`delivery: at_most_once`), and is not asked; and a system that goes on from
+positions of its own, a checkpoint for example, and commits to the group for show.
+
+What it cannot see: a window that is shorter than the time from one look to the next, some hundredths of a second. A record is
+compared with the looks that there were, so one without an alarm was there when somebody looked, and not always before that.
+Positions that compaction removed, and the order of records of which no single one demands a row (a total).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from verifiers import arrow
+from verifiers.base import Evidence, Example, Finding, Verdict
+from verifiers.findings import EXAMPLES, absent, decoded, rule
+
+Longs = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Columns = Mapping[str, Longs]
+
+EARLY, UNDECIDED = "committed before written", "undecided"
+_VIEWS = {
+    "looks": "looks at the ends of the sink",
+    "reached": "the positions that the group committed",
+    "batches": "its record batches",
+}
+_NEVER = np.int64(2**62)
+_OUTSIDE = -1  # the producer of what is in no transaction
+_ROWS = ("id", "source", "position", "partition", "offset", "timestamp_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Precedence:
+    """Compares the first commit past each record with looks at its row; ``checked`` are the records with both."""
+
+    name: str = "precedence"
+    guarantee: str = "the rows of a record are there before its position is committed"
+    subjects: frozenset[str] = frozenset({"sink"})
+    views: frozenset[str] = frozenset(_VIEWS)
+    anomalies: tuple[str, ...] = (EARLY,)
+
+    def check(self, evidence: Evidence) -> Finding:
+        """Judge one log."""
+        found = {view: getattr(evidence, view) for view in _VIEWS}
+        for view, what in _VIEWS.items():
+            if found[view] is None:
+                return absent(self.name, evidence, what)
+        demanded = evidence.expected.where("position >= 0").selectExpr("id", "partition AS source", "position")
+        if evidence.state or not demanded.take(1):
+            counts = dict.fromkeys((EARLY, UNDECIDED), 0)
+            note = "no single record demands a row, so it cannot be said which row has to be there first"
+            return Finding(self.name, evidence.subject, Verdict.VALID, 0, 0, counts, note=note, asked=False)
+        rows = decoded(evidence.observed).select("id", "partition", "offset", "timestamp_ms").join(demanded, "id")
+        tables = {view: arrow.table(frame) for view, frame in found.items()}
+        looks, reached, batches = (_longs(tables[view]) for view in ("looks", "reached", "batches"))
+        columns = _longs(arrow.table(rows.selectExpr(*_ROWS)))
+        return self.found(evidence, columns, looks, reached, batches, _markers(tables["batches"]))
+
+    def found(
+        self, evidence: Evidence, rows: Columns, looks: Columns, reached: Columns, batches: Columns, commits: Flags
+    ) -> Finding:
+        """The finding, from columns.
+
+        Args:
+            rows: those of `_ROWS`; ``source`` and ``position`` are of the record that demands the row.
+            commits: which of the batches are markers that commit.
+        """
+        windows = compare(rows, looks, reached, batches, commits)
+        early, undecided = windows.early, windows.undecided
+        count, checked = int(early.sum()), int(windows.asked.sum()) - int(undecided.sum())
+        counts = {EARLY: count, UNDECIDED: int(undecided.sum())}
+        doubt = f"rows outside of the transaction that moved their position: {counts[UNDECIDED]}" if counts[UNDECIDED] else ""
+        verdict, doubts = rule(evidence, count, checked, doubt)
+        note = "; ".join(filter(None, (doubts, windows.told() if count else "")))
+        return Finding(self.name, evidence.subject, verdict, count, checked, counts, windows.examples(), note)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """A row for each record that has one: the row that was there first; columns of one length.
+
+    Attributes:
+        committed_ms: when the first position past it was committed; `_NEVER` where none was.
+        missing_ms: when it was last asked for and not there; -1 where it never was.
+        seen_ms: when it was first there; `_NEVER` where nobody looked after that.
+        asked: whether a position is past it.
+        early, undecided: what is said of it.
+    """
+
+    rows: Columns
+    committed_ms: Longs
+    missing_ms: Longs
+    seen_ms: Longs
+    asked: Flags
+    early: Flags
+    undecided: Flags
+
+    def told(self) -> str:
+        """How long the windows were."""
+        least = (self.missing_ms - self.committed_ms)[self.early]
+        seen = self.early & (self.seen_ms < _NEVER)
+        most = (self.seen_ms - self.committed_ms)[seen].max(initial=0)
+        return f"positions were there before their rows for at least {least.min()} to {least.max()} ms, and {most} ms at most"
+
+    def examples(self) -> tuple[Example, ...]:
+        """The first by place."""
+        wrong = np.flatnonzero(self.early)
+        wrong = wrong[np.lexsort((self.rows["offset"][wrong], self.rows["partition"][wrong]))][:EXAMPLES]
+        return tuple(self._example(int(one)) for one in wrong)
+
+    def _example(self, at: int) -> Example:
+        row = {name: int(column[at]) for name, column in self.rows.items()}
+        committed, missing, seen = (int(column[at]) for column in (self.committed_ms, self.missing_ms, self.seen_ms))
+        most = f", and at most {seen - committed} ms" if seen < _NEVER else ""
+        input_ = f"source partition {row['source']} offset {row['position']}"
+        early = f"was committed at least {missing - committed} ms{most} before it was there"
+        detail = f"the position past its input ({input_}) {early}"
+        return Example(EARLY, row["partition"], row["offset"], row["id"], committed, detail)
+
+
+def compare(rows: Columns, looks: Columns, reached: Columns, batches: Columns, commits: Flags) -> Windows:
+    """What is known of each record that has a row; arguments are those of `Precedence.found`."""
+    committed, committer = _first_past(rows, reached)
+    writer, readable = _readable(rows, batches, commits)
+    missing, seen = _looked(rows["partition"], readable, looks)
+    order = np.lexsort((seen, missing, rows["id"]))  # of the rows of a record, the one that was there first
+    kept = order[np.concatenate(([True], np.diff(rows["id"][order]) != 0))] if len(order) else order
+    committed, committer, writer, missing, seen = (one[kept] for one in (committed, committer, writer, missing, seen))
+    asked = committed < _NEVER
+    together = asked & (committer != _OUTSIDE) & (committer == writer)
+    apart = asked & (committer != _OUTSIDE) & ~together & (seen > committed)
+    early = asked & (committer == _OUTSIDE) & (missing > committed)
+    chosen = {name: column[kept] for name, column in rows.items()}
+    return Windows(chosen, committed, missing, seen, asked, early, apart)
+
+
+def _first_past(rows: Columns, reached: Columns) -> tuple[Longs, Longs]:
+    """When the first position past each row's record was committed, and by which producer's transaction."""
+    times, producers = np.full(len(rows["id"]), _NEVER), np.full(len(rows["id"]), np.int64(_OUTSIDE))
+    for source in np.unique(reached["partition"]):
+        mine, there = rows["source"] == source, np.flatnonzero(reached["partition"] == source)
+        there = there[np.lexsort((-reached["committed_at_ms"][there], reached["position"][there]))]
+        at = reached["committed_at_ms"][there]
+        first = np.minimum.accumulate(at[::-1])[::-1]  # of all positions from each on
+        place = np.arange(len(there))
+        which = np.minimum.accumulate(np.where(at == first, place, len(there))[::-1])[::-1]
+        past = np.searchsorted(reached["position"][there], rows["position"][mine], side="right")
+        is_past = past < len(there)
+        chosen = which[np.minimum(past, len(there) - 1)]
+        times[mine] = np.where(is_past, at[chosen], _NEVER)
+        producers[mine] = np.where(is_past, reached["producer_id"][there][chosen], _OUTSIDE)
+    return times, producers
+
+
+def _readable(rows: Columns, batches: Columns, commits: Flags) -> tuple[Longs, Longs]:
+    """The producer in whose transaction each row is, and where the log must end at least for the row to be readable."""
+    writer, needed = np.full(len(rows["id"]), np.int64(_OUTSIDE)), rows["offset"] + 1
+    for home in np.unique(rows["partition"]):
+        mine = np.flatnonzero(rows["partition"] == home)
+        data = np.flatnonzero((batches["partition"] == home) & (batches["control"] == 0))
+        data = data[np.argsort(batches["first_offset"][data])]
+        if not len(data):
+            continue
+        at = data[np.maximum(np.searchsorted(batches["first_offset"][data], rows["offset"][mine], side="right") - 1, 0)]
+        inside = (batches["transactional"][at] != 0) & (rows["offset"][mine] <= batches["last_offset"][at])
+        writer[mine] = np.where(inside, batches["producer_id"][at], _OUTSIDE)
+        for producer in np.unique(writer[mine[inside]]):
+            its_own = (batches["partition"] == home) & commits & (batches["producer_id"] == producer)
+            markers = np.sort(batches["first_offset"][its_own])
+            its = mine[writer[mine] == producer]
+            after = np.searchsorted(markers, needed[its])
+            if len(markers):
+                ends = np.where(after < len(markers), markers[np.minimum(after, len(markers) - 1)] + 1, needed[its])
+                needed[its] = ends
+    return writer, needed
+
+
+def _looked(homes: Longs, needed: Longs, looks: Columns) -> tuple[Longs, Longs]:
+    """When each row was last not there, and when it was first there. A log that was cut off does not make rows vanish."""
+    missing, seen = np.full(len(homes), np.int64(-1)), np.full(len(homes), _NEVER)
+    for home in np.unique(looks["partition"]):
+        there = np.flatnonzero(looks["partition"] == home)
+        there = there[np.argsort(looks["seq"][there])]
+        ends = np.maximum.accumulate(looks["end"][there])
+        mine = homes == home
+        first = np.searchsorted(ends, needed[mine])
+        asked, answered = looks["asked_at_ms"][there], looks["answered_at_ms"][there]
+        missing[mine] = np.where(first > 0, asked[np.maximum(first - 1, 0)], -1)
+        seen[mine] = np.where(first < len(there), answered[np.minimum(first, len(there) - 1)], _NEVER)
+    return missing, seen
+
+
+def _longs(table: pa.Table) -> Columns:
+    """Columns as longs; of texts, whether there is one."""
+    return {name: _column(table.column(name)) for name in table.column_names}
+
+
+def _column(column: pa.ChunkedArray) -> Longs:
+    if pa.types.is_string(column.type):
+        return np.asarray(column.is_valid().to_numpy(), np.int64)
+    if pa.types.is_boolean(column.type):
+        return np.asarray(column.to_numpy(), np.int64)
+    return np.asarray(column.fill_null(-1).to_numpy(), np.int64)
+
+
+def _markers(batches: pa.Table) -> Flags:
+    return np.array([one == "COMMIT" for one in batches.column("control").to_pylist()], np.bool_)
