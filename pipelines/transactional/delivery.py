@@ -103,6 +103,7 @@ class RowsFirst:
         """Make the producer."""
         self._place = place
         self._commits = options.positions == "application"
+        self._looks = options.failed_batch == "again"
         timeout_ms = options.transaction_timeout_ms
         self._within_s = 1.2 * timeout_ms / 1000
         self._producer = Producer(
@@ -115,7 +116,7 @@ class RowsFirst:
 
     def deliver(self, batch: Batch, consumer: Consumer) -> str:
         refused = written(self._producer, self._place.sink, batch.rows, self._within_s)
-        if refused:
+        if refused and self._looks:
             return f"{len(refused)} rows were not written: {refused[0]}"
         return committed(consumer, batch.positions(self._place.source)) if self._commits else ""
 
@@ -151,8 +152,10 @@ class PositionsFirst:
 
 def common(options: Options, place: Place) -> dict[str, str | int | float | bool]:
     """The settings of every producer."""
+    at_most: dict[str, str | int | float | bool] = {"batch.num.messages": options.request_records}
     return {
         **place.options,
+        **(at_most if options.request_records else {}),
         "bootstrap.servers": place.kafka,
         "socket.timeout.ms": options.socket_timeout_ms,
         "retry.backoff.ms": options.retry_backoff_ms,

@@ -16,6 +16,9 @@ _WORDS = {
     "positions": ("application", "client"),
     "isolation": ("read_committed", "read_uncommitted"),
     "group_metadata": ("sent", "left_out"),
+    "stored_offset": ("next", "last"),
+    "failed_batch": ("again", "forgotten"),
+    "open_outcome": ("asked", "rolled_back"),
 }
 _WORKERS = 9  # one digit, because partitions are assigned in the order of the members' names
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m)")
@@ -50,7 +53,14 @@ class Options:
         isolation: ``read_committed``, or ``read_uncommitted`` to read what will be aborted, too.
         group_metadata: ``sent`` with the positions of a transaction, so that the group refuses those of a member that it has
             excluded (KIP-447), or ``left_out``, as by clients and programs that are older than that.
+        stored_offset: the position of a batch is the offset of the ``next`` record, or of its ``last`` one: a mistake, because
+            whoever begins there reads that record again.
+        failed_batch: one that was not delivered is read ``again``, or ``forgotten``: a mistake. With transactions the program
+            goes on behind it; without, it does not look at what became of its rows, and commits their position.
+        open_outcome: where a client was not told how its transaction ended, the group is ``asked`` for its positions; or it
+            is taken for ``rolled_back``, and the batch is written again: a mistake.
         linger_ms: how long a request to write rows waits for more of them; it waits no longer than the batch is complete.
+        request_records: the most rows of one request; 0: as many as the client puts into one.
         socket_timeout_ms: how long it waits for the answer to a request.
         retry_backoff_ms: how long it waits before a request is sent again; what was answered sooner was sent once.
         transaction_timeout_ms: the coordinator aborts a transaction that is older.
@@ -74,7 +84,11 @@ class Options:
     positions: str = "application"
     isolation: str = "read_committed"
     group_metadata: str = "sent"
+    stored_offset: str = "next"
+    failed_batch: str = "again"
+    open_outcome: str = "asked"
     linger_ms: int = 5
+    request_records: int = 0
     socket_timeout_ms: int = 3000
     retry_backoff_ms: int = 250
     transaction_timeout_ms: int = 20_000
@@ -107,10 +121,13 @@ class Options:
             (transactions and self.positions != "application", "exactly_once commits positions in its transactions"),
             (not transactions and self.group_metadata != "sent", f"{delivery} has no transactions to leave it out of"),
             (delivery == "at_most_once" and self.positions != "application", "at_most_once commits positions before rows"),
+            (delivery == "at_most_once" and self.failed_batch != "again", "at_most_once forgets a failed batch in any case"),
+            (not transactions and self.open_outcome != "asked", f"{delivery} has no transactions whose outcome could be open"),
             (not 1 <= self.workers <= _WORKERS, f"workers must be 1 to {_WORKERS}, not {self.workers}"),
             (self.instance < 1, f"instance must be 1 or more, not {self.instance}"),
             (self.sink_partitions < 0, f"sink_partitions must be 0 or more, not {self.sink_partitions}"),
             (self.batch_records < 1, f"batch_records must be 1 or more, not {self.batch_records}"),
+            (self.request_records < 0, f"request_records must be 0 or more, not {self.request_records}"),
             (
                 0 < self.max_poll_interval_ms < self.session_timeout_ms,
                 "max_poll_interval must not be shorter than session_timeout",

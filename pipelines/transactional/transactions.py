@@ -142,6 +142,8 @@ class Transactions:
         it, and the committed positions show how.
         """
         if error.fatal() or not error.txn_requires_abort():
+            if self._options.open_outcome == "rolled_back":
+                self._told = "aborted"  # nobody has told it so: it takes the error for that
             self._renew(error)
             return f"its outcome was open: {error}"
         self._roll_back()

@@ -41,7 +41,9 @@ class Worker:
             stopped: tells whether it shall stop.
             transform: what is delivered for the records of a batch; the squares of their values, where it is left out.
         """
-        self._transform = transform or partial(transformed, sink_partitions=options.sink_partitions)
+        self._transform = transform or partial(
+            transformed, sink_partitions=options.sink_partitions, beyond=int(options.stored_offset == "next")
+        )
         self._number = number
         self._options = options
         self._place = place
@@ -103,9 +105,28 @@ class Worker:
         said = {"transaction": self._transaction, "ms": round(1000 * (monotonic_s() - began_s))}
         if failed:
             self._events.count("aborted", self._number, len(batch.rows), why=failed, **said)
-            self._rewind(records)
+            self._retry(records)
         else:
             self._events.count("committed", self._number, len(batch.rows), positions=batch.ends, **said)
+
+    def _retry(self, records: Sequence[Message]) -> None:
+        """What becomes of a batch that was not delivered; two of three ways are mistakes that programs contain."""
+        if self._options.failed_batch == "forgotten":
+            return
+        if self._options.open_outcome == "rolled_back":
+            self._repeat(records)
+        else:
+            self._rewind(records)
+
+    def _repeat(self, records: Sequence[Message]) -> None:
+        """Read these again, whether they were committed or not."""
+        first: dict[int, int] = {}
+        for record in records:
+            first.setdefault(_partition(record), record.offset() or 0)
+        again = {partition: offset for partition, offset in sorted(first.items()) if partition in self._mine}
+        self._state("start", list(again.items()))
+        for partition, offset in again.items():
+            self._seek(TopicPartition(self._place.source, partition, offset))
 
     def _rewind(self, records: Sequence[Message]) -> None:
         """Read these again, unless they were committed after all.
@@ -198,8 +219,13 @@ def member(number: int, options: Options, place: Place) -> dict[str, str | int |
     }
 
 
-def transformed(records: Sequence[Message], sink_partitions: int = 0) -> Batch:
+def transformed(records: Sequence[Message], sink_partitions: int = 0, beyond: int = 1) -> Batch:
     """The batch of these records: squares, each for the partition that its record came from, or for that number mod so many.
+
+    Args:
+        records: in their order.
+        sink_partitions: 0 keeps the partition.
+        beyond: how far the position of the batch is behind the offset of its last record.
 
     Raises:
         BrokenError: a value is not an integer.
@@ -212,7 +238,7 @@ def transformed(records: Sequence[Message], sink_partitions: int = 0) -> Batch:
         except ValueError as error:
             raise BrokenError(f"the value at offset {offset} of partition {partition} is not an integer: {value!r}") from error
         rows.append((partition % sink_partitions if sink_partitions else partition, record.key(), str(squared).encode()))
-        ends[partition] = offset + 1
+        ends[partition] = offset + beyond
     return Batch(rows, ends)
 
 
