@@ -5,7 +5,8 @@ python3 totals.py --kafka BOOTSTRAP --source ORDERS --totals TOPIC --group GROUP
 An order is JSON, `{"amount": 12}`, its key is the customer. The totals that a batch of orders changes are written to the
 topic in one transaction with the positions of the orders, so the topic is the state: it is read when partitions are
 assigned, before the first order of them. The total of a customer is in the partition of its orders, so both topics need as
-many partitions. Any error ends the program; whoever started it starts it again.
+many partitions. A transaction that the client demands to abort is aborted, and its orders are read again; any other error
+ends the program, and whoever started it starts it again.
 
 `--snapshot` says when totals are written, and only the first is right:
 
@@ -13,6 +14,7 @@ many partitions. Any error ends the program; whoever started it starts it again.
 ``before-the-commit``   by a producer without transactions, before the positions are committed
 ``after-the-commit``    by the same, afterwards
 ``never-read``          with the positions, and the totals begin at zero at each start
+``kept-over-an-abort``  with the positions; totals in memory are changed before that, and an abort does not put them back
 """
 
 import argparse
@@ -35,7 +37,7 @@ class Totals:
     def __init__(self, options: argparse.Namespace) -> None:
         """Nothing is connected yet."""
         self.options = options
-        self.in_transaction = options.snapshot in {"in-the-transaction", "never-read"}
+        self.in_transaction = options.snapshot in {"in-the-transaction", "never-read", "kept-over-an-abort"}
         kafka = {"bootstrap.servers": options.kafka}
         self.consumer = Consumer(
             {
@@ -119,11 +121,12 @@ class Totals:
         """Write totals and positions, in the order that was asked for."""
         ends = {(order.topic(), order.partition()): order.offset() + 1 for order in self.orders}
         positions = [TopicPartition(*place, end) for place, end in ends.items()]
+        if self.options.snapshot == "kept-over-an-abort":
+            self.remember(new)
         if self.in_transaction:
-            self.producer.begin_transaction()
-            self.send(new)
-            self.send_positions(positions)
-            self.producer.commit_transaction(WITHIN_S)
+            if not self.transacted(new, positions):
+                self.read_again()
+                return
         elif self.options.snapshot == "before-the-commit":
             self.send(new)
             self.producer.flush()
@@ -132,8 +135,32 @@ class Totals:
             self.consumer.commit(offsets=positions, asynchronous=False)
             self.send(new)
             self.producer.flush()
+        self.remember(new)
+        self.orders.clear()
+
+    def transacted(self, new: dict[int, dict[bytes, int]], positions: list[TopicPartition]) -> bool:
+        """Write totals and positions in one transaction; False if it had to be aborted, as when a row was refused."""
+        self.producer.begin_transaction()
+        try:
+            self.send(new)
+            self.send_positions(positions)
+            self.producer.commit_transaction(WITHIN_S)
+        except KafkaException as raised:
+            if not raised.args[0].txn_requires_abort():
+                raise
+            self.producer.abort_transaction(WITHIN_S)
+            return False
+        return True
+
+    def remember(self, new: dict[int, dict[bytes, int]]) -> None:
         for partition, totals in new.items():
             self.totals[partition].update(totals)
+
+    def read_again(self) -> None:
+        """Go back to the first order of each partition in the batch."""
+        first = {(order.topic(), order.partition()): order.offset() for order in reversed(self.orders)}
+        for place, offset in first.items():
+            self.consumer.seek(TopicPartition(*place, offset))
         self.orders.clear()
 
     def send_positions(self, positions: list[TopicPartition]) -> None:
@@ -160,7 +187,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="keep the totals of customers")
     for name in ("kafka", "source", "totals", "group", "transactional-id"):
         parser.add_argument(f"--{name}", required=True)
-    ways = ["in-the-transaction", "before-the-commit", "after-the-commit", "never-read"]
+    ways = ["in-the-transaction", "before-the-commit", "after-the-commit", "never-read", "kept-over-an-abort"]
     parser.add_argument("--snapshot", choices=ways, default="in-the-transaction")
     parser.add_argument("--batch-orders", type=int, default=50)
     parser.add_argument("--session-timeout-ms", type=int, default=10_000)
