@@ -95,6 +95,28 @@ def wait_ended(some: Iterable[psutil.Process], within_s: float) -> list[psutil.P
     return [one for one in some if lives(one)]
 
 
+def running(tree: ProcessTree, command: str) -> ProcessTree:
+    """Those of a tree whose command line contains a text.
+
+    A shell whose words contain the command that it runs is not one of them: of a process and its descendants, the innermost
+    that matches is meant.
+    """
+    found: dict[str, psutil.Process] = {}
+    for name, process in tree.items():
+        with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+            if command in " ".join(process.cmdline()):
+                found[name] = process
+    outer = {parent.pid for process in found.values() for parent in _ancestors(process)}
+    return {name: process for name, process in found.items() if process.pid not in outer}
+
+
+def _ancestors(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.parents()
+    except psutil.NoSuchProcess:
+        return []
+
+
 def kill(tree: ProcessTree) -> None:
     """Send SIGKILL to all, and wait until none lives."""
     for process in tree.values():

@@ -189,6 +189,10 @@ class ManagedProcess:
         self._down = True
         return {name: pid for process in self._working() for name, pid in process.kill_tree().items()}
 
+    def running(self, command: str) -> Mapping[str, int]:
+        """Of all its processes, name -> pid of those whose command line contains a text."""
+        return {name: pid for process in self._working() for name, pid in process.running(command).items()}
+
     def terminate(self) -> Mapping[str, int]:
         """Send SIGTERM to its supervisor, which hands it on, and return at once. Until `restart` it may be gone."""
         self._down = True

@@ -57,6 +57,9 @@ class PipelineUnderTest(Protocol):
     def crash(self) -> Mapping[str, int]:
         """Send SIGKILL to all of its processes; name -> pid of those that were killed."""
 
+    def running(self, command: str) -> Mapping[str, int]:
+        """Of all its processes, name -> pid of those whose command line contains a text."""
+
     def terminate(self) -> Mapping[str, int]:
         """Send SIGTERM to it; name -> pid of what runs, nothing if it has ended already."""
 

@@ -80,6 +80,51 @@ class CrashedPipeline(PipelineInjection):
         self.pipeline.restart()
 
 
+class CrashProcess(FaultBase):
+    """One of the processes that the pipeline has started is killed with SIGKILL; the others go on.
+
+    Nobody starts it again but the pipeline itself, or what it runs under: a TaskManager of Flink, a worker of a pool.
+
+    Attributes:
+        process: a text in its command line. If several processes have it, one of them is chosen by the seed; a shell that
+            started one of them is not meant.
+    """
+
+    needs = frozenset({Capability.PIPELINE})
+    provokes = "a part of a program that dies while the rest goes on: failover from a checkpoint, tasks given to others"
+    proved_by = "the process is gone"
+    kind: Literal["crash_process"]
+    process: Annotated[str, Field(min_length=1)]
+
+    def describe(self) -> str:
+        return f"crash a process of the pipeline with {self.process!r} in its command line"
+
+    def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        pipeline = context.pipeline()
+        found = pipeline.running(self.process)
+        if not found:
+            there = ", ".join(pipeline.running("")) or "none"
+            raise InjectionError(f"no process of the pipeline has {self.process!r} in its command line; its processes: {there}")
+        chosen = rng.choice(sorted(found))
+        return CrashedProcess(f"{chosen} ({self.process})", 0.0, pipeline, {chosen: found[chosen]})
+
+
+@dataclass(slots=True)
+class CrashedProcess(PipelineInjection):
+    def inject(self) -> None:
+        """Kill it, and wait until it is gone; one that has ended meanwhile was not killed, and the proof says so."""
+        found = {name: psutil.Process(pid) for name, pid in self.pids.items() if psutil.pid_exists(pid)}
+        self.pids = processes.pids(found)
+        processes.kill(found)
+
+    def proof(self) -> Proof:
+        alive = processes.living(self.pids)
+        return Proof(bool(self.pids) and not alive, {"pids": self.pids} | ({"alive": alive} if alive else {}))
+
+    def heal(self) -> None:
+        """The pipeline starts it again, or goes on without it."""
+
+
 class TerminatePipeline(RestartedFault):
     """The pipeline is told to end (SIGTERM), as in every deployment, and started again once it has ended."""
 

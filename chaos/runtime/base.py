@@ -71,6 +71,10 @@ class Process(Protocol):
         """Send SIGKILL to it and to everything it started; returns name -> pid of what was alive."""
         ...
 
+    def running(self, command: str) -> dict[str, int]:
+        """Of it and what it started, name -> pid of those whose command line contains a text (`processes.running`)."""
+        ...
+
     def pause_tree(self) -> dict[str, int]:
         """Send SIGSTOP to it and to everything it started; returns name -> pid of what was alive."""
         ...
@@ -125,6 +129,9 @@ class VisibleProcess(ABC):
         processes.kill(tree)
         self.kill()
         return processes.pids(tree)
+
+    def running(self, command: str) -> dict[str, int]:
+        return processes.pids(processes.running(self._tree(), command))
 
     def pause_tree(self) -> dict[str, int]:
         tree = self._tree()

@@ -16,7 +16,7 @@ from chaos.common import clock
 from chaos.faults import containers
 from chaos.faults.answer_error import AnswerError
 from chaos.faults.kafka_state import RebalanceStorm
-from chaos.faults.pipeline_process import Scale, ZombiePipeline
+from chaos.faults.pipeline_process import CrashProcess, Scale, ZombiePipeline
 from chaos.faults.registry import FAULTS as KINDS
 from chaos.faults.requests import DelayRequest, HoldRequests, LateRequest, LoseRequest, LoseResponse
 from chaos.faults.services import CrashService
@@ -148,7 +148,7 @@ def test_two_toxics_of_one_kind_are_two(running):
 
 def test_every_fault_of_the_catalogue_is_tried_here():
     """A fault that is added without its test on the real system is a defect."""
-    elsewhere = {*OF_REQUESTS, RebalanceStorm, Scale, ZombiePipeline}  # test_protocol_faults.py
+    elsewhere = {*OF_REQUESTS, CrashProcess, RebalanceStorm, Scale, ZombiePipeline}  # test_protocol_faults.py
     elsewhere |= {CrashService}  # test_services.py
     elsewhere |= {fault for fault in KINDS.values() if fault.__module__ == containers.__name__}  # test_container_faults.py
     assert {type(declared(fault)) for fault in FAULTS.values()} | elsewhere == set(KINDS.values())

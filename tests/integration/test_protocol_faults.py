@@ -153,6 +153,20 @@ def test_instances_join_the_group_of_the_application_and_leave_it(application):
     goes_on(application)
 
 
+def test_one_process_of_the_application_is_killed(application):
+    """Not its supervisor, which has the same words in its command line; it says how the process has ended."""
+    subject = application.pipeline()
+    supervisor = subject.process.pid
+    injection = declared({"kind": "crash_process", "process": "pipelines.transactional"}).prepare(application, Random(1))
+    proof = proved_and_healed(injection)
+
+    assert proof.effective, proof.facts
+    assert supervisor not in proof.facts["pids"].values()
+    clock.wait_until(subject.has_ended, within_s=60, reason="the supervisor, which does not start this application again")
+    subject.restart()
+    goes_on(application)
+
+
 def test_a_late_request_is_answered_or_had_no_effect(application):
     """The same request, with its receiver alive and with its receiver killed before it is delivered."""
     alive, dead = (delivered_late(application, kills_receiver=kills) for kills in (False, True))

@@ -43,3 +43,21 @@ def test_a_zombie_has_ended() -> None:
             assert not processes.lives(parent)
         finally:
             popen.kill()  # else what is wrong here would be told when its sleep is over
+
+
+def test_a_process_is_found_by_its_command_line_and_its_shell_is_not():
+    """The shell has the words of what it runs in its own."""
+    sleep = f"{sys.executable} -c 'import signal; signal.pause()'"
+    shell = subprocess.Popen(["/bin/sh", "-c", f"{sleep} & {sleep} & wait"])
+    root = psutil.Process(shell.pid)
+    try:
+
+        def found():
+            return processes.running(processes.tree_of("shell", root), "signal.pause")
+
+        clock.wait_until(lambda: len(found()) == 2, within_s=120, reason="two processes below the shell")
+        assert shell.pid not in processes.pids(found()).values()
+        assert not processes.running(processes.tree_of("shell", root), "no such text")
+    finally:
+        processes.kill(processes.tree_of("shell", root))
+        shell.wait()

@@ -18,6 +18,7 @@ from chaos.faults import pipeline_process
 from chaos.faults.base import prove
 from chaos.faults.pipeline_process import (
     CrashPipeline,
+    CrashProcess,
     PausePipeline,
     Scale,
     TerminatePipeline,
@@ -47,6 +48,9 @@ class FakePipeline:
 
     def restart(self):
         self.done.append("restart")
+
+    def running(self, command):
+        return {name: pid for name, pid in self._pids.items() if command in "import signal; signal.pause()"}
 
     def terminate(self):
         self.done.append("terminate")
@@ -168,6 +172,46 @@ def test_a_pipeline_that_was_dead_already_was_not_crashed(pipeline, monkeypatch)
     crashed.inject()
 
     assert prove(crashed).effective is False
+
+
+def crash_part(pipeline, process):
+    """The crash of one process of the pipeline."""
+    return aimed(CrashProcess(kind="crash_process", when=NOW, process=process), pipeline)
+
+
+def test_a_process_of_the_pipeline_that_was_killed_is_gone(pipeline):
+    """The pipeline as a whole is neither ended nor started again."""
+    crashed = crash_part(pipeline, "signal.pause")
+
+    crashed.inject()
+    proof = prove(crashed)
+    crashed.heal()
+
+    assert (proof.effective, proof.facts) == (True, {"pids": {"pipeline": pipeline.process.pid}})
+    assert (crashed.target, pipeline.done) == ("pipeline (signal.pause)", [])
+
+
+def test_a_process_that_survives_was_not_crashed(pipeline, monkeypatch):
+    monkeypatch.setattr(pipeline_process.processes, "kill", lambda _tree: None)
+    crashed = crash_part(pipeline, "signal.pause")
+
+    crashed.inject()
+
+    assert (prove(crashed).effective, prove(crashed).facts["alive"]) == (False, ["pipeline"])
+
+
+def test_a_process_that_has_ended_by_itself_was_not_crashed(pipeline):
+    crashed = crash_part(pipeline, "signal.pause")
+    pipeline.end()
+
+    crashed.inject()
+
+    assert not prove(crashed).effective
+
+
+def test_a_process_that_is_not_there_is_named_with_those_that_are(pipeline):
+    with pytest.raises(InjectionError, match=r"has 'TaskManager' in its command line; its processes: pipeline$"):
+        crash_part(pipeline, "TaskManager")
 
 
 def terminated(pipeline):
