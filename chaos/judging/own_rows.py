@@ -212,15 +212,25 @@ def held(rows: DataFrame) -> DataFrame:
 
 
 def keyed(rows: DataFrame, identity: str = "") -> DataFrame:
-    """The same, where a record without a key has one that no bytes have, and its identity stands behind the key."""
-    key = f"coalesce(key, '{NO_KEY}')"
-    behind = f" || ' [' || coalesce(CAST({identity} AS STRING), 'null') || ']'" if identity else ""
-    return rows.withColumn("key", F.expr(f"{key}{behind}"))
+    """The same, where a record without a key has one that no record has, and its identity stands behind the key.
+
+    Texts of folders may be any. One that reads like that of no key gets a NUL in the middle; before an identity, a key that
+    reads as if one followed gets one there.
+    """
+    nul = "CAST(X'00' AS STRING)"
+    like_none = f"key = '{NO_KEY}' OR startswith(key, concat('{NO_KEY}', {nul})) OR startswith(key, '{NO_KEY} [')"
+    key = f"CASE WHEN key IS NULL THEN '{NO_KEY}' WHEN {like_none} THEN concat('{NO_KEY}', {nul}, substr(key, 3)) ELSE key END"
+    if not identity:
+        return rows.withColumn("key", F.expr(key))
+    bare = f"replace(replace({key}, {nul}, concat({nul}, {nul})), ' [', concat(' ', {nul}, '['))"
+    return rows.withColumn("key", F.expr(f"concat({bare}, ' [', coalesce(CAST({identity} AS STRING), 'null'), ']')"))
 
 
 def _shown(key: str) -> str:
     """A key as people read it, perhaps with an identity behind it."""
-    return f"null{key.removeprefix(NO_KEY)}" if key == NO_KEY or key.startswith(f"{NO_KEY} [") else key
+    if key == NO_KEY or key.startswith(f"{NO_KEY} ["):
+        return f"null{key.removeprefix(NO_KEY)}"
+    return key.replace(" \0[", " [").replace("\0\0", "\0").replace(f"{NO_KEY}\0", NO_KEY, 1)
 
 
 def _sent_ids(wanted: DataFrame, rows: DataFrame, lines: int) -> tuple[DataFrame, DataFrame | None]:

@@ -168,7 +168,7 @@ def since(rows, partition, low):
 
 
 def test_a_source_whose_begin_has_expired(limited):
-    """What may answer an expired record is not compared; a wrong value is wrong all the same, and a whole source excuses nothing."""
+    """What may answer an expired record is not compared; a wrong value is wrong all the same. Whole sources excuse nothing."""
     note = "the source begins at offset 5 of partition 1: 5 rows of the sink may answer expired records, and were not compared"
     source, ends = since(SOURCE, 1, 5), whole(p1=5)
     undecided = dict.fromkeys(("duplicates", "values"), (Verdict.UNKNOWN, 0, note))

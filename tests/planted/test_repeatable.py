@@ -16,7 +16,7 @@ def query(value="value", rest=""):
 
 VARY = [
     *("uuid()", "rand()", "rand(3)", "randn()", "random()", "shuffle(array(1, 2))[0]", "monotonically_increasing_id()"),
-    *("current_timestamp()", "current_timestamp", "now()", "current_date", "curdate()", "unix_timestamp()", "localtimestamp"),
+    *("current_timestamp()", "current_timestamp", "now()", "current_date", "curdate()", "unix_timestamp()", "localtimestamp()"),
     *("spark_partition_id()", "input_file_name()", "transform(array(1), x -> rand())[0]", "(SELECT max(now()) FROM source)"),
     *("year(current_date())", "date_add(current_date, -7)", "java_method('java.util.UUID', 'randomUUID')"),
     *("CASE WHEN key IS NULL THEN concat('x', uuid()) ELSE value END", "value IN (SELECT CAST(rand() AS STRING) FROM source)"),
