@@ -10,10 +10,12 @@ Where the source's ids are not places, each log is a multiset (`chaos.audit.iden
 An audit cannot always tell what is wrong from what it could not see:
 
     open transaction   in the source it hides records that may demand more: `gaps`, `values` and `offsets` are UNKNOWN at best
-    retention          what was answered before the source's begin is `phantom`; what was written before the sink's begin is
-                       `lost`, and `behind`
+    retention          rows that may answer expired records, and records whose rows may have expired, are left out of the
+                       evidence, and counted in a note (`chaos.audit.expired`). Where that is not asked, what was answered
+                       before the source's begin is `phantom`; what was written before the sink's is `lost`, and `behind`
     compaction         of the source: rows that may answer what it removed are left out of the evidence, and counted in a note;
-                       of the sink: rows that it may have removed are `absent`, others that are missing are `lost`
+                       of the sink: rows that it may have removed are `absent`, others that are missing are `lost`;
+                       of both: a record and all its rows may be gone, so that logs which agree are UNKNOWN
     a live pipeline    its positions moved while the ends were asked for: what it wrote meanwhile is `ahead`
 
 What compaction may have done makes a finding UNKNOWN at best. The verifiers cannot tell rows of retention and of a live
@@ -70,7 +72,8 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
     if logs.uncommitted is not None:
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
     found = tuple(_with_topics(one, logs.fixed, anywhere=evidence.anywhere) for one in found)
-    return _with_keys([limited(one, logs, asked.undecided, asked.compared) for one in found], asked)
+    found = tuple(limited(one, logs, asked.undecided, asked.compared) for one in found)
+    return _with_keys(found, asked)
 
 
 def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Finding, ...]]:
@@ -212,9 +215,10 @@ def limited(finding: Finding, logs: Logs, undecided: int = 0, compared: Compared
     verdict = finding.verdict if certain else min(finding.verdict, Verdict.UNKNOWN)
     removed = _removed(finding, logs.fixed, undecided)
     expired_ = _not_compared(finding.verifier, logs.fixed, compared)
-    if hidden or excuses or removed or expired_:
+    both = _removed_from_both(finding.verifier, logs.fixed)
+    if hidden or excuses or removed or expired_ or both:
         verdict = max(verdict, Verdict.UNKNOWN)
-    notes = (finding.note, f"in the source, {hidden}" if hidden else "", *excuses.values(), removed, expired_)
+    notes = (finding.note, f"in the source, {hidden}" if hidden else "", *excuses.values(), removed, expired_, both)
     return replace(finding, verdict=verdict, note="; ".join(filter(None, notes)))
 
 
@@ -257,6 +261,14 @@ def _removed(finding: Finding, fixed: Fixed, undecided: int) -> str:
         return ""
     grown = ", and grew while it was read" if fixed.grown else ""
     return f"the sink {fixed.compacted['sink']}{grown}: {absent} rows that are not there may have been removed"
+
+
+def _removed_from_both(verifier: str, fixed: Fixed) -> str:
+    """Why two logs that agree are not all that was asked: of records that both have lost, nothing can be told."""
+    if verifier not in {"duplicates", "gaps", "values"} or not {"source", "sink"} <= fixed.compacted.keys():
+        return ""
+    source, sink = fixed.compacted["source"], fixed.compacted["sink"]
+    return f"the source {source}, the sink {sink}, and both have holes: what was removed from both was not compared"
 
 
 def _expired(log: str, fixed: Fixed, what: str) -> str:

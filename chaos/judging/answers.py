@@ -16,7 +16,8 @@ depends on it; and the order of these cannot be told:
 Compaction removes all but the last records of a key, so what is left of records that are alike are the last of them. Where a
 log was compacted, the last row answers the last of them that was processed, and so on backwards. Then two things are undecided:
 
-    a row that is left over      the source was compacted: the row may answer a record that was removed
+    a row that is left over      the source was compacted: the row may answer a record that was removed; so may one of another
+                                 value, unless it is where the answer to a record of its key would be
     a record without an answer   the sink was compacted, and may have lost the row to a later one of its key
 """
 
@@ -89,6 +90,9 @@ def find(  # noqa: PLR0913 - both logs, and what is known of them
     others = keep(_looked_up(others, wanted, _ALIKE, "anywhere").selectExpr("*", "coalesce(here, anywhere) AS first_id"))
     surplus = others.where("first_id IS NOT NULL").withColumnRenamed("first_id", "id").select(*same.columns)
     changed = matched(free.where(certain), others.where("first_id IS NULL").select(*rows.columns), ("key",), last)
+    if "source" in compacted:
+        sure = (one.where("id IS NOT NULL").select(*changed.columns) for one in (same, moved))
+        changed = _in_their_places(keep(changed), reduce(DataFrame.unionByName, sure), lines, keep)
     changed = keep(_named(changed.withColumnRenamed("id", "own"), wanted, lines, as_they_are=as_they_are))
     undecided = surplus.count() + changed.where("own IS NULL").count() if "source" in compacted else 0
     rest = [changed.where("own IS NOT NULL")] if "source" in compacted else [surplus, changed]
@@ -135,6 +139,30 @@ def _named(changed: DataFrame, wanted: DataFrame, lines: int, *, as_they_are: bo
     no_key = changed.selectExpr("*", "CAST(NULL AS BIGINT) AS of_key")
     found = (no_key if as_they_are else _looked_up(changed, wanted, ("key",), "of_key")).selectExpr("*", stray)
     return found.selectExpr("*", "coalesce(own, of_key, stray) AS id")
+
+
+def _in_their_places(changed: DataFrame, sure: DataFrame, lines: int, keep: Callable[[DataFrame], DataFrame]) -> DataFrame:
+    """The rows of other values, of which only those answer a record that come after all that is before it, and before the rest.
+
+    A row elsewhere is an earlier version of its key, and the record has no answer.
+    """
+    for beside in (sure, sure.limit(0)):
+        found = changed.where("id IS NOT NULL")
+        if not found.take(1):
+            return changed
+        told = "beside" if beside is sure else "true"
+        both = found.selectExpr("*", "false AS beside").unionByName(beside.selectExpr("*", "true AS beside"))
+        numbered = both.selectExpr("*", f"id % {lines} AS line", f"id DIV {lines} AS number")
+        by = "PARTITION BY partition, line ORDER BY number ROWS BETWEEN"
+        placed = numbered.selectExpr(
+            "*",
+            f"max(IF({told}, offset, NULL)) OVER ({by} UNBOUNDED PRECEDING AND 1 PRECEDING) AS after",
+            f"min(IF({told}, offset, NULL)) OVER ({by} 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS before",
+        ).where("NOT beside")
+        fits = "coalesce(offset > after, true) AND coalesce(offset < before, true)"
+        kept = placed.selectExpr(*(name for name in changed.columns if name != "id"), f"IF({fits}, id, NULL) AS id")
+        changed = keep(kept.select(*changed.columns).unionByName(changed.where("id IS NULL")))
+    return changed
 
 
 def _looked_up(rows: DataFrame, wanted: DataFrame, by: Sequence[str], name: str) -> DataFrame:

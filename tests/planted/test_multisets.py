@@ -358,8 +358,10 @@ def test_a_perfect_copy_of_compacted_logs_is_never_invalid(audited, sides, tombs
     assert (left > 0, missing > 0) == ("source" in sides, "sink" in sides)
     unjudged = f"the source is compacted: {left} rows of the sink answer nothing that is left of it, and were not judged"
     absent = f"the sink is compacted: {missing} rows that are not there may have been removed"
-    assert (found["values"].note, found["duplicates"].note) == ((unjudged,) * 2 if left else ("", ""))
-    assert (found["gaps"].note, found["gaps"].counts["absent"]) == (absent if missing else "", missing)
+    both = "; the source is compacted, the sink is compacted, and both have holes: what was removed from both was not compared"
+    more = both if len(sides) > 1 else ""
+    assert (found["values"].note, found["duplicates"].note) == ((unjudged + more,) * 2 if left else ("", ""))
+    assert (found["gaps"].note, found["gaps"].counts["absent"]) == (absent + more if missing else "", missing)
     undecided = {"values": left, "duplicates": left, "gaps": missing, "ordering": 0}
     assert {name: one.verdict for name, one in found.items()} == {
         name: Verdict.UNKNOWN if rows else Verdict.VALID for name, rows in undecided.items()
@@ -408,6 +410,36 @@ def test_numbers_that_recurred_before_compaction(audited, identity):
 
     undecided = (Verdict.UNKNOWN, 0)
     assert verdicts(found) == VALID | {"values": undecided, "duplicates": undecided}
+
+
+@pytest.mark.parametrize("identity", [audit_identity.dense, audit_identity.by_key])
+def test_two_compacted_logs_that_agree(audited, identity):
+    """Of what compaction removed from both, rows may have been lost or double: that is not known, and so not VALID."""
+    left = [(0, 91 + number, str(number), "v") for number in range(9)]
+    why = "the source is compacted, the sink is compacted, and both have holes: what was removed from both was not compared"
+
+    found = audited(left, left, identity, compacted=dict.fromkeys(("source", "sink"), COMPACTED))
+
+    undecided = (Verdict.UNKNOWN, 0)
+    assert verdicts(found) == VALID | dict.fromkeys(("duplicates", "gaps", "values"), undecided)
+    assert {found[name].note for name in ("duplicates", "gaps", "values")} == {why}
+
+
+@pytest.mark.parametrize("anywhere", [False, *nightly(True)])  # noqa: FBT003 - a value of a parameter
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_rows_of_keys_of_a_compacted_source_are_lost(audited, seed, anywhere):
+    """They are counted as lost: an earlier version of a key is no wrong value, and nothing is late."""
+    rng = Random(seed)
+    records = [(f"user-{rng.randrange(9)}", str(number)) for number in range(90)]
+    source = cleaned(routed(records, 1), {0: 80}, tombstones=False)
+    last = {key: number for number, (key, _) in enumerate(records)}
+    lost = set(rng.sample(sorted(number for number in last.values() if number > 40), 2))
+    sink = routed([one for number, one in enumerate(records) if number not in lost], 6 if anywhere else 1)
+
+    found = audited(source, sink, partial(audit_identity.by_key, anywhere=anywhere), compacted={"source": COMPACTED})
+
+    assert {name: one.count for name, one in found.items()} == dict.fromkeys(VALID, 0) | {"gaps": 2}
+    assert found["gaps"].verdict is Verdict.INVALID
 
 
 @pytest.mark.parametrize("known", [{"grown": True}, {"cleaned_by_key": False}])
