@@ -556,7 +556,9 @@ def _raised(model: Model, what: str) -> Iterator[None]:
             yield
     except (Exception, SystemExit) as error:
         frames = (one for one in reversed(extract_tb(error.__traceback__)) if not NOT_THEIRS.search(one.filename))
-        place = next((f" ({one.filename}:{one.lineno})" for one in frames if one.filename != __file__), "")
+        place = next(
+            (f" ({one.filename}:{one.lineno})" for one in frames if one.filename not in (__file__, own_code.__file__)), ""
+        )
         said = f"{model.python} {what} {type(error).__name__}: {error}".splitlines()[0]
         raise ModelError(f"{one_line(said, _LONGEST)}{place}") from error
 

@@ -1,0 +1,262 @@
+"""Bad input, written down: what a user may type, or have on disk, that the command cannot work with.
+
+Each is given to the installed command in a process of its own. It ends with the right exit code, and says in one line what is
+wrong: no stack trace of Python or Java, no usage text. None of these starts Spark or a system.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+CHAOS = str(Path(sys.executable).with_name("chaos"))
+AT_ONCE = 4
+SHARES = 6
+MODULES = {
+    "ends": "import sys\nsys.exit(0)",
+    "leaves": "import os\nos._exit(0)",
+    "broken": "def f(:",
+    "raises": "raise RuntimeError('two\\nlines')",
+    "empty": "",
+    "number": "f = 5",
+    "imports": "import nowhere.at_all",
+}
+SCENARIOS = {
+    "old": "version: 1",
+    "future": "version: 99",
+    "nothing": "",
+    "null": "null",
+    "list": "- 1\n- 2",
+    "text": "just words",
+    "open": "version: [2",
+    "tabs": "version: 2\n\ttopics: {}",
+    "twice": "version: 2\nversion: 2",
+    "unknown": "version: 2\nnosuchkey: 1",
+    "number": "version: 2\nscenarios: 5",
+    "reference": "version: *nothing",
+    "tag": "version: !!python/object:os.system 2",
+}
+BYTES = {"bytes": b"\xff\xfe\x00\x01", "half": b'{"scenario": ', "null": b"null", "list": b"[]", "object": b"{}", "none": b""}
+LANDED = "audit --landed good --model identity"
+TOPICS = "audit --bootstrap 127.0.0.1:9 --source a --sink b --model identity"
+FOLLOW = "audit --follow --bootstrap 127.0.0.1:9 --source a --sink b"
+GROUPS = "audit --transactions --bootstrap 127.0.0.1:9 --group g"
+
+AUDIT = [
+    ("audit", 2, "missing: --model"),
+    ("audit --model identity", 2, "missing: --bootstrap, --source, --sink"),
+    ("audit --landed good", 2, "missing: --model"),
+    ("audit --landed good --expected-sql ''", 2, "missing: --model"),
+    ("audit --landed good --model cube", 2, "must be identity, square, or module:function"),
+    ("audit --landed good --model :", 2, "must be identity, square, or module:function"),
+    ("audit --landed good --model f:", 2, "must be identity, square, or module:function"),
+    ("audit --landed good --model nowhere:f", 2, "No module named 'nowhere'"),
+    ("audit --landed good --model .x:f", 2, "cannot be imported"),
+    ("audit --landed good --model ..:f", 2, "cannot be imported"),
+    *[(f"audit --landed good --model {name}:f", 2, f"--model {name}:f: ") for name in MODULES],
+    (f"{LANDED} --expected-sql 'SELECT 1'", 2, "both say what is right"),
+    (f"{LANDED} --as-state", 2, "--as-state needs --expected-sql"),
+    (f"{LANDED} --timers", 2, "--timers: only with --transactions"),
+    (f"{LANDED} --rows-per-record 1", 2, "--rows-per-record: only with --transactions"),
+    (f"{LANDED} --bootstrap h:1", 2, "--landed and --bootstrap: either folders or topics"),
+    (f"{LANDED} --source a", 2, "--landed and --source: either folders or topics"),
+    (f"{LANDED} --routing hash", 2, "--routing hash: must be same or any"),
+    (f"{LANDED} --identity ''", 2, "names nothing"),
+    (f"{LANDED} --identity '  '", 2, "names nothing"),
+    (f"{LANDED} --identity header:", 2, "names nothing"),
+    (f"{LANDED} --identity header:a", 2, "headers are not landed"),
+    ("audit --landed good --expected-sql 'SELECT 1' --identity ''", 2, "names nothing"),
+    ("audit --landed good --expected-sql 'SELECT 1' --identity header:a", 2, "rows of a query have no headers"),
+    ("audit --landed good --expected-sql @nowhere.sql", 2, "cannot be read: No such file or directory"),
+    ("audit --landed good --expected-sql @good", 2, "cannot be read: Is a directory"),
+    ("audit --landed good --expected-sql @bytes.sql", 2, "cannot be read: it is not UTF-8"),
+    ("audit --landed good --expected-sql @empty.sql", 2, "there is no query"),
+    ("audit --landed good --expected-sql '  '", 2, "there is no query"),
+    *[
+        (f"{LANDED} --spark-master {url}", 2, "must be local[N]")
+        for url in ("nonsense", "local[0]", "local[x]", "''", "http://h:1")
+    ],
+    (f"{LANDED} --spark-master spark://h", 2, "spark://HOST:PORT is needed"),
+    (f"{LANDED} --spark-master spark://h:99999", 2, "spark://HOST:PORT is needed"),
+    (f"{LANDED} --spark-master spark://127.0.0.1:1", 3, "does not answer within 10 s"),
+    (f"{LANDED} --json good", 2, "is a folder; a file is needed"),
+    (f"{LANDED} --json nowhere/r.json", 2, "its folder is not there"),
+    (f"{LANDED} --json empty.sql/r.json", 2, "its folder is not there"),
+    (f"{LANDED} --json ''", 2, "is a folder"),
+    (f"{LANDED} --state s", 2, "only with --follow"),
+    (f"{LANDED} --window 5", 2, "only with --follow"),
+    (f"{LANDED} --window x", 2, "see chaos audit --help"),
+    (f"{LANDED} --nope", 2, "No such option: --nope"),
+    (f"{LANDED} word", 2, "see chaos audit --help"),
+    (f"{LANDED} --model", 2, "Option '--model' requires an argument"),
+    *[(f"audit --model identity --landed {name}", 2, "--landed names the folder") for name in ("nowhere", "empty.sql", "half")],
+    *[
+        (f"audit --model identity --landed '{name}'", 2, "pattern for Spark")
+        for name in ("g*d", "go?d", "{good,half}", "[g]ood")
+    ],
+    ("audit --model identity --landed nofiles", 2, "holds no file of Parquet"),
+    ("audit --model identity --landed schemas", 2, "its files have different schemas"),
+    ("audit --expected-sql 'SELECT 1' --landed schemas", 2, "its files have different schemas"),
+    (f"{TOPICS} --sink c", 2, "1 of --source and 2 of --sink"),
+    (f"{TOPICS} --source a", 2, "--source a: is named twice"),
+    (f"{TOPICS} --source c --sink a", 2, "--source and --sink a: a topic cannot be compared with itself"),
+    ("audit --bootstrap h:1 --source a --sink a --model identity", 2, "a topic cannot be compared with itself"),
+    ("audit --bootstrap h:1 --source a --sink a --expected-sql 'SELECT 1'", 2, "a topic cannot be compared with itself"),
+    ("audit --bootstrap h:1 --source a --model identity", 2, "missing: --sink"),
+    (f"{TOPICS} --external e.yaml", 2, "the addresses are in e.yaml"),
+    ("audit --external nowhere.yaml --source a --sink b --model identity", 2, "nowhere.yaml"),
+    (f"{TOPICS} --landing empty.sql", 2, "cannot be written to: Not a directory"),
+    (f"{TOPICS} --landing empty.sql/x", 2, "cannot be written to: Not a directory"),
+    (f"{TOPICS} --landing /proc/x", 2, "cannot be written to"),
+    (f"{TOPICS} --landing 'x*'", 2, "pattern for Spark"),
+    (TOPICS, 3, "127.0.0.1:9 does not answer within 10 s"),
+]
+WITHOUT_SPARK = [
+    (f"{GROUPS} --model identity", 2, "--transactions and --model: no model is asked for"),
+    (f"{GROUPS} --source a", 2, "--transactions and --source"),
+    (f"{GROUPS} --identity key", 2, "--transactions and --identity"),
+    (f"{GROUPS} --routing any", 2, "--transactions and --routing"),
+    ("audit --transactions", 2, "missing: --bootstrap, --group"),
+    ("audit --transactions --group g", 2, "missing: --bootstrap"),
+    ("audit --transactions --landed x --group g", 2, "either a folder or a cluster"),
+    ("audit --transactions --landed nowhere", 2, "nowhere"),
+    *[(f"{GROUPS} --rows-per-record {rows}", 2, f"--rows-per-record {rows}: ") for rows in ("x", "-1", "2..1", "1..")],
+    ("audit --follow", 2, "missing: --bootstrap, --source, --sink"),
+    ("audit --follow --bootstrap h:1 --source a --sink a", 2, "a topic cannot be compared with itself"),
+    (f"{FOLLOW} --landed good", 2, "folders do not grow"),
+    (f"{FOLLOW} --landing x", 2, "nothing is landed"),
+    (f"{FOLLOW} --transactions", 2, "it cannot be followed"),
+    (f"{FOLLOW} --expected-sql 'SELECT 1'", 2, "it cannot be followed"),
+    (f"{FOLLOW} --identity 'left(key, 1)'", 2, "SQL needs Spark"),
+    (f"{FOLLOW} --identity header:", 2, "names nothing"),
+    (f"{FOLLOW} --identity row --model square", 2, "rows are compared as they are"),
+    (f"{FOLLOW} --model ends:f", 2, "cannot be followed"),
+    *[(f"{FOLLOW} --for {text}", 2, "is not a duration") for text in ("x", "0s", "-5s", "10", "1e9s", "99999999h")],
+    (f"{FOLLOW} --overdue never", 2, "is not a duration"),
+    (f"{FOLLOW} --every ''", 2, "is not a duration"),
+    *[(f"{FOLLOW} --window {rows}", 2, "must be 1000 or more") for rows in (0, -1, 999, 99999999999999, 10**30)],
+    (f"{FOLLOW} --from later", 2, "must be beginning or now"),
+    (f"{FOLLOW} --metrics 0.0.0.0:1", 2, "an address of loopback"),
+    (f"{FOLLOW} --metrics 127.0.0.1:99999", 2, "an address of loopback"),
+    (f"{FOLLOW} --metrics-file good", 2, "is a folder; a file is needed"),
+    (f"{FOLLOW} --state nowhere/s", 2, "its folder is not there"),
+    (f"{FOLLOW} --state /dev/null", 2, "is no regular file"),
+    (f"{FOLLOW} --state fifo", 2, "is no regular file"),
+]
+OTHERS = [
+    ("nosuchcommand", 2, "No such command 'nosuchcommand'"),
+    ("--nope", 2, "No such option"),
+    *[(f"plan -s {name}.yaml", 2, f"{name}.yaml:") for name in SCENARIOS],
+    ("plan -s nowhere.yaml", 2, "nowhere.yaml: cannot be read: No such file or directory"),
+    ("plan -s good", 2, "cannot be read: Is a directory"),
+    ("plan -s bytes.sql", 2, "bytes.sql"),
+    ("plan --seed x", 2, "see chaos plan --help"),
+    ("plan word", 2, "see chaos plan --help"),
+    ("judge", 2, "Missing argument 'run'"),
+    ("judge nowhere", 2, "does not exist"),
+    ("judge empty.sql", 2, "see chaos judge --help"),
+    ("judge good", 3, "is not a run directory: scenario.json is missing"),
+    *[(f"judge run-{name}", 3, "scenario.json is damaged, or was written by another version") for name in BYTES],
+    ("table nowhere", 2, "does not exist"),
+    ("table empty.sql", 2, "see chaos table --help"),
+    ("table nofiles", 3, "holds no run directory"),
+    *[(f"table table-{name}", 3, "report.json cannot be read") for name in BYTES],
+    *[(f"table table-{name} --markdown", 3, "report.json cannot be read") for name in ("bytes", "half")],
+    ("table nofiles --nope", 2, "No such option"),
+    ("up --brokers 2", 2, "greater than or equal to 3"),
+    ("up --brokers 6", 2, "less than or equal to 5"),
+    ("up --workers 0", 2, "see chaos up --help"),
+    ("up --restart-after -1", 2, "see chaos up --help"),
+    ("up --brokers x", 2, "see chaos up --help"),
+    ("up word", 2, "see chaos up --help"),
+    ("schema word", 2, "see chaos schema --help"),
+    ("reference --nope", 2, "see chaos reference --help"),
+    ("faults word", 2, "see chaos faults --help"),
+    ("doctor --nope", 2, "see chaos doctor --help"),
+    ("parts --go-fuzz -1", 2, "see chaos parts --help"),
+    ("init --kind container", 2, "see chaos init --help"),
+    ("init --file bytes.sql --kind command -- python3 x", 2, "is there already"),
+    ("init --file nowhere/s.yaml --kind command -- python3 x", 2, "its folder is not there"),
+    ("init --kind command", 2, "chaos init: "),
+    ("init --kind spark-submit", 2, "chaos init: "),
+]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A working directory with everything in it that the inputs name."""
+    folder = tmp_path_factory.mktemp("bad")
+    columns = {"partition": pa.int32(), "offset": pa.int64(), "key": pa.string(), "value": pa.string()}
+    other = columns | {"key": pa.binary()}
+    for name, sides in {"good": ("source", "sink"), "schemas": ("source", "sink"), "half": ("source",)}.items():
+        for side in sides:
+            _log(folder / name / side, "part-0.parquet", columns)
+    _log(folder / "schemas" / "sink", "part-1.parquet", other)
+    for side in ("source", "sink"):
+        (folder / "nofiles" / side).mkdir(parents=True)
+    for name, text in MODULES.items():
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
+    for name, text in SCENARIOS.items():
+        (folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+    for name, content in BYTES.items():
+        (folder / f"run-{name}").mkdir()
+        (folder / f"run-{name}" / "scenario.json").write_bytes(content)
+        (folder / f"table-{name}" / "run").mkdir(parents=True)
+        (folder / f"table-{name}" / "run" / "report.json").write_bytes(content)
+    (folder / "bytes.sql").write_bytes(b"\xff\xfe")
+    (folder / "empty.sql").touch()
+    os.mkfifo(folder / "fifo")
+    return folder
+
+
+def _log(folder, name, columns):
+    folder.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pa.table({column: pa.array([], kind) for column, kind in columns.items()}), folder / name)
+
+
+ALL = (*AUDIT, *WITHOUT_SPARK, *OTHERS)
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("first", [0, *(pytest.param(number, marks=pytest.mark.nightly) for number in range(1, SHARES))])
+def test_bad_input(place, first):
+    """The right exit code, and one line that says what is wrong; of a scenarios file, one line for each error.
+
+    A process takes a second of a processor, most of it for imports: the gate asks every sixth, the night all of them.
+    """
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        problems = [problem for problem in pool.map(lambda one: _problem(place, *one), ALL[first::SHARES]) if problem]
+
+    assert not problems, "\n".join(problems)
+
+
+def _problem(place, words, code, says):
+    """What is wrong with how the command ends; empty where nothing is."""
+    env = {name: value for name, value in os.environ.items() if name not in {"HADOOP_CONF_DIR", "YARN_CONF_DIR"}}
+    done = subprocess.run(
+        [CHAOS, *shlex.split(words)],
+        cwd=place,
+        env=env | {"PYTHONDONTWRITEBYTECODE": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+    is_said = len(lines) == 1 or (lines and all(line.startswith(says) for line in lines) and says.endswith(".yaml:"))
+    found = (done.returncode, is_said, says in "".join(lines))
+    return "" if found == (code, True, True) else f"chaos {words}: {done.returncode}, not {code} with {says!r}: {lines[:9]}"
+
+
+def test_there_are_a_hundred_bad_inputs():
+    """Each once."""
+    words = [one for one, _, _ in ALL]
+
+    assert len(set(words)) == len(words) > 150
