@@ -37,7 +37,7 @@ def rejudge(run: Path, echo: Callable[[str], None]) -> int:
     events = _read(run / "history.jsonl", lambda path: tuple(load(path)))
     replay = _replay(run)
     require_whole(events, run / "history.jsonl", was_judged=_was_judged(run))
-    parts = artifacts.ensure(echo)
+    parts = artifacts.at_hand()  # Spark starts sooner with its class archive; to read Parquet it needs no more than PySpark has
     try:
         with (
             tempfile.TemporaryDirectory(prefix="judge-", dir=run, ignore_cleanup_errors=True) as scratch,

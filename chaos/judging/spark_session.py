@@ -93,19 +93,18 @@ class SparkFailedError(InconclusiveError):
 # of a run ------------------------------------------------------------------------------------------------------------------
 
 
-def of_run(parts: Parts, scratch: Path) -> SparkSession:
-    """A small local session with the Kafka connector: the brokers and workers under test need the rest of the machine.
+def of_run(parts: Parts | None, scratch: Path) -> SparkSession:
+    """A small local session: the brokers and workers under test need the rest of the machine.
 
     Args:
+        parts: with the Kafka connector and a class archive; None where no topic is read and they are not there.
         scratch: for its temporary files; it is made.
     """
     scratch.mkdir(parents=True, exist_ok=True)
-    java_options = (*class_archives.options(parts.spark.archive), f"-Djava.io.tmpdir={scratch}")
-    settings = {
-        "spark.driver.extraClassPath": class_archives.extra_class_path(parts.spark.home, parts.spark.connector),
-        "spark.driver.extraJavaOptions": " ".join(java_options),
-        "spark.local.dir": str(scratch),
-    }
+    java_options = (*class_archives.options(parts.spark.archive if parts else None), f"-Djava.io.tmpdir={scratch}")
+    settings = {"spark.driver.extraJavaOptions": " ".join(java_options), "spark.local.dir": str(scratch)}
+    if parts:
+        settings["spark.driver.extraClassPath"] = class_archives.extra_class_path(parts.spark.home, parts.spark.connector)
     spark = _start("chaos judge", "local[2]", SMALL | settings, scratch)
     spark.sparkContext.setLogLevel("ERROR")
     suit(spark, records=1)

@@ -26,7 +26,7 @@ SCENARIO = Scenario.model_validate(
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """A run directory without evidence; whoever asks for Spark has come too far."""
-    monkeypatch.setattr(artifacts, "ensure", lambda _echo: pytest.fail("nothing is wrong with the files"))
+    monkeypatch.setattr(artifacts, "at_hand", lambda: pytest.fail("nothing is wrong with the files"))
     (tmp_path / "scenario.json").write_text(SCENARIO.to_run(), encoding="utf-8")
     (tmp_path / "schedule.json").write_text(json.dumps(to_json(plan(SCENARIO, 1))), encoding="utf-8")
     with History(tmp_path / "history.jsonl") as history:
