@@ -36,12 +36,12 @@ from pyspark.sql import DataFrame, Row
 from chaos.audit import expired
 from chaos.audit.expired import Compared
 from chaos.audit.identity import Asked, dealt_in_turn, require_identified
-from chaos.audit.logs import Fixed, Logs
+from chaos.audit.logs import OWN, Fixed, Logs
 from chaos.judging import own_rows
 from verifiers import arrow, ordering
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.duplicates import Duplicates
-from verifiers.findings import first, kinds, open_transaction, rule
+from verifiers.findings import EXAMPLES, by_partition, first, kinds, open_transaction, rule
 from verifiers.gaps import Gaps
 from verifiers.offsets import Offsets
 from verifiers.ordering import Ordering
@@ -73,7 +73,7 @@ def judge(logs: Logs, asked: Asked, limits: Limits = _DEFAULT) -> tuple[Finding,
         found = (*found, _in_uncommitted_view(evidence, logs.sink, logs.uncommitted))
     found = tuple(_with_topics(one, logs.fixed, anywhere=evidence.anywhere) for one in found)
     found = tuple(limited(one, logs, asked.undecided, asked.compared) for one in found)
-    return _with_keys(found, asked)
+    return _with_keys([_of_own_keys(one, found, logs, asked) for one in found], asked)
 
 
 def _verified(logs: Logs, asked: Asked, limits: Limits) -> tuple[Asked, tuple[Finding, ...]]:
@@ -280,6 +280,29 @@ def _expired(log: str, fixed: Fixed, what: str) -> str:
     (number, low), *others = begins
     more = f" (and above 0 in {len(others)} more)" if others else ""
     return _naming_topics(f"the {log} begins at offset {low} of partition {number}{more}: {what}", fixed, log)
+
+
+def _of_own_keys(finding: Finding, found: Sequence[Finding], logs: Logs, asked: Asked) -> Finding:
+    """The finding of `values`, UNKNOWN where all is right but the keys, and something else identifies records.
+
+    A model says the value of a row, and not its key: a pipeline may give its rows other keys.
+    """
+    is_right = all(one.verdict is Verdict.VALID for one in found)
+    if finding.verifier != "values" or not is_right or OWN not in logs.sink.columns:
+        return finding
+    ends = (
+        {number: one.hw for number, one in logs.fixed.source.items()} if logs.fixed.positions is None else logs.fixed.positions
+    )
+    whole = asked.compared or Compared()
+    ours = whole.of_source(logs.source).where(f"offset < {by_partition(ends)}").select("key", OWN)
+    theirs = whole.of_sink(logs.sink).select("key", OWN)
+    sums = "coalesce(sum(CAST(xxhash64(key, own IS NULL, own) AS DECIMAL(38, 0))), 0)"
+    if ours.selectExpr(sums).collect() == theirs.selectExpr(sums).collect():
+        return finding
+    others = theirs.exceptAll(ours).count()
+    why = f"{others} rows have another key than the records that they answer, and the model says nothing of keys: whether that"
+    note = "; ".join(filter(None, (finding.note, f"{why} is right can be asked with --expected-sql")))
+    return replace(finding, verdict=Verdict.UNKNOWN, note=note)
 
 
 # topics --------------------------------------------------------------------------------------------------------------------

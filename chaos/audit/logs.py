@@ -36,6 +36,7 @@ from verifiers.base import Bounds
 
 _COLUMNS = {"partition": "int", "offset": "bigint", "key": "string", "value": "string"}
 _LANDED = ", ".join(f"{name} {kind}" for name, kind in evidence.OBSERVED.items())
+OWN = "own"  # the column of the records' keys, where something else identifies them
 _OPTIONAL = {"timestamp_ms": "bigint", "isolation": "string"}
 ASK_S = 10.0
 _END = 2**63 - 1
@@ -114,7 +115,7 @@ class Logs:
     """What is audited.
 
     Attributes:
-        source: columns partition, offset, key, value.
+        source: columns partition, offset, key, value; and `OWN`, where the key is what identifies a record.
         sink: the same and timestamp_ms (null where unknown); committed rows.
         uncommitted: the same, the uncommitted view of the sink; None when there is none.
         fixed: how far they were read; of landed folders only that they were read to their ends. A topic without a hole is not
@@ -306,7 +307,7 @@ def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None, identit
     places = [f"{folder.rstrip('/')}/{name}" for name in ("source", "sink")]
     if fixed is not None:
         return _read_back(spark, places, fixed)
-    source, sink = (_parquet(spark, place).withColumn("key", F.expr(f"CAST({identity} AS STRING)")) for place in places)
+    source, sink = (_identified(_parquet(spark, place), identity) for place in places)
     (demanded, _), (committed, uncommitted) = _views(source), _views(sink)
     source = demanded if "timestamp_ms" in source.columns else demanded.drop("timestamp_ms")
     (source_records, source_ends), (sink_records, sink_ends) = _extent(source, places[0]), _extent(committed, places[1])
@@ -315,9 +316,16 @@ def landed(spark: SparkSession, folder: str, fixed: Fixed | None = None, identit
     return Logs(source, committed, uncommitted, Fixed(source_ends, sink_ends), source_records + sink_records)
 
 
+def _identified(rows: DataFrame, identity: str) -> DataFrame:
+    """The rows with what identifies them in place of their keys, which are in a column of their own then."""
+    kept = rows if identity == "key" else rows.withColumn(OWN, F.col("key"))
+    return kept.withColumn("key", F.expr(f"CAST({identity} AS STRING)"))
+
+
 def _read_back(spark: SparkSession, places: Sequence[str], fixed: Fixed) -> Logs:
     """What `land` has written: its columns are known, and Spark need not count it where we can."""
-    source, sink = (spark.read.schema(_LANDED).parquet(place) for place in places)
+    columns = _LANDED if fixed.cleaned_by_key else f"{_LANDED}, {OWN} string"
+    source, sink = (spark.read.schema(columns).parquet(place) for place in places)
     sides = {"source": (fixed.source, _records(source, places[0])), "sink": (fixed.sink, _records(sink, places[1]))}
     holed = {side for side, (ends, records) in sides.items() if records < sum(one.lso - one.low for one in ends.values())}
     fixed = replace(fixed, compacted={side: why for side, why in fixed.compacted.items() if side in holed})
@@ -373,7 +381,7 @@ def _parquet(spark: SparkSession, place: str) -> DataFrame:
 def _views(rows: DataFrame) -> tuple[DataFrame, DataFrame | None]:
     """The committed rows, and the uncommitted view if there is one."""
     timed = rows if "timestamp_ms" in rows.columns else rows.selectExpr("*", "CAST(NULL AS BIGINT) AS timestamp_ms")
-    columns = ("partition", "offset", "timestamp_ms", "key", "value")
+    columns = ("partition", "offset", "timestamp_ms", "key", "value", *(name for name in (OWN,) if name in rows.columns))
     if "isolation" not in rows.columns:
         return timed.select(*columns), None
     uncommitted = timed.where("isolation <=> 'read_uncommitted'").select(*columns)

@@ -95,7 +95,7 @@ def topic_of_run(
 
 
 def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fail_on_loss: bool = True) -> DataFrame:
-    """A topic's rows, with the columns `evidence.OBSERVED`.
+    """A topic's rows, with the columns `evidence.OBSERVED`; and ``own``, the key, where something else is read in its place.
 
     Args:
         bounds: where reading begins and ends.
@@ -103,6 +103,7 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
     """
     ends = {number: one.hw if topic.isolation == "read_uncommitted" else one.lso for number, one in bounds.items()}
     by_headers = "headers" in topic.identity
+    own = [] if topic.identity == "key" else ["key AS own"]
     return (
         spark.read.format("kafka")
         .options(**topic.options)
@@ -122,7 +123,7 @@ def read(spark: SparkSession, topic: Topic, bounds: Mapping[int, Bounds], *, fai
             *topic.columns,
             *(["headers"] if by_headers else []),
         )
-        .selectExpr("partition", "offset", "timestamp_ms", f"CAST({topic.identity} AS STRING) AS key", "value")
+        .selectExpr("partition", "offset", "timestamp_ms", f"CAST({topic.identity} AS STRING) AS key", "value", *own)
     )
 
 
