@@ -47,7 +47,7 @@ from chaos.judging.own_rows import Numbered, Numbering, text
 from chaos.scenario.expected import SOURCE, ExpectedRows
 from chaos.scenario.model import Scenario
 from chaos.scenario.pipelines import NoPipeline
-from chaos.subject.read_table import AS_JSON, NOT_THEIRS
+from chaos.subject.read_table import NOT_THEIRS, as_json
 from verifiers import arrow, evidence
 from verifiers.findings import by_partition
 
@@ -593,7 +593,7 @@ def _of_table(found: DataFrame, model: Model) -> DataFrame:
     quoted = [(f"`{name.replace('`', '``')}`", kind) for name, kind in columns]
     with _told("identity", columns=[name for name, _ in columns]):
         as_there = found.select(*(F.expr(f"CAST({name} AS {kind}) AS {name}") for name, kind in quoted))
-        value = F.to_json(F.struct(*(F.col(name) for name, _ in quoted)), AS_JSON)
+        value = as_json(columns)
         own = F.coalesce(F.expr(f"CAST(({model.identity}) AS STRING)"), F.lit("null")) if model.identity else value
         nowhere = [F.lit(None).cast("bigint").alias(name) for name in ("partition", "offset")]
         return as_there.select(own.alias("key"), value.alias("value"), *nowhere)

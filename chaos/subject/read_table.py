@@ -20,13 +20,13 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 AS_JSON = {
@@ -90,12 +90,25 @@ def main() -> None:
 def _landed(spark: SparkSession, spec: Mapping[str, Any], rows: Path) -> dict[str, Any]:
     found, names, version, place, time_ms = _READERS[spec["format"]](spark, spec)
     columns = [(name, kind) for name, kind in found.dtypes if name in names]
-    value = F.to_json(F.struct(*(F.col(_quoted(name)) for name, _ in columns)), AS_JSON)
+    value = as_json(columns)
     key = F.coalesce(F.expr(f"CAST(({spec['identity']}) AS STRING)"), F.lit("null")) if spec["identity"] else value
     landed = found.select(key.alias("key"), value.alias("value"), place.alias("place"), time_ms.alias("timestamp_ms"))
     landed.write.mode("overwrite").parquet(str(rows))
     count = spark.read.schema("value string").parquet(str(rows)).count()
     return {"columns": columns, "version": version, "rows": count}
+
+
+def as_json(columns: Sequence[tuple[str, str]]) -> Column:
+    """A row with these columns, by name and type, as JSON; no two rows that are unlike have the same.
+
+    JSON has U+FFFD for bytes that are not UTF-8, whichever they are: behind such a text there is a hash of the bytes.
+    """
+    found = F.to_json(F.struct(*(F.col(_quoted(name)) for name, _ in columns)), AS_JSON)
+    texts = [F.col(_quoted(name)) for name, kind in columns if "string" in kind or "char" in kind]
+    if not texts:
+        return found
+    hashed = F.md5(F.struct(*texts).cast("string").cast("binary"))
+    return F.when(F.instr(found, "\ufffd") > 0, F.concat(found, F.lit(" bytes "), hashed)).otherwise(found)
 
 
 def _quoted(name: str) -> str:
@@ -106,11 +119,14 @@ def _quoted(name: str) -> str:
 
 
 def _parquet(spark: SparkSession, spec: Mapping[str, Any]) -> Found:
-    """Spark heeds the log of a file sink, ``_spark_metadata``: files that killed tasks left are not a part of the table."""
+    """Spark heeds the log of a file sink, ``_spark_metadata``: files that killed tasks left are not a part of the table.
+
+    A column that only some of the files have is one of the table; else one file would say which columns are read.
+    """
     log = _exists(spark, f"{spec['place']}/_spark_metadata")
     if not _exists(spark, spec["place"]):
         raise NoTableError(f"there is nothing at {spec['place']}")
-    found = spark.read.options(**spec["options"]).parquet(spec["place"])
+    found = spark.read.option("mergeSchema", "true").options(**spec["options"]).parquet(spec["place"])
     return _of_files(found, "as its _spark_metadata names its files" if log else "all files that are there")
 
 
