@@ -93,8 +93,8 @@ def test_a_pipeline_without_positions(ran, tmp_path):
 
     assert report.verdict is Verdict.VALID, report.problems
     assert findings["gaps", "sink"].checked == 4000
-    assert report.left_out == {"offsets": "positions: none", "commits": "positions: none"}
-    assert not {"offsets", "commits"} & {verifier for verifier, _ in findings}
+    assert report.left_out == dict.fromkeys(("offsets", "commits", "precedence"), "positions: none")
+    assert not {"offsets", "commits", "precedence"} & {verifier for verifier, _ in findings}
 
 
 def test_a_function_with_nulls_bytes_headers_and_a_record_that_is_too_large(ran, tmp_path):

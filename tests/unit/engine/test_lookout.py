@@ -1,13 +1,17 @@
 """Looks at the ends of the sink: a row for each change, with when it was asked last and answered first."""
 
+from dataclasses import replace
 from itertools import count
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.common import clock
+from chaos.engine import phases
 from chaos.engine.observers import Look, Lookout
 from chaos.subject.base import Topic
+from tests.unit.engine.test_phases import run_plan
 
 SILENT = KafkaException(KafkaError(KafkaError._TRANSPORT))
 
@@ -66,3 +70,14 @@ def test_an_end_that_goes_back_is_a_change(monkeypatch, ends):
     found = [one.end for one in looked(monkeypatch, (4, 4), ends) if one.partition == ends.index(0)]
 
     assert found == [4, 0]
+
+
+def test_what_was_seen_is_judged_in_the_sink_with_the_positions_of_the_group(tmp_path):
+    """Where nobody looked, neither is there."""
+    made = run_plan(tmp_path)
+    pipeline = SimpleNamespace(consumer_group=lambda _topics: "g")
+    kafka = SimpleNamespace(committed=tuple, reached=lambda group, topics: [(group, *topics)])
+    found = [phases.of_programs(replace(made, pipeline=pipeline), kafka, looks=looks)[1] for looks in (None, tuple)]
+
+    assert [set(one) & {"looks", "reached"} for one in found] == [set(), {"looks", "reached"}]
+    assert found[1]["reached"]() == [("g", *made.topics.inputs)]
