@@ -144,6 +144,22 @@ def test_rows_outside_of_transactions_are_found_where_nobody_else_writes_and_are
         assert (timer.verdict, timer.count) == (Verdict.UNKNOWN, 0)
 
 
+def test_rows_outside_of_transactions_that_compaction_has_left_are_seen():
+    one, app = begun(1)
+    topic, partition = log = ("compacted", 0)
+    app.sinks.append(log)
+    for _ in range(2):
+        one.cluster.append(log, 2, None)
+    del one.cluster.batches[log][0]
+    app.write(log, 1)
+    app.move(app.reads[0], app.at.get(app.reads[0], 0) + 1)
+    app.end("COMMIT")
+
+    assert places(judged(one, Transactions(alone=frozenset({topic})))) == [("output outside", partition, 2)]
+    one.cluster.batches[log][0] = one.cluster.batches[log][0]._replace(records=1)
+    assert places(judged(one, Transactions(alone=frozenset({topic})))) == [("output outside", partition, 2)]
+
+
 def only_positions(seed: int) -> tuple[History, Log]:
     """All of its transactions move positions and have no row; its rows are in none."""
     one = history(seed)

@@ -179,6 +179,9 @@ def _walk(log: Log, content: Content, batches: Sequence[Batch], positions: Seque
     content.before = list(positions[:at])
     for batch in batches:
         if batch.first_offset < begin:
+            if not batch.transactional and batch.control is None:  # compaction has left it, and it is there to be read
+                content.unmarked += batch.records
+                content.spans.append(Span(batch.first_offset, batch.last_offset, batch.records, None))
             continue
         if batch.control is not None or batch.by_broker:
             content.by_broker_ms = min(content.by_broker_ms, batch.timestamp_ms)
