@@ -41,7 +41,7 @@ from chaos.judging import own_rows
 from verifiers import arrow, ordering
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.duplicates import Duplicates
-from verifiers.findings import EXAMPLES, by_partition, first, kinds, open_transaction, rule
+from verifiers.findings import by_partition, first, kinds, open_transaction, rule
 from verifiers.gaps import Gaps
 from verifiers.offsets import Offsets
 from verifiers.ordering import Ordering

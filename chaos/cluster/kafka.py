@@ -17,7 +17,6 @@ from confluent_kafka import (
     KafkaError,
     KafkaException,
     Producer,
-    TopicCollection,
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
@@ -33,7 +32,7 @@ from chaos.cluster import committed, groups, protocol
 from chaos.cluster.addresses import Address, joined
 from chaos.cluster.broker import Brokers
 from chaos.cluster.committed import Commit, Reached
-from chaos.cluster.topics import LATEST, list_offsets, log_ends
+from chaos.cluster.topics import LATEST, list_offsets, log_ends, topic_ids
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, ForeignNameError, InconclusiveError, InjectionError
 from verifiers.base import Bounds
@@ -246,12 +245,8 @@ class Kafka:
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Id of each topic, in hexadecimal digits -> its name."""
-        found = self._asked(lambda admin: admin.describe_topics(TopicCollection(list(topics)), request_timeout=_ASK_S))
-        described = [future.result() for future in found.values()]
-        halves = [(one.topic_id.get_most_significant_bits(), one.topic_id.get_least_significant_bits()) for one in described]
-        return {
-            f"{most % 2**64:016x}{least % 2**64:016x}": one.name for one, (most, least) in zip(described, halves, strict=True)
-        }
+        found = self._asked(lambda admin: topic_ids(admin, topics, _ASK_S))
+        return {id_: name for name, id_ in found.items()}
 
     def transaction_partition(self, transactional_id: str) -> tuple[str, int]:
         """The partition of ``__transaction_state`` that holds a transactional id; its leader is the coordinator."""
