@@ -314,7 +314,7 @@ class _Live:
         self._save_ms = began_ms + round(1000 * _SAVE_EVERY_S)
         self._ends_ms = began_ms + round(1000 * seconds("--for", plan.options.lasts)) if plan.options.lasts else None
         self._silent_ms = self._lag_ms = self._stalled_ms = 0
-        self._longest_stall_s, self._unreached, self._broken_off = 0.0, "", ""
+        self._longest_stall_s, self._unreached, self._broken_off, self._silent_why = 0.0, "", "", ""
 
     def go_on(self, *, begun: bool) -> None:
         """Say what is followed, and read from where it is.
@@ -394,7 +394,8 @@ class _Live:
         if self._broken_off:
             return
         if fixed is None:
-            self._unreached = "the ends of the logs were not reached: the brokers did not say in time where they are"
+            why = f" ({self._silent_why})" if self._silent_ms else ""
+            self._unreached = f"the ends of the logs were not reached: the brokers did not say in time where they are{why}"
         else:
             unread = list(self._unread(fixed))
             held = [(side, one) for side, one in unread if self._is_held(side, one, fixed)]
@@ -466,8 +467,10 @@ class _Live:
         except (KafkaException, AuditUsageError) as error:
             if not self._silent_ms:
                 self._silent_ms = self._asked_ms
-                reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-                self._say(f"the ends of the logs cannot be had ({reason}): nothing more is judged until the brokers answer")
+                self._silent_why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+                self._say(
+                    f"the ends of the logs cannot be had ({self._silent_why}): nothing more is judged until the brokers answer"
+                )
             return
         if self._silent_ms:
             self._say(f"the brokers answer again after {(now_ms - self._silent_ms) / 1000:.0f} s")
