@@ -480,10 +480,11 @@ class _Live:
             self._break_off(f"{', '.join(anew)} was deleted and created anew: what was not read before that was not compared")
             return
         self._judge(found.mark)
-        self._last = found
+        before, self._last = self._last, found
         self._settles, self._sees = self._settles or found, self._sees or found
         for side, reader in self._readers.items():
             self._put_back(side, reader, found)
+            self._doubt_cut(side, before, found)
 
     def _judge(self, mark: Mark) -> None:
         """By what was read before the brokers were asked again, and said that the topics are still the same."""
@@ -513,6 +514,18 @@ class _Live:
                 self._reset(side, partition, ends.hw, why)
         if lost or is_new:
             reader.assign(found.numbers[side], self._follow.at[side])
+
+    def _doubt_cut(self, side: Side, before: Ends, found: Ends) -> None:
+        """Where a log ends before it did, records are gone that the pipeline may have read, and that were not read here."""
+        for partition, ends in found.ends[side].items():
+            ended, at = before.ends[side].get(partition, ends).hw, self._follow.at[side][partition]
+            if at <= ends.hw < ended:
+                topic, own = _place(found.numbers[side], partition)
+                self._reset(
+                    side, partition, at, f"partition {own} of {topic} was cut off at {ends.hw}, and had ended at {ended}"
+                )
+                if side == "source":
+                    self._follow.unread[partition] += ended - ends.hw
 
     def _reset(self, side: Side, partition: int, offset: int, why: str, cut: int | None = None) -> None:
         self._follow.reset(side, partition, offset, why, cut=cut)

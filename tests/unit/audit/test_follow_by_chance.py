@@ -161,7 +161,7 @@ def test_retention(seed, side, live):
 
 
 @EXAMPLES
-@given(SEEDS, st.sampled_from(["2s", "60s"]))
+@given(SEEDS, st.sampled_from(["4s", "60s"]))
 def test_a_late_start(seed, overdue):
     """Rows under way then answer records that were not read: never wrong for certain."""
     with played(seed, replace(PLAN, options=Following(begin="now", overdue=overdue)), late_s=1.5) as pipeline:
@@ -214,6 +214,9 @@ def test_logs_that_are_cut_off(seed, side):
         log = world.logs[side]
 
         def cut():
+            if side == "source" and any(len(those) != world.live._follow.at[side][one] for one, those in log.records.items()):
+                world.after(0.1, cut)  # what nobody but the pipeline has read
+                return
             partition = pipeline.random.randrange(pipeline.partitions)
             end = pipeline.random.randint(0, len(log.records[partition]))
             gone = [one for one in log.records[partition][end:] if one is not None]

@@ -270,6 +270,21 @@ def test_a_source_that_is_cut_off(world):
     assert "2 records were cut off before they were answered" in world.found["gaps"].note
 
 
+def test_a_source_that_is_cut_off_before_it_was_read(world):
+    """The brokers said that there was more: rows of what is gone are not wrong for certain."""
+    world.logs["source"].write(0, "a=1", "b=1")
+    world.logs["sink"].write(0, "a=1", "b=1")
+    world.logs["source"].open_from[0] = 1
+
+    def cut():
+        world.logs["source"].open_from.clear()
+        del world.logs["source"].records[0][1:]
+
+    world.after(3, cut)
+
+    assert world.followed() == {"duplicates": ("UNKNOWN", 0, 2), "gaps": ("UNKNOWN", 0, 1), "values": ("UNKNOWN", 1, 2)}
+
+
 def test_a_sink_that_is_cut_off_and_written_again(world):
     """A row that is there once, and was read twice, is no duplicate for certain."""
     for log in world.logs.values():
