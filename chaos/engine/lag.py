@@ -20,7 +20,7 @@ _SETTLES_WITHIN_S = 30.0
 _MARKERS_AT_MOST = 100  # of transactions without records, one after the other
 _LONGER_THAN_USUAL = 1.5
 _GROWN = "records of an output that has just grown"
-_RESTS_S = 0.5  # of an output that has all that it must have
+_RESTS_S, _RESTS_COMPLETE_AT_MOST_S = 0.5, 2.0  # of an output that has all that it must have, unless some of it is there twice
 _RESTS_INCOMPLETE_S = 1.5  # at least, of one that has not, or of which that is not known
 _RESTS_AT_MOST_S = 60.0
 _OF_DEADLINE = 0.8  # a rest must be over before it is taken for a standstill
@@ -194,7 +194,8 @@ def rest_of(history: History, within_s: float) -> Rest:
         within_s: the deadline of the drain.
     """
     usual_s = min(_RESTS_AT_MOST_S, _LONGER_THAN_USUAL * usual_gap_s(history.events()))
-    return Rest(_RESTS_S, max(_RESTS_INCOMPLETE_S, usual_s)).within(within_s)
+    complete_s = min(_RESTS_COMPLETE_AT_MOST_S, max(_RESTS_S, usual_s))
+    return Rest(complete_s, max(_RESTS_INCOMPLETE_S, usual_s)).within(within_s)
 
 
 def usual_gap_s(events: Iterable[Event]) -> float:

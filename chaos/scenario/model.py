@@ -401,7 +401,7 @@ class Scenario(Declared):
             ``valid``, ``invalid`` (a control: an anomaly must be found), or how often each anomaly must be found, and no other,
             e.g. ``{duplicates: {duplicate: 1}}``. Where the fault cannot be aimed that exactly, it is a range, ``100..400``, or
             ``100..`` for at least 100; ``some`` is once or more, whatever else that verifier finds.
-        ends: the pipeline must end by itself, and the last line of its log must have this text.
+        ends: the pipeline must end by itself, and its error, or the last line of its log, must have this text.
         unsafe: allows faults that together may take down more brokers than min ISR tolerates.
     """
 

@@ -418,3 +418,24 @@ def test_the_end_of_a_pipeline_excuses_no_record():
     lost = judged(ended("RefusedError: made anew"), findings(sink_gaps=Verdict.INVALID), ends="made anew")
 
     assert lost.verdict is Verdict.INVALID
+
+
+@pytest.mark.parametrize(
+    ("proved", "error", "verdict"),
+    [
+        (True, "RefusedError: made anew", Verdict.VALID),
+        (True, "MemoryError", Verdict.UNKNOWN),
+        (False, "RefusedError: made anew", Verdict.UNKNOWN),
+    ],
+)
+def test_a_crash_may_be_healed_by_a_pipeline_that_ends_as_it_must(proved, error, verdict):
+    """It was started again, and ended before it had begun: that is what the scenario expects, if the crash took effect."""
+    said = f"InconclusiveError: the pipeline ended with 1 in the middle of the run; the last line of logs/pipeline.log: {error}"
+    lines = (
+        *GOOD[:3],
+        nemesis("ok", "prove", effective=proved, proof={}),
+        nemesis("fail", "heal", error=said),
+        ("runner", "fail", "phase", {"phase": "inject", "error": "InconclusiveError: the pipeline ended with 1; made anew"}),
+    )
+
+    assert judged(lines, ends="made anew").verdict is verdict
