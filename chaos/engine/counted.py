@@ -46,7 +46,7 @@ class Counted:
         """
         self._read_on()
         read = sum(self._read_to.values())
-        return self._records + _share(max(0, end - read), self._records, read)
+        return min(end, self._records + _share(max(0, end - read), self._records, read))
 
     def close(self) -> None:
         if self._reader is not None:

@@ -75,6 +75,7 @@ def test_what_is_not_read_yet_is_counted_by_its_share(count):
     reader.waiting = records(0, 0, 2, 4, 6) + eof(0, 8)
 
     assert counting.records(28) == 4 + 10
+    assert counting.records(3) == 3, "it was read further than its end was told"
 
 
 def test_an_error_of_a_moment_is_passed_over(count):
