@@ -19,7 +19,8 @@ def main() -> None:
     """Work until it is ended."""
     arguments = _parsed()
     kafka = {"bootstrap.servers": arguments.bootstrap}
-    consumer = Consumer({**kafka, "group.id": arguments.group, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
+    member = {"group.id": arguments.group, "session.timeout.ms": 6000, "auto.offset.reset": "earliest"}
+    consumer = Consumer({**kafka, **member, "enable.auto.commit": False})
     producer = Producer({**kafka, "enable.idempotence": True})
     consumer.subscribe([arguments.source])
     while True:
