@@ -87,6 +87,14 @@ def phrase(report: "Report", finding: Finding) -> str:
     return f"{counted}: {wanted} expected"
 
 
+def restarts(report: "Report") -> str:
+    """``started again 3 times after exit code 1``; of a program that needs that, no guarantee is what it seems."""
+    times = "once" if report.restarts == 1 else f"{number(report.restarts)}{_SPACE}times"
+    codes = ", ".join(map(str, report.exit_codes))
+    after = f" after exit code{'s' if len(report.exit_codes) > 1 else ''}{_SPACE}{codes}" if codes else ""
+    return f"the program ended and was started again {times}{after}"
+
+
 def phrases(report: "Report") -> Iterable[str]:
     """Every finding that the scenario's expectations are about, and those about other logs that are not as they must be.
 
@@ -110,6 +118,8 @@ def phrases(report: "Report") -> Iterable[str]:
     idle = sum(not fault.effective for fault in report.faults)
     if idle and report.verdict is Verdict.VALID and not report.not_sent:
         yield f"{idle} of {len(report.faults)} faults without effect"
+    if report.restarts:
+        yield restarts(report)
     if report.spared and report.verdict is Verdict.VALID:
         yield f"{report.spared}{_SPACE}random faults skipped at the end"
 

@@ -23,6 +23,7 @@ from chaos.common.events import (
     PhaseBegan,
     PhaseEnded,
     PhaseFailed,
+    ProcessSaid,
     TwinUsed,
 )
 from chaos.common.history import Event, of_type
@@ -93,6 +94,9 @@ class Report(Record):
         alarmed_s: when the early audit saw a first anomaly, in seconds since the run began; None when it saw none, or was off.
         spared: random faults that were skipped, because the whole workload had passed before their turn came.
         twin: which run without faults says what is expected; "" where none does.
+        restarts: how often the program under test ended with an error by itself, or by a fault, and its supervisor started it
+            again.
+        exit_codes: those with which it ended then, each once; negative for a signal.
     """
 
     version: Literal[2] = FORMAT
@@ -118,6 +122,8 @@ class Report(Record):
     alarmed_s: float | None = None
     spared: int = 0
     twin: str = ""
+    restarts: int = 0
+    exit_codes: tuple[int, ...] = ()
 
     @property
     def expectations(self) -> Expectations:
@@ -194,7 +200,20 @@ def build(
         alarmed_s=next((event.elapsed_s for event, _ in of_type(events, EarlyAlarm)), None),
         spared=len(of_type(events, FaultSpared)),
         twin=next((_twin(value) for _, value in of_type(events, TwinUsed)), ""),
+        restarts=sum(said.event == "restarted" for said in _of_supervisors(events)),
+        exit_codes=tuple(sorted({code for said in _of_supervisors(events) if (code := _code(said))})),
     )
+
+
+def _of_supervisors(events: Iterable[Event]) -> Iterator[ProcessSaid]:
+    """What supervisors said of the copies of the program under test (`chaos.subject.supervisor`)."""
+    return (said for _, said in of_type(events, ProcessSaid) if not said.is_of_loader and "copy" in said.content)
+
+
+def _code(said: ProcessSaid) -> int:
+    """The exit code of a copy that has ended; 0 where nothing is said of one."""
+    code = said.content.get("code", 0) if said.event == "ended" else 0
+    return code if isinstance(code, int) else 0
 
 
 def _twin(used: TwinUsed) -> str:
