@@ -1,1 +1,29 @@
-"""Nothing is needed here: the plugin of this project collects `scenarios.yaml` by itself."""
+"""Scenarios are collected here also where the package is not installed: in a clone that has the dependencies alone.
+
+Where it is installed, pytest has loaded the plugin `chaos` before it reads this file, and nothing is done.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Load the plugin, unless that was done, or was forbidden (``-p no:chaos``).
+
+    Raises:
+        UsageError: it cannot be imported; the message says what is missing, and what to do.
+    """
+    if pluginmanager.has_plugin("chaos") or pluginmanager.is_blocked("chaos"):
+        return
+    root = str(Path(__file__).parent)
+    sys.path.append(root)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), root)))  # of what a run starts
+    try:
+        from chaos.pytest_plugin import plugin  # noqa: PLC0415 - what is missing is told in one line
+    except ImportError as error:
+        raise pytest.UsageError(f"the plugin chaos cannot be loaded ({error}); install it: pip install -e .") from None
+    pluginmanager.register(plugin, "chaos")
+    pluginmanager.register(plugin.Late(parser))

@@ -80,7 +80,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> None:
     """Keep the ``-m`` of the command line: one in the ini, or in PYTEST_ADDOPTS, must not start anything."""
-    early_config.stash[_TYPED] = parser.parse_known_args(early_config.invocation_params.args).markexpr or ""
+    _keep_typed(early_config, parser)
+
+
+class Late:
+    """Does what is to be done before a conftest.py is read, where one has loaded this plugin."""
+
+    def __init__(self, parser: pytest.Parser) -> None:
+        self._parser = parser
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure(self, config: pytest.Config) -> None:
+        """Keep the ``-m`` of the command line, before `pytest_configure` of this plugin asks for it."""
+        _keep_typed(config, self._parser)
+
+
+def _keep_typed(config: pytest.Config, parser: pytest.Parser) -> None:
+    config.stash[_TYPED] = parser.parse_known_args(config.invocation_params.args).markexpr or ""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -224,12 +240,14 @@ def _register_scenarios(config: pytest.Config) -> ModuleType:
     """Add the hooks of scenarios, once; returns `chaos.pytest_plugin.scenario_file`.
 
     Raises:
-        UsageError: a package that adds faults or verifiers cannot be used.
+        UsageError: a package that adds faults or verifiers cannot be used, or one that scenarios need is not installed.
     """
     try:
         from chaos.pytest_plugin import scenario_file  # noqa: PLC0415 - takes a second
     except PluginError as error:
         raise pytest.UsageError(str(error)) from None
+    except ImportError as error:
+        raise pytest.UsageError(f"scenarios cannot run here ({error}); install what they need: pip install -e .") from None
     if not config.pluginmanager.has_plugin(_SCENARIOS):
         config.pluginmanager.register(scenario_file, _SCENARIOS)
     return scenario_file

@@ -35,6 +35,25 @@ def pytest_configure():
         os.environ["CHAOS_NET"] = f"127.{(first - 10 * WORKER - 1) % 255 + 1}"
 
 
+@pytest.fixture(scope="session")
+def chaos_session(chaos_session):
+    """The session of the plugin; a run that Ctrl-C or SIGTERM has ended ends all tests, and not only its own."""
+    chaos_session.run = ending_with_the_run(chaos_session.run)
+    return chaos_session
+
+
+def ending_with_the_run(run):
+    """The same, but it raises the signal that has ended a run: tests look at the report, and would go on without a system."""
+
+    def ended(*arguments, **named):
+        outcome = run(*arguments, **named)
+        if isinstance(outcome.error, KeyboardInterrupt):
+            raise outcome.error
+        return outcome
+
+    return ended
+
+
 @pytest.fixture
 def hears_ctrl_c():
     """A shell starts a background job with SIGINT ignored, and its children inherit that, unless the job sets a handler."""
