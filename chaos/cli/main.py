@@ -138,13 +138,17 @@ def init(  # noqa: PLR0913 - one argument for each option
 
 
 @app.command()
-def plan(scenarios: Scenarios = _FILE, seed: Annotated[int, typer.Option(help="the seed of the run")] = 0) -> None:
+def plan(
+    file: Annotated[Path | None, typer.Argument(help="the scenarios file, as with -s", show_default=False)] = None,
+    scenarios: Scenarios = _FILE,
+    seed: Annotated[int, typer.Option(help="the seed of the run")] = 0,
+) -> None:
     """Show what a run would break, and when; nothing is started."""
     from chaos.scenario.load import load  # noqa: PLC0415
     from chaos.scenario.plan import describe  # noqa: PLC0415
     from chaos.scenario.plan import plan as planned  # noqa: PLC0415
 
-    for scenario in load(scenarios).scenarios:
+    for scenario in load(file or scenarios).scenarios:
         typer.echo(f"{scenario.name}  [{', '.join(scenario.tags)}]  {scenario.title}")
         for line in describe(planned(scenario, seed)) or ["nothing is broken"]:
             typer.echo(f"    {line}")

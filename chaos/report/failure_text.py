@@ -3,7 +3,7 @@
 It is the message of `ViolationError` and `InconclusiveError`, so it is plain text of at most 40 lines.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from chaos.common.errors import one_line
 from chaos.report.formatting import (
@@ -18,7 +18,7 @@ from chaos.report.formatting import (
     wall_s,
 )
 from chaos.report.model import FaultRecord, Report
-from chaos.scenario.verifiers import BY_TRANSACTIONS, GUARANTEE_OF_PROGRESS, OF_LOGS, PROGRESS, TRANSACTIONS
+from chaos.scenario.verifiers import BY_TRANSACTIONS, GUARANTEE_OF_PROGRESS, OF_LOGS, PROGRESS, TRANSACTIONS, anomalies_of
 from verifiers.base import Example, Finding, Verdict
 
 _FINDINGS = 3
@@ -187,8 +187,17 @@ def _guarantee(finding: Finding) -> str:
 
 
 def _kinds(finding: Finding) -> str:
-    said = finding.verifier == PROGRESS or not any(finding.counts.values())  # `_extent` has said it
-    return "" if said or len(finding.counts) < 2 else f": {tally(finding.counts)}"  # noqa: PLR2004 - one kind needs no name
+    """What is wrong, by its names; what a verifier counts beside that (aborted rows, say) is not broken."""
+    if finding.verifier == PROGRESS:  # `_extent` has said it
+        return ""
+    known = {name: count for name, count in finding.counts.items() if name in _anomalies(finding)}
+    return f": {tally(known)}" if len(finding.counts) > 1 and any(known.values()) else ""
+
+
+def _anomalies(finding: Finding) -> Collection[str]:
+    """What its verifier calls wrong; all that it counts, where the verifier is not installed here."""
+    is_known = finding.verifier in OF_LOGS or finding.verifier in (PROGRESS, TRANSACTIONS)
+    return anomalies_of(finding.verifier) if is_known else finding.counts
 
 
 def _fault(fault: FaultRecord) -> str:
@@ -198,7 +207,8 @@ def _fault(fault: FaultRecord) -> str:
     healed = "never healed" if held_s is None else f"healed after {seconds(held_s)}"
     proof = f"proved by {facts(fault.proof)}" if fault.effective else f"had no effect: {facts(fault.proof) or 'no proof'}"
     aftermath = f"; afterwards: {facts(fault.aftermath)}" if fault.aftermath else ""
-    return f"{aimed(fault)}: injected {moment(fault.injected_ms)}{_at(fault)}, {healed}; {proof}{aftermath}"
+    behind = "" if fault.lag is None else f" with {number(fault.lag)} records to read"
+    return f"{aimed(fault)}: injected {moment(fault.injected_ms)}{_at(fault)}{behind}, {healed}; {proof}{aftermath}"
 
 
 def _section(head: str, lines: Sequence[str], limit: int) -> Iterator[str]:

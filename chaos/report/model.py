@@ -23,6 +23,7 @@ from chaos.common.events import (
     PhaseBegan,
     PhaseEnded,
     PhaseFailed,
+    PipelineSampled,
     ProcessSaid,
     TwinUsed,
 )
@@ -60,6 +61,8 @@ class FaultRecord(Record):
         effective: whether its proof held, and its heal did not show otherwise ("bit" in files of format 1); proof: the numbers.
         problem: why it was not injected, had no effect or could not be healed; "" when all went well.
         aftermath: what its heal reported.
+        lag: records that the pipeline had not read yet when it was injected, by the last sample before; None where that is not
+            known. Where it was 0, a fault that took effect may have had nothing to break.
         moment: of a trigger on a request, ``while the response to EndTxn 17 was on the wire``; else "".
     """
 
@@ -75,6 +78,7 @@ class FaultRecord(Record):
     problem: str = ""
     aftermath: Mapping[str, Any] = {}
     moment: str = ""
+    lag: int | None = None
 
 
 class Report(Record):
@@ -187,7 +191,10 @@ def build(
         findings=tuple(findings),
         problems=judgement.problems,
         phases=tuple(_phases(events, judgement.phase_errors)),
-        faults=tuple(_fault(name, kinds[name], problem, of_faults) for name, problem in judgement.fault_problems.items()),
+        faults=tuple(
+            _fault(name, kinds[name], problem, of_faults).model_copy(update={"lag": _lag_at(name, events)})
+            for name, problem in judgement.fault_problems.items()
+        ),
         recovery_s=recovered[-1].seconds if recovered else None,
         records=scenario.workload.total,
         seed=schedule.seed,
@@ -267,6 +274,12 @@ def _fault(name: str, kind: str, problem: str, events: Sequence[Event]) -> Fault
         aftermath=healed.details if healed else {},
         moment=_moment(waited[-1]) if waited and triggered_ms is not None else "",
     )
+
+
+def _lag_at(name: str, events: Sequence[Event]) -> int | None:
+    injected = [event.index for event, value in of_type(events, FaultInjected) if value.fault == name]
+    before = [sample.lag for event, sample in of_type(events, PipelineSampled) if injected and event.index < injected[-1]]
+    return before[-1] if before else None
 
 
 def _moment(when: str) -> str:

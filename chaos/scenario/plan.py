@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from chaos.faults.registry import Fault
-from chaos.grammar.triggers import Progress
+from chaos.grammar.triggers import OnRequest, Progress
 from chaos.scenario.model import Scenario
 
 _FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
@@ -77,12 +77,22 @@ def plan(scenario: Scenario, run_seed: int) -> Schedule:
 
 def describe(schedule: Schedule) -> list[str]:
     """One line for each step."""
-    return [f"{_moment(step)}: {step.fault.describe()}" for step in schedule.steps]
+    return [f"{_moment(step)}: {step.fault.describe()}{_outlasting(step)}" for step in schedule.steps]
+
+
+def _outlasting(step: Step) -> str:
+    outlasts = getattr(step.fault, "outlasts", ())
+    return f", longer than {' and '.join(name.replace('_', ' ') for name in outlasts)}" if outlasts else ""
 
 
 def _moment(step: Step) -> str:
+    """When it strikes, with what the words of a trigger leave out, because these words are about what was seen."""
+    when = step.fault.when
+    if isinstance(when, OnRequest):
+        on = f" on {when.link}" if when.link else ""
+        return f"{when}{on}{', and is lost then' if when.then == 'lose' else ''}"
     later = f", {100 * step.offset:.0f} % of the way to the next growth" if step.offset else ""
-    return f"{step.fault.when}{later}"
+    return f"{when}{later}"
 
 
 def to_json(schedule: Schedule) -> dict[str, Any]:
