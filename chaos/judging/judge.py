@@ -191,8 +191,11 @@ def by_transactions(place: Path, rows_per_record: RowsPerRecord | None = None, *
     """Of the internal topics, as they were landed. No other application writes to a run's topics, and the run is over.
 
     Raises:
-        InconclusiveError: they were not.
+        InconclusiveError: they were not, or a part of them is missing; a run always lands what the proxies have seen, too.
     """
+    absent = next((place / name for name in logs.FROM_THE_WIRE if place.is_dir() and not (place / name).is_dir()), None)
+    if absent is not None:
+        raise InconclusiveError(f"{absent} is missing, though the logs beside it are there: run the scenario again")
     try:
         found = logs.load(place)
     except logs.LogsError as error:

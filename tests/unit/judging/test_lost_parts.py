@@ -1,0 +1,20 @@
+"""What a run has landed of transactions is judged as a whole, or not at all."""
+
+import shutil
+
+import pytest
+
+from chaos.common.errors import InconclusiveError
+from chaos.judging.judge import by_transactions
+from verifiers.transactions import logs
+
+
+@pytest.mark.parametrize("lost", list(logs.SCHEMAS))
+def test_a_part_of_the_logs_that_was_lost(tmp_path, lost):
+    """Also one that tells what the proxies have seen: without it a run would look like one that nobody listened to."""
+    logs.write(tmp_path, logs.Logs.of(**{name: logs.table(name, ()) for name in logs.SCHEMAS}))
+    by_transactions(tmp_path)
+    shutil.rmtree(tmp_path / lost)
+
+    with pytest.raises(InconclusiveError, match=f"{lost} is "):
+        by_transactions(tmp_path)
