@@ -67,7 +67,7 @@ class Precedence:
             if found[view] is None:
                 return absent(self.name, evidence, what)
         demanded = evidence.expected.where("position >= 0").selectExpr("id", "partition AS source", "position")
-        if evidence.state or not demanded.take(1):
+        if evidence.state or (not demanded.take(1) and evidence.expected.take(1)):
             counts = dict.fromkeys((EARLY, UNDECIDED), 0)
             note = "no single record demands a row, so it cannot be said which row has to be there first"
             return Finding(self.name, evidence.subject, Verdict.VALID, 0, 0, counts, note=note, asked=False)
