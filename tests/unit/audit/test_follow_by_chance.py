@@ -243,7 +243,7 @@ def planted(seed, spoil, overdue="3s", late_s=1.5):
     with played(seed, replace(PLAN, options=Following(overdue=overdue)), late_s=late_s) as pipeline:
         world = pipeline.world
         spoil(pipeline)
-        world.plan = replace(world.plan, options=replace(world.plan.options, lasts="60s"))
+        world.plan = replace(world.plan, options=replace(world.plan.options, lasts="100s"))
         pipeline.plays()
         found = world.followed()
     return found, world
