@@ -93,7 +93,7 @@ def test_a_group_that_a_run_before_has_left_is_as_one_that_never_was(kafka):
     group, internal = "group-left", "group-left-sums-repartition"
     kafka.create([internal, "group-left-behind"], 1)
     commit(kafka, group, 7)
-    static = {"group.instance.id": "one", "session.timeout.ms": 600_000}
+    static = {"group.instance.id": "one", "session.timeout.ms": 600_000, "max.poll.interval.ms": 600_000}
     member = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": group, "enable.auto.commit": "false", **static})
     member.subscribe([TOPIC])
     clock.wait_until(lambda: member.poll(1) or member.assignment(), within_s=300, reason="an assignment")
