@@ -146,8 +146,8 @@ WITHOUT_SPARK = [
     (f"{FOLLOW} --metrics 127.0.0.1:99999", 2, "an address of loopback"),
     (f"{FOLLOW} --metrics-file good", 2, "is a folder; a file is needed"),
     (f"{FOLLOW} --state nowhere/s", 2, "its folder is not there"),
-    (f"{FOLLOW} --state /dev/null", 2, "is no regular file"),
-    (f"{FOLLOW} --state fifo", 2, "is no regular file"),
+    (f"{FOLLOW} --state /dev/null", 2, "is a device; a file is needed"),
+    (f"{FOLLOW} --state fifo", 2, "is a pipe or a socket; a file is needed"),
 ]
 OTHERS = [
     ("nosuchcommand", 2, "No such command 'nosuchcommand'"),
@@ -157,7 +157,7 @@ OTHERS = [
     ("plan -s good", 2, "cannot be read: Is a directory"),
     ("plan -s bytes.sql", 2, "bytes.sql"),
     ("plan --seed x", 2, "see chaos plan --help"),
-    ("plan word", 2, "see chaos plan --help"),
+    ("plan word", 2, "word: cannot be read"),
     ("judge", 2, "Missing argument 'run'"),
     ("judge nowhere", 2, "does not exist"),
     ("judge empty.sql", 2, "see chaos judge --help"),
