@@ -213,7 +213,7 @@ def _usable(name: str, subject: str, finding: Any) -> Finding:
     """
     if not isinstance(finding, Finding) or (finding.verifier, finding.subject) != (name, subject):
         raise TypeError(f"check() returned {one_line(repr(finding), 100)}, and not a finding of {name} about the {subject}")
-    if finding.verdict is Verdict.VALID and not finding.checked:
+    if finding.asked and finding.verdict is Verdict.VALID and not finding.checked:
         return replace(finding, verdict=Verdict.UNKNOWN, note=finding.note or "nothing was compared")
     return finding
 

@@ -119,9 +119,15 @@ def test_what_a_verifier_of_another_package_must_not_answer(monkeypatch, answer,
     assert finding.note.startswith(note)
 
 
-def test_what_it_may_answer(monkeypatch):
-    """It is kept as it is."""
-    answer = Finding("duplicates", "sink", Verdict.VALID, 0, 9)
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Finding("duplicates", "sink", Verdict.VALID, 0, 9),
+        Finding("duplicates", "sink", Verdict.VALID, 0, 0, note="a total has no order", asked=False),
+    ],
+)
+def test_what_it_may_answer(monkeypatch, answer):
+    """It is kept as it is, also where there is nothing in this log that it could be asked about."""
     monkeypatch.setitem(OF_LOGS, "duplicates", SimpleNamespace(check=lambda _evidence: answer))
 
     assert check("duplicates", Evidence("sink", None, None, {})) is answer
