@@ -70,7 +70,7 @@ def application(chaos_session, tmp_path_factory):
     """
     system, folder = chaos_session.system(SystemSpec()), tmp_path_factory.mktemp("application")
     topics = Topics("datasource-frames", "datasink-frames", 3, suffix="frames")
-    pipeline = declared_application(chaos_session, batch_records=100, socket_timeout="2s")
+    pipeline = declared_application(chaos_session, batch_records=100, socket_timeout="5s")
     system.kafka.create([topics.source, topics.sink], 3)
     system.rules.begin()  # what other tests have sent on these links does not count
     pipeline.prepare(endpoints(system, "app"), topics)
