@@ -146,7 +146,7 @@ def scenario(**more):
     of_rows = {"rows": {"file": "a.jsonl"}}
     workload = {"into": "orders", "records": 40, **of_rows, "also": [{"into": "customers", "records": 4, **of_rows}]}
     topics = {"orders": {"partitions": 2}, "customers": {"partitions": 3}, "kept": {}}
-    asked = {"leave_out": dict.fromkeys(("atomicity", "stability", "hanging", "commits"), "there is no cluster")}
+    asked = {"leave_out": dict.fromkeys(("atomicity", "stability", "hanging", "commits", "precedence"), "there is no cluster")}
     declared = {"name": "a", "title": "A", "pipeline": {**pipeline, "expected": {"sql": SQL}}, "workload": workload}
     return Scenario.model_validate({**declared, "topics": topics, **asked, **more})
 
