@@ -204,17 +204,6 @@ def test_a_run_that_was_cut_is_whole_again(lost: Collection[int], lengths: list[
     assert (joined.last - joined.first + 1).tolist() == lengths
 
 
-@pytest.mark.parametrize(
-    ("numbers", "records"),
-    [([0, 0], []), ([0, 1, 2, 3, 2, 3, 4], [1]), ([5, 0, 1, 2], [3]), ([4, 5, 3, 4, 5, 6, 7], [2]), ([0, 1, 2], [])],
-)
-def test_records_below_the_highest_before_them(numbers: list[int], records: list[int]) -> None:
-    """Of a run that begins below it and passes it the first ones; a copy right behind its record is not late."""
-    rows = [(0, place, 0, number) for place, number in enumerate(numbers)]
-
-    assert runs.late(runs.of_rows(*columns(rows))).records.tolist() == records
-
-
 def test_a_run_does_not_go_on_in_another_partition() -> None:
     """Though number and offset do."""
     rows = [(place // 4, place, 0, place) for place in range(8)]
