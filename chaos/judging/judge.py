@@ -193,7 +193,8 @@ def by_transactions(place: Path, rows_per_record: RowsPerRecord | None = None, *
     Raises:
         InconclusiveError: they were not, or a part of them is missing; a run always lands what the proxies have seen, too.
     """
-    absent = next((place / name for name in logs.FROM_THE_WIRE if place.is_dir() and not (place / name).is_dir()), None)
+    there = [name for name in logs.SCHEMAS if (place / name).is_dir()]
+    absent = next((place / name for name in logs.FROM_THE_WIRE if there and name not in there), None)
     if absent is not None:
         raise InconclusiveError(f"{absent} is missing, though the logs beside it are there: run the scenario again")
     try:
