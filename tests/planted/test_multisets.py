@@ -538,7 +538,7 @@ def test_what_identifies_a_record_may_be_any_expression(spark, tmp_path):
 def test_an_expression_that_cannot_be_read(spark, expression, headers, why):
     """The message names the expression, what is wrong with it, and the columns there are."""
     with pytest.raises(AuditUsageError, match=why) as caught:
-        audit_identity.require_known(spark, expression, headers=headers)
+        audit_identity.require_known(spark, expression, audit_identity.model("identity"), headers=headers)
 
     assert str(caught.value).startswith(f"--identity {expression}: ")
     assert "\n" not in str(caught.value)

@@ -5,10 +5,20 @@ from itertools import combinations
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.planted.log import Commit, Judge, Log, Open, clean
+from tests.planted.log import BEGAN_MS, Commit, Judge, Log, Open, clean
 from verifiers import VERIFIERS
 from verifiers.base import Bounds, Finding, Verdict
 
+LOOKED = (  # partition, its number, end, asked, answered
+    (0, 0, 0, BEGAN_MS + 200, BEGAN_MS),
+    (0, 1, 10**4, BEGAN_MS + 900, BEGAN_MS + 260),
+    *((home, 0, 10**4, BEGAN_MS, BEGAN_MS) for home in (1, 2)),
+)
+REACHED = (  # partition, position, committed, producer: the one past record 0 comes before its row
+    (0, 1, BEGAN_MS + 140, -1),
+    (0, 10**6, BEGAN_MS + 300, -1),
+    *((home, 10**6, BEGAN_MS + 1, -1) for home in (1, 2)),
+)
 PLANTED = {
     "duplicates": lambda log: log.again(21, 9),
     "gaps": lambda log: log.without(9),
@@ -22,8 +32,8 @@ PLANTED = {
     "outcomes": lambda log: log.with_told(12, "aborted"),
     "deliveries": lambda log: log.not_delivered(15),
     "commits": lambda log: replace(log, committed=(Commit(0, 1, 9), Commit(0, 2, 8))),
+    "precedence": lambda log: replace(log, looked=LOOKED, reached=REACHED),
 }
-
 
 VIEWED = {
     "atomicity": "the uncommitted view and the record batches",
@@ -33,7 +43,10 @@ VIEWED = {
     "outcomes": "what the writer was told of its transactions",
     "deliveries": "what was delivered to the application",
     "commits": "the positions that the group committed",
+    "precedence": "looks at the ends of the sink",
 }
+OTHERWISE = {("precedence", "reached"): VIEWED["commits"], ("precedence", "batches"): "its record batches"}
+"""Where a verifier names each of its views."""
 
 
 def compared(name: str, records: int) -> int:
@@ -79,7 +92,9 @@ def test_a_view_that_was_not_landed(spark: SparkSession, name: str, view: str) -
     """A verifier that needs it says so and proves nothing; the others never see it."""
     finding = VERIFIERS[name].check(clean().evidence(spark, VERIFIERS[name].views - {view}))
 
-    assert finding == Finding(name, "sink", Verdict.UNKNOWN, 0, 0, note=f"not in the evidence: {VIEWED[name]}")
+    assert finding == Finding(
+        name, "sink", Verdict.UNKNOWN, 0, 0, note=f"not in the evidence: {OTHERWISE.get((name, view), VIEWED[name])}"
+    )
 
 
 def test_a_log_with_aborted_blocks_and_an_expired_begin_is_valid(judge: Judge) -> None:
