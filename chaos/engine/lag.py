@@ -5,7 +5,7 @@ alone do not tell that: a program may store them before it has written the rows,
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from chaos.common import clock
@@ -152,18 +152,21 @@ class Rest:
         complete_s: how long it must have stood still if it has all that it must have.
         incomplete_s: how long if it has not, or if that is not known.
         says_missing: whether what it lacks is named, because nothing else tells that the pipeline is not done.
+        by_the_clock: whether the pipeline writes on a timer, so that its output never stands still: the same time is waited
+            from the moment when all was read.
     """
 
     complete_s: float
     incomplete_s: float
     says_missing: bool = False
+    by_the_clock: bool = False
     _seen: int = -1
     _since_s: float = 0.0
 
     def within(self, deadline_s: float) -> "Rest":
         """The same, but not for longer than a deadline bears."""
         longest_s = _OF_DEADLINE * deadline_s
-        return Rest(min(self.complete_s, longest_s), min(self.incomplete_s, longest_s), self.says_missing)
+        return replace(self, complete_s=min(self.complete_s, longest_s), incomplete_s=min(self.incomplete_s, longest_s))
 
     def missing(self, there: int, lacks: int | None, stood_s: float = 0.0) -> dict[str, int]:
         """What the output lacks, or that it still grows; empty once it has stood still for long enough.
@@ -175,7 +178,8 @@ class Rest:
         """
         now_s = clock.monotonic_s()
         if there != self._seen:
-            self._since_s = now_s - (stood_s if self._seen < 0 else 0.0)
+            if self._seen < 0 or not self.by_the_clock:
+                self._since_s = now_s - (stood_s if self._seen < 0 and not self.by_the_clock else 0.0)
             self._seen = there
         complete = lacks is not None and lacks <= 0
         if now_s - self._since_s >= (self.complete_s if complete else self.incomplete_s):

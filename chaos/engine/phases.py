@@ -439,6 +439,7 @@ def _rest(plan: RunPlan, history: History, positions: Positions | None) -> Rest 
     if plan.pipeline is None or (positions is not None and plan.table is not None):
         return None
     usual = rest_of(history, plan.drains_within_s)
+    usual.by_the_clock = getattr(plan.scenario.pipeline, "timers", False)
     if positions is not None:
         return usual
     given_up_s = max(plan.scenario.gives_up_after_s or _GIVEN_UP_S, usual.incomplete_s)

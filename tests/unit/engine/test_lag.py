@@ -135,6 +135,13 @@ def test_an_output_of_which_nothing_is_known_rests_as_an_incomplete_one(clock):
 
 
 @pytest.mark.usefixtures("clock")
+def test_an_output_that_grows_by_the_clock_is_not_waited_for_until_it_stands_still(clock):
+    """It never does: from the first look on, the same time is waited as for an output that may still lack rows."""
+    said = looks(clock, Rest(0.5, 4.0, by_the_clock=True), (0, 20, None), (2.0, 21, None), (3.9, 22, None), (4.0, 23, None))
+
+    assert [bool(one) for one in said] == [True, True, True, False]
+
+
 def test_how_long_it_stood_still_before_the_first_look_counts():
     """A sampler has watched it."""
     assert Rest(0.5, 4.0).missing(20, 7, stood_s=4.0) == {}
