@@ -9,7 +9,7 @@ TEST_PARTS := install lint types imports unit planted parts go integration
 unexport PYTHONDONTWRITEBYTECODE  # which some images set: hundreds of processes import the same modules
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit planted planted-nightly integration integration-nightly go fuzz mutants reference report lock clean
+.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit unit-nightly planted planted-nightly integration integration-nightly go fuzz mutants reference report lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 22
@@ -58,7 +58,10 @@ imports: install  ## which package may import which (ARCHITECTURE.md)
 	$(BIN)/lint-imports
 
 unit: install  ## the unit tests: they start no Kafka and no Spark
-	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal tests/unit
+	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal -m "not nightly" tests/unit
+
+unit-nightly: install  ## the unit tests that the gate leaves to the night: the other bad inputs, each through the installed command
+	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal -m nightly tests/unit
 
 planted: install  ## every verifier must find the anomalies that are planted (Spark, no Kafka)
 	$(BIN)/pytest -n logical --maxprocesses 4 --dist worksteal -m "$(PLANTED)" --durations 20 --durations-min 5 tests/planted
