@@ -6,6 +6,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from chaos.judging import repeatable
+
 
 def why_not(rows: DataFrame, expression: Column, *, may_be_constant: bool = False) -> str:
     """Why an expression says nothing of one record alone, in a line; an empty text if it does.
@@ -20,8 +22,9 @@ def why_not(rows: DataFrame, expression: Column, *, may_be_constant: bool = Fals
     except PySparkException as error:
         return _first_line(error)
     plan: Any = found._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark has no other way to it
-    if not plan.deterministic():
-        return "it may be another each time it is asked for the same record"
+    varies = repeatable.why_not(found)
+    if varies:
+        return f"it may be another each time it is asked for the same record: {varies}."
     if not may_be_constant and plan.references().isEmpty():
         return "it is the same for all records"
     return ""

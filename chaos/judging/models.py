@@ -360,18 +360,16 @@ def require_known(spark: SparkSession, model: Model, topics: Sequence[str]) -> N
     if model.python:
         _function(model)
     if model.identity and not model.of_table:
-        read = nothing(spark).select("key", "value")
-        wrong = expressions.why_no_sql(read, model.identity)
+        wrong = expressions.why_no_sql(nothing(spark).select("key", "value"), model.identity)
         if wrong:
             raise ModelError(f"{one_line(wrong, _LONGEST)} The columns are key, value.", of_identity=True)
-        _require_repeatable(read.selectExpr(f"CAST({model.identity} AS STRING)"), of_identity=True)
 
 
-def _require_repeatable(read: DataFrame, *, of_identity: bool = False) -> None:
+def _require_repeatable(query: DataFrame) -> None:
     """Raise ModelError where it would give other rows when it is asked again: no sink could hold them all."""
-    varies = repeatable.why_not(read)
+    varies = repeatable.why_not(query)
     if varies:
-        raise ModelError(f"it does not give the same rows each time: {varies}; leave that out", of_identity=of_identity)
+        raise ModelError(f"it does not give the same rows each time: {varies}; leave that out")
 
 
 def demanded(

@@ -89,10 +89,11 @@ def test_sound_identities_and_models(spark, nothing):
     [
         (F.max, "INVALID_WHERE_CONDITION"),
         (lambda _value: F.rand(), "it may be another each time"),
+        (lambda _value: F.current_date(), "it may be another each time"),
         (lambda value: F.explode(F.array(value, value)), "UNSUPPORTED_GENERATOR"),
         (lambda _value: F.col("nosuch"), "UNRESOLVED_COLUMN"),
     ],
-    ids=["aggregate", "random", "generator", "unknown"],
+    ids=["aggregate", "random", "today", "generator", "unknown"],
 )
 def test_a_model_that_says_nothing_of_one_value(spark, demanded, why):
     with pytest.raises(AuditUsageError, match=f"--model: what it makes of a value cannot be judged: .*{why}"):
