@@ -22,11 +22,11 @@ def why_not(rows: DataFrame, expression: Column, *, may_be_constant: bool = Fals
     except PySparkException as error:
         return _first_line(error)
     plan: Any = found._jdf.queryExecution().analyzed()  # noqa: SLF001 - PySpark has no other way to it
+    if not may_be_constant and plan.deterministic() and plan.references().isEmpty():
+        return "it is the same for all records"
     varies = repeatable.why_not(found)
     if varies:
         return f"it may be another each time it is asked for the same record: {varies}."
-    if not may_be_constant and plan.references().isEmpty():
-        return "it is the same for all records"
     return ""
 
 
