@@ -23,7 +23,8 @@ in brackets is not always there, and … stands for keys that are not fixed.
     nemesis    ok      release   RequestReleased    fault, [outcome]
     nemesis    info    spared    FaultSpared        fault
     nemesis    info    missed    RequestMissed      fault, request, links, sent, unparsed
-    sampler    info    progress  ProgressSampled    written, committed, total, [end], [high]
+    sampler    info    progress  ProgressSampled    written, committed, total, [end]
+    sampler    info    blocked   ReadersBlocked     partition, end, seconds
     sampler    info    silent    LeaderSilent       error
     sampler    info    pipeline  PipelineSampled    positions, lag, [executors]
     auditor    info    alarm     EarlyAlarm         verifier, count, checked, example
@@ -263,7 +264,7 @@ class ProgressSampled(EventValue):
         written: offsets of the source; committed: records of the output, below its last stable offset; neither is more than
             total. Until they were counted, committed was offsets, too.
         total: records of the workload.
-        end: sum of the output's last stable offsets; high: of its high watermarks. Transaction markers take offsets too.
+        end: sum of the output's last stable offsets. Transaction markers take offsets too.
     """
 
     PLACE = "sampler", "info", "progress"
@@ -271,16 +272,26 @@ class ProgressSampled(EventValue):
     committed: int
     total: int
     end: int = 0
-    high: int = 0
 
     @model_validator(mode="before")
     @classmethod
     def _fill(cls, value: Any) -> Any:
-        """Histories of earlier versions have no end, or no high: then it was what a reader could see."""
-        if not isinstance(value, Mapping):
-            return value
-        end = value.get("end", value.get("committed"))
-        return {**value, "end": end, "high": value.get("high", end)}
+        """Histories of earlier versions have no end: then it was what a reader could see."""
+        return {**value, "end": value.get("end", value.get("committed"))} if isinstance(value, Mapping) else value
+
+
+class ReadersBlocked(EventValue):
+    """The last stable offset of a partition of the output stood still with records above it; recorded when that is over.
+
+    Attributes:
+        end: that offset.
+        seconds: how long; what was shorter than a second is not recorded.
+    """
+
+    PLACE = "sampler", "info", "blocked"
+    partition: int
+    end: int
+    seconds: float
 
 
 class LeaderSilent(EventValue):
@@ -383,6 +394,7 @@ TYPES: tuple[type[EventValue], ...] = (
     FaultSpared,
     RequestMissed,
     ProgressSampled,
+    ReadersBlocked,
     LeaderSilent,
     PipelineSampled,
     EarlyAlarm,

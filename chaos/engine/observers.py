@@ -32,7 +32,6 @@ from verifiers.single_scan.stream import Stream, TooScatteredError
 _EVERY_S = 0.03
 _LOOK_EVERY_S = 0.02
 _PIPELINE_EVERY_S = 1.0  # its positions cost a connection
-_SELDOM = 7
 _ENDS_WITHIN_S = 15.0
 
 Executors = Callable[[], Sequence[object]]
@@ -82,8 +81,6 @@ class Sampler(Poller):
         self._total = total
         self._by_positions = by_positions
         self._counted = counted
-        self._samples = 0
-        self._high = 0
         self._error = ""
         self._before: Mapping[str, int] = {}
 
@@ -103,7 +100,6 @@ class Sampler(Poller):
         try:
             written = sum(self._kafka.end(*one, IsolationLevel.READ_UNCOMMITTED) for one in self._sources)
             end = self._output(IsolationLevel.READ_COMMITTED)
-            high = self._high = self._high_now()
         except (KafkaException, InconclusiveError) as error:
             self._silent(str(error))
             return {}
@@ -111,7 +107,7 @@ class Sampler(Poller):
         lacking = refused(self._history)
         records, total = self._records - lacking, self._total - lacking
         known = {"written": min(written, records), "committed": min(self._passed(end), total), "total": total}
-        return {**known, "end": end, "high": max(high, end)}
+        return {**known, "end": end}
 
     def _passed(self, end: int) -> int:
         if not self._by_positions:
@@ -123,13 +119,6 @@ class Sampler(Poller):
         if error != self._error:
             self._error = error
             self._history.record(LeaderSilent(error=error))
-
-    def _high_now(self) -> int:
-        """The high watermark, asked for at every seventh sample only: what is read from it needs seconds, not milliseconds."""
-        self._samples += 1
-        if self._samples % _SELDOM:
-            return self._high
-        return self._output(IsolationLevel.READ_UNCOMMITTED)
 
 
 class PipelineSampler(Poller):

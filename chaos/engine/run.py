@@ -33,6 +33,7 @@ from chaos.common.errors import ChaosError, DeadlineError, InconclusiveError
 from chaos.common.events import PhaseBegan, PhaseEnded, PhaseFailed
 from chaos.common.history import History
 from chaos.engine import phases, standstill, tables
+from chaos.engine.blocked import BlockWatch
 from chaos.engine.counted import Counted
 from chaos.engine.lag import Positions
 from chaos.engine.nemesis import Nemesis
@@ -107,6 +108,7 @@ def under_way(
         with (
             _sampler(plan, system.kafka, history, positions),
             _pipeline_sampler(plan, system, history, positions),
+            BlockWatch(system.kafka, history, plan.output) if plan.table is None else nullcontext(),
             _auditing(plan, system.kafka, history, spark if early_audit else None),
             _looking(plan, system.kafka) as looks,
         ):

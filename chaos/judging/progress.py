@@ -25,6 +25,7 @@ from chaos.common.events import (
     PipelineSampled,
     ProcessSaid,
     ProgressSampled,
+    ReadersBlocked,
 )
 from chaos.common.history import Event, of_type
 from chaos.scenario.verifiers import ANOMALIES_OF_PROGRESS, PROGRESS
@@ -135,10 +136,13 @@ def _stopped(
 
 
 def _blocked(events: Sequence[Event], slo_s: float) -> Iterator[Example]:
-    seconds, since = _longest_block(events)
-    if since is not None and seconds > slo_s:
-        detail = f"the last stable offset stood still for {seconds:.1f} s below an open transaction, {slo_s:g} s are allowed"
-        yield Example("blocked", _NOWHERE, None, None, since.time_ms, detail)
+    for over, block in of_type(events, ReadersBlocked):
+        if block.seconds > slo_s:
+            detail = (
+                f"for {block.seconds:.1f} s readers of partition {block.partition} got nothing from offset {block.end} on "
+                f"because of an open transaction; {slo_s:g} s are allowed"
+            )
+            yield Example("blocked", _NOWHERE, None, None, over.time_ms - round(1000 * block.seconds), detail)
 
 
 def _watched_until_s(events: Sequence[Event]) -> float:
@@ -277,20 +281,11 @@ def longest_standstill_s(events: Sequence[Event]) -> float:
 
 
 def longest_blocked_s(events: Sequence[Event]) -> float:
-    """The longest time that the last stable offset stood still with records above it: a transaction was open (KAFKA-10167)."""
-    return round(_longest_block(events)[0], 3)
+    """The longest time that the last stable offset of a partition stood still with records above it, 0 below a second.
 
-
-def _longest_block(events: Sequence[Event]) -> tuple[float, Event | None]:
-    """Its seconds, and the sample with which it began; None if there was none."""
-    longest: tuple[float, Event | None] = 0.0, None
-    since: Event | None = None
-    for (earlier, before), (later, now) in pairwise(of_type(events, ProgressSampled)):
-        stands = now.end == before.end and before.high > before.end
-        since = (since or earlier) if stands else None
-        if since is not None and later.elapsed_s - since.elapsed_s > longest[0]:
-            longest = later.elapsed_s - since.elapsed_s, since
-    return longest
+    A transaction was open (KAFKA-10167).
+    """
+    return max((block.seconds for _, block in of_type(events, ReadersBlocked)), default=0.0)
 
 
 def _begins_s(events: Sequence[Event]) -> dict[str, float]:

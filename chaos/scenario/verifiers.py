@@ -18,8 +18,8 @@ ANOMALIES_OF_PROGRESS: Mapping[str, str] = {
     "slow recovery": "from a fault's injection to the end of the longest standstill after it took longer than ``recovery_slo``",
     "no recovery": "after a fault the output stood still for longer than ``recovery_slo`` and until the end of the run, and "
     "not all of the workload had been through",
-    "blocked": "the last stable offset stood still for longer than ``recovery_slo``, with records above it: a transaction was "
-    "open (KAFKA-10167), and read_committed readers waited for its end",
+    "blocked": "the last stable offset of a partition stood still for longer than ``recovery_slo``, with records above it: a "
+    "transaction was open (KAFKA-10167), and read_committed readers waited for its end",
 }
 """Name -> definition; the other verifiers name their own."""
 

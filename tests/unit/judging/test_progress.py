@@ -10,6 +10,7 @@ from chaos.common.events import (
     PipelineSampled,
     ProcessSaid,
     ProgressSampled,
+    ReadersBlocked,
 )
 from chaos.common.history import Event
 from chaos.judging import progress
@@ -27,14 +28,7 @@ def history(*lines):
     return tuple(_event(index, *line) for index, line in enumerate(lines))
 
 
-def _event(index, second, what, value, high=None):
-    if what == "sample":
-        end = {"committed": value, "total": TOTAL, "written": TOTAL, "end": value, "high": value if high is None else high}
-        return Event(index, int(1000 * second), float(second), ProgressSampled(**end))
-    if what == "loaded":
-        return Event(index, int(1000 * second), float(second), ProgressSampled(written=value, committed=value, total=TOTAL))
-    if what == "lag":
-        return Event(index, int(1000 * second), float(second), PipelineSampled(positions={}, lag=value))
+def _event(index, second, what, value):
     if what in SAID:
         return Event(index, int(1000 * second), float(second), SAID[what](value))
     if what in PHASES:
@@ -43,6 +37,10 @@ def _event(index, second, what, value, high=None):
 
 
 SAID = {
+    "sample": lambda value: ProgressSampled(written=TOTAL, committed=value, total=TOTAL, end=value),
+    "loaded": lambda value: ProgressSampled(written=value, committed=value, total=TOTAL),
+    "lag": lambda value: PipelineSampled(positions={}, lag=value),
+    "blocked": lambda value: ReadersBlocked(partition=1, end=20, seconds=value),
     "died": lambda value: ProcessSaid(who="loader", event="loaded", content={"records": value, "failed": True}),
     "error": lambda value: PhaseFailed(phase=value[0], error=value[1]),
 }
@@ -253,16 +251,9 @@ def test_a_run_that_was_not_under_way_tells_nothing(lines, why):
     assert finding.note.startswith(why)
 
 
-def test_a_blocked_last_stable_offset_is_a_standstill_below_records():
-    """Records are there, and no read_committed reader gets them; a standstill with nothing above it blocks no reader."""
-    events = history(
-        (0, "sample", 10),
-        (1, "sample", 20),
-        (2, "sample", 20, 30),
-        (7, "sample", 20, 60),
-        (9, "sample", 60),
-        (30, "sample", 70),
-    )
+def test_a_standstill_with_nothing_above_it_blocks_no_reader():
+    """Records must be there that no read_committed reader is given."""
+    events = history((0, "sample", 10), (1, "sample", 20), (7, "blocked", 5.0), (9, "sample", 60), (30, "sample", 70))
 
     assert longest_blocked_s(events) == 5.0
     assert longest_standstill_s(events) == 21.0
@@ -273,8 +264,7 @@ def test_readers_may_be_blocked_for_as_long_as_declared(slo_s, verdict):
     """Without any fault too: an application that leaves transactions open does this to its readers."""
     lines = (
         *STEADY,
-        (3, "sample", 20, 30),
-        (8, "sample", 20, 60),
+        (8, "blocked", 5.0),
         (9, "sample", 60),
         (10, "end", "drain"),
         (11, "begin", "observe"),
@@ -283,8 +273,9 @@ def test_readers_may_be_blocked_for_as_long_as_declared(slo_s, verdict):
     finding = progress.check(history(*lines), slo_s, TOTAL, "sink")
 
     assert (finding.verdict, finding.counts["blocked"]) == (verdict, int(verdict is Verdict.INVALID))
-    assert [example.detail for example in finding.examples] == (
-        ["the last stable offset stood still for 5.0 s below an open transaction, 4.9 s are allowed"] if finding.count else []
+    text = "for 5.0 s readers of partition 1 got nothing from offset 20 on because of an open transaction; "
+    assert [(example.detail, example.timestamp_ms) for example in finding.examples] == [(f"{text}4.9 s are allowed", 3000)] * (
+        finding.count
     )
 
 

@@ -28,7 +28,7 @@ class Run:
 
     def __post_init__(self):
         self.events = []
-        self.say(ProgressSampled(written=0, committed=0, total=self.total, end=0, high=0))
+        self.say(ProgressSampled(written=0, committed=0, total=self.total, end=0))
 
     def say(self, value, after_s=0.0):
         self.now_s += after_s
@@ -37,7 +37,7 @@ class Run:
     def sample(self, after_s=0.0):
         """What a sampler writes: all that is loaded at once, and transaction markers at the end of the output."""
         end = self.committed + self.rng.randrange(3)
-        self.say(ProgressSampled(written=self.total, committed=self.committed, total=self.total, end=end, high=end), after_s)
+        self.say(ProgressSampled(written=self.total, committed=self.committed, total=self.total, end=end), after_s)
 
     def grow_to(self, goal):
         while self.committed < goal:
