@@ -205,7 +205,11 @@ class Brokers:
 
     def dead(self) -> list[str]:
         """The brokers that do not run now, in words."""
-        return [f"broker-{number} does not run" for number, process in self.processes.items() if not process.alive()]
+        return [f"broker-{number} does not run" for number in self.down()]
+
+    def down(self) -> list[int]:
+        """The brokers that do not run now; of a cluster that is already there nothing is known, and none is."""
+        return [number for number, process in self.processes.items() if not process.alive()]
 
     def data(self, number: int) -> Path:
         """The log directory of a broker."""

@@ -11,7 +11,7 @@
 A fault and its injection are two classes side by side in one module. To add a fault, see docs/adding-a-fault.md.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -230,6 +230,12 @@ def prove(injection: Injection) -> Proof:
     except ChaosError as error:
         return Proof(effective=False, facts={"problem": str(error)})
     return injection.proof()
+
+
+def already_down(names: Sequence[str]) -> str:
+    """Why a fault of processes cannot be injected: what one that has ended left behind would prove a fault without effect."""
+    are = "is" if len(names) == 1 else "are"
+    return f"{', '.join(names)} {are} down already, perhaps by another fault: nothing more can be done to what has ended"
 
 
 def unmet(

@@ -14,8 +14,15 @@ import psutil
 from chaos.cluster import broker_disk
 from chaos.cluster.broker_disk import ThrownAway
 from chaos.faults.base import FaultContext, Injection, Proof, RestartedBrokerFault
-from chaos.faults.broker_processes import SIGKILLED, RestartedBrokers, exit_codes, start_again, wait_for_end
-from chaos.faults.targets import logs_meant, resolve_brokers
+from chaos.faults.broker_processes import (
+    SIGKILLED,
+    RestartedBrokers,
+    exit_codes,
+    resolve_running,
+    start_again,
+    wait_for_end,
+)
+from chaos.faults.targets import logs_meant
 from chaos.grammar.units import spoken_seconds
 from chaos.runtime.capabilities import Capability
 
@@ -31,7 +38,7 @@ class PowerLoss(RestartedBrokerFault):
     kind: Literal["power_loss"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        broker_ids, target = resolve_brokers(self.target, context, rng)
+        broker_ids, target = resolve_running(self.target, context, rng)
         meant = logs_meant(self.target, context)
         return PowerlessBrokers(target, self.restart_after_s, context.system, broker_ids, meant)
 
@@ -84,7 +91,7 @@ class LogDirFull(RestartedBrokerFault):
         return f"log_dir_full on {self.target}, room again after {spoken_seconds(self.restart_after_s)}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        broker_ids, target = resolve_brokers(self.target, context, rng)
+        broker_ids, target = resolve_running(self.target, context, rng)
         return FullBrokers(target, self.restart_after_s, context.system, broker_ids)
 
 

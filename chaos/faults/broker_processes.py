@@ -24,6 +24,7 @@ from chaos.cluster import broker_disk, protocol
 from chaos.cluster.kafka import Kafka
 from chaos.cluster.system import System
 from chaos.common import clock, processes
+from chaos.common.errors import InjectionError
 from chaos.faults.base import (
     BackgroundSteps,
     BrokerFault,
@@ -34,11 +35,13 @@ from chaos.faults.base import (
     RestartedBrokerFault,
     RestartedFault,
     TimedFault,
+    already_down,
     unmet,
     wait_unless_stopped,
 )
 from chaos.faults.hooks import HookedBrokers
 from chaos.faults.targets import broker_names, in_words, resolve_brokers
+from chaos.grammar.targets import BrokerTarget
 from chaos.grammar.units import Seconds, spoken_seconds
 from chaos.runtime.base import Process
 from chaos.runtime.capabilities import Capability
@@ -95,7 +98,7 @@ class KillBroker(RestartedBrokerFault):
     kind: Literal["kill_broker"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        broker_ids, target = resolve_brokers(self.target, context, rng)
+        broker_ids, target = resolve_running(self.target, context, rng)
         if context.system.hooks:
             return HookedBrokers(target, self.restart_after_s, context.system, broker_ids, ("kill", "start"))
         return KilledBrokers(target, self.restart_after_s, context.system, broker_ids)
@@ -126,7 +129,7 @@ class TerminateBroker(RestartedBrokerFault):
     kind: Literal["terminate_broker"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        broker_ids, target = resolve_brokers(self.target, context, rng)
+        broker_ids, target = resolve_running(self.target, context, rng)
         return TerminatedBrokers(target, self.restart_after_s, context.system, broker_ids)
 
     @model_validator(mode="after")
@@ -173,7 +176,7 @@ class PauseBroker(BrokerFault, TimedFault):
         return self.for_s
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        broker_ids, target = resolve_brokers(self.target, context, rng)
+        broker_ids, target = resolve_running(self.target, context, rng)
         if context.system.hooks:
             return HookedBrokers(target, self.for_s, context.system, broker_ids, ("pause", "resume"))
         return PausedBrokers(target, self.for_s, context.system, broker_ids)
@@ -357,6 +360,25 @@ class ChasedLeader(Injection):
     def _kill(self, broker: int) -> None:
         self.system.kafka.brokers.processes[broker].kill()
         self.killed.append(broker)
+
+
+def resolve_running(target: BrokerTarget, context: FaultContext, rng: Random) -> tuple[list[int], str]:
+    """As `resolve_brokers`, for what is done to the processes of brokers: to one that has ended, nothing can be.
+
+    Raises:
+        InjectionError: one of them does not run.
+    """
+    broker_ids, words = resolve_brokers(target, context, rng)
+    known = context.system.kafka.brokers.processes
+    require_running(known[broker] for broker in broker_ids if broker in known)
+    return broker_ids, words
+
+
+def require_running(processes: Iterable[Process]) -> None:
+    """Raises `InjectionError` if one has ended: the exit code that it left would prove a fault that had no effect."""
+    ended = [process.spec.name for process in processes if not process.alive()]
+    if ended:
+        raise InjectionError(already_down(ended))
 
 
 def exit_codes(processes: Iterable[Process]) -> dict[str, int | None]:

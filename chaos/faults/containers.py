@@ -22,11 +22,12 @@ from chaos.faults.broker_processes import (
     SIGKILLED,
     BrokerInjection,
     exit_codes,
+    resolve_running,
     start_again,
     wait_for_end,
     wait_until_serving,
 )
-from chaos.faults.targets import broker_names, resolve_brokers
+from chaos.faults.targets import broker_names
 from chaos.grammar.units import Size, text_of_size
 from chaos.runtime.base import Contained, Process
 from chaos.runtime.capabilities import Capability
@@ -65,7 +66,7 @@ class Disconnect(BrokerFault, LastingFault):
         return self.for_s
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        broker_ids, target = resolve_brokers(self.target, context, rng)
+        broker_ids, target = resolve_running(self.target, context, rng)
         return DisconnectedBrokers(target, self.for_s, context.system, broker_ids)
 
 
@@ -110,7 +111,7 @@ class Freeze(BrokerFault, LastingFault):
         return self.for_s
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        broker_ids, target = resolve_brokers(self.target, context, rng)
+        broker_ids, target = resolve_running(self.target, context, rng)
         return FrozenBrokers(target, self.for_s, context.system, broker_ids)
 
 
@@ -151,7 +152,7 @@ class LimitCpu(BrokerFault, LastingFault):
         return f"limit_cpu of {self.target} to {self.cpus:g} processors {self.lasts}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        broker_ids, target = resolve_brokers(self.target, context, rng)
+        broker_ids, target = resolve_running(self.target, context, rng)
         return ThrottledBrokers(target, self.for_s, context.system, broker_ids, self.cpus)
 
 
@@ -198,7 +199,7 @@ class OutOfMemory(RestartedBrokerFault):
     kind: Literal["out_of_memory"]
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        broker_ids, target = resolve_brokers(self.target, context, rng)
+        broker_ids, target = resolve_running(self.target, context, rng)
         return StarvedBrokers(target, self.restart_after_s, context.system, broker_ids)
 
 
@@ -253,7 +254,7 @@ class LimitDisk(RestartedBrokerFault):
         return f"limit_disk of {self.target} to {text_of_size(self.room_bytes)} more, {self.restarted}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        broker_ids, target = resolve_brokers(self.target, context, rng)
+        broker_ids, target = resolve_running(self.target, context, rng)
         found = contained([context.system.kafka.brokers.processes[broker] for broker in broker_ids])
         containers = dict(zip(broker_ids, found, strict=True))
         return CrampedBrokers(target, self.restart_after_s, context.system, containers, self.room_bytes)

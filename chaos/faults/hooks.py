@@ -18,7 +18,7 @@ from chaos.cluster.hooks import BrokerHooks, HookRun, Kind
 from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
-from chaos.faults.base import Injection, Proof
+from chaos.faults.base import Injection, Proof, already_down
 
 _GONE_WITHIN_S = 30.0
 _BACK_WITHIN_S = 180.0
@@ -44,7 +44,14 @@ class HookedBrokers(Injection):
     _undone: bool = False
 
     def inject(self) -> None:
-        """Watch the brokers, and run the hook for each."""
+        """Watch the brokers, and run the hook for each.
+
+        Raises:
+            InjectionError: one of them was down before.
+        """
+        ended = [f"broker-{broker}" for broker in self.broker_ids if self._down(broker) and self._down(broker)]
+        if ended:
+            raise InjectionError(already_down(ended))
         pool = ThreadPoolExecutor(max_workers=len(self.broker_ids), thread_name_prefix="watch")
         self._watches = {broker: pool.submit(self._seen_down, broker) for broker in self.broker_ids}
         pool.shutdown(wait=False)

@@ -11,7 +11,7 @@ from pydantic import Field
 from chaos.cluster.spark import Executor, SparkApp
 from chaos.common import clock
 from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, unmet
-from chaos.faults.broker_processes import SIGKILLED, exit_codes
+from chaos.faults.broker_processes import SIGKILLED, exit_codes, require_running
 from chaos.faults.spark_executors import NO_ANSWER, counted_on, running, wait_until_back
 from chaos.faults.targets import in_words
 from chaos.grammar.targets import Workers, WorkerTarget
@@ -50,6 +50,7 @@ class CrashMaster(DaemonFault):
         return f"crash_master, its state is {self.state}, {self.restarted}"
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
+        require_running([context.system.spark.master_process])
         app, pipeline = context.spark_app(), context.pipeline()
         return CrashedMaster("the master", self.restart_after_s, context, app, self.state == "lost", pipeline)
 
@@ -125,8 +126,11 @@ class CrashWorker(DaemonFault):
     target: Workers = WorkerTarget("any")
 
     def prepare(self, context: FaultContext, rng: Random) -> Injection:
-        worker_ids = _worker_ids(self.target, list(context.system.spark.worker_ids), rng)
+        workers = context.system.spark.workers
+        running_now = [number for number, worker in workers.items() if worker.alive()]
+        worker_ids = _worker_ids(self.target, list(workers), running_now or list(workers), rng)
         app = context.spark_app()
+        require_running(workers[number] for number in worker_ids)
         lost = [executor for executor in running(context, app) if executor.worker in worker_ids]
         target = in_words([f"worker-{number}" for number in worker_ids], self.target)
         return CrashedWorkers(target, self.restart_after_s, context, app, worker_ids, lost, len(counted_on(context, app)))
@@ -187,11 +191,11 @@ class CrashedWorkers(Injection):
         return [self.context.system.spark.workers[worker] for worker in self.worker_ids]
 
 
-def _worker_ids(target: WorkerTarget, there: list[int], rng: Random) -> list[int]:
+def _worker_ids(target: WorkerTarget, there: list[int], alive: list[int], rng: Random) -> list[int]:
     match target.which:
         case "all":
             return there
         case "any":
-            return [rng.choice(there)]
+            return [rng.choice(alive)]
         case "number":
             return [target.number]

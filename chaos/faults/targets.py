@@ -19,6 +19,8 @@ _WITHIN_S = 60.0  # a second on a quiet machine
 def resolve_brokers(target: BrokerTarget, context: FaultContext, rng: Random) -> tuple[list[int], str]:
     """The brokers meant, and the same in words: ``broker-2 (leader(orders, 0))``. One of several candidates is drawn.
 
+    A broker that is down has no role, whatever the cluster still says of it: the next one to have it is waited for.
+
     Raises:
         DeadlineError: no broker has had this role for a minute.
     """
@@ -98,18 +100,28 @@ def in_words(names: Iterable[str], declared: object) -> str:
 
 
 def _candidates(target: BrokerTarget, context: FaultContext) -> list[int]:
+    """Raises `LookupError` where there is none now."""
     kafka = context.system.kafka
     match target.role:
         case "broker":
             return [target.number]
-        case "leader":
-            return [kafka.leader(context.topics[target.topic], target.partition)]
-        case "follower":
-            return kafka.followers(context.topics[target.topic], target.partition)
-        case "any" | "all":
+        case "all":
             return list(kafka.broker_ids)
+        case "receiver" | "sender" as role:
+            return [_end_of_held_request(role, context)]
+        case "leader":
+            found = [kafka.leader(context.topics[target.topic], target.partition)]
+        case "follower":
+            found = kafka.followers(context.topics[target.topic], target.partition)
+        case "any":
+            found = list(kafka.broker_ids)
         case role:
-            return [_holder(role, target.partition, context)]
+            found = [_holder(role, target.partition, context)]
+    down = kafka.brokers.down()
+    running = [broker for broker in found if broker not in down]
+    if not running:
+        raise LookupError(f"{in_words(broker_names(found), target)}, and does not run")
+    return running
 
 
 def _holder(role: str, partition: int, context: FaultContext) -> int:
@@ -120,10 +132,8 @@ def _holder(role: str, partition: int, context: FaultContext) -> int:
             return kafka.controller()
         case "group_coordinator":
             return kafka.leader(*kafka.group_partition(context.group))
-        case "transaction_coordinator":
-            return kafka.leader(*kafka.transaction_partition(_transactional_id(context, partition)))
         case _:
-            return _end_of_held_request(role, context)
+            return kafka.leader(*kafka.transaction_partition(_transactional_id(context, partition)))
 
 
 def _end_of_held_request(role: str, context: FaultContext) -> int:

@@ -19,6 +19,9 @@ class Killed:
 
     spec = SimpleNamespace(name="broker-2")
 
+    def alive(self):
+        return True
+
     def kill(self):
         """It is dead at once."""
 
@@ -36,7 +39,7 @@ def proof_of(monkeypatch, target, lost):
         controller=lambda: 2,
         group_partition=lambda _group: ("__consumer_offsets", 5),
         transaction_partition=lambda name: ("__transaction_state", int(name[-1])),
-        brokers=SimpleNamespace(processes=dict.fromkeys((1, 2, 3), Killed()), data=lambda number: number),
+        brokers=SimpleNamespace(processes=dict.fromkeys((1, 2, 3), Killed()), data=lambda number: number, down=list),
     )
     system = SimpleNamespace(kafka=kafka, hooks=None)
     held = FakeHeldRequest(interception("app->broker-2"))

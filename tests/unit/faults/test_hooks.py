@@ -14,7 +14,7 @@ import pytest
 from chaos.cluster.hooks import BrokerHooks
 from chaos.cluster.kafka import Cluster
 from chaos.common import clock
-from chaos.common.errors import DeadlineError
+from chaos.common.errors import DeadlineError, InjectionError
 from chaos.external.declaration import Hooks
 from chaos.faults import hooks
 from chaos.faults.hooks import HookedBrokers
@@ -112,6 +112,15 @@ def test_a_broker_that_answers_no_more_was_killed(injected):
     assert (proof.facts["hooks"]["broker-1"]["exit_code"], proof.facts["hooks"]["broker-1"]["output"]) == (3, "done")
     assert healed["hooks"]["broker-1"]["exit_code"] == 0
     assert injection.heal() == {}
+
+
+def test_a_broker_that_does_not_answer_before_the_hook_is_not_taken_down_by_it(injected, tmp_path):
+    """The hook is not run: what is down already would prove it."""
+    (tmp_path / "life").unlink()
+
+    with pytest.raises(InjectionError, match=r"^broker-1 is down already"):
+        injected("touch {life}.ran")
+    assert not (tmp_path / "life.ran").exists()
 
 
 def test_a_hook_that_succeeds_and_kills_no_broker_is_not_effective(injected):

@@ -75,6 +75,21 @@ class Alive:
         self.signals.append("kill")
 
 
+@dataclass
+class Daemon:
+    """A master or a worker."""
+
+    name: str
+    ended: bool = False
+
+    @property
+    def spec(self):
+        return SimpleNamespace(name=self.name)
+
+    def alive(self):
+        return not self.ended
+
+
 def context_of(app, *found):
     """A context whose cluster runs these executors; of several lists each is seen once, the last for ever."""
     seen = list(found)
@@ -82,7 +97,8 @@ def context_of(app, *found):
     def executors():
         return seen.pop(0) if len(seen) > 1 else seen[0]
 
-    spark = SimpleNamespace(executors=executors, worker_ids=(1, 2, 3))
+    daemons = {"master_process": Daemon("master"), "workers": {number: Daemon(f"worker-{number}") for number in (1, 2, 3)}}
+    spark = SimpleNamespace(executors=executors, worker_ids=(1, 2, 3), **daemons)
     return FaultContext(SimpleNamespace(spark=spark), {}, spark_app=lambda: app)
 
 
@@ -255,19 +271,45 @@ def test_a_worker_target_means_workers(target, worker_ids):
 
 def test_any_worker_is_drawn_by_the_seed():
     """The same seed, the same worker; another one comes in time."""
-    drawn = [spark_daemons._worker_ids(worker_target("worker(any)"), [1, 2, 3], Random(seed)) for seed in range(20)]
+    target, all_of_them = worker_target("worker(any)"), [1, 2, 3]
+    drawn = [spark_daemons._worker_ids(target, all_of_them, all_of_them, Random(seed)) for seed in range(20)]
 
     assert {number for (number,) in drawn} == {1, 2, 3}
-    assert drawn[3] == spark_daemons._worker_ids(worker_target("worker(any)"), [1, 2, 3], Random(3))
+    assert drawn[3] == spark_daemons._worker_ids(target, all_of_them, all_of_them, Random(3))
+
+
+def test_any_worker_is_one_that_runs():
+    """Another fault has ended two of them."""
+    context = context_of(FakeApp(), [])
+    for number in (1, 3):
+        context.system.spark.workers[number].ended = True
+    fault = CrashWorker(kind="crash_worker", target="worker(any)", when={"after": "0s"})
+
+    assert {tuple(fault.prepare(context, Random(seed)).worker_ids) for seed in range(20)} == {(2,)}
+
+
+def test_a_daemon_that_is_down_is_not_crashed_again():
+    """Its exit code is that of SIGKILL already."""
+    context = context_of(FakeApp(), [])
+    context.system.spark.workers[2].ended = context.system.spark.master_process.ended = True
+
+    with pytest.raises(InjectionError, match=r"^worker-2 is down already"):
+        CrashWorker(kind="crash_worker", target="worker-2", when={"after": "0s"}).prepare(context, Random(1))
+    with pytest.raises(InjectionError, match=r"^master is down already"):
+        CrashMaster(kind="crash_master", when={"after": "0s"}).prepare(context, Random(1))
 
 
 @dataclass
 class FakeMaster:
-    """A master that died; it knows its applications again, or not."""
+    """A master; once it was killed it knows its applications again, or not."""
 
     known: list
     done: list = field(default_factory=list)
-    runs: bool = False
+    runs: bool = True
+    pid: int = 4711
+
+    def kill(self):
+        self.runs = False
 
     def alive(self):
         return self.runs
@@ -301,6 +343,8 @@ def test_a_driver_that_the_new_master_does_not_know_is_started_again_once(state,
     )
     context = FaultContext(SimpleNamespace(spark=spark), {}, spark_app=FakeApp, pipeline=lambda: master)
     injection = CrashMaster(kind="crash_master", state=state, when={"after": "0s"}).prepare(context, Random(1))
+
+    injection.inject()
 
     injection.heal()
     injection.heal()

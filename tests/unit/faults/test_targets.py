@@ -1,11 +1,14 @@
 """Receiver and sender: the brokers at the ends of the request that the trigger holds."""
 
+from dataclasses import dataclass
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults import targets
+from chaos.faults.broker_processes import resolve_running
 from chaos.faults.targets import partition_of, resolve_brokers, resolve_links
 from chaos.grammar.targets import broker_target, link_pattern
 from tests.unit.faults.wire import FakeHeldRequest, FakeRules, context, interception
@@ -88,3 +91,59 @@ def test_which_id_is_that_of_a_partition_must_be_declared():
     """The wire does not say it."""
     with pytest.raises(InjectionError, match="transactional id is that of partition 1 is not known; declare transactional_ids"):
         coordinators({"app->broker-2": "orders-2"}, text="transaction_coordinator(1)")
+
+
+def led_by(*leaders, ended):
+    """The broker that ``leader(orders, 0)`` means, while the metadata name these, one after the other."""
+    one = context(FakeRules())
+    one.topics["orders"] = "orders-1"
+    names = list(leaders)
+    one.system.kafka.leader = lambda _topic, _partition: names.pop(0) if len(names) > 1 else names[0]
+    one.system.kafka.brokers.ended = ended
+    return resolve_brokers(broker_target("leader(orders, 0)"), one, Random(1))[0]
+
+
+def test_a_broker_that_is_down_leads_nothing_whatever_the_metadata_say():
+    """Until its session has expired they name the one that was killed; the next one is meant."""
+    assert led_by(1, 1, 2, ended=[1]) == [2]
+
+
+def test_a_partition_whose_leader_is_down_and_is_not_replaced_has_none(monkeypatch):
+    """Nobody is killed a second time."""
+    monkeypatch.setattr(targets, "_WITHIN_S", 0.05)
+
+    with pytest.raises(DeadlineError, match=r"broker-1 \(leader\(orders, 0\)\), and does not run"):
+        led_by(1, ended=[1])
+
+
+def test_any_broker_is_one_that_runs():
+    """The other one is down."""
+    one = context(FakeRules())
+    one.system.kafka.brokers.ended = [2]
+
+    assert {tuple(resolve_brokers(broker_target("any"), one, Random(seed))[0]) for seed in range(20)} == {(1,)}
+
+
+@pytest.mark.parametrize("target", ["broker-2", "all"])
+def test_to_a_broker_that_is_down_nothing_can_be_done(target):
+    """Its exit code, and that it refuses connections, would prove the second of two faults."""
+    one = context(FakeRules())
+    one.system.kafka.brokers.processes = {1: Ended("broker-1", ended=False), 2: Ended("broker-2", ended=True)}
+
+    with pytest.raises(InjectionError, match=r"^broker-2 is down already, perhaps by another fault"):
+        resolve_running(broker_target(target), one, Random(1))
+
+
+@dataclass
+class Ended:
+    """A process, or what is left of it."""
+
+    name: str
+    ended: bool
+
+    @property
+    def spec(self):
+        return SimpleNamespace(name=self.name)
+
+    def alive(self):
+        return not self.ended

@@ -185,7 +185,18 @@ class FakeHeldRequest:
         self.done.append("remove")
 
 
+@dataclass
+class Processes:
+    """Those of brokers that are not ours: none is known."""
+
+    processes: dict = field(default_factory=dict)
+    ended: list = field(default_factory=list)
+
+    def down(self):
+        return self.ended
+
+
 def context(rules, **changes):
     """Two brokers, all links, and these request rules; `app` is under test."""
-    system = SimpleNamespace(rules=rules, links=links(), kafka=SimpleNamespace(broker_ids=(1, 2)))
+    system = SimpleNamespace(rules=rules, links=links(), kafka=SimpleNamespace(broker_ids=(1, 2), brokers=Processes()))
     return FaultContext(system, {}, client="app", **changes)
