@@ -169,6 +169,10 @@ class SparkCluster(Protocol):
         """Start the processes that are ours."""
         ...
 
+    def started(self) -> bool:
+        """Whether `start` was called, or nothing is ours to be started."""
+        ...
+
     def wait_until_ready(self) -> None: ...
 
     def unhealthy(self) -> list[str]:
@@ -248,15 +252,19 @@ class Spark:
         host, port = self.addresses.master
         _, page = self.addresses.master_page
         main = ("org.apache.spark.deploy.master.Master", "--host", host, "--port", str(port), "--webui-port", str(page))
+        quiet = ("-Dspark.master.rest.enabled=false",)  # nobody submits by REST, and its port 6066 would be taken from others
         # the master remembers its applications after a restart, as with ZooKeeper in production, unless `forget` is called
         recovery = ("-Dspark.deploy.recoveryMode=FILESYSTEM", f"-Dspark.deploy.recoveryDirectory={self._recovery}")
         self._recovery.mkdir(parents=True, exist_ok=True)
-        self._start(_MASTER, host, main, recovery)
+        self._start(_MASTER, host, main, (*recovery, *quiet))
         clock.wait_until(
             self._state, within_s=60, reason="Spark's master to answer", every_s=0.1, ignore=(requests.RequestException,)
         )
         for number in self.worker_ids:
             self._start_worker(number)
+
+    def started(self) -> bool:
+        return bool(self._daemons)
 
     def wait_until_ready(self) -> None:
         clock.wait_until(
@@ -265,7 +273,7 @@ class Spark:
 
     def unhealthy(self) -> list[str]:
         dead = [f"Spark's {name} does not run" for name, process in self._daemons.items() if not process.alive()]
-        if dead:
+        if dead or not self.started():
             return dead
         try:
             state, alive = self._state(), self.registered()

@@ -81,8 +81,11 @@ class System:
         self.up_s = 0.0
         self._proxy_server: Process | None = None
 
-    def start(self, echo: Echo) -> None:
+    def start(self, echo: Echo, *, with_spark: bool = True) -> None:
         """Start everything, and return when all of it serves.
+
+        Args:
+            with_spark: False leaves Spark's daemons to `start_spark`.
 
         Raises:
             RuntimeUnavailableError: an address is taken, or a process did not start.
@@ -90,14 +93,24 @@ class System:
         """
         began_s = clock.monotonic_s()
         self.runtime.check_free(self._listeners())
-        echo(f"starting {', '.join(self._ours())} …")
+        echo(f"starting {', '.join([*self._ours(), *(self._daemons_of_spark() if with_spark else [])])} …")
         self._start_toxiproxy()
         self.kafka.brokers.start()
-        self.spark.start()
+        if with_spark:
+            self.spark.start()
         self.kafka.wait_until_ready()
-        self.spark.wait_until_ready()
+        if with_spark:
+            self.spark.wait_until_ready()
         self.up_s = clock.monotonic_s() - began_s
         echo(f"the system is up after {self.up_s:.1f} s")
+
+    def start_spark(self, echo: Echo) -> None:
+        """Start Spark's daemons, if they were not started yet; errors are those of `start`."""
+        if self.spark.started():
+            return
+        echo(f"starting {', '.join(self._daemons_of_spark())} …")
+        self.spark.start()
+        self.spark.wait_until_ready()
 
     def bootstrap(self, client: str) -> str:
         """The bootstrap servers of a client group: its own links, where the cluster is ours."""
@@ -134,10 +147,11 @@ class System:
         )
 
     def _ours(self) -> list[str]:
-        """The parts that `start` starts, in words."""
-        brokers = [f"{len(self.kafka.broker_ids)} brokers"] if self.kafka.is_ours else []
-        workers = [f"Spark's master and {len(self.spark.worker_ids)} workers"] if self.spark.worker_ids else []
-        return ["Toxiproxy", *brokers, *workers]
+        """The parts that are ours, in words, without Spark's."""
+        return ["Toxiproxy", *([f"{len(self.kafka.broker_ids)} brokers"] if self.kafka.is_ours else [])]
+
+    def _daemons_of_spark(self) -> list[str]:
+        return [f"Spark's master and {len(self.spark.worker_ids)} workers"] if self.spark.worker_ids else []
 
     def _listeners(self) -> list[Address]:
         if self.kafka.is_ours:

@@ -48,16 +48,22 @@ class Environment:
     _system: System | None = None
     _spec: SystemSpec | None = None
 
-    def system(self, spec: SystemSpec) -> System:
+    def system(self, spec: SystemSpec, *, with_spark: bool = True) -> System:
         """A healthy system: the one that runs, if it is what is declared, or a new one.
+
+        Args:
+            with_spark: whether Spark's daemons are needed; they are started when they are for the first time.
 
         Raises:
             RuntimeUnavailableError: it cannot be had.
         """
         with signals.never_lost():
-            return self._healthy(spec)
+            system = self._healthy(spec, with_spark=with_spark)
+            if with_spark:
+                system.start_spark(self.echo)
+            return system
 
-    def _healthy(self, spec: SystemSpec) -> System:
+    def _healthy(self, spec: SystemSpec, *, with_spark: bool) -> System:
         if self._system is not None and self._spec != spec and self.external is None:
             self.echo("another system is declared now, so the one that runs is ended")
             self.close()
@@ -67,7 +73,7 @@ class Environment:
             self.close()
         if self._system is None:
             self.close()  # where the one before did not come to be, its warden still waits
-            self._system = self._started(spec)
+            self._system = self._started(spec, with_spark=with_spark)
         return self._system
 
     def packages(self, coordinates: Sequence[str]) -> tuple[Path, ...]:
@@ -94,7 +100,7 @@ class Environment:
                 shutil.rmtree(data, ignore_errors=True)
         self._runtime = self._system = None
 
-    def _started(self, spec: SystemSpec) -> System:
+    def _started(self, spec: SystemSpec, *, with_spark: bool) -> System:
         needed_gib = preflight.MEMORY_GIB if self.external is None else _DRIVERS_GIB
         preflight.check_machine(artifacts.cache_folder(), self.runs, memory_gib=needed_gib)
         for name in warden.leftovers(session_files()):
@@ -112,7 +118,7 @@ class Environment:
         else:
             system = external_system.found(place, self.external, self.echo)
         self._system = system  # before it is started, so that `close` removes the data of one that does not come up
-        system.start(self.echo)
+        system.start(self.echo, with_spark=with_spark)
         self.ups_s.append(system.up_s)
         return system
 

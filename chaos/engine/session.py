@@ -30,12 +30,13 @@ from chaos.judging.judge import load_findings
 from chaos.report import summary
 from chaos.report.failure_text import explain
 from chaos.report.model import Report, build
+from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import plan
 from chaos.scenario.support import asked_outside
 from verifiers.base import Verdict
 
-_SPARK_WITHIN_S = 120.0
+_SPARK_WITHIN_S = 300.0  # ten seconds on a quiet machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class JudgeSpark:
         self._session: Future[SparkSession] | None = None
         self._owner: warden.Session | None = None
         self._scratch: Path | None = None
+        self._silence = ExitStack()
 
     def begin(self, parts: Parts) -> None:
         """Begin to start the session, if that has not been done."""
@@ -79,15 +81,28 @@ class JudgeSpark:
             self._owner = warden.Session(session_files())  # not the system's, which may end before it
             self._owner.mark()
             self._scratch = files.new_folder(self._runs, "auditor")
+            self._silence.enter_context(spark_session.pyspark_logs_nothing())
             self._session = self._pool.submit(spark_session.of_run_warmed_up, parts, self._scratch)
 
     def get(self) -> SparkSession:
-        """The session, as soon as it has started. `begin` comes first."""
+        """The session, as soon as it has started. `begin` comes first.
+
+        Raises:
+            DeadlineError: it has not.
+        """
         assert self._session is not None  # noqa: S101 - a slip of ours, not of the user
-        return self._session.result(_SPARK_WITHIN_S)
+        try:
+            return self._session.result(_SPARK_WITHIN_S)
+        except TimeoutError as error:
+            if self._session.done():  # an error of Spark's own
+                raise
+            raise DeadlineError(
+                f"waited {_SPARK_WITHIN_S:g} s for the judge's Spark to start; this machine may be too busy for it"
+            ) from error
 
     def close(self) -> None:
         with ExitStack() as ends:  # last in first out, and each whatever the others raise
+            ends.callback(self._silence.close)
             ends.callback(self._pool.shutdown, wait=False, cancel_futures=True)
             ends.callback(self._end)
 
@@ -166,7 +181,8 @@ class Session:
 
     def _planned(self, scenario: Scenario, spec: SystemSpec) -> tuple[RunPlan, System]:
         scenario = self.asked(scenario)
-        schedule, system = plan(scenario, self.seed), self.system(spec)
+        schedule = plan(scenario, self.seed)
+        system = self.system(spec, with_spark=Capability.SPARK in scenario.pipeline.capabilities)
         jars = self.environment.packages(packages_of(scenario.pipeline))
         run_plan = plan_run(scenario, schedule, system, files.new_folder(self._runs, scenario.name), jars)
         return replace(run_plan, spec=spec), system
@@ -187,9 +203,9 @@ class Session:
                 run_plan = with_demand(run_plan, self.spark)
         return run_plan
 
-    def system(self, spec: SystemSpec) -> System:
+    def system(self, spec: SystemSpec, *, with_spark: bool = True) -> System:
         """A healthy system (`Environment.system`); the judge's Spark begins to start beside the first one."""
-        system = self.environment.system(spec)
+        system = self.environment.system(spec, with_spark=with_spark)
         assert self.environment.parts is not None  # noqa: S101 - there is a system
         self._judge_spark.begin(self.environment.parts)  # its Spark is that of this environment, whichever the system has
         return system

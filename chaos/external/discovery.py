@@ -79,6 +79,9 @@ class ExternalSpark:
     def start(self) -> None:
         """It runs already."""
 
+    def started(self) -> bool:
+        return True
+
     def wait_until_ready(self) -> None:
         """Return when its master can be reached.
 

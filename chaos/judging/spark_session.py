@@ -394,13 +394,22 @@ def _raised_errors_not_logged() -> Iterator[None]:
     root, handler = logging.getLogger(), logging.StreamHandler()
     handler.addFilter(_is_not_raised)
     root.addHandler(handler)
+    try:
+        with pyspark_logs_nothing():
+            yield
+    finally:
+        root.removeHandler(handler)
+
+
+@contextmanager
+def pyspark_logs_nothing() -> Iterator[None]:
+    """PySpark writes each error that it raises as a line of JSON, too; whoever catches the error tells it in words."""
     loggers = _loggers_of_pyspark()
     for logger in loggers:
         logger.disabled = True
     try:
         yield
     finally:
-        root.removeHandler(handler)
         for logger in loggers:
             logger.disabled = False
 

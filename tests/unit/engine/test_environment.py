@@ -35,12 +35,18 @@ class FakeSystem:
     config: dict = field(default_factory=dict)
     up_s: float = 1.5
     wrong: list = field(default_factory=list)
+    sparks: int = 0
 
-    def start(self, _echo):
+    def start(self, echo, *, with_spark):
+        if with_spark:
+            self.start_spark(echo)
         (self.folder / "broker-1" / "data").mkdir(parents=True)
         (self.folder / "broker-1.log").write_text("started\n", encoding="utf-8")
         if self.brokers == 0:
             raise DeadlineError("no broker")
+
+    def start_spark(self, _echo):
+        self.sparks += not self.sparks
 
     def unhealthy(self):
         return self.wrong
@@ -88,6 +94,14 @@ def test_a_healthy_system_is_used_again(made, runtimes):
     assert len(runtimes) == 1
     assert one.ups_s == [1.5]
     assert said == ["ended what an earlier crash had left: broker-7"]
+
+
+def test_spark_is_started_when_it_is_needed_for_the_first_time(made):
+    """A file of plain applications needs none."""
+    one, _ = made
+    needs = [False, False, True, False]
+
+    assert [one.system(SystemSpec(), with_spark=is_needed).sparks for is_needed in needs] == [0, 0, 1, 1]
 
 
 def test_an_interrupt_that_was_lost_while_a_system_starts_ends_it(made, monkeypatch):

@@ -3,9 +3,11 @@
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
+from pyspark.logger import PySparkLogger
 
 from chaos.common.errors import DeadlineError, InconclusiveError, InjectionError, ViolationError
 from chaos.common.events import RunFailed
@@ -13,7 +15,7 @@ from chaos.common.history import load, of_type
 from chaos.engine import session
 from chaos.engine.environment import Environment
 from chaos.engine.phases import RunPlan
-from chaos.engine.session import OpenRun, Outcome, Session
+from chaos.engine.session import JudgeSpark, OpenRun, Outcome, Session
 from chaos.loader.declaration import FillSource
 from chaos.scenario.draft import Draft, Ground
 from chaos.scenario.model import Scenario, SystemSpec, Workload
@@ -53,6 +55,41 @@ def test_what_is_not_valid_is_raised(verdict, error, raised):
 
 def test_a_valid_run_is_green():
     Outcome(FakeReport(Verdict.VALID)).settle()
+
+
+@pytest.fixture
+def judge(tmp_path, monkeypatch):
+    """The judge's Spark, whose start waits until it is told to go on."""
+    go_on = Event()
+
+    def slow(_parts, _scratch):
+        go_on.wait(60)
+
+    monkeypatch.setattr(session.spark_session, "of_run_warmed_up", slow)
+    monkeypatch.setattr(session, "_SPARK_WITHIN_S", 0.05)
+    monkeypatch.setattr(session, "session_files", lambda: tmp_path / "sessions")
+    one = JudgeSpark(tmp_path)
+    one.begin(None)
+    yield one
+    go_on.set()
+    one.close()
+
+
+def test_a_judge_that_does_not_start_says_what_was_waited_for(judge):
+    """A bare TimeoutError would be all that a report says."""
+    with pytest.raises(DeadlineError, match=r"waited 0\.05 s for the judge's Spark to start"):
+        judge.get()
+
+
+def test_what_pyspark_raises_is_not_logged_too(judge, caplog):
+    """Its loggers speak again when the judge is gone."""
+    logger = PySparkLogger.getLogger("DataFrameQueryContextLogger")
+
+    logger.error("of a query")
+    judge.close()
+    logger.error("of a user's own")
+
+    assert [record.getMessage() for record in caplog.records] == ["of a user's own"]
 
 
 def test_a_session_that_started_nothing_can_be_closed(tmp_path):
