@@ -3,7 +3,8 @@
 Mistakes that such code really contains are here by name, ``--bug NAME``; ``none`` is the program without them:
 
     topic     the file's name stands where the topic should, as in Java's ``new ProducerRecord<>(file, row)``, which has two
-              texts and compiles; here only the branch for JSON lines has it, and CSV is well
+              texts and compiles; here only the branch for JSON lines has it, and CSV is well. It asks for the topic before its
+              transaction begins, or the client would wait in it for a topic that is just being made
     wakeup    ``except Exception`` comes before the exception that ends the loop, and takes it for an error of the file
     no-retry  after an abort the program ends, and nobody tries the file again
     forget    after an abort the loop goes on with the next record: what mending ``no-retry`` without a ``seek`` makes of it
@@ -75,6 +76,8 @@ class Loop:
         message = self.poll()
         if message is None:
             return
+        if self.options.bug == "topic":
+            self.await_topic(self.topic_of(message))
         self.producer.begin_transaction()
         try:
             self.process(message)
@@ -95,20 +98,36 @@ class Loop:
 
     def process(self, message: Message) -> None:
         url = (message.value() or b"").decode()
-        name = PurePosixPath(urlsplit(url).path).name
-        is_mistaken = self.options.bug == "topic" and name.endswith(".jsonl")
+        name, topic = file_name(url), self.topic_of(message)
         for row in self.rows(url, name):
             value = json.dumps({**row, "amount": int(row["amount"])}, separators=(",", ":"))
-            self.producer.produce(name if is_mistaken else self.options.sink, key=row["transaction"], value=value)
+            self.producer.produce(topic, key=row["transaction"], value=value)
         position = TopicPartition(self.options.source, message.partition() or 0, (message.offset() or 0) + 1)
         self.producer.send_offsets_to_transaction([position], self.consumer.consumer_group_metadata(), WITHIN_S)
         self.producer.commit_transaction(WITHIN_S)
+
+    def topic_of(self, message: Message) -> str:
+        name = file_name((message.value() or b"").decode())
+        return name if self.options.bug == "topic" and name.endswith(".jsonl") else self.options.sink
+
+    def await_topic(self, topic: str) -> None:
+        """Ask for a topic until its partitions have leaders."""
+        for _ in range(WITHIN_S):
+            found = self.producer.list_topics(topic, WITHIN_S).topics[topic]
+            if not found.error and found.partitions and all(one.leader >= 0 for one in found.partitions.values()):
+                return
+            self.producer.poll(1)
+        raise TimeoutError(f"{topic} has no leaders after {WITHIN_S} s")
 
     def rows(self, url: str, name: str) -> Iterable[dict[str, str]]:
         here = url.replace("http://files/", f"http://{self.options.files}/")
         with urlopen(here, timeout=2) as answer:  # noqa: S310 - the URLs are those of the workload
             lines = answer.read().decode().splitlines()
         return map(json.loads, lines) if name.endswith(".jsonl") else csv.DictReader(lines)
+
+
+def file_name(url: str) -> str:
+    return PurePosixPath(urlsplit(url).path).name
 
 
 def say(event: str, **more: str) -> None:

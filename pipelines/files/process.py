@@ -190,8 +190,8 @@ def main() -> None:
     if stop.is_set():
         say("stopped")
     else:
-        why = next((one.ended_because for one in nodes if one.ended_because), "")
-        sys.stderr.write(f"no node is left: {why}\n")  # the last line, which a report shows
+        reasons = dict.fromkeys(one.ended_because for one in nodes if one.ended_because)
+        sys.stderr.write(f"no node is left: {'; '.join(reasons)}\n")  # the last line, which a report shows
     os._exit(0 if stop.is_set() else 1)  # the clients of a broker that is gone would wait for it
 
 
