@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from pipelines.messages import monotonic_s
 from pipelines.spark_square.sink import (
     REQUEST_MS,
     Batches,
@@ -30,6 +31,13 @@ from pipelines.spark_square.sink import (
 )
 
 _DELIVERED_MS = 30_000  # longer than the election of a leader takes
+_COMMITTED_WITHIN_S = 30.0
+_TURN_S = 0.5
+_BEING_ELECTED = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 _FLUSHED_S = 1.2 * _DELIVERED_MS / 1000
 
 
@@ -59,14 +67,25 @@ def _write(sink: Sink, batches: Batches) -> Batches:
 
 
 def _commit(consumer: Consumer, position: TopicPartition) -> None:
-    """Commit it, and wait for the answer.
+    """Commit it, and wait for the answer; the same position may be committed again where a coordinator is just elected.
 
     Raises:
-        KafkaException: it was refused, or nobody knows; Spark repeats the task, which asks.
+        KafkaException: it was refused, or nobody knows; Spark repeats the task, which asks, and the rows are lost.
     """
-    answered = consumer.commit(offsets=[position], asynchronous=False)
-    if error := next((one.error for one in answered or [] if one.error), None):
-        raise KafkaException(error)
+    until_s = monotonic_s() + _COMMITTED_WITHIN_S
+    while (error := _refusal(consumer, position)) is not None:
+        if error.code() not in _BEING_ELECTED or monotonic_s() >= until_s:
+            raise KafkaException(error)
+        consumer.poll(_TURN_S)
+
+
+def _refusal(consumer: Consumer, position: TopicPartition) -> KafkaError | None:
+    try:
+        answered = consumer.commit(offsets=[position], asynchronous=False)
+    except KafkaException as raised:
+        error: KafkaError = raised.args[0]
+        return error
+    return next((one.error for one in answered or [] if one.error), None)
 
 
 def _sent(sink: Sink, partition: int, rows: list[Row]) -> int:

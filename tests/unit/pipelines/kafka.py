@@ -12,8 +12,8 @@ class Broker:
     """Both clients of the sink. `position` and `metadata` are the group's answer, `calls` are recorded.
 
     `log` has the offsets of the committed records of the source; other offsets are markers. Of the rows that are sent with a
-    function, those whose keys are in `refused` are not acknowledged. A coordinator that has not replicated its log says that it
-    is none, after so long; `now_s` is the time.
+    function, those whose keys are in `refused` are not acknowledged. The first commits get the errors of `commits_answered`.
+    A coordinator that has not replicated its log says that it is none, after so long; `now_s` is the time.
     """
 
     position: int = 0
@@ -23,6 +23,7 @@ class Broker:
     refused: tuple[bytes, ...] = ()
     no_coordinator_after_s: float = -1
     now_s: float = 0
+    commits_answered: list[int] = field(default_factory=list)
     calls: list[tuple[Any, ...]] = field(default_factory=list)
 
     def note(self, name: str, *what: Any) -> None:
@@ -94,6 +95,8 @@ class SinkConsumer:
     def commit(self, *, offsets: list[TopicPartition], asynchronous: bool) -> list[TopicPartition]:
         assert not asynchronous
         self.broker.note("commit", [(one.topic, one.partition, one.offset) for one in offsets])
+        if self.broker.commits_answered:
+            raise KafkaException(KafkaError(self.broker.commits_answered.pop(0)))
         return [TopicPartition(one.topic, one.partition, one.offset) for one in offsets]
 
     def assign(self, places: list[TopicPartition]) -> None:

@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from pipelines.spark_square import commit_first, sink
 from pipelines.spark_square.commit_first import CommitFirst
@@ -68,6 +69,25 @@ def test_a_commit_that_fails_ends_the_task_before_its_first_row(broker: Broker) 
     broker.fails_at = "commit"
 
     with pytest.raises(RuntimeError, match="commit"):
+        written(batch(0))
+    assert broker.produced == []
+
+
+def test_a_coordinator_that_is_just_elected_is_asked_again(broker: Broker) -> None:
+    """The same position, so nothing changes if the first request was carried out."""
+    broker.commits_answered = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR]
+
+    (answer,) = written(batch(0))
+
+    assert broker.names.count("commit") == 3
+    assert answer["sent"] == 1
+
+
+def test_a_position_that_is_refused_for_another_reason_ends_the_task(broker: Broker) -> None:
+    """Nobody knows whether it is stored."""
+    broker.commits_answered = [KafkaError._TIMED_OUT]
+
+    with pytest.raises(KafkaException):
         written(batch(0))
     assert broker.produced == []
 
