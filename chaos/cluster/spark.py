@@ -162,7 +162,7 @@ class SparkCluster(Protocol):
 
     @property
     def workers(self) -> dict[int, Process]:
-        """The workers that are ours, by number."""
+        """The workers that are ours, by number; none until `start` was called."""
         ...
 
     def start(self) -> None:
@@ -245,7 +245,8 @@ class Spark:
 
     @property
     def workers(self) -> dict[int, Process]:
-        return {number: self._daemons[f"worker-{number}"] for number in self.worker_ids}
+        started = ((number, self._daemons.get(f"worker-{number}")) for number in self.worker_ids)
+        return {number: process for number, process in started if process is not None}
 
     def start(self) -> None:
         """Start the master and, when it answers, the workers; `wait_until_ready` returns when they are registered."""

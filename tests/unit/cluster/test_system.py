@@ -2,6 +2,7 @@
 
 from chaos.cluster.addresses import Addresses
 from chaos.cluster.links import every_link, service_links
+from chaos.cluster.spark import Spark
 from chaos.cluster.system import listeners
 from chaos.cluster.toxiproxy import Toxiproxy
 
@@ -38,3 +39,10 @@ def test_a_service_has_a_link_from_each_client_group():
     assert all(proxy.raw for proxy in proxies)
     assert {proxy.upstream for proxy in proxies} == set(services.values())
     assert len({proxy.listen for proxy in proxies} - set(listeners(Addresses(), 5))) == len(links) == 6
+
+
+def test_a_spark_that_is_not_started_has_no_daemons_and_is_not_unhealthy(tmp_path):
+    """Faults of plain applications look for executors, too."""
+    spark = Spark(None, None, Addresses(), tmp_path, 2)
+
+    assert (spark.started(), spark.workers, spark.executors(), spark.unhealthy()) == (False, {}, [], [])
