@@ -4,6 +4,7 @@ Static on purpose: report viewers run no scripts in attachments. Drawn for a wid
 Ito (2008), which people with any colour vision can tell apart. Importing matplotlib costs half a second: import this late.
 """
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +55,7 @@ _PROOF: _Style = {
 _WIDTH_IN = 9.0
 _RECORDS_IN = 2.4
 _LANE_IN = 0.34
+_TITLE_LETTERS = 72  # in a line; the names of faults beside it take their part of the width
 _PNG_DPI = 150
 _LETTER = 0.0085  # of the axes, at this width and the size of the targets
 
@@ -109,7 +111,8 @@ def _clock(report: Report, events: Sequence[Event]) -> _Clock:
 
 def _title(axes: Axes, report: Report) -> None:
     said = one_line(f"{report.verdict.name}: {' · '.join(phrases(report)) or 'nothing was judged'}", 120)
-    axes.set_title(one_line(report.title, 100), loc="left", fontsize=11, fontweight="bold", pad=44)
+    title = textwrap.fill(one_line(report.title, 2 * _TITLE_LETTERS), _TITLE_LETTERS)
+    axes.set_title(title, loc="left", fontsize=11, fontweight="bold", pad=44, va="bottom")
     above: _Style = {"xy": (0, 1), "xycoords": "axes fraction", "xytext": (0, 29), "textcoords": "offset points"}
     axes.annotate(said, **above, color=_COLOURS[report.verdict], fontweight="bold")
 
