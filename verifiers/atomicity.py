@@ -52,6 +52,8 @@ _WRONG_ROWS = ("aborted read", "early read", "withheld", "split view")
 _RIGHT_ROWS = ("aborted", "open")
 _BUCKET = 4096  # offsets; a row meets only the hidden stretches of its bucket
 _BY_PRODUCER = "PARTITION BY partition, producer_id ORDER BY first_offset ROWS BETWEEN"
+_BACKWARDS = "PARTITION BY partition, producer_id ORDER BY first_offset DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+"""From a batch on; a frame up to UNBOUNDED FOLLOWING would be made anew for each, in n² steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def _ended(batches: DataFrame) -> DataFrame:
     return batches.selectExpr(
         "*",
         f"count_if(control IS NOT NULL) OVER ({_BY_PRODUCER} UNBOUNDED PRECEDING AND 1 PRECEDING) AS number",
-        f"first_value(control, true) OVER ({_BY_PRODUCER} CURRENT ROW AND UNBOUNDED FOLLOWING) AS ending",
+        f"last_value(control, true) OVER ({_BACKWARDS}) AS ending",
     ).selectExpr("*", f"max(IF(control IS NULL, producer_epoch, NULL)) OVER ({of_one}) AS written_under")
 
 

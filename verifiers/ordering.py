@@ -89,13 +89,16 @@ def displaced(one: Misplaced, lines: int) -> str:
 
 
 def _among(records: DataFrame, lines: int) -> Disorder:
-    """Only records in conflict leave Spark."""
-    beside = "PARTITION BY partition, source ORDER BY offset ROWS BETWEEN"
+    """Only records in conflict leave Spark.
+
+    What follows is told by the descending order: a frame up to UNBOUNDED FOLLOWING is made anew for each row, in n² steps.
+    """
+    beside, before = "PARTITION BY partition, source ORDER BY offset", "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     numbered = records.selectExpr("partition", "offset", f"id % {lines} AS source", f"id DIV {lines} AS number")
     conflicts = numbered.selectExpr(
         "*",
-        f"max(number) OVER ({beside} UNBOUNDED PRECEDING AND 1 PRECEDING) AS highest",
-        f"min(number) OVER ({beside} 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS lowest",
+        f"max(number) OVER ({beside} {before}) AS highest",
+        f"min(number) OVER ({beside} DESC {before}) AS lowest",
     ).where("number < highest OR number > lowest")
     found = arrow.table(conflicts.select(*_ROW))
     partition, source, number, offset = (found.column(name).to_numpy().astype(np.int64, copy=False) for name in _ROW)

@@ -153,11 +153,12 @@ def _in_their_places(changed: DataFrame, sure: DataFrame, lines: int, keep: Call
         told = "beside" if beside is sure else "true"
         both = found.selectExpr("*", "false AS beside").unionByName(beside.selectExpr("*", "true AS beside"))
         numbered = both.selectExpr("*", f"id % {lines} AS line", f"id DIV {lines} AS number")
-        by = "PARTITION BY partition, line ORDER BY number ROWS BETWEEN"
+        of_line, before = "PARTITION BY partition, line", "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
         placed = numbered.selectExpr(
             "*",
-            f"max(IF({told}, offset, NULL)) OVER ({by} UNBOUNDED PRECEDING AND 1 PRECEDING) AS after",
-            f"min(IF({told}, offset, NULL)) OVER ({by} 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS before",
+            f"max(IF({told}, offset, NULL)) OVER ({of_line} ORDER BY number, offset {before}) AS after",
+            # what follows, in n log n steps: a frame up to UNBOUNDED FOLLOWING is made anew for each row
+            f"min(IF({told}, offset, NULL)) OVER ({of_line} ORDER BY number DESC, offset DESC {before}) AS before",
         ).where("NOT beside")
         fits = "coalesce(offset > after, true) AND coalesce(offset < before, true)"
         kept = placed.selectExpr(*(name for name in changed.columns if name != "id"), f"IF({fits}, id, NULL) AS id")
