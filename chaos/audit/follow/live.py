@@ -570,12 +570,11 @@ class _Live:
         self._gaps, self._before = now.standing.gaps, replace(self._follow.counts)
         self._follow.news.clear()
         self._say(report.line(now))
-        text = openmetrics.text(report.metrics(now))
-        self._page.content = text.encode()
+        self._page.families = report.metrics(now)
         path = self._plan.options.metrics_file
         if path:
             try:
-                files.write_bytes_atomically(Path(path), text.encode())
+                files.write_bytes_atomically(Path(path), self._page.text())
             except OSError as error:
                 self._say(f"--metrics-file {path}: cannot be written: {error.strerror}")
 

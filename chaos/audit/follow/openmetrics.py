@@ -1,66 +1,36 @@
-"""What a follower has found, as OpenMetrics text: made by hand, for it is a few lines, and served on loopback.
-
-The format is that of https://prometheus.io/docs/specs/om/open_metrics_spec/: each family has its TYPE, perhaps its UNIT, and
-its HELP before its samples, a counter's samples end with ``_total``, and ``# EOF`` ends all.
-"""
+"""What a follower has found, as OpenMetrics text: made by prometheus_client, and served on loopback."""
 
 import ipaddress
 import re
-import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Literal
+from typing import Any
+
+from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.exposition import generate_latest
 
 from chaos.audit.logs import AuditUsageError
 
-CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 _PLACE = re.compile(r"(?:\[([0-9a-fA-F:]+)\]|([^:\[\]]+)):(\d{1,5})")
 _LAST_PORT = 65_535
-_REQUEST_WITHIN_S = 10.0
-
-Labels = tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Samples of one name.
-
-    Attributes:
-        name: without ``_total``; it ends with the unit, if there is one.
-        samples: labels, none for a family of one sample -> value.
-    """
-
-    name: str
-    kind: Literal["counter", "gauge"]
-    says: str
-    samples: Mapping[Labels, float] = field(default_factory=dict)
-    unit: str = ""
+_END_WITHIN_S = 10.0
+_ACCEPT = "application/openmetrics-text"
 
 
-def text(families: Sequence[Family]) -> str:
-    """An exposition of all of them."""
-    return "".join(f"{line}\n" for family in families for line in _lines(family)) + "# EOF\n"
+class Page:
+    """The families that are served now, as a collector of prometheus_client."""
 
+    def __init__(self, families: Sequence[Metric] = ()) -> None:
+        self.families = families
 
-def _lines(family: Family) -> Iterator[str]:
-    yield f"# TYPE {family.name} {family.kind}"
-    if family.unit:
-        yield f"# UNIT {family.name} {family.unit}"
-    yield f"# HELP {family.name} {_escaped(family.says)}"
-    sample = f"{family.name}_total" if family.kind == "counter" else family.name
-    for labels, value in family.samples.items():
-        told = ",".join(f'{name}="{_escaped(one)}"' for name, one in labels)
-        yield f"{sample}{{{told}}} {value:.15g}" if told else f"{sample} {value:.15g}"
+    def collect(self) -> Sequence[Metric]:
+        return self.families
 
-
-def _escaped(told: str) -> str:
-    return told.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-# served --------------------------------------------------------------------------------------------------------------------
+    def text(self) -> bytes:
+        """An exposition of all of them."""
+        written: bytes = generate_latest(self)  # type: ignore[no-untyped-call] # the library has no types there
+        return written
 
 
 def place(given: str) -> tuple[str, int]:
@@ -80,58 +50,30 @@ def place(given: str) -> tuple[str, int]:
     return host, port
 
 
-class Page:
-    """The text that is served now."""
-
-    def __init__(self) -> None:
-        self.content = text(()).encode()
-
-
 @contextmanager
 def served(given: str, page: Page) -> Iterator[str]:
-    """Answer every GET with the page while the block runs; yields its URL.
+    """Answer every GET with the page, as OpenMetrics whatever the client accepts, while the block runs; yields its URL.
 
     Raises:
         AuditUsageError: the address cannot be had.
     """
-    address = place(given)
-
-    class Answer(BaseHTTPRequestHandler):
-        timeout = _REQUEST_WITHIN_S
-
-        def do_GET(self) -> None:
-            content = page.content
-            self.send_response(200)
-            self.send_header("Content-Type", CONTENT_TYPE)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base
-            """Requests are not worth a line."""
-
+    host, port = place(given)
+    registry = CollectorRegistry()
+    registry.register(page)
     try:
-        server = _Server(address, Answer)
+        server, thread = start_http_server(port, host, registry)
     except OSError as error:
         raise AuditUsageError(f"--metrics {given}: {error.strerror or error}") from None
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, name="metrics", daemon=True)
-    thread.start()
+    negotiates = make_wsgi_app(registry)
+    server.set_app(lambda environ, start: negotiates({**environ, "HTTP_ACCEPT": _ACCEPT}, start))
+    server.handle_error = _is_its_own_affair  # type: ignore[method-assign] # its class is local to start_http_server
     try:
-        host = f"[{address[0]}]" if ":" in address[0] else address[0]
-        yield f"http://{host}:{server.server_address[1]}/metrics"
+        yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics"
     finally:
         server.shutdown()
-        thread.join(_REQUEST_WITHIN_S)
+        thread.join(_END_WITHIN_S)
         server.server_close()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-
-    def __init__(self, address: tuple[str, int], answer: type[BaseHTTPRequestHandler]) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        super().__init__(address, answer)
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away in the middle of an answer is its own affair."""
+def _is_its_own_affair(request: Any, client_address: Any) -> None:
+    """A client that goes away in the middle of an answer is worth no line."""

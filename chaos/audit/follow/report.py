@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
 from chaos.audit.follow.matching import Counts, Demand, Follow, Seen, Side, Standing
-from chaos.audit.follow.openmetrics import Family, Labels
 from chaos.common.errors import one_line
 from chaos.report.formatting import number
 from verifiers.base import Example, Finding, Verdict
@@ -14,6 +15,7 @@ Numbers = Mapping[str, Mapping[int, int]]  # topic -> its partition -> its numbe
 _SHOWN_PARTITIONS = 8
 _DOUBTS_SHOWN = 4
 STALL_S = 10.0
+_PREFIX = "chaos_audit_"  # of the names of metrics
 _SPACE = "\u00a0"
 _COUNTED = {  # anomaly -> the count of it
     "duplicate": "duplicates",
@@ -132,7 +134,7 @@ def _named(identity: bytes | None) -> str:
 # metrics -------------------------------------------------------------------------------------------------------------------
 
 
-def metrics(now: Moment) -> tuple[Family, ...]:
+def metrics(now: Moment) -> tuple[Metric, ...]:
     """What is exported."""
     counts, standing = now.follow.counts, now.standing
     counters = {
@@ -166,27 +168,28 @@ def metrics(now: Moment) -> tuple[Family, ...]:
         "silent_seconds": ("Since when the brokers do not answer.", now.silent_s),
         "seen_timestamp_seconds": ("The time up to which the sink was read, since the epoch.", now.follow.seen_ms / 1000),
     }
-    skipped: dict[Labels, float] = {(("side", "source"),): counts.skipped_source, (("side", "sink"),): counts.skipped_sink}
-    read, judged = _offsets(now, "source"), _offsets(now, "sink")
+    skipped = CounterMetricFamily(f"{_PREFIX}skipped_offsets", "Offsets that were gone before they were read.", labels=["side"])
+    skipped.add_metric(["source"], counts.skipped_source)
+    skipped.add_metric(["sink"], counts.skipped_sink)
     return (
-        *(_family(name, "counter", *told) for name, told in counters.items()),
-        *(_family(name, "gauge", *told) for name, told in gauges.items()),
-        *(_family(name, "gauge", *told, unit="seconds") for name, told in durations.items()),
-        Family("chaos_audit_skipped_offsets", "counter", "Offsets that were gone before they were read.", skipped),
-        Family("chaos_audit_read_offset", "gauge", "The offset of the record of the source read last.", read),
-        Family("chaos_audit_judged_offset", "gauge", "The offset of the row of the sink judged last.", judged),
+        *(CounterMetricFamily(_PREFIX + name, *told) for name, told in counters.items()),
+        *(GaugeMetricFamily(_PREFIX + name, *told) for name, told in gauges.items()),
+        *(GaugeMetricFamily(_PREFIX + name, *told, unit="seconds") for name, told in durations.items()),
+        skipped,
+        _offsets("read_offset", "The offset of the record of the source read last.", now, "source"),
+        _offsets("judged_offset", "The offset of the row of the sink judged last.", now, "sink"),
     )
 
 
-def _family(name: str, kind: str, says: str, value: float, unit: str = "") -> Family:
-    return Family(f"chaos_audit_{name}", "counter" if kind == "counter" else "gauge", says, {(): float(value)}, unit)
-
-
-def _offsets(now: Moment, side: Side) -> dict[Labels, float]:
+def _offsets(name: str, says: str, now: Moment, side: Side) -> Metric:
     """Of the last record; of a partition of which nothing was read there is none."""
+    family = GaugeMetricFamily(_PREFIX + name, says, labels=["topic", "partition"])
     at = now.follow.at["source"] if side == "source" else now.follow.judged
-    places = ((*now.place(side, partition), offset) for partition, offset in sorted(at.items()) if offset)
-    return {(("topic", topic), ("partition", str(partition))): float(offset - 1) for topic, partition, offset in places}
+    for one, offset in sorted(at.items()):
+        if offset:
+            topic, partition = now.place(side, one)
+            family.add_metric([topic, str(partition)], offset - 1)
+    return family
 
 
 # findings ------------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Following a pipeline, without a cluster: which row answers which record, what is told and kept, what cannot be followed."""
 
 import os
-import re
+import socket
+import struct
 import urllib.error
 import urllib.request
 from dataclasses import replace
@@ -9,12 +10,14 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
+from prometheus_client.metrics_core import GaugeMetricFamily
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from chaos.audit.follow import openmetrics, plan, report
 from chaos.audit.follow.kept import Kept
 from chaos.audit.follow.matching import Asked, Follow, Standing
-from chaos.audit.follow.openmetrics import Family
 from chaos.audit.follow.plan import Following, Plan
 from chaos.audit.follow.report import Moment
 from chaos.audit.logs import AuditUsageError, Topics
@@ -467,52 +470,46 @@ def test_the_news():
 
 # OpenMetrics ---------------------------------------------------------------------------------------------------------------
 
-SAMPLE = re.compile(r'([a-z_]+)(?:\{([a-z_]+="[^"]*"(?:,[a-z_]+="[^"]*")*)\})? (-?[0-9.e+-]+)')
+
+def parsed(page):
+    """The families of a page by name; the parser refuses what is no OpenMetrics."""
+    return {family.name: family for family in text_string_to_metric_families(page.text().decode())}
 
 
 def test_the_metrics_are_openmetrics():
-    """Families are whole and in one piece, counters and no others end with _total, a unit ends its family's name."""
-    text = openmetrics.text(report.metrics(moment(faulty(), stall_s=3.5)))
+    """Counters and no others end with _total, a unit ends its family's name, and each family says what it is."""
+    families = parsed(openmetrics.Page(report.metrics(moment(faulty(), stall_s=3.5))))
 
-    lines, kinds, current, samples = text.splitlines(), {}, "", {}
-    assert (lines[-1], text.endswith("# EOF\n"), lines.count("# EOF")) == ("# EOF", True, 1)
-    for line in lines[:-1]:
-        if line.startswith("# TYPE "):
-            _, _, current, kind = line.split(" ")
-            assert current not in kinds
-            kinds[current] = kind
-        elif line.startswith("# UNIT "):
-            assert line.split(" ")[2:] == [current, "seconds"]
-            assert current.endswith("_seconds")
-        elif line.startswith("# HELP "):
-            assert line.startswith(f"# HELP {current} ")
-        else:
-            name, labels, value = SAMPLE.fullmatch(line).groups()
-            assert name == (f"{current}_total" if kinds[current] == "counter" else current)
-            samples[name, labels] = float(value)
-    assert samples["chaos_audit_duplicates_total", None] == 1
-    assert samples["chaos_audit_gaps", None] == 1
-    assert samples["chaos_audit_stall_seconds", None] == 3.5
-    assert samples["chaos_audit_judged_offset", 'topic="squares",partition="1"'] == 5
-    assert ("chaos_audit_judged_offset", 'topic="squares",partition="0"') not in samples
+    for name, family in families.items():
+        assert {sample.name for sample in family.samples} <= {f"{name}_total" if family.type == "counter" else name}
+        assert (family.unit, family.type) in (
+            {("seconds", "gauge")} if name.endswith("_seconds") else {("", "counter"), ("", "gauge")}
+        )
+        assert family.documentation
+    samples = {(one.name, *one.labels.items()): one.value for family in families.values() for one in family.samples}
+    assert samples["chaos_audit_duplicates_total",] == 1
+    assert samples["chaos_audit_gaps",] == 1
+    assert samples["chaos_audit_stall_seconds",] == 3.5
+    assert samples["chaos_audit_judged_offset", ("partition", "1"), ("topic", "squares")] == 5
+    assert ("chaos_audit_judged_offset", ("partition", "0"), ("topic", "squares")) not in samples
+    assert samples["chaos_audit_skipped_offsets_total", ("side", "source")] == 0
 
 
-def test_labels_are_escaped():
-    """As the format has it."""
-    family = Family("a", "gauge", 'says "x"\n', {(("topic", 'a"b\\c\nd'),): 1.0})
+def test_any_label_comes_back():
+    """The name of a topic of another cluster may be anything."""
+    family = GaugeMetricFamily("a", 'says "x"\n', labels=["topic"])
+    family.add_metric(['a"b\\c\nd'], 1)
 
-    assert openmetrics.text([family]) == (
-        '# TYPE a gauge\n# HELP a says \\"x\\"\\n\na{topic="a\\"b\\\\c\\nd"} 1\n# EOF\n'.replace("\\n\na{", "\\n\na{")
-    )
+    assert parsed(openmetrics.Page([family])) == {"a": family}
 
 
 def test_the_metrics_are_served_on_loopback():
-    """Whatever the page holds at that moment; nothing listens afterwards."""
+    """Whatever the page holds at that moment, to clients that ask for another format too; nothing listens afterwards."""
     page = openmetrics.Page()
     with openmetrics.served("127.0.0.1:0", page) as url:
-        assert get(url) == (openmetrics.CONTENT_TYPE, "# EOF\n")
-        page.content = b"a 1\n# EOF\n"
-        assert get(url)[1] == "a 1\n# EOF\n"
+        assert get(url) == (CONTENT_TYPE_LATEST, "# EOF\n")
+        page.families = [GaugeMetricFamily("a", "b", 1)]
+        assert get(url, Accept="text/plain") == (CONTENT_TYPE_LATEST, page.text().decode())
         port = int(url.split(":")[2].split("/")[0])
         with pytest.raises(AuditUsageError, match=f"--metrics 127.0.0.1:{port}: Address already in use"):  # noqa: SIM117
             with openmetrics.served(f"127.0.0.1:{port}", page):
@@ -521,8 +518,19 @@ def test_the_metrics_are_served_on_loopback():
         get(url)
 
 
-def get(url):
-    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - it is ours
+def test_a_client_that_goes_away_is_worth_no_line(capfd):
+    """Here it resets the connection before it has asked; the next one is answered."""
+    with openmetrics.served("127.0.0.1:0", openmetrics.Page()) as url:
+        with socket.create_connection(("127.0.0.1", int(url.split(":")[2].split("/")[0])), timeout=60) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert get(url)[1] == "# EOF\n"
+
+    assert capfd.readouterr() == ("", "")
+
+
+def get(url, **headers):
+    asked = urllib.request.Request(url, headers=headers)  # noqa: S310 - it is ours
+    with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310 - it is ours
         return answer.headers["Content-Type"], answer.read().decode()
 
 
