@@ -206,6 +206,11 @@ def test_a_wheel_has_no_package_that_a_repository_may_have_too(wheel):
     assert {name for name in packages if not name.endswith(".dist-info")} == {"chaos", "verifiers"}
 
 
+def test_the_packages_of_a_wheel_are_typed(wheel):
+    """A type checker believes the annotations of an installed package with this file only (PEP 561)."""
+    assert {"chaos/py.typed", "verifiers/py.typed"} <= names_in(wheel)
+
+
 def test_without_go_the_wheel_has_the_sources_and_is_for_every_platform(with_go, tmp_path):
     """The server is built from them where it is needed, as in a clone."""
     wheel = built(tmp_path, without("go"))
