@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyarrow.parquet as pq
@@ -107,7 +108,7 @@ def _worker(way: str, folder: Path, bootstrap: str) -> Iterator[subprocess.Popen
             process.communicate()
 
 
-def _turn(worker: subprocess.Popen[str]) -> dict:
+def _turn(worker: subprocess.Popen[str]) -> dict[str, Any]:
     if worker.stdin is None or worker.stdout is None:
         sys.exit("a worker without pipes")
     worker.stdin.write("go\n")
@@ -115,7 +116,8 @@ def _turn(worker: subprocess.Popen[str]) -> dict:
     line = worker.stdout.readline()
     if not line:
         sys.exit(f"a worker ended:\n{worker.stderr.read()[-3000:] if worker.stderr else ''}")
-    return json.loads(line)
+    said: dict[str, Any] = json.loads(line)
+    return said
 
 
 def _cpu_s(pid: int) -> float:

@@ -46,7 +46,8 @@ def _ids(records: int, partition: int, layout: str) -> Longs:
     if layout != "scattered":
         return np.arange(partition, records, PARTITIONS, dtype=np.int64)
     ids = np.arange(records, dtype=np.int64)
-    return ids[((ids * np.int64(0x9E3779B1)) >> 13) % PARTITIONS == partition]
+    mine: Longs = ids[((ids * np.int64(0x9E3779B1)) >> 13) % PARTITIONS == partition]
+    return mine
 
 
 def _keys(ids: Longs, records: int, layout: str) -> pa.Array:

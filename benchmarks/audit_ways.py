@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, TopicPartition
@@ -53,9 +54,13 @@ def work(way: str, folder: Path, bootstrap: str) -> None:
     if way in _SPARKLESS:
         _answer(_sets_of_topics(bootstrap) if bootstrap and way == "sets" else _SPARKLESS[way](folder, bootstrap))
         return
-    parts = artifacts.ensure(sys.stderr.write) if topics else None
+    parts = artifacts.ensure(_say) if topics else None
     with spark_session.of_audit("local[2]", parts) as spark:
         _answer(_SPARK[way](spark, topics, folder))
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(line)
 
 
 def _answer(job: Callable[[], Counts]) -> None:
@@ -155,7 +160,7 @@ def _sets_of_topics(bootstrap: str) -> Callable[[], Counts]:
             consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
             ended = 0
             while ended < len(partitions):
-                found = consumer.consume(10_000, 1.0)
+                found: list[Any] = consumer.consume(10_000, 1.0)
                 ended += sum(message.error() is not None for message in found)
                 yield [int(message.key()) for message in found if message.error() is None]
 
@@ -170,7 +175,7 @@ def _compared(source: Iterator[list[int]], sink: Iterator[list[int]]) -> Counts:
 
 
 def _floor(_folder: Path, bootstrap: str) -> Callable[[], Counts]:
-    parts = artifacts.ensure(sys.stderr.write)
+    parts = artifacts.ensure(_say)
 
     def read(topic: str) -> int:
         with closing(Consumer({"bootstrap.servers": bootstrap, "group.id": "bench"})) as consumer:
@@ -201,7 +206,7 @@ def _by_query(logs: audit_logs.Logs, _model: identity.Model, query: str, *, stat
     return expected.by_model(logs, expected.model(query, identity.KEY, state=state), anywhere=False)
 
 
-_SPARK = {
+_SPARK: Mapping[str, Callable[..., Callable[[], Counts]]] = {
     "ours": _ours,
     "keys": partial(_ours, asked=identity.by_key),
     "sql": partial(_ours, asked=partial(_by_query, query=_SQUARES, state=False)),

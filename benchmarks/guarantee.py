@@ -222,7 +222,7 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--page-of", default="", help="what was measured before")
     words = parser.parse_args()
     texts = {name: tuple(getattr(words, name).split(",")) for name in ("ways", "guarantees")}
-    numbers = {
+    numbers: dict[str, Any] = {
         name: tuple(int(one) for one in getattr(words, name).split(","))
         for name in ("intervals", "sizes", "partitions", "workers", "batches")
     }

@@ -19,8 +19,6 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from confluent_kafka import Message
-
 from pipelines.messages import ThrottledEvents, monotonic_s
 from pipelines.transactional.delivery import Batch, Place
 from pipelines.transactional.options import Options
@@ -78,7 +76,7 @@ def main() -> None:
     os._exit(0)  # as the application does
 
 
-def copied(records: Sequence[Message], partitions: int) -> Batch:
+def copied(records: Sequence[Any], partitions: int) -> Batch:
     """The same values, without keys, for one partition after the other."""
     ends = {record.partition(): record.offset() + 1 for record in records}  # of each partition the last one stays
     return Batch([(number % partitions, None, record.value()) for number, record in enumerate(records)], ends)

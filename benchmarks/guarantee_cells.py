@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 AT_MOST, AT_LEAST, EXACTLY, IN_ORDER = "at_most_once", "at_least_once", "exactly_once", "in_order"
 NOT_IDEMPOTENT = "not_idempotent"
@@ -81,8 +81,8 @@ class Range(NamedTuple):
     most: float
 
 
-Measured = Mapping[Cell, Sequence[float | Latency]]
-"""Of each cell, one value a round: records per second, or latencies."""
+Measured = Mapping[Cell, Sequence[Any]]
+"""Of each cell, one value a round: records per second (float), or latencies (Latency)."""
 
 
 # what is measured -----------------------------------------------------------------------------------------------------------
@@ -151,13 +151,18 @@ def _places(chosen: Chosen, factors: Sequence[str]) -> Iterator[Cell]:
     values = {"interval_ms": chosen.intervals, "size": chosen.sizes, "partitions": chosen.partitions, "workers": chosen.workers}
     if chosen.crossed:
         for found in product(*(values[name] for name in factors)):
-            yield replace(BASE, **dict(zip(factors, found, strict=True)))
+            yield _with(BASE, zip(factors, found, strict=True))
         return
     nearest = {name: _nearest(values[name], getattr(BASE, name)) for name in factors}
-    base = replace(BASE, **nearest)
+    base = _with(BASE, nearest.items())
     yield base
     for name in factors:
-        yield from (replace(base, **{name: value}) for value in values[name] if value != nearest[name])
+        yield from (_with(base, [(name, value)]) for value in values[name] if value != nearest[name])
+
+
+def _with(cell: Cell, numbers: Iterable[tuple[str, int]]) -> Cell:
+    changes: dict[str, Any] = dict(numbers)
+    return replace(cell, **changes)
 
 
 def _nearest(values: Sequence[int], wanted: int) -> int:
@@ -365,7 +370,7 @@ def _of_this_project(measured: Measured) -> Iterator[Claim]:
 def _steps(measured: Measured, base: Cell, factor: str, said: str) -> Iterator[Compared]:
     """What a larger value of a factor keeps of at least once, over what each smaller one keeps."""
     for small, large in _pairs(_values(measured, base, factor)):
-        ends = [replace(base, **{factor: value}) for value in (large, small)]
+        ends = [_with(base, [(factor, value)]) for value in (large, small)]
         kept = [ratios(measured, cell, against(cell)) for cell in ends]
         yield Compared(f"{said} {_unit(factor, large)}, over {_unit(factor, small)}", quotients(*kept))
 

@@ -273,7 +273,8 @@ def _kept(axes: Axes, measured: Measured, factor: str, bases: Sequence[Cell]) ->
     values = sorted({getattr(cell, factor) for cell in measured if cell.way in {base.way for base in bases}})
     for base in bases:
         name, colour = named.get(base.way, ("exactly-once sink", _COLOURS[EXACTLY]))
-        found = {value: ratios(measured, cell, against(cell)) for value in values if (cell := replace(base, **{factor: value}))}
+        cells = {value: replace(base, **{factor: value}) for value in values}
+        found = {value: ratios(measured, cell, against(cell)) for value, cell in cells.items()}
         places = {values.index(value): across(of) for value, of in found.items() if of}
         middles = [one.middle for one in places.values()]
         bars = [[one.middle - one.least for one in places.values()], [one.most - one.middle for one in places.values()]]

@@ -19,6 +19,7 @@ from chaos.engine.pipelines import endpoints, pipeline_of
 from chaos.loader.plain import due
 from chaos.runtime.base import Process, ProcessSpec
 from chaos.scenario.load import load
+from chaos.scenario.pipelines import SparkSubmitPipeline
 from chaos.subject.base import Topics
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -213,12 +214,17 @@ class Bench:
         folder.mkdir()
         with self.topic("squares", NUMBERS_PARTITIONS) as sink:
             topics = Topics(NUMBERS, sink, NUMBERS_PARTITIONS, suffix=name)
-            declared = self._pipelines[_JOBS[cell.guarantee]].below(REPOSITORY)
+            declared = self._pipelines[_JOBS[cell.guarantee]]
+            if not isinstance(declared, SparkSubmitPipeline):
+                sys.exit(f"{_JOBS[cell.guarantee]} is no Spark job")
+            declared = declared.below(REPOSITORY)
             arguments = tuple(
                 re.sub(r"(?<=^--batch-records=)\d+$", str(cell.batch_records), word) for word in declared.arguments
             )
             pipeline = pipeline_of(declared.model_copy(update={"arguments": arguments}), parts)
             found = endpoints(self.system, "spark")
+            if pipeline is None:
+                sys.exit(f"{_JOBS[cell.guarantee]} has no process")
             pipeline.prepare(found, topics)
             command = pipeline.command(found, topics, folder)
             with self.process(name, command.argv, command.env) as process:
@@ -331,8 +337,8 @@ class _Reader:
             consumer.assign(self._from)
             while not self._stop.is_set():
                 message = consumer.poll(0.1)  # one at a time: a call for several waits for the last of them
-                if message is not None and message.error() is None:
-                    number, due_s = _STAMP.unpack_from(message.value())
+                if message is not None and (stamp := message.value()) is not None and message.error() is None:
+                    number, due_s = _STAMP.unpack_from(stamp)
                     self.arrived.setdefault(number, (monotonic_s(), due_s))
 
 

@@ -34,7 +34,7 @@ from itertools import chain
 from pathlib import Path
 from random import Random
 from types import FrameType
-from typing import NamedTuple, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -112,7 +112,7 @@ class Mutants:
             self._judge_all([name for name in self._asked() if name not in judged], {item.nodeid: item for item in items}, file)
         return True
 
-    def _judge_all(self, names: Sequence[str], items: Mapping[str, pytest.Item], file: TextIO) -> None:
+    def _judge_all(self, names: Sequence[str], items: Mapping[str, Any], file: TextIO) -> None:
         """One, one, two, four together, and so on: a process that must end has judged some, unless the first one ended it."""
         written = 0
         records: list[Mapping] = []
@@ -145,7 +145,8 @@ class Mutants:
         """Which lines each test runs, and how long it takes in the first process that asks."""
         path = self._folder / f"reach-{self._shard}.json"
         parts = {found: json.loads(found.read_text()) for found in self._folder.glob("reach-*.json")}
-        known, own = dict(chain.from_iterable(part.items() for part in parts.values())), parts.get(path, {})
+        known: dict[str, Mapping] = dict(chain.from_iterable(part.items() for part in parts.values()))
+        own: dict[str, Mapping] = parts.get(path, {})
         asked = items[self._shard :: self._shards] if self._words.reach else items
         new = [item for item in asked if item.nodeid not in known]
         tracer = Coverage(data_file=None, include=[f"{self._words.copy}/*"])
@@ -174,7 +175,7 @@ class Mutants:
             which[item] = instances[test]
             instances[test] += 1
 
-        def unlikely(item: pytest.Item) -> tuple:
+        def unlikely(item: Any) -> tuple:
             kills = min(self._kills[function, item.nodeid], _LIKELY)
             # another module's, or one that its file imports from another's
             foreign = module not in item.nodeid or item.function.__module__ != item.module.__name__
@@ -217,7 +218,7 @@ class Mutants:
         Args:
             why: takes the texts of what failed.
         """
-        folder = item.listchain()[1]
+        folder: Any = item.listchain()[1]
         signal.signal(signal.SIGALRM, _too_long)
         signal.setitimer(signal.ITIMER_REAL, limit_s)
         try:
@@ -272,7 +273,7 @@ def mutate(folder: Path, only: str) -> Mapping[str, Mutant]:
     return dict(sorted(mutants.items(), key=lambda item: item[1].case))
 
 
-def _changed(original: ast.AST, mutant: ast.AST) -> Iterator[int]:
+def _changed(original: ast.stmt, mutant: ast.stmt) -> Iterator[int]:
     """Lines of the original: of the statement that differs; of a compound one only its head, or what differs within."""
     inner, others = ([one for name in _BLOCKS for one in getattr(node, name, ())] for node in (original, mutant))
     begin, end = original.lineno, original.end_lineno + 1

@@ -24,7 +24,7 @@ def say(**statement: object) -> None:
     sys.stdout.flush()
 
 
-class Partitions(ConsumerRebalanceListener):
+class Partitions(ConsumerRebalanceListener):  # type: ignore[misc] # aiokafka has no types
     """Says which partitions this instance gets, and makes the group wait for a batch under way if it is told to."""
 
     def __init__(self, *, waits: bool) -> None:

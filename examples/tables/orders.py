@@ -31,7 +31,7 @@ def main() -> None:
     spark = SparkSession.builder.appName("orders").config("spark.sql.shuffle.partitions", 3).getOrCreate()
     kafka = {"kafka.bootstrap.servers": bootstrap, "subscribe": source, "startingOffsets": "earliest"}
     kafka["kafka.max.partition.fetch.bytes"] = "8192"  # a task needs several answers, one after the other
-    full = {"minOffsetsPerTrigger": AT_ONCE, "maxOffsetsPerTrigger": AT_ONCE}
+    full: dict[str, str | int] = {"minOffsetsPerTrigger": AT_ONCE, "maxOffsetsPerTrigger": AT_ONCE}
     full["maxTriggerDelay"] = SINCE_1970 if way == "postgres_by_customer" else "15s"  # what it loses is counted by batches
     orders = enriched(spark.readStream.format("kafka").options(**kafka, **full).load())
     if way in BY_BATCH:
@@ -75,7 +75,7 @@ def append_files(batch: DataFrame, _number: int, table: str) -> None:
 
 def append_once(batch: DataFrame, number: int, table: str) -> None:
     """The table remembers the last batch of this job, in the same commit as its rows."""
-    once = {"txnAppId": "orders", "txnVersion": number}
+    once: dict[str, str | int] = {"txnAppId": "orders", "txnVersion": number}
     batch.select(*COLUMNS).write.format("delta").options(**once).mode("append").save(table)
 
 

@@ -22,7 +22,7 @@ def main() -> None:
     bootstrap, source, totals, checkpoint, *how = sys.argv[1:]
     spark = SparkSession.builder.appName("totals").config("spark.sql.shuffle.partitions", 3).getOrCreate()
     kafka = {"kafka.bootstrap.servers": bootstrap}
-    full = {"minOffsetsPerTrigger": AT_ONCE, "maxOffsetsPerTrigger": AT_ONCE, "maxTriggerDelay": "15s"}
+    full: dict[str, str | int] = {"minOffsetsPerTrigger": AT_ONCE, "maxOffsetsPerTrigger": AT_ONCE, "maxTriggerDelay": "15s"}
     read = spark.readStream.format("kafka").options(**kafka, subscribe=source, startingOffsets="earliest", **full).load()
     value = F.col("value").cast("string")
     numbers = [F.get_json_object(value, f"$.{name}").cast("bigint").alias(name) for name in ("order", "amount")]

@@ -140,7 +140,7 @@ def test_the_real_ivy_fetches_a_classifier(tmp_path: Path) -> None:
 
 def test_a_mirror_with_another_jar_is_refused(tmp_path: Path, mirror: Path) -> None:
     """A jar that a mirror has swapped is fetched twice, reported, and never used."""
-    place, said = tmp_path / "place", []
+    place, said = tmp_path / "place", list[str]()
     place.mkdir()
     (mirror / "thing-1.0.jar").write_bytes(b"swapped")
 

@@ -40,7 +40,7 @@ def spark() -> Iterator[SparkSession]:
         .config("spark.driver.extraJavaOptions", " ".join(class_archives.QUICK))
         .config("spark.driver.extraClassPath", class_archives.extra_class_path(Path(pyspark.__file__).parent, ()))
         .config("spark.ui.enabled", "false")
-        .config(map=SMALL)
+        .config(map=dict(SMALL))
         .config("spark.sql.shuffle.partitions", "2")  # as large logs have more than one
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.adaptive.enabled", "false")

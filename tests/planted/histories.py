@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
+from typing import Any
 
 from verifiers.transactions.logs import (
     OFFSETS,
@@ -61,11 +62,11 @@ class Cluster:
         """A batch; its first offset."""
         self.now_ms += self.random.randint(1, 9)
         first = self.end(log)
-        who = (*producer, True) if producer else (-1, -1, False)
+        id_, epoch = producer or (-1, -1)
         at_ms = self.now_ms
         if self.event_times and control is None and log[0] in SINKS:
             at_ms = BEGAN_MS + self.random.randint(-10_000_000, 10_000_000)  # what the program gives its rows
-        self.batches[log].append(Batch(*log, first, first + records - 1, records, *who, control, at_ms))
+        self.batches[log].append(Batch(*log, first, first + records - 1, records, id_, epoch, bool(producer), control, at_ms))
         return first
 
     def send(self, group: str, source: Log, position: int | None, producer: tuple[int, int] | None) -> None:
@@ -116,7 +117,7 @@ class Cluster:
         extents.append(Extent(STATES, 0, begin, settled, self.states_end))
         rows = [batch for batches in self.batches.values() for batch in batches]
         states = [one for one in self.states if one.offset >= begin]
-        named = {"extents": extents, "batches": rows, "positions": self.positions, "states": states}
+        named: dict[str, Any] = {"extents": extents, "batches": rows, "positions": self.positions, "states": states}
         named |= {"starts": self.starts, "unfenced": self.unfenced}
         named |= {"produced": self.produced, "forgotten": self.forgotten}
         return Logs.of(**{name: table(name, some) for name, some in named.items()})

@@ -17,7 +17,7 @@ committed; one consumer was given every record once, in order; and its position 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -160,7 +160,7 @@ class Log:
         home = self.record(id_).partition if partition is None else partition
         return self.plus(*(self.record(id_)._replace(partition=home, offset=offset) for offset in offsets))
 
-    def changed(self, id_: int, **changes: str | int | None) -> "Log":
+    def changed(self, id_: int, **changes: Any) -> "Log":
         """The record is another one."""
         return self.without(id_).plus(self.record(id_)._replace(**changes))
 
@@ -168,7 +168,7 @@ class Log:
         """Two records of a partition in each other's place."""
         return self.changed(one, offset=self.record(other).offset).changed(other, offset=self.record(one).offset)
 
-    def demanding(self, *ids: int, **changes: bool | int | str | None) -> "Log":
+    def demanding(self, *ids: int, **changes: Any) -> "Log":
         """These expected rows are other ones."""
         rows = tuple(row._replace(**changes) if row.id in ids else row for row in self.expected)
         return replace(self, expected=rows)
@@ -307,7 +307,7 @@ class Log:
             self.bounds,
             self.positions,
             ended=self.ended,
-            **{view: made[view]() for view in views},
+            **cast("dict[str, Any]", {view: made[view]() for view in views}),
         )
 
     def _batches(self, home: int) -> Iterator[Batch]:

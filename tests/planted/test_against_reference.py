@@ -58,7 +58,7 @@ def _read_again(draw: st.DrawFn, rows: tuple[Record, ...]) -> Iterator[Record]:
 @st.composite
 def transactions(draw: st.DrawFn) -> Log:
     """Batches of two producers and of one without transactions, their markers, holes, and two views of the rows."""
-    batches, rows, bounds = [], [], {}
+    batches, rows, bounds = [], list[Record](), {}
     for home in range(PARTITIONS):
         begin = end = draw(st.integers(0, 3))
         for _ in range(draw(st.integers(0, 8))):
@@ -248,7 +248,7 @@ def _torn(batches: list[Batch]) -> tuple[int, int]:
     And those, of several partitions, of which one did not, or none ended a row.
     """
     endings, homes = defaultdict(set), defaultdict(set)
-    kept, raised = set(), set()
+    kept, raised = set[tuple[int, int]](), set[tuple[int, int]]()
     written: dict[tuple[int, int], int] = {}
     for batch in batches:
         line, transaction = (batch.partition, batch.producer_id), (batch.producer_id, batch.producer_epoch)

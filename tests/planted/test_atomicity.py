@@ -47,7 +47,7 @@ def wrote(*homes: str, producer: int = 7) -> Log:
 
     ``5p`` is one in none, ``5C`` a COMMIT, ``5A`` an ABORT. A reader is given what is committed.
     """
-    batches, given, kept, bounds = [], [], [], {}
+    batches, given, kept, bounds = [], list[Record](), list[Record](), {}
     for home, words in enumerate(written.split() for written in homes):
         open_from = len(words)
         for at, word in enumerate(words):

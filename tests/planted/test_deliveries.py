@@ -22,7 +22,7 @@ def reading(*offsets: int | str, partition: int = 0, instance: str = "reader", l
     """
     before = (log.delivered if log else None) or ()
     said = tuple(
-        Delivery(instance, len(before) + seq, *((START, partition, None) if one == START else ("got", partition, one)))
+        Delivery(instance, len(before) + seq, *((START, partition, None) if isinstance(one, str) else ("got", partition, one)))
         for seq, one in enumerate(offsets)
     )
     return replace(log or clean(), delivered=before + said)
@@ -178,7 +178,7 @@ def test_whatever_a_sound_client_does_is_no_alarm(spark: SparkSession, log: Log)
 def test_counts_are_those_of_the_definitions(spark: SparkSession, read: list) -> None:
     """Anything may be read; counted a second time by plain Python."""
     readable = {row.offset for row in clean().observed if row.partition == 0}
-    expected, stretch, before = dict(NONE), [], -1
+    expected, stretch, before = dict(NONE), list[int](), -1
     for one in [*(each for each in read if each == START or each < 10), START]:
         if one == START:
             there = readable.intersection(stretch)

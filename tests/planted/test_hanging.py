@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -6,16 +7,16 @@ from tests.planted.log import BEGAN_MS, Judge, Log, Open, clean
 from verifiers.base import Example, Finding, Verdict
 
 NONE = {"hanging": 0, "ongoing": 0, "young": 0}
-COMPLETE = {"coordinator_state": "CompleteCommit", "listed": False}
-UNKNOWN_ID = {
+COMPLETE: dict[str, Any] = {"coordinator_state": "CompleteCommit", "listed": False}
+UNKNOWN_ID: dict[str, Any] = {
     "transactional_id": None,
     "coordinator_state": None,
     "coordinator_producer_id": None,
     "coordinator_epoch": None,
     "listed": False,
 }
-GONE = UNKNOWN_ID | {"transactional_id": "sink-1"}
-OLD = {"asked_at_ms": BEGAN_MS + 2001}
+GONE: dict[str, Any] = UNKNOWN_ID | {"transactional_id": "sink-1"}
+OLD: dict[str, Any] = {"asked_at_ms": BEGAN_MS + 2001}
 
 
 def holding(*found: Open) -> Log:
@@ -51,7 +52,7 @@ def test_nothing_is_open(judge: Judge) -> None:
         (UNKNOWN_ID, "no coordinator knows a transactional id of this producer"),
     ],
 )
-def test_what_no_coordinator_will_end_hangs(judge: Judge, changes: dict[str, object], says: str) -> None:
+def test_what_no_coordinator_will_end_hangs(judge: Judge, changes: dict[str, Any], says: str) -> None:
     """Beyond its timeout, by one millisecond."""
     finding = judge("hanging", holding(Open(0)._replace(**OLD | changes)))
 
@@ -71,7 +72,7 @@ def test_what_no_coordinator_will_end_hangs(judge: Judge, changes: dict[str, obj
         {"coordinator_state": "a state of a later Kafka"},
     ],
 )
-def test_what_its_coordinator_counts_does_not_hang(judge: Judge, changes: dict[str, object]) -> None:
+def test_what_its_coordinator_counts_does_not_hang(judge: Judge, changes: dict[str, Any]) -> None:
     """However long it has been open: its end will end it, also when the coordinator has raised the epoch to abort it."""
     one = Open(0, asked_at_ms=BEGAN_MS + 3_600_000)._replace(**changes)
 
@@ -85,7 +86,7 @@ def test_what_its_coordinator_counts_does_not_hang(judge: Judge, changes: dict[s
 
 
 @pytest.mark.parametrize("changes", [COMPLETE, GONE, UNKNOWN_ID, {"listed": False}])
-def test_what_is_young_is_not_judged(judge: Judge, changes: dict[str, object]) -> None:
+def test_what_is_young_is_not_judged(judge: Judge, changes: dict[str, Any]) -> None:
     """Open for exactly as long as it may be."""
     finding = judge("hanging", holding(Open(0, asked_at_ms=BEGAN_MS + 2000)._replace(**changes)))
 

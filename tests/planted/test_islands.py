@@ -47,7 +47,7 @@ def directly(evidence: Evidence) -> tuple[Finding, ...]:
 
 
 @st.composite
-def rewritten(draw: st.DrawFn) -> Log:
+def reordered(draw: st.DrawFn) -> Log:
     """A long log, cut into pieces that are lost, repeated, moved to another partition or put elsewhere in their own."""
     records, partitions = draw(st.integers(0, 160)), draw(st.integers(1, 4))
     log = clean(records, partitions)
@@ -89,7 +89,7 @@ LIMITS = st.builds(
 
 
 @EXAMPLES
-@given(log=st.one_of(rewritten(), rewritten(), damaged()), limits=LIMITS)
+@given(log=st.one_of(reordered(), reordered(), damaged()), limits=LIMITS)
 def test_islands_say_what_the_verifiers_say(spark: SparkSession, log: Log, limits: Limits) -> None:
     """Whatever the damage, the size of a block and the way that is chosen: counts, examples and notes are the same."""
     evidence = log.evidence(spark)
@@ -98,7 +98,7 @@ def test_islands_say_what_the_verifiers_say(spark: SparkSession, log: Log, limit
 
 
 @EXAMPLES
-@given(log=rewritten(), twice=st.lists(st.tuples(st.integers(0, 160), st.integers(0, 3)), max_size=3), limits=LIMITS)
+@given(log=reordered(), twice=st.lists(st.tuples(st.integers(0, 160), st.integers(0, 3)), max_size=3), limits=LIMITS)
 def test_islands_find_what_is_demanded_first(
     spark: SparkSession, log: Log, twice: list[tuple[int, int]], limits: Limits
 ) -> None:
@@ -292,7 +292,7 @@ def test_groups_are_merged_in_any_order(spark: SparkSession, limits: Limits) -> 
 
 
 @EXAMPLES
-@given(log=st.one_of(rewritten(), damaged()), unplaced=st.sets(st.integers(0, 160), max_size=2), limits=LIMITS)
+@given(log=st.one_of(reordered(), damaged()), unplaced=st.sets(st.integers(0, 160), max_size=2), limits=LIMITS)
 def test_few_rows_are_grouped_here_as_spark_groups_them(
     spark: SparkSession, log: Log, unplaced: set[int], limits: Limits
 ) -> None:
@@ -360,7 +360,7 @@ def test_the_verifiers_are_asked_where_most_would_be_read_again(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, blocks: int, few_rows: int, *, directly: bool
 ) -> None:
     """More than half of the records, of 24 blocks of four, and not few."""
-    asked = []
+    asked: list[Evidence] = []
     monkeypatch.setattr(islands, "_directly", asked.append)
     log = clean(96)
     for block in range(blocks):

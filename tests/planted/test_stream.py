@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import Log, clean
-from tests.planted.test_islands import rewritten
+from tests.planted.test_islands import reordered
 from verifiers import VERIFIERS, findings
 from verifiers.base import Bounds, Example, Finding, Verdict
 from verifiers.single_scan import groups, runs
@@ -47,7 +47,7 @@ def told(spark: SparkSession, log: Log, cuts: list[int], limits: Limits) -> list
 
 
 @EXAMPLES
-@given(log=rewritten(), cuts=st.lists(st.integers(0, 60), max_size=3), limits=st.sampled_from([BY_ROWS, BY_GROUPS]))
+@given(log=reordered(), cuts=st.lists(st.integers(0, 60), max_size=3), limits=st.sampled_from([BY_ROWS, BY_GROUPS]))
 def test_the_last_part_is_told_as_the_whole_is(spark: SparkSession, log: Log, cuts: list[int], limits: Limits) -> None:
     """Wherever it was cut; and what was counted once stays counted."""
     evidence = log.evidence(spark)

@@ -222,7 +222,7 @@ def some_time(one: History) -> int:
 def compact(one: History) -> None:
     """What the cleaner leaves of the positions before some offset: the last of each, and some of the markers."""
     cluster, log, until = one.cluster, (OFFSETS, 0), some_time(one)
-    ended = {}
+    ended: dict[int, list] = {}
     for batch in reversed(cluster.batches[log]):
         ended.setdefault(batch.producer_id, []).append(batch)
     last = {}
@@ -240,7 +240,7 @@ def compact(one: History) -> None:
     ]
 
 
-def is_committed(batches, offset: int) -> bool:
+def is_committed(batches, offset):
     """By the next marker of its producer."""
     producer_id = next(one.producer_id for one in batches if one.first_offset == offset)
     return producer_id < 0 or next(

@@ -6,6 +6,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -271,7 +272,7 @@ def test_a_group_that_only_aborted_is_unknown(asked):
 def plain_sources(one: History) -> None:
     """The brokers have given nothing in the sources a time."""
     for log in [log for log in one.cluster.batches if log[0] in histories.SOURCES]:
-        plain = {"control": None, "transactional": False, "producer_id": -1}
+        plain: dict[str, Any] = {"control": None, "transactional": False, "producer_id": -1}
         one.cluster.batches[log] = [batch._replace(**plain) for batch in one.cluster.batches[log]]
 
 

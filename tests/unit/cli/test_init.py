@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from chaos.cli import init
 from chaos.cli.main import app
 from chaos.scenario.load import load
+from chaos.scenario.pipelines import SparkSubmitPipeline
 
 TOPICS = ("{bootstrap}", "{source}", "{sink}")
 OF_JOB = (*TOPICS, "{checkpoint}")
@@ -154,8 +155,9 @@ def test_paths_begin_at_the_folder_of_the_file(repository):
 
     tree = YAML().load((repository / "more" / "scenarios.yaml").read_text(encoding="utf-8"))
     assert tree["pipelines"]["program"]["run"][1] == "{project}/../run.sh"
-    (job,) = {scenario.pipeline.application for scenario in load(repository / "chaos" / "scenarios.yaml").scenarios}
-    assert job == str(repository / "jobs" / "copy.py")
+    pipelines = [scenario.pipeline for scenario in load(repository / "chaos" / "scenarios.yaml").scenarios]
+    jobs = {pipeline.application for pipeline in pipelines if isinstance(pipeline, SparkSubmitPipeline)}
+    assert jobs == {str(repository / "jobs" / "copy.py")}
 
 
 def test_a_whole_path_stays_as_it_is(repository):

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from chaos.cli import up
 from chaos.cluster.addresses import Addresses
@@ -56,7 +57,7 @@ def test_brokers_can_be_found_from_outside_by_name(tmp_path):
 def test_only_a_broker_that_lives_has_a_pid_file(tmp_path):
     """A hook that kills by pid must not reach another process that got the pid of a dead broker."""
     brokers = {1: broker(pid=11), 2: broker(pid=22)}
-    system = SimpleNamespace(folder=tmp_path, kafka=SimpleNamespace(brokers=SimpleNamespace(processes=brokers)))
+    system: Any = SimpleNamespace(folder=tmp_path, kafka=SimpleNamespace(brokers=SimpleNamespace(processes=brokers)))
     up.write_pids(system)
     brokers[2] = broker(pid=22, alive=False)
     up.write_pids(system)

@@ -38,7 +38,7 @@ def test_any_other_error_ends_the_wait_at_once():
 @pytest.fixture
 def sleeps(monkeypatch):
     """Time that passes only when somebody sleeps."""
-    slept = []
+    slept: list[float] = []
     monkeypatch.setattr(time, "sleep", slept.append)
     monkeypatch.setattr(time, "monotonic", lambda: sum(slept))
     return slept

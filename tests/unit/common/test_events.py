@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -71,9 +72,10 @@ def test_an_event_is_read_back_as_it_was_written(value):
 
 def test_what_an_earlier_version_wrote_is_read():
     """It said ``bit`` of a fault that took effect, and its sampler knew less."""
-    assert events.read("nemesis", "ok", "prove", {"fault": "kill-1", "bit": True, "proof": {}}).effective
+    proved: Any = events.read("nemesis", "ok", "prove", {"fault": "kill-1", "bit": True, "proof": {}})
+    assert proved.effective
     assert "effective" in FaultProved(fault="kill-1", effective=True).to_json()
-    sample = events.read("sampler", "info", "progress", {"written": 3, "committed": 2, "total": 9})
+    sample: Any = events.read("sampler", "info", "progress", {"written": 3, "committed": 2, "total": 9})
     assert sample.end == 2
 
 

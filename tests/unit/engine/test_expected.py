@@ -21,7 +21,7 @@ ROWS = {"rows": {"sql": "SELECT '1' AS value FROM ids"}}
 
 def scenario(workload: dict[str, Any] | None = None, **pipeline: object) -> Scenario:
     declared = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders"], "sink": {"topic": "kept"}, **pipeline}
-    topics = {"orders": {}, "kept": {}}
+    topics: dict[str, Any] = {"orders": {}, "kept": {}}
     return Scenario.model_validate(
         {"name": "a", "title": "A", "pipeline": declared, "topics": topics, "workload": {"records": 9, **(workload or {})}}
     )

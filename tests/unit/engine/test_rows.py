@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from chaos.common.errors import InconclusiveError
 from chaos.engine.phases import RunPlan
@@ -37,7 +38,7 @@ def run_plan(folder: Path, **workload: object) -> RunPlan:
     return RunPlan(scenario, plan(scenario, 5), folder, Topics("source", "sink", 3), loader, None, "loader")
 
 
-def no_spark() -> None:
+def no_spark() -> SparkSession:
     """Only SQL is asked of it."""
     pytest.fail("Spark was asked for")
 
@@ -63,6 +64,7 @@ def test_a_function_says_how_many_there_are(tmp_path: Path) -> None:
     """The run's scenario knows that from now on; the seed is the scenario's own."""
     made = with_rows(run_plan(tmp_path, rows={"python": "shop:orders"}), no_spark)
 
+    assert isinstance(made.loader, FillSource)
     assert (made.records, made.loader.records, made.loader.rows) == (4, 4, tmp_path / rows.FILE)
     assert {row.value for row in rows.read(tmp_path / rows.FILE)} == {str(scenario_seed(5, "a")).encode()}
 

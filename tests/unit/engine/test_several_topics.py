@@ -78,10 +78,11 @@ def history(tmp_path: Path) -> Any:
         yield opened
 
 
-def processes_of(history: History, folder: Path, **lives: bool) -> RunProcesses:
+def processes_of(history: History, folder: Path, **lives: bool) -> Any:
     """Both loaders."""
     first, second = FakeLoader("loader", lives.get("first", False)), FakeLoader("loader-customers", lives.get("second", False))
-    found: Any = RunProcesses(SimpleNamespace(), history, folder)  # type: ignore[arg-type] # nothing is started
+    nothing_is_started: Any = SimpleNamespace()
+    found: Any = RunProcesses(nothing_is_started, history, folder)
     found.loader, found.more_loaders = first, [second]
     return found
 

@@ -26,6 +26,7 @@ from verifiers.base import Finding, Verdict
 SYSTEM: Any = SimpleNamespace(
     versions=lambda: {"kafka": "4.3.0", "os": "Linux 6"}, kafka=SimpleNamespace(cluster=SimpleNamespace(prefix=""))
 )
+OTHER_SYSTEM: Any = SimpleNamespace(versions=lambda: {"kafka": "4.2.0"})
 ABOUT = {"key": "k", "rows": 7, "made": "20261125T101112Z", "run": "r", "source": {}}
 
 
@@ -34,7 +35,7 @@ def no_spark() -> Any:
 
 
 def run_plan(folder: Path, topics: dict[str, Any] | None = None, **pipeline: object) -> RunPlan:
-    declared = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders"], "sink": {"topic": "kept"}}
+    declared: dict[str, Any] = {"kind": "command", "run": ["a"], "group": "g", "reads": ["orders"], "sink": {"topic": "kept"}}
     declared |= {"expected": {"same_as": "fault_free"}, **pipeline}
     fault = {"kind": "crash_pipeline", "when": {"after": "1s"}}
     one = Scenario.model_validate(
@@ -69,7 +70,10 @@ def test_what_makes_another_twin(tmp_path: Path) -> None:
     (tmp_path / "lib" / "__init__.py").touch()
     (tmp_path / "other").mkdir()
     (tmp_path / "rows.parquet").write_bytes(b"1")
-    said = {"run": ["python", str(script)], "expected": {"same_as": "fault_free", "files": [str(tmp_path / "data")]}}
+    said: dict[str, Any] = {
+        "run": ["python", str(script)],
+        "expected": {"same_as": "fault_free", "files": [str(tmp_path / "data")]},
+    }
     planned = run_plan(tmp_path, **said)
     with_rows = replace(planned, loader=FillSource(9, 1.0, rows=tmp_path / "rows.parquet"))
     keys = [twins.key_of(one, SYSTEM) for one in (planned, with_rows)]
@@ -81,7 +85,7 @@ def test_what_makes_another_twin(tmp_path: Path) -> None:
     keys += [changed(path) for path in (script, module, package, data, tmp_path / "rows.parquet")]
     keys += [twins.key_of(run_plan(tmp_path, **said, restarts=1), SYSTEM)]
     keys += [twins.key_of(run_plan(tmp_path, {"orders": {"partitions": 4}, "kept": {}}, **said), SYSTEM)]
-    keys += [twins.key_of(planned, SimpleNamespace(versions=lambda: {"kafka": "4.2.0"}))]
+    keys += [twins.key_of(planned, OTHER_SYSTEM)]
     keys += [twins.key_of(planned, SYSTEM)]
 
     assert len(set(keys)) == len(keys) == 11

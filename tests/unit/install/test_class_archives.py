@@ -80,7 +80,7 @@ def test_an_archive_that_cannot_be_made_is_reported_and_not_needed(ingredients: 
     """Class archives are a matter of speed: a Java that cannot make them stops nothing."""
     ingredients.java.write_text("#!/bin/sh\necho no room; exit 3\n", encoding="utf-8")
     ingredients.java.chmod(0o755)
-    folder, said = tmp_path / "archives", []
+    folder, said = tmp_path / "archives", list[str]()
     folder.mkdir()
 
     class_archives.make(ingredients, folder, said.append)
@@ -113,7 +113,7 @@ def test_an_archive_that_a_jvm_crashes_on_is_removed(ingredients: Ingredients, t
     """Whatever was written, each archive is tried on a JVM before it is kept."""
     ingredients.java.write_text("#!/bin/sh\nexit 134\n", encoding="utf-8")
     ingredients.java.chmod(0o755)
-    folder, said = tmp_path / "archives", []
+    folder, said = tmp_path / "archives", list[str]()
     folder.mkdir()
     (folder / class_archives.SPARK).touch()
 

@@ -2,6 +2,7 @@ import hashlib
 import os
 import stat
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
@@ -37,7 +38,7 @@ def attempts(folder: Path) -> int:
 
 def fetch(tmp_path: Path, script: str) -> tuple[Path, list[str]]:
     """The folder afterwards, and the lines that were reported."""
-    place, said = tmp_path / "place", []
+    place, said = tmp_path / "place", list[str]()
     place.mkdir()
     jars.fetch(WANTED, place, ivy(tmp_path, script), said.append)
     return place, said
@@ -212,7 +213,7 @@ class FakeIvy:
 
 def test_a_module_comes_with_all_that_it_needs(tmp_path: Path) -> None:
     """At run time; what it was compiled or tested with does not come."""
-    ivy = FakeIvy("", "g__a-1.jar", "h__b-2.jar")
+    ivy: Any = FakeIvy("", "g__a-1.jar", "h__b-2.jar")
 
     jars.resolve((jars.Module("g", "a", "1"),), tmp_path, ivy)
 
@@ -236,6 +237,7 @@ def test_a_module_comes_with_all_that_it_needs(tmp_path: Path) -> None:
 def test_a_module_that_cannot_be_had(tmp_path: Path, monkeypatch, said: str, made: tuple[str, ...], error: str) -> None:
     """It does not exist, or something that it needs, or nobody answers."""
     monkeypatch.delenv("CHAOS_MAVEN_MIRROR", raising=False)
+    ivy: Any = FakeIvy(said, *made)
 
     with pytest.raises(RuntimeUnavailableError, match=error):
-        jars.resolve((jars.Module("g", "a", "1"),), tmp_path, FakeIvy(said, *made))
+        jars.resolve((jars.Module("g", "a", "1"),), tmp_path, ivy)

@@ -54,7 +54,7 @@ def test_the_locked_version_is_the_one_that_starts_quickly(parts, asked):
 )
 def test_another_version_is_fetched_once_with_a_logger_that_fits(parts, asked, version, logging):
     """Kafka logs with Log4j 2 from 4.0 on."""
-    said = []
+    said: list[str] = []
 
     first, second = (kafka_versions.ensure(version, parts, said.append) for _ in range(2))
 

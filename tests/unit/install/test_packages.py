@@ -29,7 +29,7 @@ def asked(monkeypatch, tmp_path):
 
 
 def test_they_are_fetched_once_and_need_no_network_then(asked):
-    said = []
+    said: list[str] = []
 
     first, second = (packages.ensure([AVRO], IVY, said.append) for _ in range(2))
 

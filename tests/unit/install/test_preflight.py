@@ -1,6 +1,7 @@
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,9 +110,9 @@ def test_a_machine_that_has_everything_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lack", [{"memory_gib": 1e6}, {"disk_gib": 1e6}, {"platform": "darwin"}])
-def test_each_lack_of_the_machine_is_found(tmp_path: Path, lack: dict[str, float | str]) -> None:
+def test_each_lack_of_the_machine_is_found(tmp_path: Path, lack: dict[str, Any]) -> None:
     """All three checks are part of the whole."""
-    enough = {"memory_gib": 0, "disk_gib": 0, "platform": "linux"}
+    enough: dict[str, Any] = {"memory_gib": 0, "disk_gib": 0, "platform": "linux"}
 
     with pytest.raises(RuntimeUnavailableError):
         preflight.check_machine(tmp_path, tmp_path, **(enough | lack))

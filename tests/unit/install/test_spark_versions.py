@@ -46,7 +46,7 @@ def said(monkeypatch, tmp_path):
 
     monkeypatch.setenv("CHAOS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("PYTHONPATH", raising=False)
-    monkeypatch.setattr(spark_versions.processes, "run", pip)
+    monkeypatch.setattr("chaos.install.spark_versions.processes.run", pip)
     monkeypatch.setattr(jars, "resolve", resolve)
     monkeypatch.setattr(jars, "fetch", fetch)
     monkeypatch.setattr(class_archives, "ensure", lambda place, _ingredients, _echo: place)
@@ -130,7 +130,7 @@ def test_a_cache_that_has_changed_is_not_used(said, changed):
 )
 def test_what_pip_cannot_fetch_is_told_in_a_line(said, monkeypatch, tmp_path, prints, told):
     """And nothing stays in the cache."""
-    monkeypatch.setattr(spark_versions.processes, "run", lambda argv, **_: CompletedProcess(argv, 1, "", prints))
+    monkeypatch.setattr("chaos.install.spark_versions.processes.run", lambda argv, **_: CompletedProcess(argv, 1, "", prints))
 
     with pytest.raises(RuntimeUnavailableError) as caught:
         artifacts.of_spark("3.5.99", PARTS, said.append)
@@ -162,7 +162,7 @@ def test_a_version_without_a_connector_is_told_before_the_package_is_fetched(sai
 )
 def test_an_interpreter_that_is_too_new_for_a_version_is_told_before_anything_is_fetched(said, monkeypatch, python, java, told):
     """Spark 4 runs with it."""
-    monkeypatch.setattr(spark_versions.sys, "version_info", python)
+    monkeypatch.setattr("chaos.install.spark_versions.sys.version_info", python)
     monkeypatch.setattr(preflight, "java_version", lambda _java: java)
 
     with pytest.raises(RuntimeUnavailableError, match=told):

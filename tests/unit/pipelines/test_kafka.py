@@ -54,7 +54,7 @@ def test_every_name_begins_with_the_prefix(pipeline):
 
 def test_a_call_that_comes_back_is_told_its_limit():
     """It runs in a thread, and its end is waited for."""
-    told = []
+    told: list[float] = []
 
     call_with_deadline(7.0, told.append, "call")
 

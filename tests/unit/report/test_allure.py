@@ -332,7 +332,7 @@ def test_every_red_has_exactly_one_category(status: str, message: str, category:
     matching = [
         one["name"]
         for one in CATEGORIES
-        if status in one["matchedStatuses"] and re.fullmatch(one.get("messageRegex", r"[\s\S]*"), message)
+        if status in one["matchedStatuses"] and re.fullmatch(str(one.get("messageRegex", r"[\s\S]*")), message)
     ]
 
     assert matching == [category]

@@ -1,6 +1,7 @@
 import re
 import struct
 
+import numpy as np
 import pytest
 
 from chaos.report.model import Report
@@ -49,9 +50,10 @@ def test_the_records_over_time_are_those_of_the_history(run: Fabricated) -> None
     """Written and committed, in seconds since the run began."""
     lines = {line.get_label(): line for line in _figure(run.report(), run.events()).axes[0].get_lines()}
 
-    assert (lines["written"].get_xdata()[0], lines["written"].get_ydata()[-1]) == (pytest.approx(1.0), 30_000)
-    assert lines["committed"].get_ydata()[-1] == 30_000
-    assert list(lines["broken record"].get_xdata()) == [pytest.approx(6.2)]
+    written, committed, broken = (np.asarray(lines[name].get_xydata()) for name in ("written", "committed", "broken record"))
+    assert (written[0][0], written[-1][1]) == (pytest.approx(1.0), 30_000)
+    assert committed[-1][1] == 30_000
+    assert list(broken[:, 0]) == [pytest.approx(6.2)]
 
 
 def test_a_fault_that_was_never_injected_has_a_lane_and_no_bar(run: Fabricated) -> None:

@@ -1,6 +1,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ TOPICS = Topics("datasource-7", "datasink-7", 3, suffix="7", names={"page-views"
 ENDPOINTS = Endpoints(kafka="link:9092", audit="broker:9092")
 
 
-def copies(*run: str, **options: object) -> list[list[str]]:
+def copies(*run: str, **options: Any) -> list[list[str]]:
     """The commands that the supervisor is given."""
     argv = CommandPipeline(run, "group", **options).command(ENDPOINTS, TOPICS, Path("/run")).argv
     assert argv[:4] == (sys.executable, "-m", "chaos.subject.supervisor", "--copies")
@@ -87,7 +88,7 @@ def test_transactional_ids_are_by_partition(ids: tuple[str, ...], found: tuple[s
 @pytest.mark.parametrize(
     ("options", "words"), [({"run": ()}, "must be a command"), ({"model": "cube"}, "identity, square, not 'cube'")]
 )
-def test_impossible_values_are_refused(options: dict[str, object], words: str) -> None:
+def test_impossible_values_are_refused(options: dict[str, Any], words: str) -> None:
     """Where they are declared."""
     with pytest.raises(ValueError, match=words):
         CommandPipeline(**({"run": ("copy",), "group": "g"} | options))

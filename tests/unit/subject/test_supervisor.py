@@ -39,7 +39,7 @@ class Supervisor:
 @pytest.fixture
 def supervise(tmp_path):
     """Start supervisors, and end them after the test."""
-    started = []
+    started: list[Supervisor] = []
 
     def start(*scripts: str, options: tuple[str, ...] = ()) -> Supervisor:
         started.append(Supervisor(tmp_path, scripts, options))

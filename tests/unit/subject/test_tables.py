@@ -3,6 +3,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def touch(folder: Path, *names: str) -> None:
         ("jdbc", ["part-0.parquet"], 0),
     ],
 )
-def test_how_often_rows_were_added(tmp_path: Path, format_: str, files: list[str], versions: int) -> None:
+def test_how_often_rows_were_added(tmp_path: Path, format_: Any, files: list[str], versions: int) -> None:
     """Files that tasks have not committed count only where the table has no log of its own."""
     touch(tmp_path, *files)
 

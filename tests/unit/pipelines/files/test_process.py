@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
@@ -47,15 +48,15 @@ def server() -> Iterator[FileServer]:
 class Node:
     """The files of one node, with a clock that only notes pauses."""
 
-    def __init__(self, server: FileServer, **options: object) -> None:
+    def __init__(self, server: FileServer, **options: Any) -> None:
         self.paused: list[float] = []
         web = Web(5.0, {"files": f"127.0.0.1:{server.server_address[1]}"})
-        chosen = FileOptions(**options)  # type: ignore[arg-type] - of any kind
+        chosen = FileOptions(**options)
         self.files = Files(3, chosen, ThrottledEvents(), web, self.paused.append)
 
     def turn(self, url: bytes | None, offset: int = 5) -> tuple[Batch, int | str]:
         """The batch of a URL, with how many rows it has or what ended them."""
-        batch = self.files.batch([Record(url, offset)])  # type: ignore[list-item] - a stand-in
+        batch = self.files.batch([Record(url, offset)])  # type: ignore[list-item] # a stand-in
         try:
             return batch, len(list(batch.rows))
         except RowsError as error:
@@ -65,7 +66,7 @@ class Node:
 def test_a_url_becomes_the_rows_of_its_file_and_its_position(server: FileServer) -> None:
     """Nothing was asked of the server before the rows are read: the transaction has begun by then."""
     node = Node(server)
-    batch = node.files.batch([Record(b"http://files/17.csv?rows=40")])  # type: ignore[list-item] - a stand-in
+    batch = node.files.batch([Record(b"http://files/17.csv?rows=40")])  # type: ignore[list-item] # a stand-in
 
     assert server.requests("/17.csv?rows=40") == 0
     assert len(list(batch.rows)) == 40

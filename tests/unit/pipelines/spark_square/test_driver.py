@@ -129,7 +129,7 @@ def test_a_driver_starts_while_no_broker_answers(monkeypatch: pytest.MonkeyPatch
         raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     monkeypatch.setattr(driver, "_source", lambda _spark, _arguments: stream)
-    monkeypatch.setattr(driver.kafka, "topic_id", topic_id)
+    monkeypatch.setattr("pipelines.kafka.topic_id", topic_id)
     arguments = Namespace(kafka="broker:9092", source="in", sink="out", application="app", checkpoint=str(tmp_path))
 
     driver._start_exactly_once(SPARK, arguments, lambda _problem: None)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,12 +18,13 @@ ROOT = Path(__file__).parents[4]
 FILE = load(ROOT / "scenarios.yaml")
 TOPICS = Topics("datasource-7", "datasink-7", 3)
 ENDPOINTS = Endpoints("link:9092", "broker:9092", "spark://m:7077", "127.0.0.9")
+PARTS: Any = FakeParts()
 ONCE, STOCK = "baseline-without-faults", "stock-sink-executors-crashed"
 
 
 def submitted(name):
     """The words of spark-submit, and the variables of the driver."""
-    command = pipeline_of(FILE.scenario(name).pipeline, FakeParts()).command(ENDPOINTS, TOPICS, Path("/run"))
+    command = pipeline_of(FILE.scenario(name).pipeline, PARTS).command(ENDPOINTS, TOPICS, Path("/run"))
     ((_, *words),) = json.loads(command.argv[4])
     return words, command.env
 
@@ -68,7 +70,7 @@ def test_speculation_is_a_setting_of_the_declaration(name, speculates):
 
 def test_a_transactional_id_stands_at_the_index_of_its_partition():
     """A fault that is aimed at the coordinator of a partition relies on it: the declared ids are those of the sink."""
-    pipeline = pipeline_of(FILE.scenario(ONCE).pipeline, FakeParts())
+    pipeline = pipeline_of(FILE.scenario(ONCE).pipeline, PARTS)
     application = pipeline.consumer_group(TOPICS)
 
     assert application == "datasink-7-square"
@@ -80,7 +82,7 @@ def test_a_transactional_id_stands_at_the_index_of_its_partition():
 def test_the_stock_sink_has_neither_a_group_nor_transactions():
     """Its progress is in the checkpoint, and no task of it commits."""
     declared = FILE.scenario(STOCK).pipeline
-    pipeline = pipeline_of(declared, FakeParts())
+    pipeline = pipeline_of(declared, PARTS)
 
     assert (pipeline.consumer_group(TOPICS), pipeline.transactional_ids(TOPICS), declared.transactions) == ("", (), False)
     assert declared.capabilities == {Capability.PIPELINE, Capability.SPARK, Capability.CHECKPOINT}

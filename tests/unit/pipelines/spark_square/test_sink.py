@@ -1,3 +1,5 @@
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaException
@@ -29,7 +31,7 @@ def batch(*offsets: int, partition: int = 1) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def written(*batches: pa.RecordBatch, plan: Plan = Plan(source_id="id-1")) -> list[dict[str, int]]:  # noqa: B008 - frozen
+def written(*batches: pa.RecordBatch, plan: Plan = Plan(source_id="id-1")) -> list[dict[str, Any]]:  # noqa: B008 - frozen
     """What a task of the sink answers."""
     write = Sink("broker:9092", "app", "sink").writer(plan)
     return [row for answer in write(iter(batches)) for row in answer.to_pylist()]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from chaos.scenario.load import load
+from chaos.scenario.pipelines import CommandPipeline as DeclaredCommand
 from chaos.subject.base import Topics
 from chaos.subject.command import CommandPipeline
 from pipelines.transactional.options import Options, parsed, transactional_id
@@ -94,9 +95,16 @@ def test_who_commits_positions_first_does_it_himself() -> None:
         Options(delivery="at_most_once", positions="client")
 
 
+def declared_in(name: str) -> DeclaredCommand:
+    """The pipeline of one of our scenarios."""
+    declared = load(ROOT / "scenarios.yaml").scenario(name).pipeline
+    assert isinstance(declared, DeclaredCommand)
+    return declared
+
+
 def test_the_declared_application_gives_each_of_its_options() -> None:
     """A default that is written in two places would differ one day."""
-    declared = load(ROOT / "scenarios.yaml").scenario("rebalance-storm-application").pipeline
+    declared = declared_in("rebalance-storm-application")
     named = {word.partition("=")[0] for word in declared.run if word.startswith("--")}
 
     options = {f"--{field.name.removesuffix('_ms').replace('_', '-')}" for field in fields(Options)}
@@ -113,7 +121,7 @@ def test_the_declared_application_gives_each_of_its_options() -> None:
 )
 def test_a_transactional_id_stands_at_the_index_of_its_partition(name: str, owners: str) -> None:
     """As the range assignor shares partitions among members in the order of their names."""
-    declared = load(ROOT / "scenarios.yaml").scenario(name).pipeline
+    declared = declared_in(name)
     pipeline = CommandPipeline(declared.run, declared.group, ids=declared.transactional_ids)
 
     ids = pipeline.transactional_ids(TOPICS)

@@ -1,5 +1,7 @@
 import json
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicPartition
@@ -39,7 +41,8 @@ def test_a_row_goes_to_the_partition_its_record_came_from():
     """With its key, squared; the ends are the positions to read on from. Big numbers stay exact."""
     big = 10**18 + 1
 
-    batch = transformed([Record((0, 7), b"3", b"3"), Record((2, 0), b"b", str(big).encode()), Record((0, 9), None, b"-4")])
+    records: list[Any] = [Record((0, 7), b"3", b"3"), Record((2, 0), b"b", str(big).encode()), Record((0, 9), None, b"-4")]
+    batch = transformed(records)
 
     assert batch.rows == [(0, b"3", b"9"), (2, b"b", str(big * big).encode()), (0, None, b"16")]
     assert batch.ends == {0: 10, 2: 1}
@@ -47,7 +50,8 @@ def test_a_row_goes_to_the_partition_its_record_came_from():
 
 def test_a_sink_may_have_fewer_partitions_than_the_source():
     """Then rows of several source partitions go to one; positions are those of the source all the same."""
-    batch = transformed([Record((partition, 4), b"k", b"3") for partition in range(5)], sink_partitions=2)
+    records: list[Any] = [Record((partition, 4), b"k", b"3") for partition in range(5)]
+    batch = transformed(records, sink_partitions=2)
 
     assert [partition for partition, _, _ in batch.rows] == [0, 1, 0, 1, 0]
     assert batch.ends == dict.fromkeys(range(5), 5)
@@ -56,8 +60,9 @@ def test_a_sink_may_have_fewer_partitions_than_the_source():
 @pytest.mark.parametrize("value", [None, b"", b"1.5", b"\xff"])
 def test_a_value_that_is_not_an_integer_ends_the_worker_with_its_place(value):
     """To skip it silently would be a loss."""
+    record: Any = Record((1, 7), b"k", value)
     with pytest.raises(BrokenError, match="at offset 7 of partition 1 is not an integer"):
-        transformed([Record((1, 7), b"k", value)])
+        transformed([record])
 
 
 def test_a_member_reads_committed_rows_and_does_not_guess_where_to_begin():
@@ -100,7 +105,7 @@ class Reader:
     turns: list
     position: int = 0
     sought: list = field(default_factory=list)
-    given: object = None
+    given: Any = None
 
     def subscribe(self, _topics, *, on_assign, on_revoke, on_lost):
         assert on_revoke == on_lost
@@ -161,7 +166,7 @@ def test_a_position_that_the_group_cannot_tell_is_asked_for_again(monkeypatch, c
 
     reader = Unsure([([0], []), ([], [(0, 5)]), ([], [])], position=5)
     monkeypatch.setattr(ctp_worker, "Consumer", lambda _settings: reader)
-    delivery = type("", (), {"prepare": lambda _: None, "deliver": lambda *_: "why"})()
+    delivery = SimpleNamespace(prepare=lambda: None, deliver=lambda *_: "why")
     monkeypatch.setattr(ctp_worker, "delivery", lambda *_: delivery)
 
     Worker(2, Options(), Place("link", "datasource-7", "sink", "g"), ThrottledEvents(), lambda: not reader.turns).run()

@@ -1,5 +1,6 @@
 """What is decided about Docker without asking it: free networks, usable daemons, shared folders."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import docker.errors
@@ -84,7 +85,7 @@ def test_folders_are_shared_once_and_never_those_that_an_image_has_of_its_own(tm
     """``/usr`` of this machine in place of the image's would take the image's libraries away."""
     inner = tmp_path / "inner"
     inner.mkdir()
-    system = [runtime.Path(name) for name in ("/", "/usr", "/etc")]
+    system = [Path(name) for name in ("/", "/usr", "/etc")]
 
     assert runtime.outermost([inner, tmp_path, tmp_path, tmp_path / "missing", *system]) == (tmp_path,)
 
