@@ -9,7 +9,7 @@ TEST_PARTS := install lint types imports unit planted parts go integration
 unexport PYTHONDONTWRITEBYTECODE  # which some images set: hundreds of processes import the same modules
 
 .DEFAULT_GOAL := help
-.PHONY: help chaos chaos-all chaos-containers image test list-test install parts lint types imports unit unit-nightly planted planted-nightly integration integration-nightly go fuzz mutants reference report lock clean
+.PHONY: help chaos chaos-all chaos-containers image check test list-test install parts lint types imports unit unit-nightly planted planted-nightly integration integration-nightly go fuzz mutants reference report lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 22
@@ -27,6 +27,8 @@ chaos-containers: install parts image  ## the smoke scenarios in containers, and
 
 image:  ## build the image of all containers: on a public image, or with debootstrap if no registry can be reached
 	@containers/make-image
+
+check: lint types imports unit  ## the quick answer, in minutes: what needs no Kafka, no Spark and none of their parts
 
 test: $(TEST_PARTS)  ## everything that checks this project itself
 
