@@ -49,9 +49,10 @@ $(STAMP): pyproject.toml requirements/build.lock requirements/requirements.lock
 parts: install  ## get Kafka's and Spark's jars, Toxiproxy and class archives: fetched once, checked by SHA-256
 	@$(BIN)/chaos parts
 
-lint: install  ## ruff
+lint: install  ## ruff and codespell
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	git ls-files -z | xargs -0 $(BIN)/codespell
 
 types: install  ## mypy, strict
 	$(BIN)/mypy
