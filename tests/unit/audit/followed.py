@@ -4,15 +4,17 @@ from collections import defaultdict
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import Event
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
 from chaos.audit.follow import live, openmetrics
 from chaos.audit.follow.kept import Kept
 from chaos.audit.follow.live import Ends
-from chaos.audit.follow.matching import Follow, Mark
+from chaos.audit.follow.matching import Follow, Mark, Side
 from chaos.audit.follow.plan import Following, Plan
 from chaos.audit.logs import Topics
+from chaos.common import clock
 from chaos.common.errors import InconclusiveError
 from verifiers.base import Bounds
 
@@ -45,7 +47,8 @@ class World:
     """Two topics that are followed, a clock that goes on when it is looked at, and what happens when."""
 
     def __init__(self, monkeypatch, plan=PLAN, kept=None):
-        self.now_ms, self.logs, self.said = 1_000_000, {"source": Log(), "sink": Log()}, []
+        self.now_ms, self.said = 1_000_000, []
+        self.logs: dict[Side, Log] = {"source": Log(), "sink": Log()}
         self.compacts = ""
         self.plan, self.positions, self.happens, self.answers, self.kept = plan, None, [], True, kept
         for log in self.logs.values():
@@ -64,14 +67,16 @@ class World:
 
     def ends(self, mark):
         asked_ms = self.tick()
-        bounds = {side: {one: log.bounds(one) for one in sorted(log.records)} for side, log in self.logs.items()}
-        names = {"source": "orders", "sink": "squares"}
-        numbers = {side: {names[side]: {one: one for one in bounds[side]}} for side in names}
+        bounds: dict[Side, Any] = {
+            side: {one: log.bounds(one) for one in sorted(log.records)} for side, log in self.logs.items()
+        }
+        names: dict[Side, str] = {"source": "orders", "sink": "squares"}
+        numbers: dict[Side, Any] = {side: {names[side]: {one: one for one in bounds[side]}} for side in names}
         ids = {names[side]: log.id for side, log in self.logs.items()}
         return Ends(asked_ms, mark, bounds, numbers, self.positions, ids)
 
     def ask(self, mark):
-        future = Future()
+        future: Future[Ends] = Future()
         if self.answers:
             future.set_result(self.ends(mark))
         else:
@@ -89,9 +94,10 @@ class World:
         begun, follow = follow is not None, follow or Follow(self.plan.asked)
         if not begun:
             live._begin(follow, first, self.plan)
-        live._doubt_compacted(follow, first, self)
-        readers = {side: Reader(side, log) for side, log in self.logs.items()}
-        self.live = live._Live(self.plan, follow, readers, self, first, openmetrics.Page(), kept, self.said.append)
+        brokers: Any = self
+        live._doubt_compacted(follow, first, brokers)
+        readers: dict[Side, Any] = {side: Reader(side, log) for side, log in self.logs.items()}
+        self.live = live._Live(self.plan, follow, readers, brokers, first, openmetrics.Page(), kept, self.said.append)
         self.live.go_on(begun=begun)
         self.live.until(stop or Event())
         self.live.end(at_once or Event())
@@ -122,7 +128,7 @@ class Reader:
             if place + len(own) >= bounds.lso:
                 ended.append((partition, bounds.lso))
         take = follow.read_source if self.side == "source" else follow.read_sink
-        take(rows, live.clock.now_ms())
+        take(rows, clock.now_ms())
         for partition, offset in ended:
             follow.reached(self.side, partition, offset)
         return len(rows)

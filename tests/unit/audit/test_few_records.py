@@ -2,6 +2,7 @@
 
 from threading import Event
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -24,7 +25,7 @@ def message(partition, offset, code=None):
 def read(*answers, ends, stop=None):
     """The numbers and offsets that are read, where the consumer gives these answers and nothing more."""
     given = iter(answers)
-    consumer = SimpleNamespace(consume=lambda _most, _within_s: next(given, []))
+    consumer: Any = SimpleNamespace(consume=lambda _most, _within_s: next(given, []))
     found = few_records._committed(consumer, NUMBERS, ends, stop or Event())
     return [(number, one.offset()) for number, one in found]
 

@@ -8,6 +8,7 @@ import urllib.request
 from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client.metrics_core import GaugeMetricFamily
@@ -17,7 +18,7 @@ from typer.testing import CliRunner
 
 from chaos.audit.follow import openmetrics, plan, report
 from chaos.audit.follow.kept import Kept
-from chaos.audit.follow.matching import Asked, Follow, Standing
+from chaos.audit.follow.matching import Asked, Follow, Side, Standing
 from chaos.audit.follow.plan import Following, Plan
 from chaos.audit.follow.report import Moment
 from chaos.audit.logs import AuditUsageError, Topics
@@ -26,7 +27,7 @@ from verifiers.base import Verdict
 
 TOPICS = Topics("h:1", ("orders",), ("squares",))
 PLAN = Plan(TOPICS, "key", "identity", "same", Following())
-NUMBERS = {"source": {"orders": {0: 0, 1: 1, 2: 2}}, "sink": {"squares": {0: 0, 1: 1, 2: 2}}}
+NUMBERS: dict[Side, Any] = {"source": {"orders": {0: 0, 1: 1, 2: 2}}, "sink": {"squares": {0: 0, 1: 1, 2: 2}}}
 OVERDUE_MS = Asked().overdue_ms
 
 
@@ -125,7 +126,7 @@ def test_multisets_by_chance(seed):
 
 def numbered(rows):
     """With the offset of each, by partition."""
-    ends, found = {}, []
+    ends, found = dict[int, int](), []
     for partition, key, value in rows:
         found.append((partition, ends.get(partition, 0), key.encode(), value.encode()))
         ends[partition] = ends.get(partition, 0) + 1
@@ -580,10 +581,13 @@ def test_what_cannot_be_followed(words, message):
 def test_what_is_no_plain_file(tmp_path, option):
     """A pipe would make the follower wait for a reader; a link to a file is as good as the file."""
 
+    def following(path):
+        words: dict[str, Any] = {option.removeprefix("--").replace("-", "_"): str(path)}
+        return Following(**words)
+
     def refused(path):
-        options = Following(**{option.removeprefix("--").replace("-", "_"): str(path)})
         with pytest.raises(AuditUsageError) as told:
-            plan.check(replace(PLAN, options=options))
+            plan.check(replace(PLAN, options=following(path)))
         return str(told.value)
 
     os.mkfifo(tmp_path / "pipe")
@@ -592,7 +596,7 @@ def test_what_is_no_plain_file(tmp_path, option):
     assert refused(tmp_path / "link").endswith("is a pipe or a socket; a file is needed")
     (tmp_path / "file").touch()
     (tmp_path / "other").symlink_to(tmp_path / "file")
-    plan.check(replace(PLAN, options=Following(**{option.removeprefix("--").replace("-", "_"): str(tmp_path / "other")})))
+    plan.check(replace(PLAN, options=following(tmp_path / "other")))
     plan.check(replace(PLAN, options=Following(state=str(tmp_path / "file"), metrics_file=str(tmp_path / "new"))))
 
 
@@ -642,11 +646,12 @@ def test_a_value_of_which_the_model_says_nothing(value):
 
 def test_the_first_header_of_a_name():
     """Or nothing, where there is none."""
-    message = SimpleNamespace(headers=lambda: [("a", b"0"), ("trace", b"1"), ("trace", b"2")])
+    message: Any = SimpleNamespace(headers=lambda: [("a", b"0"), ("trace", b"1"), ("trace", b"2")])
 
     assert plan.identify("header:trace")(message) == b"1"
     assert plan.identify("header:b")(message) is None
-    assert plan.identify("header:b")(SimpleNamespace(headers=lambda: None)) is None
+    message.headers = lambda: None
+    assert plan.identify("header:b")(message) is None
 
 
 def test_a_broker_that_does_not_answer(tmp_path, monkeypatch):

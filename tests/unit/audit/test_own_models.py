@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,7 +104,8 @@ def test_a_function_of_two_arguments(written):
 
 def test_what_a_model_prints_is_not_the_report(written, capfd):
     """Standard output may be read by a machine: `--json -`."""
+    column: Any = "a column"
     with pytest.raises(AuditUsageError):
-        audit_identity.model(f"{written('print(1)' + MODULE.format(returned=1, does='print(2)'))}:does")("a column")
+        audit_identity.model(f"{written('print(1)' + MODULE.format(returned=1, does='print(2)'))}:does")(column)
 
     assert capfd.readouterr() == ("", "1\n2\n")

@@ -1,6 +1,7 @@
 """`chaos audit --transactions`: what is asked for, and how it is told, without a cluster."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -15,12 +16,21 @@ OFFSETS, STATES = (logs.OFFSETS, 0), (logs.STATES, 0)
 
 
 def request(**given):
-    words = {"landed": "", "bootstrap": "", "source": (), "sink": (), "group": "", "model": "", "identity": "dense-key"}
+    words: dict[str, Any] = {
+        "landed": "",
+        "bootstrap": "",
+        "source": (),
+        "sink": (),
+        "group": "",
+        "model": "",
+        "identity": "dense-key",
+    }
     return Request(**(words | {"master": "local[2]", "landing": "", "transactions": True} | given))
 
 
 def batch(log, first, last, at_ms, control=None):
-    return Batch(*log, first, last, last - first + 1, 7, 0, transactional=True, control=control, timestamp_ms=at_ms)
+    topic, partition = log
+    return Batch(topic, partition, first, last, last - first + 1, 7, 0, transactional=True, control=control, timestamp_ms=at_ms)
 
 
 def landed(folder):

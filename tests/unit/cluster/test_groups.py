@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -15,7 +16,7 @@ TOPICS = {"orders": 2, "app-sums-repartition": 3, "app-sums-changelog": 3, "appl
 
 
 def given(value):
-    future = Future()
+    future: Future[Any] = Future()
     future.set_result(value)
     return future
 
@@ -66,9 +67,10 @@ def test_on_a_cluster_that_others_use_only_what_is_ours_counts():
 def test_a_position_that_cannot_be_told_is_no_position():
     """Its coordinator is moving: the group is asked again."""
     broken = SimpleNamespace(topic="orders", partition=0, offset=7, error=KafkaError(KafkaError._TIMED_OUT))
+    admin: Any = Admin([broken])
 
     with pytest.raises(KafkaException):
-        groups.positions(Admin([broken]), "app", 1)
+        groups.positions(admin, "app", 1)
 
 
 class Occupied(Admin):
@@ -82,7 +84,7 @@ class Occupied(Admin):
         self.answers -= 1
         if self.answers < 0:
             return {names[0]: given(None)}
-        refused = Future()
+        refused: Future[Any] = Future()
         refused.set_exception(KafkaException(KafkaError(self.code)))
         return {names[0]: refused}
 
@@ -99,14 +101,15 @@ class Occupied(Admin):
 def cleared(monkeypatch):
     """Clears the group of a cluster for which this admin client answers; what members were removed is kept."""
     removed = []
-    monkeypatch.setattr(kafka.clock.time, "sleep", lambda _seconds: None)
+    monkeypatch.setattr("chaos.common.clock.time.sleep", lambda _seconds: None)
     monkeypatch.setattr(kafka, "_LEAVE_WITHIN_S", 0.2)
     monkeypatch.setattr(Kafka, "leader", lambda *_place: 1)
     monkeypatch.setattr(Kafka, "group_partition", lambda _self, group: (group, 0))
-    monkeypatch.setattr(kafka.protocol, "remove_members", lambda _at, _group, members: removed.extend(members))
+    monkeypatch.setattr("chaos.cluster.protocol.remove_members", lambda _at, _group, members: removed.extend(members))
 
     def clear(admin, *, is_ours=True, prefix=""):
-        asked = Kafka(Cluster({1: ("b", 1)}, prefix), SimpleNamespace(planned=is_ours))
+        brokers: Any = SimpleNamespace(planned=is_ours)
+        asked = Kafka(Cluster({1: ("b", 1)}, prefix), brokers)
         asked._admin = admin
         asked.clear_group("app")
         return removed
@@ -144,8 +147,8 @@ def test_a_group_that_never_was_is_clear_and_a_refusal_is_an_error(cleared, code
 @pytest.mark.parametrize("code", [KafkaError.GROUP_ID_NOT_FOUND, KafkaError._TIMED_OUT])
 def test_a_group_of_the_new_protocol_is_known_by_its_positions(code):
     """This client cannot describe its members (KIP-848); a coordinator that does not answer is another matter."""
-    admin = Admin([TopicPartition("between", 0, 7)])
-    refused = Future()
+    admin: Any = Admin([TopicPartition("between", 0, 7)])
+    refused: Future[Any] = Future()
     refused.set_exception(KafkaException(KafkaError(code)))
     admin.describe_consumer_groups = lambda names, **_options: {names[0]: refused}
 

@@ -87,8 +87,9 @@ def test_offsets_that_are_late_are_asked_for_again():
 @pytest.mark.parametrize("answer", [Late(), Invalid()])
 def test_an_audit_has_all_bounds_or_none(answer):
     """With an end that was never given, the rows below it would be called lost."""
+    admin: Any = Admin(Given(), answer)
     with pytest.raises(KafkaException, match="_TIMED_OUT"):
-        log_ends(Admin(Given(), answer), "topic", range(3), 1)
+        log_ends(admin, "topic", range(3), 1)
 
 
 class Untouchable:
@@ -127,7 +128,7 @@ class Answering:
     create_topics = delete_topics
 
     def _refused(self):
-        refused = Future()
+        refused: Future[Any] = Future()
         refused.set_exception(KafkaException(KafkaError(self.code)))
         return refused
 

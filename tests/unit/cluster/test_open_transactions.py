@@ -5,6 +5,7 @@ import struct
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def ask(monkeypatch):
     """Ask a cluster of one broker, which leads everything; what was asked, and what was found."""
 
     def asked_of(answers, leader=1, state_leader=1):
-        asked = []
+        asked: list[Any] = []
 
         class Client:
             def __init__(self, _options):
@@ -79,7 +80,7 @@ def ask(monkeypatch):
                 return SimpleNamespace(brokers={1: serving}, topics=topics)
 
             def describe_configs(self, resources, **_within):
-                future = Future()
+                future: Future[Any] = Future()
                 future.set_result({"transaction.max.timeout.ms": SimpleNamespace(value=str(LONGEST_MS))})
                 return dict.fromkeys(resources, future)
 

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from chaos.cluster.rules import ANSWERABLE, Interception, RequestRules, Rule
 
@@ -40,7 +41,7 @@ class FakeToxiproxy:
 
 def book():
     """The rules, and the server behind them."""
-    toxiproxy = FakeToxiproxy()
+    toxiproxy: Any = FakeToxiproxy()
     return RequestRules(toxiproxy, PROXIES), toxiproxy
 
 
@@ -161,7 +162,8 @@ def test_requests_are_counted_since_the_run_began():
 
 def test_ids_that_are_not_there_are_not_shown():
     """A Fetch has no transactional id."""
-    facts = Interception(intercepted_ns=1, **STOPPED, **TIMES).facts
+    stopped: dict[str, Any] = {**STOPPED, **TIMES}
+    facts = Interception(intercepted_ns=1, **stopped).facts
 
     assert facts == {"link": "app->broker-1", "api": "EndTxn", "version": 5, "correlation_id": 9, "client_id": "a"}
 
