@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from chaos.grammar.base import Declared, did_you_mean, shown
+from chaos.grammar.base import Declared, Message, WrongValueError, did_you_mean, shown
 from chaos.grammar.error_messages import mistakes
 from chaos.grammar.units import SomeSeconds
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
@@ -36,6 +36,7 @@ _MASTER = re.compile(r"local\[([0-9]+|\*)\]|spark://\S+|yarn|k8s://\S+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _MOST_PORT = 65_535
+_NOTHING = Message("no-external-system", "there is no system here; begin with `version: 1`, `bootstrap:` and `prefix:`")
 _OURS = ("bootstrap.servers", "security.protocol", "sasl.password", "sasl.jaas.config", "group.id", "transactional.id")
 
 Text = Annotated[str, StringConstraints(min_length=1)]
@@ -44,15 +45,18 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 def _address(text: str) -> str:
     match = _ADDRESS.fullmatch(text)
     if match is None or not 0 < int(match[1] or match[2]) <= _MOST_PORT:
-        raise ValueError(f"{shown(text)} is not an address; write HOST:PORT, e.g. kafka-1.example.org:9092")
+        raise WrongValueError(
+            "not-an-address", f"{shown(text)} is not an address; write HOST:PORT, e.g. kafka-1.example.org:9092"
+        )
     return text
 
 
 def _prefix(text: str) -> str:
     if not _PREFIX.fullmatch(text):
-        raise ValueError(
+        raise WrongValueError(
+            "not-a-prefix",
             f"{shown(text)} is not a prefix; write four or more letters and digits that end with a hyphen, dot or underscore, "
-            "e.g. chaos-alice-: every topic and group that begins with it may be removed"
+            "e.g. chaos-alice-: every topic and group that begins with it may be removed",
         )
     return text
 
@@ -61,32 +65,41 @@ def _command(text: str) -> str:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise ValueError(f"{shown(text)} is not a command: {str(error).lower()}") from None
+        raise WrongValueError("not-a-command", f"{shown(text)} is not a command: {str(error).lower()}") from None
     if not words:
-        raise ValueError("a hook is a command, and this text is empty")
+        raise WrongValueError("empty-hook", "a hook is a command, and this text is empty")
     for name in _PLACEHOLDER.findall(text):
         if name not in _HOOK_VALUES:
             known = ", ".join(f"{{{word}}}" for word in _HOOK_VALUES)
-            raise ValueError(f"{{{name}}} is not known here{did_you_mean(name, _HOOK_VALUES)}; there are {known}")
+            raise WrongValueError(
+                "unknown-hook-value", f"{{{name}}} is not known here{did_you_mean(name, _HOOK_VALUES)}; there are {known}"
+            )
     return text
 
 
 def _variable(text: str) -> str:
     if not _VARIABLE.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not the name of an environment variable; write letters, digits and underscores")
+        raise WrongValueError(
+            "not-a-variable", f"{shown(text)} is not the name of an environment variable; write letters, digits and underscores"
+        )
     return text
 
 
 def _set(name: str) -> str:
     if not os.environ.get(name, "").strip():
-        raise ValueError(f"the variable {name} is not set, so there is nothing to hide; export it first, or remove it here")
+        raise WrongValueError(
+            "variable-not-set",
+            f"the variable {name} is not set, so there is nothing to hide; export it first, or remove it here",
+        )
     return name
 
 
 def _extra(options: Mapping[str, str]) -> Mapping[str, str]:
     taken = next((name for name in options if name in _OURS), None)
     if taken:
-        raise ValueError(f"{taken!r} cannot be set here; it follows from `bootstrap`, `tls`, `sasl` and `prefix`")
+        raise WrongValueError(
+            "option-taken", f"{taken!r} cannot be set here; it follows from `bootstrap`, `tls`, `sasl` and `prefix`"
+        )
     return options
 
 
@@ -120,7 +133,7 @@ class Tls(Declared):
     @model_validator(mode="after")
     def _both_or_neither(self) -> Self:
         if (self.certificate is None) != (self.key is None):
-            raise ValueError("a certificate goes with its key: write both, or neither")
+            raise WrongValueError("certificate-without-key", "a certificate goes with its key: write both, or neither")
         return self
 
 
@@ -148,7 +161,9 @@ class DeclaredSpark(Declared):
     @classmethod
     def _is_master(cls, text: str) -> str:
         if not _MASTER.fullmatch(text):
-            raise ValueError(f"{shown(text)} is not a Spark master; write spark://HOST:PORT, local[4], yarn or k8s://…")
+            raise WrongValueError(
+                "not-a-master", f"{shown(text)} is not a Spark master; write spark://HOST:PORT, local[4], yarn or k8s://…"
+            )
         return text
 
     @property
@@ -174,9 +189,11 @@ class Hooks(Declared):
     @model_validator(mode="after")
     def _paired(self) -> Self:
         if (self.pause is None) != (self.resume is None):
-            raise ValueError("pause goes with resume: a broker that is paused must be resumed again")
+            raise WrongValueError(
+                "pause-without-resume", "pause goes with resume: a broker that is paused must be resumed again"
+            )
         if self.start is not None and self.kill is None:
-            raise ValueError("start goes with kill: without it, nothing would ever be started")
+            raise WrongValueError("start-without-kill", "start goes with kill: without it, nothing would ever be started")
         return self
 
 
@@ -231,7 +248,7 @@ def load(path: Path) -> External:
 
 def load_text(text: str, path: Path) -> External:
     """Read the text of a file; `path` is named in errors, which are those of `load`."""
-    tree = tree_of(text, path, "there is no system here; begin with `version: 1`, `bootstrap:` and `prefix:`")
+    tree = tree_of(text, path, _NOTHING)
     try:
         return External.model_validate(tree)
     except ValidationError as error:

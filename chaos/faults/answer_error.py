@@ -16,7 +16,7 @@ from chaos.cluster.rules import Interception, Rule
 from chaos.faults.base import FaultContext, Injection, Proof, RequestsFault, unmet
 from chaos.faults.requests import RuleInjection
 from chaos.faults.targets import resolve_links
-from chaos.grammar.base import did_you_mean, shown
+from chaos.grammar.base import WrongValueError, did_you_mean, shown
 
 _ANSWERED = "answered"
 
@@ -25,7 +25,9 @@ def _error(text: Any) -> str:
     if isinstance(text, str) and text in ERROR_CODES:
         return text
     hint = did_you_mean(text, ERROR_CODES)
-    raise ValueError(f"{shown(text)} is not one of Kafka's errors{hint}; write its name, e.g. CONCURRENT_TRANSACTIONS")
+    raise WrongValueError(
+        "unknown-error-name", f"{shown(text)} is not one of Kafka's errors{hint}; write its name, e.g. CONCURRENT_TRANSACTIONS"
+    )
 
 
 _CODE = {"title": "error code", "type": "string", "examples": ["NOT_COORDINATOR"]}

@@ -27,7 +27,7 @@ from chaos.cluster.spark import SparkApp
 from chaos.cluster.system import System
 from chaos.common import clock
 from chaos.common.errors import ChaosError, DeadlineError
-from chaos.grammar.base import Declared, FaultName
+from chaos.grammar.base import Declared, FaultName, WrongValueError
 from chaos.grammar.targets import Broker, BrokerTarget, LinkPattern, Links, Role
 from chaos.grammar.triggers import Api, When
 from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
@@ -402,7 +402,9 @@ class BrokerFault(FaultBase):
     @model_validator(mode="after")
     def _has_a_role(self) -> Self:
         if self.roles and self.target.role not in self.roles:
-            raise ValueError(f"{self.kind} cannot be aimed at {self.target}; its target is {' or '.join(self.roles)}")
+            raise WrongValueError(
+                "wrong-role", f"{self.kind} cannot be aimed at {self.target}; its target is {' or '.join(self.roles)}"
+            )
         return self
 
 

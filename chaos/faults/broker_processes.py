@@ -41,6 +41,7 @@ from chaos.faults.base import (
 )
 from chaos.faults.hooks import HookedBrokers
 from chaos.faults.targets import broker_names, in_words, resolve_brokers
+from chaos.grammar.base import WrongValueError
 from chaos.grammar.targets import BrokerTarget
 from chaos.grammar.units import Seconds, spoken_seconds
 from chaos.runtime.base import Process
@@ -135,8 +136,9 @@ class TerminateBroker(RestartedBrokerFault):
     @model_validator(mode="after")
     def _one_stays(self) -> Self:
         if self.target.role == "all":
-            raise ValueError(
-                "the last brokers would wait for minutes for a controller that has ended already; write kind: kill_broker"
+            raise WrongValueError(
+                "stop-of-all-brokers",
+                "the last brokers would wait for minutes for a controller that has ended already; write kind: kill_broker",
             )
         return self
 

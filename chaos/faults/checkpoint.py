@@ -15,6 +15,7 @@ from chaos.common import clock
 from chaos.common.errors import InjectionError
 from chaos.faults.base import FaultContext, Injection, PipelineUnderTest, Proof, RestartedFault, unmet
 from chaos.faults.spark_executors import NO_ANSWER
+from chaos.grammar.base import WrongValueError
 from chaos.grammar.units import Seconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
 from chaos.subject.checkpoint import COMMITS, OFFSETS, State, batches, newest, of_query, planned
@@ -71,11 +72,15 @@ class DamageCheckpoint(CheckpointFault):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.damage == "older_copy" and not self.restore_after_s:
-            raise ValueError("a copy that is put back at once is not older: write restore_after: 4s")
+            raise WrongValueError("copy-not-older", "a copy that is put back at once is not older: write restore_after: 4s")
         if self.damage != "older_copy" and self.restore_after_s:
-            raise ValueError(f"restore_after belongs to what: older_copy; {self.damage} has no copy")
+            raise WrongValueError(
+                "restore-without-copy", f"restore_after belongs to what: older_copy; {self.damage} has no copy"
+            )
         if self.damage != "offsets_torn" and self.repair != "none":
-            raise ValueError(f"repair belongs to what: offsets_torn; after {self.damage} there is no torn batch")
+            raise WrongValueError(
+                "repair-without-tear", f"repair belongs to what: offsets_torn; after {self.damage} there is no torn batch"
+            )
         return self
 
 

@@ -22,6 +22,7 @@ from chaos.faults.base import (
     RestartedFault,
     unmet,
 )
+from chaos.grammar.base import WrongValueError
 from chaos.grammar.units import SomeSeconds, spoken_seconds
 from chaos.runtime.capabilities import Capability
 from verifiers.base import Bounds
@@ -207,7 +208,7 @@ class Storm(Injection):
 
 def _allowed(value: float) -> float:
     if value > _LONGEST_TRANSACTION_S:
-        raise ValueError("brokers do not allow a transaction to be open for longer than 15m")
+        raise WrongValueError("transaction-too-long", "brokers do not allow a transaction to be open for longer than 15m")
     return value
 
 

@@ -24,7 +24,7 @@ from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import BackgroundSteps, FaultBase, FaultContext, Injection, LinkFault, Proof, unmet
 from chaos.faults.targets import resolve_links
-from chaos.grammar.base import Stream
+from chaos.grammar.base import Stream, WrongValueError
 from chaos.grammar.units import Seconds, SomeSeconds, spoken_seconds
 
 T = TypeVar("T")
@@ -103,9 +103,10 @@ class FlappingLink(LinkFault):
     @model_validator(mode="after")
     def _flaps(self) -> Self:
         if self.for_s < 2 * self.period_s:
-            raise ValueError(
+            raise WrongValueError(
+                "flaps-once",
                 f"`for` is shorter than two periods: a link that goes down once is cut_link; write at least "
-                f"for: {spoken_seconds(2 * self.period_s).replace(' ', '')}"
+                f"for: {spoken_seconds(2 * self.period_s).replace(' ', '')}",
             )
         return self
 
@@ -243,9 +244,10 @@ class DelayLink(LinkFault):
     def _leaves_a_delay(cls, jitter_s: float, declared: ValidationInfo) -> float:
         latency_s = declared.data.get("latency_s")
         if latency_s is not None and jitter_s >= latency_s:
-            raise ValueError(
+            raise WrongValueError(
+                "jitter-too-large",
                 "a jitter as large as the latency lets a message pass without any delay, and then nothing could be proved; "
-                f"write less than {spoken_seconds(latency_s).replace(' ', '')}"
+                f"write less than {spoken_seconds(latency_s).replace(' ', '')}",
             )
         return jitter_s
 

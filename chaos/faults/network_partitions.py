@@ -19,6 +19,7 @@ from chaos.common.errors import InjectionError
 from chaos.faults.base import FaultContext, Injection, LastingFault
 from chaos.faults.links import BlackholedLinks, CutLinks, Way, name_of
 from chaos.faults.targets import broker_names, resolve_brokers
+from chaos.grammar.base import WrongValueError
 from chaos.grammar.targets import Broker, BrokerTarget
 from chaos.runtime.capabilities import Capability
 
@@ -111,25 +112,33 @@ class PartitionNetwork(LastingFault):
         for name, shapes in _SHAPES_OF.items():
             key = type(self).model_fields[name]  # a schedule that is read again has all keys
             if getattr(self, name) != key.default and self.shape not in shapes:
-                raise ValueError(f"shape {self.shape} has no `{key.alias or name}`; it belongs to {' and '.join(shapes)}")
+                raise WrongValueError(
+                    "key-of-other-shape",
+                    f"shape {self.shape} has no `{key.alias or name}`; it belongs to {' and '.join(shapes)}",
+                )
         if self.shape in _TARGETED and self.target is None:
-            raise ValueError(f"shape {self.shape} needs a `target`: which broker?")
+            raise WrongValueError("shape-without-target", f"shape {self.shape} needs a `target`: which broker?")
         if self.shape == "split" and not self.groups:
-            raise ValueError("shape split needs `groups`, e.g. [[1], [2, 3]]")
+            raise WrongValueError("split-without-groups", "shape split needs `groups`, e.g. [[1], [2, 3]]")
         if self.shape == "one_way" and self.how == "cut":
-            raise ValueError("a connection that is cut is lost both ways: one_way needs how: blackhole")
+            raise WrongValueError("cut-one-way", "a connection that is cut is lost both ways: one_way needs how: blackhole")
         return self
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
         if self.target is not None and self.target.role == "all":
-            raise ValueError(f"shape {self.shape} is about one broker, not about all; to part all of them, write shape: split")
+            raise WrongValueError(
+                "partition-of-all",
+                f"shape {self.shape} is about one broker, not about all; to part all of them, write shape: split",
+            )
         members = [member for group in self.groups for member in group]
         for number, member in enumerate(members):
             if member.role in ("any", "all"):
-                raise ValueError(f"a group names its brokers, and {member} names none; write e.g. [[1], [2, 3]]")
+                raise WrongValueError(
+                    "group-without-broker", f"a group names its brokers, and {member} names none; write e.g. [[1], [2, 3]]"
+                )
             if member in members[:number]:
-                raise ValueError(f"{member} is in two places; a broker belongs to one group")
+                raise WrongValueError("broker-in-two-groups", f"{member} is in two places; a broker belongs to one group")
         return self
 
 

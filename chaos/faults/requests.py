@@ -19,6 +19,7 @@ from chaos.common import clock
 from chaos.common.errors import DeadlineError, InjectionError
 from chaos.faults.base import FaultBase, FaultContext, HeldRequest, Injection, LastingFault, Proof, RequestsFault, unmet
 from chaos.faults.targets import resolve_links
+from chaos.grammar.base import WrongValueError
 from chaos.grammar.triggers import OnRequest
 from chaos.runtime.capabilities import Capability
 
@@ -37,15 +38,21 @@ _UNANSWERED = {"effective": False, "problem": "no broker answered the late reque
 
 def _on_request(when: Any) -> Any:
     if isinstance(when, Mapping) and "request" not in when:
-        raise ValueError("this fault is done to a request: write when: {request: EndTxn, nth: 20}")
+        raise WrongValueError(
+            "trigger-without-request", "this fault is done to a request: write when: {request: EndTxn, nth: 20}"
+        )
     if isinstance(when, Mapping) and when.get("then") == "lose":
-        raise ValueError("this fault itself decides what becomes of the request: leave out `then`")
+        raise WrongValueError(
+            "request-decided-twice", "this fault itself decides what becomes of the request: leave out `then`"
+        )
     return when
 
 
 def _at_response(when: Any) -> Any:
     if isinstance(when, Mapping) and when.get("at", "response") != "response":
-        raise ValueError("lose_response loses an answer; to lose the request, write kind: lose_request")
+        raise WrongValueError(
+            "answer-not-awaited", "lose_response loses an answer; to lose the request, write kind: lose_request"
+        )
     return {**when, "at": "response"} if isinstance(when, Mapping) else when
 
 
@@ -97,7 +104,9 @@ class LoseRequest(LossFault):
     @model_validator(mode="after")
     def _is_request(self) -> Self:
         if self.when.at == "response":
-            raise ValueError("lose_request loses a request; to lose the answer, write kind: lose_response")
+            raise WrongValueError(
+                "request-not-awaited", "lose_request loses a request; to lose the answer, write kind: lose_response"
+            )
         return self
 
 
@@ -179,7 +188,9 @@ class LateRequest(DelayFault):
     @model_validator(mode="after")
     def _is_request(self) -> Self:
         if self.when.at == "response":
-            raise ValueError("no answer outlives its client; write at: request, or kind: delay_request")
+            raise WrongValueError(
+                "answer-without-client", "no answer outlives its client; write at: request, or kind: delay_request"
+            )
         return self
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -12,8 +12,37 @@ FaultName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]+(-[a-z0-9_]+)*
 Tag = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$"), Field(title="lower-case word")]
 Stream = Literal["up", "down", "both"]
 Location = tuple[str | int, ...]
-Problem = tuple[Location, str]
+
+
+class Message(str):
+    """What is wrong, in words, and the code of the mistake: a few words with hyphens that stay when the text is reworded.
+
+    A code belongs to one place in the source, so it also says which check has found the mistake.
+    """
+
+    __slots__ = ("code",)
+    code: str
+
+    def __new__(cls, code: str, text: str) -> Self:
+        message = super().__new__(cls, text)
+        message.code = code
+        return message
+
+
+Problem = tuple[Location, Message]
 """Where in a declaration, and what is wrong there."""
+
+
+class WrongValueError(ValueError):
+    """A value that a validator refuses, with the code of the mistake. A plain ValueError is reported too, as `WRONG_VALUE`."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+WRONG_VALUE = "wrong-value"
+"""The code of a mistake that an installed package has found, without a code of its own."""
 
 
 class Declared(BaseModel):
@@ -35,8 +64,13 @@ class Mistake:
     """
 
     location: Location
-    message: str
+    message: Message
     at_key: bool = False
+
+
+def as_line(place: object, message: Message) -> str:
+    """A mistake as it is printed: where it is, what is wrong, and its code."""
+    return f"{place}: {message} [{message.code}]"
 
 
 def within(place: Location, problems: Iterable[Problem]) -> Iterator[Problem]:

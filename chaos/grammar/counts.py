@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
-from chaos.grammar.base import shown
+from chaos.grammar.base import WrongValueError, shown
 
 SOME: Literal["some"] = "some"
 _RANGE = re.compile(r"^(\d{1,9})\.\.(\d{1,9})?$")
@@ -26,10 +26,10 @@ def _count(value: Any) -> Any:
     if value == SOME or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
         return value
     if not isinstance(value, str) or ".." not in value:
-        raise ValueError(f"{shown(value)} is not a count; write a whole number from 1 on, or some")
+        raise WrongValueError("not-a-count", f"{shown(value)} is not a count; write a whole number from 1 on, or some")
     low, high = _bounds(value)
     if high is not None and (high < low or high == 0):
-        raise ValueError(f"{shown(value)} is empty; write the lower bound first, e.g. 100..400")
+        raise WrongValueError("empty-range", f"{shown(value)} is empty; write the lower bound first, e.g. 100..400")
     return value
 
 
@@ -37,13 +37,15 @@ def _bounds(text: str) -> tuple[int, int | None]:
     """Both are inclusive; the upper one is None where there is none."""
     found = _RANGE.match(text)
     if found is None:
-        raise ValueError(f"{shown(text)} is not a range; write e.g. 100..400, or 100.. for at least 100")
+        raise WrongValueError("not-a-range", f"{shown(text)} is not a range; write e.g. 100..400, or 100.. for at least 100")
     return int(found[1]), int(found[2]) if found[2] else None
 
 
 def _one_must_be_found(counts: Mapping[str, int | str]) -> Mapping[str, int | str]:
     if all(fits(wanted, 0) for wanted in counts.values()):
-        raise ValueError("all of these may be 0, so that nothing need be found; let at least one range begin above 0")
+        raise WrongValueError(
+            "all-may-be-zero", "all of these may be 0, so that nothing need be found; let at least one range begin above 0"
+        )
     return counts
 
 

@@ -8,12 +8,14 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from chaos.grammar.base import Location, Mistake, did_you_mean, shown
+from chaos.grammar.base import WRONG_VALUE, Location, Message, Mistake, WrongValueError, did_you_mean, shown
 
 _FORMER = {
     "verify": "every verifier that applies is asked; name those that shall not be, with the reason: leave_out: {ordering: why}"
 }
 """Key of earlier versions -> what to write instead."""
+_RAISED = ("value_error", "assertion_error")
+"""What pydantic calls a mistake that a validator has found."""
 
 
 def mistakes(error: ValidationError, root: type[BaseModel]) -> list[Mistake]:
@@ -38,9 +40,11 @@ def _mistake(detail: ErrorDetails, root: type[BaseModel]) -> Mistake:
             known = known_keys(location[:-1], root)
             instead = _FORMER.get(str(location[-1])) if "leave_out" in known else None
             hint = f"; {instead}" if instead else did_you_mean(location[-1], (key for key in known if key != location[-1]))
-            return Mistake(location, f"{str(location[-1])!r} is not known here{hint}", at_key=True)
+            text = f"{str(location[-1])!r} is not known here{hint}"
+            message = Message("key-of-version-1", text) if instead else Message("unknown-key", text)
+            return Mistake(location, message, at_key=True)
         case "invalid_key":
-            return Mistake(location, f"{str(location[-1])!r} is not a key; keys are words", at_key=True)
+            return Mistake(location, Message("not-a-key", f"{str(location[-1])!r} is not a key; keys are words"), at_key=True)
         case "union_tag_invalid":
             return _unknown_kind(location, value["kind"], _choices(detail["ctx"]["expected_tags"]))
         case "literal_error":
@@ -51,15 +55,15 @@ def _mistake(detail: ErrorDetails, root: type[BaseModel]) -> Mistake:
 
 
 def _unknown_kind(location: Location, kind: object, known: list[str]) -> Mistake:
-    message = f"there is no kind {shown(kind)}{did_you_mean(kind, known)}; there are: {', '.join(known)}"
-    return Mistake((*location, "kind"), message)
+    text = f"there is no kind {shown(kind)}{did_you_mean(kind, known)}; there are: {', '.join(known)}"
+    return Mistake((*location, "kind"), Message("unknown-kind", text))
 
 
 def _unknown_choice(location: Location, value: object, known: list[str]) -> Mistake:
     choices = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
-    message = f"{shown(value)} is not known here{did_you_mean(value, known)}; write {choices}"
+    text = f"{shown(value)} is not known here{did_you_mean(value, known)}; write {choices}"
     at_key = location[-1] == "[key]"
-    return Mistake(location[:-1] if at_key else location, message, at_key=at_key)
+    return Mistake(location[:-1] if at_key else location, Message("unknown-choice", text), at_key=at_key)
 
 
 def _choices(text: str) -> list[str]:
@@ -67,52 +71,60 @@ def _choices(text: str) -> list[str]:
     return [word or number for word, number in re.findall(r"'([^']*)'|(\d+)", text)]
 
 
-def _reworded(detail: ErrorDetails) -> str:
-    message = _MESSAGES.get(detail["type"])
-    return message(detail) if message else detail["msg"].removeprefix("Value error, ")
+def _reworded(detail: ErrorDetails) -> Message:
+    if message := _MESSAGES.get(detail["type"]):
+        return message(detail)
+    raised = detail.get("ctx", {}).get("error")
+    if isinstance(raised, WrongValueError):
+        return Message(raised.code, str(raised))
+    code = WRONG_VALUE if detail["type"] in _RAISED else detail["type"].replace("_", "-")
+    return Message(code, detail["msg"].removeprefix("Value error, "))
 
 
-def _bad_name(detail: ErrorDetails) -> str:
+def _bad_name(detail: ErrorDetails) -> Message:
     value, is_tag = str(detail["input"]), "tags" in detail["loc"]
     separator = "_" if is_tag else "-"
     slug = re.sub(r"[^a-z0-9]+", separator, value.lower()).strip(separator)
     hint = f" (did you mean {slug}?)" if slug and not (is_tag and slug[0].isdigit()) else ""
     if is_tag:
         form = "a lower-case letter, then letters, digits and underscores, as in pytest marks"
-        return f"{shown(value)} is not a valid tag{hint}; write {form}"
+        return Message("not-a-tag", f"{shown(value)} is not a valid tag{hint}; write {form}")
     form = "lower-case letters and digits, with single hyphens between them"
-    return f"{shown(value)} is not a valid name{hint}; write {form}"
+    return Message("not-a-name", f"{shown(value)} is not a valid name{hint}; write {form}")
 
 
-def _about_value(text: str) -> Callable[[ErrorDetails], str]:
-    return lambda detail: f"{shown(detail['input'])} {text}"
+_Reworded = Callable[[ErrorDetails], Message]
 
 
-def _limit(which: str, text: str) -> Callable[[ErrorDetails], str]:
-    return lambda detail: f"{shown(detail['input'])} is {text} {detail['ctx'][which]}"
+def _about_value(code: str, text: str) -> _Reworded:
+    return lambda detail: Message(code, f"{shown(detail['input'])} {text}")
 
 
-_MAPPING = _about_value("is not a mapping; write keys and values, e.g. {kind: …}")
-_STRING = _about_value("is not text; write it in quotes")
-_WHOLE = _about_value("is not a whole number")
-_MESSAGES: Mapping[str, Callable[[ErrorDetails], str]] = {
-    "union_tag_not_found": lambda _: "'kind' is missing",
-    "missing": lambda detail: f"{str(detail['loc'][-1])!r} is missing",
+def _limit(code: str, which: str, text: str) -> _Reworded:
+    return lambda detail: Message(code, f"{shown(detail['input'])} is {text} {detail['ctx'][which]}")
+
+
+_MAPPING = _about_value("not-a-mapping", "is not a mapping; write keys and values, e.g. {kind: …}")
+_STRING = _about_value("not-text", "is not text; write it in quotes")
+_WHOLE = _about_value("not-a-whole-number", "is not a whole number")
+_MESSAGES: Mapping[str, _Reworded] = {
+    "union_tag_not_found": lambda _: Message("missing-kind", "'kind' is missing"),
+    "missing": lambda detail: Message("missing-key", f"{str(detail['loc'][-1])!r} is missing"),
     "int_type": _WHOLE,
     "int_from_float": _WHOLE,
-    "int_parsing_size": _about_value("is too large"),
-    "bool_type": _about_value("is neither true nor false"),
+    "int_parsing_size": _about_value("beyond-whole-numbers", "is too large"),
+    "bool_type": _about_value("not-true-or-false", "is neither true nor false"),
     "string_type": _STRING,
     "string_unicode": _STRING,
-    "string_too_short": lambda _: "this text must not be empty",
+    "string_too_short": lambda _: Message("empty-text", "this text must not be empty"),
     "string_pattern_mismatch": _bad_name,
-    "tuple_type": _about_value("is not a list; write [ … ]"),
-    "too_short": lambda _: "this must not be empty; write at least one",
+    "tuple_type": _about_value("not-a-list", "is not a list; write [ … ]"),
+    "too_short": lambda _: Message("empty-list", "this must not be empty; write at least one"),
     "dict_type": _MAPPING,
     "model_type": _MAPPING,
     "model_attributes_type": _MAPPING,
-    "greater_than_equal": _limit("ge", "too small; the least is"),
-    "less_than_equal": _limit("le", "too large; the most is"),
+    "greater_than_equal": _limit("too-small", "ge", "too small; the least is"),
+    "less_than_equal": _limit("too-large", "le", "too large; the most is"),
 }
 
 

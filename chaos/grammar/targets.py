@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BeforeValidator, PlainSerializer, StringConstraints, WithJsonSchema
 
-from chaos.grammar.base import did_you_mean, shown
+from chaos.grammar.base import WrongValueError, did_you_mean, shown
 
 Role = Literal[
     "leader",
@@ -176,7 +176,7 @@ def worker_target(text: Any) -> WorkerTarget:
 def _named(text: Any, wanted: str, targets: Mapping[str, Target], advice: str) -> Target:
     text = _stripped(text, wanted, advice)
     if text not in targets:
-        raise ValueError(f"{shown(text)} is not {wanted}{did_you_mean(text, targets)}; {advice}")
+        raise WrongValueError("not-a-target", f"{shown(text)} is not {wanted}{did_you_mean(text, targets)}; {advice}")
     return targets[text]
 
 
@@ -192,7 +192,7 @@ def link_pattern(text: Any) -> LinkPattern:
     arrow = "<->" if "<->" in text else "->"
     left, found, right = (part.strip() for part in text.partition(arrow))
     if not found or not left or not right:
-        raise ValueError(f"{shown(text)} is not a link; {_LINKS_HELP}")
+        raise WrongValueError("not-a-link", f"{shown(text)} is not a link; {_LINKS_HELP}")
     pattern = LinkPattern(_endpoint(left), _accepting(right), both_ways=arrow == "<->")
     _must_be_possible(pattern)
     return pattern
@@ -206,15 +206,22 @@ def _accepting(text: str) -> str | BrokerTarget | ServiceTarget:
 def _must_be_possible(link: LinkPattern) -> None:
     if isinstance(link.right, ServiceTarget):
         if link.left not in (*CLIENTS, "*") or link.both_ways:
-            raise ValueError(f"only clients connect to a service, and it connects to none; write pipeline->{link.right}")
+            raise WrongValueError(
+                "service-without-client",
+                f"only clients connect to a service, and it connects to none; write pipeline->{link.right}",
+            )
         return
     if link.right in CLIENTS:
         turned = f": write {link.right}->{link.left}, and choose the direction of the bytes with `stream`"
-        raise ValueError(f"clients accept no connections{'' if link.left in CLIENTS else turned}")
+        raise WrongValueError(
+            "clients-accept-nothing", f"clients accept no connections{'' if link.left in CLIENTS else turned}"
+        )
     if link.both_ways and link.left in CLIENTS:
-        raise ValueError(f"clients accept no connections: write {link.left}->{link.right} with `stream: both`")
+        raise WrongValueError(
+            "client-both-ways", f"clients accept no connections: write {link.left}->{link.right} with `stream: both`"
+        )
     if link.left == link.right and isinstance(link.left, BrokerTarget) and link.left.role not in _SEVERAL:
-        raise ValueError(f"{link.left} has no link to itself; name two different ends")
+        raise WrongValueError("link-to-itself", f"{link.left} has no link to itself; name two different ends")
 
 
 def _endpoint(text: str) -> str | BrokerTarget:
@@ -226,14 +233,16 @@ def _broker(text: str, others: tuple[str, ...] = ()) -> BrokerTarget:
     if number := _BROKER.fullmatch(text):
         return BrokerTarget("broker", number=int(number[1]))
     if "(" in text and not text.endswith(")"):
-        raise ValueError(f'{shown(text)} is missing its `)`; within {{…}} a comma needs quotes: "leader(orders, 0)"')
+        raise WrongValueError(
+            "unclosed-target", f'{shown(text)} is missing its `)`; within {{…}} a comma needs quotes: "leader(orders, 0)"'
+        )
     call = _CALL.fullmatch(text)
     role = call["role"] if call else text
     roles = (*_WITH_TOPIC, *_ALONE)
     if role not in roles:
         instead = f", or one of {', '.join(others)}" if others else ""
         hint = did_you_mean(role, (*roles, *others, "broker-1"))
-        raise ValueError(f"{shown(text)} is not a broker{hint}; {BROKERS_HELP}{instead}")
+        raise WrongValueError("not-a-broker", f"{shown(text)} is not a broker{hint}; {BROKERS_HELP}{instead}")
     arguments = [argument.strip() for argument in call["arguments"].split(",")] if call else []
     return _with_arguments(roles[roles.index(role)], arguments, text)
 
@@ -247,18 +256,18 @@ def _with_arguments(role: Role, arguments: list[str], text: str) -> BrokerTarget
         case _, [] if role in _ALONE:
             return BrokerTarget(role)
         case _:
-            raise ValueError(f"{shown(text)} has the wrong arguments; {BROKERS_HELP}")
+            raise WrongValueError("wrong-arguments", f"{shown(text)} has the wrong arguments; {BROKERS_HELP}")
 
 
 def _partition(text: str) -> int:
     if not _PARTITION.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not a partition; write its number, from 0 on")
+        raise WrongValueError("not-a-partition", f"{shown(text)} is not a partition; write its number, from 0 on")
     return int(text)
 
 
 def _stripped(value: Any, wanted: str, advice: str) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{shown(value)} is not {wanted}; {advice}")  # noqa: TRY004 - pydantic gathers ValueErrors only
+        raise WrongValueError("target-not-text", f"{shown(value)} is not {wanted}; {advice}")
     return value.strip()
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from chaos.grammar.base import Declared, FaultName, did_you_mean, shown
+from chaos.grammar.base import Declared, FaultName, WrongValueError, did_you_mean, shown
 from chaos.grammar.targets import Links
 from chaos.grammar.units import Percent, Seconds, spoken_seconds
 
@@ -46,8 +46,9 @@ def api(text: Any) -> str:
     """
     if isinstance(text, str) and text in NAMES:
         return text
-    raise ValueError(
-        f"{shown(text)} is not a request of Kafka's protocol{did_you_mean(text, NAMES)}; there are: {', '.join(sorted(NAMES))}"
+    raise WrongValueError(
+        "not-a-request",
+        f"{shown(text)} is not a request of Kafka's protocol{did_you_mean(text, NAMES)}; there are: {', '.join(sorted(NAMES))}",
     )
 
 
@@ -147,7 +148,7 @@ def _batch(value: Any) -> Any:
     """One message for both kinds of values, where a union would show an error for each."""
     if value == LAST or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value
-    raise ValueError(f"{shown(value)} is not a batch; write its number, counted from 0, or last")
+    raise WrongValueError("not-a-batch", f"{shown(value)} is not a batch; write its number, counted from 0, or last")
 
 
 LAST: Literal["last"] = "last"
@@ -202,13 +203,13 @@ def _one_trigger(value: Any) -> Any:
     if isinstance(value, Trigger):
         return value
     if not isinstance(value, Mapping) or not value:
-        raise ValueError(f"this is not a trigger; {_HELP}")
+        raise WrongValueError("not-a-trigger", f"this is not a trigger; {_HELP}")
     found = [key for key in _TRIGGERS if key in value]
     if not found:
         first = next(iter(value))
-        raise ValueError(f"there is no trigger {shown(first)}{did_you_mean(first, _TRIGGERS)}; {_HELP}")
+        raise WrongValueError("unknown-trigger", f"there is no trigger {shown(first)}{did_you_mean(first, _TRIGGERS)}; {_HELP}")
     if len(found) > 1 and found != ["fault", "after"]:
-        raise ValueError(f"{' and '.join(found)} are triggers of different kinds; {_HELP}")
+        raise WrongValueError("two-triggers", f"{' and '.join(found)} are triggers of different kinds; {_HELP}")
     return _TRIGGERS[found[0]].model_validate(value)
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
-from chaos.grammar.base import shown
+from chaos.grammar.base import WrongValueError, shown
 
 _NUMBER = r"([0-9]{1,6}(?:\.[0-9]{1,3})?)"
 _DURATION = re.compile(rf"{_NUMBER}(ms|s|m)")
@@ -33,10 +33,12 @@ def seconds(text: Any) -> float:
     """
     match = _matched(_DURATION, text)
     if match is None:
-        raise ValueError(f"{shown(text)} is not a duration; write a number with a unit, e.g. 400ms, 5s or 2m")
+        raise WrongValueError(
+            "not-a-duration", f"{shown(text)} is not a duration; write a number with a unit, e.g. 400ms, 5s or 2m"
+        )
     value = Decimal(match[1]) * _SECONDS[match[2]]
     if value > _LONGEST_S:
-        raise ValueError(f"{text!r} is too long; the longest duration is one hour, 60m")
+        raise WrongValueError("duration-too-long", f"{text!r} is too long; the longest duration is one hour, 60m")
     return float(value)
 
 
@@ -48,7 +50,7 @@ def per_second(text: Any) -> float:
     """
     match = _matched(_RATE, text)
     if match is None or float(match[1]) == 0:
-        raise ValueError(f"{shown(text)} is not a rate; write records per second, e.g. 3000/s")
+        raise WrongValueError("not-a-rate", f"{shown(text)} is not a rate; write records per second, e.g. 3000/s")
     return float(match[1])
 
 
@@ -60,7 +62,7 @@ def percent(text: Any) -> float:
     """
     match = _matched(_PERCENT, text)
     if match is None or not _LEAST_PERCENT <= float(match[1]) <= _MOST_PERCENT:
-        raise ValueError(f"{shown(text)} is not a share of the workload; write one from 1% to 99%")
+        raise WrongValueError("not-a-share", f"{shown(text)} is not a share of the workload; write one from 1% to 99%")
     return float(match[1])
 
 
@@ -72,10 +74,10 @@ def size(text: Any) -> int:
     """
     match = _matched(_SIZE, text)
     if match is None or int(match[1]) == 0:
-        raise ValueError(f"{shown(text)} is not a size; write a number with a unit, e.g. 100B or 4KB")
+        raise WrongValueError("not-a-size", f"{shown(text)} is not a size; write a number with a unit, e.g. 100B or 4KB")
     value = int(match[1]) * _BYTES[match[2]]
     if value > _MOST_BYTES:
-        raise ValueError(f"{text!r} is too large; the most is 1MB")
+        raise WrongValueError("size-too-large", f"{text!r} is too large; the most is 1MB")
     return value
 
 
@@ -87,7 +89,9 @@ def speed(text: Any) -> int:
     """
     match = _matched(_SPEED, text)
     if match is None or not 1 <= int(match[1]) <= _MOST_KB_PER_S:
-        raise ValueError(f"{shown(text)} is not a speed; write whole kilobytes per second, from 1KB/s to 1000KB/s")
+        raise WrongValueError(
+            "not-a-speed", f"{shown(text)} is not a speed; write whole kilobytes per second, from 1KB/s to 1000KB/s"
+        )
     return int(match[1])
 
 
@@ -131,7 +135,7 @@ def _digits(value: Decimal | float) -> str:
 
 def _not_zero(value: float) -> float:
     if value == 0:
-        raise ValueError("zero leaves no time for anything to happen; write e.g. 400ms, 5s or 2m")
+        raise WrongValueError("zero-duration", "zero leaves no time for anything to happen; write e.g. 400ms, 5s or 2m")
     return value
 
 

@@ -1,4 +1,4 @@
-"""YAML read into values that keep their line and column, so that errors are ``file:line:col: message``."""
+"""YAML read into values that keep their line and column, so that errors are ``file:line:col: message [code]``."""
 
 import re
 import warnings
@@ -15,7 +15,7 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.reader import ReaderError
 
 from chaos.common.errors import ScenarioError
-from chaos.grammar.base import Location, Mistake
+from chaos.grammar.base import Location, Message, Mistake, as_line
 
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
@@ -34,9 +34,9 @@ class Place:
 class SyntaxProblem(Exception):  # noqa: N818 - never leaves this package: `load` turns it into a ScenarioError
     """The text is not YAML."""
 
-    def __init__(self, place: Place, message: str) -> None:
+    def __init__(self, place: Place, message: Message) -> None:
         super().__init__(message)
-        self.place = place
+        self.place, self.message = place, message
 
 
 class _Constructor(RoundTripConstructor):
@@ -81,9 +81,10 @@ def parse(text: str) -> Any:
         before = text[: error.position]
         place = Place(before.count("\n") + 1, len(before) - before.rfind("\n"))
         character = f"U+{ord(text[error.position]):04X}"
-        raise SyntaxProblem(place, f"the character {character} is not allowed in YAML; remove it") from None
+        text = f"the character {character} is not allowed in YAML; remove it"
+        raise SyntaxProblem(place, Message("bad-character", text)) from None
     except RecursionError:
-        raise SyntaxProblem(Place(), "this is nested too deeply") from None
+        raise SyntaxProblem(Place(), Message("nested-too-deeply", "this is nested too deeply")) from None
 
 
 def place_of(tree: Any, location: Location, *, at_key: bool = False) -> Place:
@@ -151,14 +152,14 @@ def _owners(node: Any) -> Iterator[Any]:
         yield from _owners(merged)
 
 
-def _explained(error: MarkedYAMLError) -> tuple[Place, str]:
+def _explained(error: MarkedYAMLError) -> tuple[Place, Message]:
     problem, context = error.problem or "", error.context or ""
     unclosed = "stream end" in problem and error.context_mark
     mark = error.context_mark if unclosed else error.problem_mark or error.context_mark
     place = Place(mark.line + 1, mark.column + 1) if mark else Place()
     if isinstance(error, DuplicateKeyError) and (key := re.match(r'found duplicate key "(.*?)" with', problem)):
-        return place, f"{key[1]!r} is here twice; keep one"
-    return place, ": ".join(part.splitlines()[0] for part in (context, problem) if part)
+        return place, Message("key-twice", f"{key[1]!r} is here twice; keep one")
+    return place, Message("not-yaml", ": ".join(part.splitlines()[0] for part in (context, problem) if part))
 
 
 def read(path: Path) -> str:
@@ -175,7 +176,7 @@ def read(path: Path) -> str:
         raise ScenarioError(f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from error
 
 
-def tree_of(text: str, path: Path, nothing: str) -> Mapping[str, Any]:
+def tree_of(text: str, path: Path, nothing: Message) -> Mapping[str, Any]:
     """The values of a text, as `parse` returns them.
 
     Args:
@@ -187,13 +188,13 @@ def tree_of(text: str, path: Path, nothing: str) -> Mapping[str, Any]:
     try:
         tree = parse(text)
     except SyntaxProblem as error:
-        raise ScenarioError(f"{path}:{error.place}: {error}") from None
+        raise ScenarioError(as_line(f"{path}:{error.place}", error.message)) from None
     if not isinstance(tree, Mapping):
-        raise ScenarioError(f"{path}:1:1: {nothing}")
+        raise ScenarioError(as_line(f"{path}:{Place()}", nothing))
     return tree
 
 
 def wrong_at(mistakes: Iterable[Mistake], tree: Any, path: Path) -> ScenarioError:
     """An error with one line for each mistake, in the order of the file."""
     placed = {(place_of(tree, found.location, at_key=found.at_key), found.message) for found in mistakes}
-    return ScenarioError("\n".join(f"{path}:{place}: {message}" for place, message in sorted(placed)))
+    return ScenarioError("\n".join(as_line(f"{path}:{place}", message) for place, message in sorted(placed)))

@@ -14,7 +14,7 @@ from chaos.faults.leadership import UncleanElection
 from chaos.faults.network_partitions import PartitionNetwork
 from chaos.faults.pipeline_process import PausePipeline
 from chaos.faults.services import CrashService
-from chaos.grammar.base import Location, Problem, did_you_mean, within
+from chaos.grammar.base import Location, Message, Problem, did_you_mean, within
 from chaos.grammar.targets import CLIENTS, BrokerTarget, ExecutorTarget, LinkPattern, ServiceTarget, WorkerTarget
 from chaos.grammar.triggers import (
     OF_BROKERS,
@@ -34,7 +34,6 @@ from chaos.scenario.model import Filling, Scenario, SystemSpec, Workload
 from chaos.scenario.pipelines import NoPipeline, Pipeline, SparkSubmitPipeline
 from chaos.scenario.rows import Rows
 from chaos.scenario.verifiers import anomalies_of
-from chaos.subject import placeholders
 from chaos.subject.tables import Table
 
 _LATE_S = 60.0  # how long a trigger may come after the planned end of the workload
@@ -56,8 +55,8 @@ def check(scenarios: Mapping[int, Scenario], system: SystemSpec) -> Iterator[Pro
     first: dict[str, int] = {}
     for number, scenario in scenarios.items():
         if scenario.name in first:
-            message = f"{scenario.name!r} is already the name of scenario {first[scenario.name] + 1}; names are unique"
-            yield ("scenarios", number, "name"), message
+            text = f"{scenario.name!r} is already the name of scenario {first[scenario.name] + 1}; names are unique"
+            yield ("scenarios", number, "name"), Message("name-taken", text)
         first.setdefault(scenario.name, number)
         yield from within(("scenarios", number), _scenario(scenario, scenario.system or system))
 
@@ -78,8 +77,8 @@ def _scenario(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
     for number, fault in enumerate(scenario.faults):
         if isinstance(fault.when, After) and fault.when.after_s > scenario.workload.loading_s + _LATE_S:
             takes = spoken_seconds(round(scenario.workload.loading_s, 1))
-            message = f"the workload takes {takes}, so this trigger would never come; choose an earlier time"
-            yield ("faults", number, "when", "after"), message
+            text = f"the workload takes {takes}, so this trigger would never come; choose an earlier time"
+            yield ("faults", number, "when", "after"), Message("trigger-too-late", text)
         yield from within(("faults", number), _followed(scenario, fault))
         yield from within(("faults", number), _unreachable(scenario, fault, system))
 
@@ -87,15 +86,16 @@ def _scenario(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
 def _tags(scenario: Scenario) -> Iterator[Problem]:
     for number, tag in enumerate(scenario.tags):
         if tag in _TAKEN_TAGS:
-            yield ("tags", number), f"{tag!r} already has a meaning in pytest; choose another tag"
+            yield ("tags", number), Message("tag-of-pytest", f"{tag!r} already has a meaning in pytest; choose another tag")
 
 
-def too_long(filling: Filling) -> str:
-    """Why sending this takes too long, "" if it does not; declared workloads run every night, so they are bounded."""
+def too_long(filling: Filling) -> Message | None:
+    """Why sending this takes too long, None if it does not; declared workloads run every night, so they are bounded."""
     if filling.sending_s <= _MAX_LOADING_S:
-        return ""
+        return None
     takes = f"{filling.records} records at {filling.rate_per_s:g}/s take {filling.sending_s:.0f} s"
-    return f"{takes}; a workload must end within 10 minutes: declare fewer records, or a higher rate"
+    text = f"{takes}; a workload must end within 10 minutes: declare fewer records, or a higher rate"
+    return Message("workload-too-long", text)
 
 
 def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec], beside: Collection[str] = ()) -> Iterator[Problem]:
@@ -120,10 +120,8 @@ def of_pipeline(pipeline: Pipeline, there: Mapping[str, topics.TopicSpec], besid
 
 def _placeholders(texts: Mapping[Location, tuple[str, tuple[str, ...]]], there: Collection[str]) -> Iterator[Problem]:
     for place, (text, known) in texts.items():
-        try:
-            placeholders.check(text, [*known, *there])
-        except ValueError as error:
-            yield place, str(error)
+        if message := topics.unknown_placeholder(text, [*known, *there]):
+            yield place, message
 
 
 def _topics(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
@@ -158,17 +156,18 @@ def _several(scenario: Scenario) -> Iterator[Problem]:
         return
     if pipeline.model == "square":
         said = "a model by name is of the integers of one topic, and several are filled"
-        yield ("pipeline", "model"), f"{said}; write expected: {{sql: SELECT …}} instead"
+        yield ("pipeline", "model"), Message("square-of-several", f"{said}; write expected: {{sql: SELECT …}} instead")
     if pipeline.sink.routing == "same":
         stay = "several topics are filled, and their partitions of one number would be the same one of the sink"
-        yield ("pipeline", "sink", "routing"), f"{stay}, which is not asked; leave routing out"
+        yield ("pipeline", "sink", "routing"), Message("routing-of-several", f"{stay}, which is not asked; leave routing out")
     if not pipeline.has_positions:
         why = "with positions: none it is not known when a pipeline is past all of several topics"
-        yield ("pipeline", "positions"), f"{why}; write group or positions, or fill one topic: leave `also` out"
+        text = f"{why}; write group or positions, or fill one topic: leave `also` out"
+        yield ("pipeline", "positions"), Message("several-without-positions", text)
     for number, fault in enumerate(scenario.faults):
         if isinstance(fault, DeleteGroupOffsets) and fault.repair != "none":
             what = f"it repairs the positions in {scenario.source} alone, and several topics are filled"
-            yield ("faults", number, "repair"), f"{what}; leave repair out"
+            yield ("faults", number, "repair"), Message("repair-of-several", f"{what}; leave repair out")
 
 
 def _rows(scenario: Scenario) -> Iterator[Problem]:
@@ -180,7 +179,8 @@ def _rows(scenario: Scenario) -> Iterator[Problem]:
 def _rows_of(scenario: Scenario, rows: Rows) -> Iterator[Problem]:
     yield from _placeholders(rows.texts, scenario.topics)
     if getattr(scenario.pipeline, "model", None) == "square":
-        yield (), "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
+        text = "this pipeline has model: square, which needs the integers that are sent without rows; leave rows out"
+        yield (), Message("square-of-rows", text)
     if rows.command:
         yield from within(("command",), _unknown_beforehand(scenario))
 
@@ -193,27 +193,31 @@ def _unknown_beforehand(scenario: Scenario) -> Iterator[Problem]:
     others = "write sql, file, python or generator in place of command"
     if wanted.same_as is not None:
         same = "a twin needs the same records, and a loader of your own may send others"
-        yield (), f"{same}; {others}, or expected: {{sql: SELECT …}}"
+        yield (), Message("twin-of-own-loader", f"{same}; {others}, or expected: {{sql: SELECT …}}")
     elif not scenario.pipeline.has_positions:
         known = "how many rows these records demand is not known, nor with positions: none when all of them are there"
-        yield (), f"{known}; write group or positions in the pipeline, or {others}"
+        text = f"{known}; write group or positions in the pipeline, or {others}"
+        yield (), Message("own-loader-without-positions", text)
 
 
 def _verifiers(scenario: Scenario) -> Iterator[Problem]:
     known = scenario.applicable
     for name in scenario.leave_out:
         if name not in known:
-            yield ("leave_out", name), f"{name!r} is not asked here anyway: this pipeline has nothing for it to judge"
+            text = f"{name!r} is not asked here anyway: this pipeline has nothing for it to judge"
+            yield ("leave_out", name), Message("leave-out-not-asked", text)
     if not scenario.verify:
-        yield ("leave_out",), "no verifier is left, so nothing would be judged; leave fewer of them out"
+        text = "no verifier is left, so nothing would be judged; leave fewer of them out"
+        yield ("leave_out",), Message("no-verifier-left", text)
     if scenario.expect == "not_sent" and not any(isinstance(fault.when, OnRequest) for fault in scenario.faults):
-        yield ("expect",), "not_sent is about the request that a fault waits for, and none does; write when: {request: EndTxn}"
+        text = "not_sent is about the request that a fault waits for, and none does; write when: {request: EndTxn}"
+        yield ("expect",), Message("not-sent-without-request", text)
     if scenario.ends and Capability.PIPELINE not in scenario.pipeline.capabilities:
-        yield ("ends",), "there is no pipeline here that could end; leave it out"
+        yield ("ends",), Message("end-without-pipeline", "there is no pipeline here that could end; leave it out")
     for name in scenario.expect if isinstance(scenario.expect, Mapping) else ():
         if name not in scenario.verify:
             reason = "it is in `leave_out`" if name in scenario.leave_out else "this pipeline has nothing for it to judge"
-            yield ("expect", name), f"a result of {name!r} is expected, but {reason}"
+            yield ("expect", name), Message("expected-not-asked", f"a result of {name!r} is expected, but {reason}")
 
 
 def _predicted(scenario: Scenario) -> Iterator[Problem]:
@@ -222,17 +226,16 @@ def _predicted(scenario: Scenario) -> Iterator[Problem]:
         for anomaly in counts:
             if anomaly not in known:
                 hint = did_you_mean(anomaly, known)
-                yield (
-                    ("expect", name, anomaly),
-                    f"{name} finds nothing that is called {anomaly!r}{hint}; it finds: {', '.join(known)}",
-                )
+                text = f"{name} finds nothing that is called {anomaly!r}{hint}; it finds: {', '.join(known)}"
+                yield ("expect", name, anomaly), Message("unknown-anomaly", text)
 
 
 def _fault_names(scenario: Scenario) -> Iterator[Problem]:
     names = [fault.name for fault in scenario.faults]
     for number, name in enumerate(names):
         if name in names[:number]:
-            yield ("faults", number, "name"), f"{name!r} is the name of another fault of this scenario; names are unique"
+            text = f"{name!r} is the name of another fault of this scenario; names are unique"
+            yield ("faults", number, "name"), Message("fault-name-taken", text)
 
 
 def _followed(scenario: Scenario, fault: FaultBase) -> Iterator[Problem]:
@@ -245,7 +248,8 @@ def _followed(scenario: Scenario, fault: FaultBase) -> Iterator[Problem]:
     }
     for place, name in wanted.items():
         if name is not None and name not in names:
-            yield place, f"there is no other fault {name!r} in this scenario{did_you_mean(name, names)}"
+            text = f"there is no other fault {name!r} in this scenario{did_you_mean(name, names)}"
+            yield place, Message("no-such-fault", text)
 
 
 # ---- Faults after which the pipeline cannot go on, though the scenario is expected to be valid -----------------------------
@@ -283,7 +287,7 @@ def _limits(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
     brokers = system.kafka.brokers
     for number, fault in enumerate(scenario.faults):
         if isinstance(fault, PartitionNetwork) and fault.shape == "ring" and brokers < _FEWEST_IN_A_RING:
-            yield ("faults", number, "shape"), _RING.format(brokers=brokers)
+            yield ("faults", number, "shape"), Message("ring-too-small", _RING.format(brokers=brokers))
     if scenario.expect == "valid":
         for number, fault in enumerate(scenario.faults):
             yield from within(("faults", number), _too_much(fault))
@@ -292,11 +296,12 @@ def _limits(scenario: Scenario, system: SystemSpec) -> Iterator[Problem]:
 
 def _too_much(fault: FaultBase) -> Iterator[Problem]:
     if isinstance(fault, UncleanElection):
-        yield ("kind",), _UNCLEAN
+        yield ("kind",), Message("unclean-yet-valid", _UNCLEAN)
     if isinstance(fault, PowerLoss) and fault.target.role == "all":
-        yield ("target",), _NO_POWER
+        yield ("target",), Message("power-loss-yet-valid", _NO_POWER)
     elif fault.down_s > _PATIENCE_S and any(target.role == "all" for target in fault.broker_targets):
-        yield ("for" if hasattr(fault, "for_s") else "restart_after",), _ALL_DOWN.format(down=spoken_seconds(fault.down_s))
+        text = _ALL_DOWN.format(down=spoken_seconds(fault.down_s))
+        yield ("for" if hasattr(fault, "for_s") else "restart_after",), Message("all-down-too-long", text)
 
 
 def _too_much_together(scenario: Scenario) -> Iterator[Problem]:
@@ -314,9 +319,11 @@ def _too_much_together(scenario: Scenario) -> Iterator[Problem]:
         certain = named and isinstance(first.when, After) and isinstance(second.when, After)
         same = named and first.broker_targets == second.broker_targets
         if overlap_s > _PATIENCE_S and not same and (certain or not scenario.unsafe):
-            message = _TWO_DOWN if certain else _TWO_MAY_BE_DOWN
-            told = message.format(name=first.name, other=first.broker_targets[0], both=spoken_seconds(round(overlap_s, 1)))
-            yield ("faults", number, "target"), told
+            known = {"name": first.name, "other": first.broker_targets[0], "both": spoken_seconds(round(overlap_s, 1))}
+            if certain:
+                yield ("faults", number, "target"), Message("two-down-too-long", _TWO_DOWN.format(**known))
+            else:
+                yield ("faults", number, "target"), Message("two-perhaps-down", _TWO_MAY_BE_DOWN.format(**known))
 
 
 def _begins(scenario: Scenario, fault: FaultBase) -> tuple[str, float]:
@@ -338,9 +345,10 @@ def _begins(scenario: Scenario, fault: FaultBase) -> tuple[str, float]:
 # ---- Faults that could never happen: their target does not exist, or nothing passes where they wait -------------------------
 
 _OF_HELD = ("receiver", "sender")
-_NO_BATCHES = (
+_NO_BATCHES = Message(
+    "no-batches",
     "only a job of Spark's with a checkpoint has batches, and this pipeline is not declared as one; write kind: spark_submit "
-    "in the pipeline, or when: {progress: 40%}"
+    "in the pipeline, or when: {progress: 40%}",
 )
 
 
@@ -375,7 +383,7 @@ def _of_its_kind(scenario: Scenario, fault: FaultBase, system: SystemSpec) -> It
         yield from _at("outlasts", _outlasted(scenario, fault))
 
 
-def _at(key: str, messages: Iterable[str]) -> Iterator[Problem]:
+def _at(key: str, messages: Iterable[Message]) -> Iterator[Problem]:
     return (((key,), message) for message in messages)
 
 
@@ -386,19 +394,22 @@ def _trigger(scenario: Scenario, when: OnRequest, system: SystemSpec) -> Iterato
         yield from _at("link", _service(when.link, system, reads=True))
         if any(end.role in _OF_HELD for end in ends_of(when.link)):
             known = "receiver and sender are known only once the request is held"
-            yield ("link",), f"{known}, so they cannot say where to hold it; name another broker"
+            text = f"{known}, so they cannot say where to hold it; name another broker"
+            yield ("link",), Message("link-of-held-request", text)
     yield from _at("request", _request(scenario, when.request, when.link))
 
 
-def _brokers(scenario: Scenario, targets: list[BrokerTarget], system: SystemSpec) -> Iterator[str]:
+def _brokers(scenario: Scenario, targets: list[BrokerTarget], system: SystemSpec) -> Iterator[Message]:
     brokers, has = system.kafka.brokers, scenario.pipeline.capabilities
     for target in targets:
         if target.number > brokers:
-            yield f"there is no {target}; the brokers are broker-1 to broker-{brokers}"
+            yield Message("no-such-broker", f"there is no {target}; the brokers are broker-1 to broker-{brokers}")
     if any(target.role == "transaction_coordinator" for target in targets) and not _may_use_transactions(scenario):
-        yield "this pipeline uses no transactions, so it has no transaction coordinator"
+        text = "this pipeline uses no transactions, so it has no transaction coordinator"
+        yield Message("no-transaction-coordinator", text)
     if any(target.role == "group_coordinator" for target in targets) and Capability.CONSUMER_GROUP not in has:
-        yield "this pipeline does not keep its position in a consumer group, so it has no group coordinator"
+        text = "this pipeline does not keep its position in a consumer group, so it has no group coordinator"
+        yield Message("no-group-coordinator", text)
     for target in targets:
         if target.role in ("leader", "follower"):
             yield from _topic(scenario, target)
@@ -406,13 +417,14 @@ def _brokers(scenario: Scenario, targets: list[BrokerTarget], system: SystemSpec
             yield from _partition(scenario, scenario.source, target.partition)
 
 
-def _topic(scenario: Scenario, target: BrokerTarget) -> Iterator[str]:
+def _topic(scenario: Scenario, target: BrokerTarget) -> Iterator[Message]:
     """A topic or a partition that there is not, or that this scenario has nothing to do with."""
     if message := topics.unknown(target.topic, scenario.topics):
         yield message
     elif target.topic not in scenario.used:
         used = [name for name in scenario.used if name in scenario.topics]
-        yield f"nothing reads or writes {target.topic} in this scenario; its topics are: {', '.join(used)}"
+        text = f"nothing reads or writes {target.topic} in this scenario; its topics are: {', '.join(used)}"
+        yield Message("topic-not-used", text)
     else:
         yield from _partition(scenario, target.topic, target.partition)
 
@@ -420,28 +432,29 @@ def _topic(scenario: Scenario, target: BrokerTarget) -> Iterator[str]:
 def _of_table(fault: FaultBase, table: Table) -> Iterator[Problem]:
     """What only a topic can have."""
     if isinstance(fault, HangingTransaction):
-        yield ("kind",), "the sink is a table, and this is about a transaction in a topic; leave it out"
+        text = "the sink is a table, and this is about a transaction in a topic; leave it out"
+        yield ("kind",), Message("transaction-in-table", text)
     if isinstance(fault.when, AtBatch) and fault.when.seen == "rows" and not table.tells_versions:
         which = "an Iceberg table by its name" if table.format == "iceberg" else f"a table of {table.format}"
-        yield (
-            ("when", "seen"),
-            f"when {which} gets rows cannot be seen from outside in time; write seen: planned, or seen: done",
-        )
+        text = f"when {which} gets rows cannot be seen from outside in time; write seen: planned, or seen: done"
+        yield ("when", "seen"), Message("rows-not-seen", text)
 
 
-def _partition(scenario: Scenario, topic: str, partition: int) -> Iterator[str]:
+def _partition(scenario: Scenario, topic: str, partition: int) -> Iterator[Message]:
     if message := topics.no_partition(topic, partition, scenario.topics):
         yield message
 
 
-def _held(scenario: Scenario, when: Trigger, targets: list[BrokerTarget]) -> Iterator[str]:
+def _held(scenario: Scenario, when: Trigger, targets: list[BrokerTarget]) -> Iterator[Message]:
     """Ends of a request that no trigger holds, and a sender that is a client."""
     roles = [target.role for target in targets if target.role in _OF_HELD]
     request = _request_of(scenario, when)
     if roles and request is None:
-        yield f"{roles[0]} is an end of a held request, and no request is held here; write when: {{request: EndTxn, nth: 20}}"
+        text = f"{roles[0]} is an end of a held request, and no request is held here; write when: {{request: EndTxn, nth: 20}}"
+        yield Message("no-request-held", text)
     if "sender" in roles and request is not None and _sent_by_client(request):
-        yield f"{request.request} is sent by a client, not by a broker; to crash the client, write kind: crash_pipeline"
+        text = f"{request.request} is sent by a client, not by a broker; to crash the client, write kind: crash_pipeline"
+        yield Message("sender-is-a-client", text)
 
 
 def _request_of(scenario: Scenario, when: Trigger) -> OnRequest | None:
@@ -458,58 +471,72 @@ def _sent_by_client(when: OnRequest) -> bool:
     return when.request not in OF_BROKERS and (when.link is None or when.request in OF_CLIENTS)
 
 
-def _workers(target: object, system: SystemSpec) -> Iterator[str]:
+def _workers(target: object, system: SystemSpec) -> Iterator[Message]:
     workers = system.spark.workers
     if isinstance(target, ExecutorTarget | WorkerTarget) and target.number > workers:
-        yield f"there is no worker-{target.number}; the workers are worker-1 to worker-{workers}"
+        text = f"there is no worker-{target.number}; the workers are worker-1 to worker-{workers}"
+        yield Message("no-such-worker", text)
 
 
-def _outlasted(scenario: Scenario, fault: PausePipeline) -> Iterator[str]:
+def _outlasted(scenario: Scenario, fault: PausePipeline) -> Iterator[Message]:
     """Timeouts that are not known, or that are longer than the pause."""
     for name in fault.outlasts:
         after_s: float | None = getattr(scenario.pipeline, f"{name}_s", None)
         if after_s is None:
-            yield f"this pipeline declares no {name}; declare it there, or leave it out here"
+            text = f"this pipeline declares no {name}; declare it there, or leave it out here"
+            yield Message("timeout-not-declared", text)
         elif fault.for_s <= after_s:
-            yield f"{name} is {spoken_seconds(after_s)}, and the pause is not longer; write a longer `for`"
+            text = f"{name} is {spoken_seconds(after_s)}, and the pause is not longer; write a longer `for`"
+            yield Message("pause-too-short", text)
 
 
-def _client(scenario: Scenario, link: LinkPattern) -> Iterator[str]:
+def _client(scenario: Scenario, link: LinkPattern) -> Iterator[Message]:
     has = scenario.pipeline.capabilities
     if link.left == "spark" and Capability.SPARK not in has:
-        yield "this pipeline does not run on Spark, so nothing would pass this link; write pipeline->…"
+        text = "this pipeline does not run on Spark, so nothing would pass this link; write pipeline->…"
+        yield Message("no-spark-client", text)
     if link.left == "app" and (Capability.SPARK in has or Capability.PIPELINE not in has):
-        yield "this client does not run here, so nothing would pass this link; write pipeline->…"
+        text = "this client does not run here, so nothing would pass this link; write pipeline->…"
+        yield Message("no-app-client", text)
 
 
-def _service(link: LinkPattern, system: SystemSpec, *, reads: bool) -> Iterator[str]:
+def _service(link: LinkPattern, system: SystemSpec, *, reads: bool) -> Iterator[Message]:
     """A service that is not declared, and requests in a protocol that the proxy does not know."""
     if not isinstance(link.right, ServiceTarget):
         return
     if message := services.unknown(link.right.name, system.services):
         yield message
     elif reads:
-        yield f"{link.right} speaks another protocol than Kafka's, so its requests are not known; break its link, with cut_link"
+        text = (
+            f"{link.right} speaks another protocol than Kafka's, so its requests are not known; break its link, with cut_link"
+        )
+        yield Message("request-of-service", text)
 
 
-def _started(name: str, system: SystemSpec) -> Iterator[str]:
+def _started(name: str, system: SystemSpec) -> Iterator[Message]:
     """A service that there is not, or that no run starts, so that none can start it again."""
     if message := services.unknown(name, system.services):
         yield message
     elif not system.services[name].run:
-        yield f"{name} runs already, and is not ours to kill; start it for each run, with run, or break its link, with cut_link"
+        text = (
+            f"{name} runs already, and is not ours to kill; start it for each run, with run, or break its link, with cut_link"
+        )
+        yield Message("service-not-started", text)
 
 
-def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator[str]:
+def _request(scenario: Scenario, api: str, link: LinkPattern | None) -> Iterator[Message]:
     """A request that is never sent there; a scenario that expects just that is left to the run."""
     between_brokers = link is not None and (isinstance(link.left, BrokerTarget) or link.left == "broker-*")
     of_a_client = link is not None and not between_brokers and link.left != "*"
     if between_brokers and api in OF_CLIENTS:
-        yield f"brokers do not send {api} to each other, so this would never come; name a link of a client, e.g. pipeline->*"
+        text = f"brokers do not send {api} to each other, so this would never come; name a link of a client, e.g. pipeline->*"
+        yield Message("request-of-clients", text)
     if of_a_client and api in OF_BROKERS:
-        yield f"clients do not send {api}, so this would never come; name a link between brokers, e.g. broker-*->broker-*"
+        text = f"clients do not send {api}, so this would never come; name a link between brokers, e.g. broker-*->broker-*"
+        yield Message("request-of-brokers", text)
     if api in TRANSACTIONAL and not _may_use_transactions(scenario) and scenario.expect != "not_sent":
-        yield f"this pipeline uses no transactions, so {api} is never sent; to have that checked, write expect: not_sent"
+        text = f"this pipeline uses no transactions, so {api} is never sent; to have that checked, write expect: not_sent"
+        yield Message("request-never-sent", text)
 
 
 def _may_use_transactions(scenario: Scenario) -> bool:

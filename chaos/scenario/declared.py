@@ -21,20 +21,20 @@ from typing import Any
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from chaos.grammar.base import Location, Mistake, did_you_mean, shown
+from chaos.grammar.base import Location, Message, Mistake, did_you_mean, shown
 from chaos.grammar.yaml_source import copied
 from chaos.subject.placeholders import alone, partly_substituted, spelled
 
 NONE = "none"
 _KEYS = ("use", "with")
-_NO_NAME = "none says that no pipeline is under test; choose another name"
+_NO_NAME = Message("pipeline-called-none", "none says that no pipeline is under test; choose another name")
 _OF_RUNS = "is replaced when a scenario runs; choose another name for this parameter"
 
 
 class PipelineProblem(Exception):  # noqa: N818 - never leaves this package: `load` turns it into a ScenarioError
     """A named pipeline has an error, or a scenario that uses one."""
 
-    def __init__(self, location: Location, message: str, *, at_key: bool = False) -> None:
+    def __init__(self, location: Location, message: Message, *, at_key: bool = False) -> None:
         super().__init__(message)
         self.mistake = Mistake(location, message, at_key)
 
@@ -84,20 +84,22 @@ def _check(declared: Any, here: Location, taken: frozenset[str]) -> None:
     """What the model of a pipeline does not see: its parameters are gone then."""
     parameters = declared.get("parameters", {}) if isinstance(declared, Mapping) else {}
     if not isinstance(parameters, Mapping):
-        message = f"{shown(parameters)} is not a mapping; write the parameters with their defaults: {{batch_records: 3000}}"
-        raise PipelineProblem((*here, "parameters"), message)
+        text = f"{shown(parameters)} is not a mapping; write the parameters with their defaults: {{batch_records: 3000}}"
+        raise PipelineProblem((*here, "parameters"), Message("parameters-not-a-mapping", text))
     for name, value in parameters.items():
         place = (*here, "parameters", str(name))
         if str(name) in taken:
-            raise PipelineProblem(place, f"{{{name}}} {_OF_RUNS}", at_key=True)
+            raise PipelineProblem(place, Message("parameter-of-runs", f"{{{name}}} {_OF_RUNS}"), at_key=True)
         if not isinstance(name, str) or not alone(f"{{{name}}}"):
-            raise PipelineProblem(place, f"{shown(name)} is not a placeholder; write lower-case letters and _", at_key=True)
+            text = f"{shown(name)} is not a placeholder; write lower-case letters and _"
+            raise PipelineProblem(place, Message("not-a-placeholder", text), at_key=True)
         _scalar(value, place)
 
 
 def _scalar(value: Any, here: Location) -> None:
     if not isinstance(value, str | int | float | bool):
-        raise PipelineProblem(here, f"{shown(value)} cannot be inserted into a text; write a word or a number")
+        text = f"{shown(value)} cannot be inserted into a text; write a word or a number"
+        raise PipelineProblem(here, Message("parameter-not-a-word", text))
 
 
 def _used(reference: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
@@ -108,17 +110,18 @@ def _used(reference: Any, pipelines: Mapping[str, Any], here: Location) -> Any:
         return _filled(named_in(pipelines, reference, here), {})
     unknown = next((key for key in reference if key not in _KEYS), None)
     if unknown is not None:
-        message = f"{shown(unknown)} is not known beside `use`; write with: {{…}} for parameters"
-        raise PipelineProblem((*here, str(unknown)), message, at_key=True)
+        text = f"{shown(unknown)} is not known beside `use`; write with: {{…}} for parameters"
+        raise PipelineProblem((*here, str(unknown)), Message("key-beside-use", text), at_key=True)
     declared, values = named_in(pipelines, reference["use"], (*here, "use")), reference.get("with", {})
     if not isinstance(values, Mapping):
-        raise PipelineProblem((*here, "with"), f"{shown(values)} is not a mapping; write with: {{parameter: value}}")
+        text = f"{shown(values)} is not a mapping; write with: {{parameter: value}}"
+        raise PipelineProblem((*here, "with"), Message("with-not-a-mapping", text))
     known = _parameters(declared)
     for key, value in values.items():
         if key not in known:
             there = f"there are: {', '.join(known)}" if known else "it has none"
-            message = f"{shown(key)} is not a parameter of {reference['use']}{did_you_mean(key, known)}; {there}"
-            raise PipelineProblem((*here, "with", str(key)), message, at_key=True)
+            text = f"{shown(key)} is not a parameter of {reference['use']}{did_you_mean(key, known)}; {there}"
+            raise PipelineProblem((*here, "with", str(key)), Message("unknown-parameter", text), at_key=True)
         _scalar(value, (*here, "with", str(key)))
     return _filled(declared, values)
 
@@ -131,7 +134,8 @@ def named_in(pipelines: Mapping[str, Any], name: Any, here: Location) -> Any:
     """
     if not isinstance(name, str) or name not in pipelines:
         known = ", ".join(map(str, pipelines)) or "none; declare it under `pipelines:`"
-        raise PipelineProblem(here, f"there is no pipeline {shown(name)}{did_you_mean(name, pipelines)}; there are: {known}")
+        text = f"there is no pipeline {shown(name)}{did_you_mean(name, pipelines)}; there are: {known}"
+        raise PipelineProblem(here, Message("no-such-pipeline", text))
     return pipelines[name]
 
 

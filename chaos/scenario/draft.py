@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from chaos.common.errors import ScenarioError
 from chaos.external.declaration import External
 from chaos.faults.base import FaultBase
-from chaos.grammar.base import Problem
+from chaos.grammar.base import Message, Problem, as_line
 from chaos.grammar.error_messages import mistakes
 from chaos.grammar.triggers import After
 from chaos.grammar.units import text_of_seconds
@@ -72,7 +72,8 @@ class Draft:
         before = self.scenario.faults
         added = self._parsed(faults=(*before, keys)).faults[-1]
         if getattr(added, "until", None):
-            raise ScenarioError(f"{added.name}, until: the end of its block heals this fault; leave `until` out")
+            message = Message("until-of-block", "the end of its block heals this fault; leave `until` out")
+            raise ScenarioError(as_line(f"{added.name}, until", message))
         if isinstance(added.when, After) and added.when.after_s == 0:
             added = added.model_copy(update={"when": self._moment(flowing_s)})
         self.scenario = self._with(faults=(*before, added))
@@ -120,5 +121,5 @@ def _refuse(problems: Iterable[Problem]) -> None:
 
 
 def _error(problems: Iterable[Problem]) -> ScenarioError:
-    """One line for each, with its place as keys and numbers: ``faults.0.target: …``."""
-    return ScenarioError("\n".join(f"{'.'.join(map(str, place))}: {message}" for place, message in problems))
+    """One line for each, with its place as keys and numbers: ``faults.0.target: … [code]``."""
+    return ScenarioError("\n".join(as_line(".".join(map(str, place)), message) for place, message in problems))

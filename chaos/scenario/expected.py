@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from chaos.grammar.base import Declared, Location, Problem, shown
-from chaos.scenario.rows import FunctionName, Written
+from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueError, shown
+from chaos.scenario.rows import FOLDER_WITHOUT_PYTHON, FunctionName, Written
 
 SOURCE = "source"
 TRANSACTIONS = "transactions"
@@ -51,11 +51,15 @@ class ExpectedRows(Declared):
         given = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             found = f"this has {' and '.join(given)}" if given else "this has none of them"
-            raise ValueError(f"what is expected is said in sql, in python or by same_as, and {found}; write one of them")
+            raise WrongValueError(
+                "not-one-expected", f"what is expected is said in sql, in python or by same_as, and {found}; write one of them"
+            )
         if self.folder is not None and self.python is None:
-            raise ValueError("folder is where a module of python is looked for; leave it out")
+            raise WrongValueError(FOLDER_WITHOUT_PYTHON.code, FOLDER_WITHOUT_PYTHON)
         if self.files and self.same_as is None:
-            raise ValueError("files are what a twin is made of, and this has no same_as; leave them out")
+            raise WrongValueError(
+                "files-without-twin", "files are what a twin is made of, and this has no same_as; leave them out"
+            )
         return self
 
     def below(self, folder: Path) -> Self:
@@ -70,14 +74,14 @@ class ExpectedRows(Declared):
         for number, name in enumerate(self.files):
             if not os.path.exists(folder / name):  # noqa: PTH110 - `Path.exists` raises OSError for a path that is too long
                 begins = f"a path begins at the folder of this file, {folder.resolve()}"
-                yield ("files", number), f"{shown(name)} is not there; {begins}"
+                yield ("files", number), Message("file-not-there", f"{shown(name)} is not there; {begins}")
 
 
 def _expected(value: Any) -> Any:
     """Refuse other types first, so that an error inside a mapping is not reported against the whole union."""
     if value in (SOURCE, TRANSACTIONS) or isinstance(value, Mapping | ExpectedRows):
         return value
-    raise ValueError(f"{shown(value)} does not say what is expected; {_ALLOWED}")
+    raise WrongValueError("not-expected-rows", f"{shown(value)} does not say what is expected; {_ALLOWED}")
 
 
 Expected = Annotated[Literal["source", "transactions"] | ExpectedRows, BeforeValidator(_expected)]
@@ -97,7 +101,9 @@ class RowsPerRecord(Declared):
     @model_validator(mode="after")
     def _in_order(self) -> Self:
         if self.max < self.min:
-            raise ValueError(f"at most {self.max:g} rows, and at least {self.min:g}: write the smaller number as min")
+            raise WrongValueError(
+                "min-above-max", f"at most {self.max:g} rows, and at least {self.min:g}: write the smaller number as min"
+            )
         return self
 
 
@@ -107,7 +113,10 @@ def _rows_per_record(value: Any) -> Any:
         return {"min": value, "max": value}
     if isinstance(value, Mapping | RowsPerRecord):
         return value
-    raise ValueError(f"{shown(value)} does not say how many rows a record makes; write a number, or {{min: 0, max: 1}}")
+    raise WrongValueError(
+        "not-rows-per-record",
+        f"{shown(value)} does not say how many rows a record makes; write a number, or {{min: 0, max: 1}}",
+    )
 
 
 HowManyRows = Annotated[RowsPerRecord, BeforeValidator(_rows_per_record)]
@@ -124,23 +133,28 @@ def problems(
         has_positions: whether the pipeline can be asked how far it is.
     """
     if expected is not None and model is not None:
-        yield ("model",), "model and expected both say what is right; leave model out"
+        yield ("model",), Message("model-and-expected", "model and expected both say what is right; leave model out")
     if identity is not None and model == "square":
-        yield ("identity",), "this pipeline has model: square, whose records are identified by their keys; leave identity out"
+        text = "this pipeline has model: square, whose records are identified by their keys; leave identity out"
+        yield ("identity",), Message("identity-of-square", text)
     if identity is not None and expected == TRANSACTIONS:
-        yield ("identity",), "no rows are compared with others where transactions are asked; leave identity out"
+        text = "no rows are compared with others where transactions are asked; leave identity out"
+        yield ("identity",), Message("identity-of-transactions", text)
     if not isinstance(expected, ExpectedRows):
         return
     folded = [name.lower() for name in reads]
     twice = next((name for number, name in enumerate(reads) if name.lower() in folded[:number]), None)
     if twice is not None:
-        yield ("expected",), f"{twice} and another topic that is read differ in capitals only, and SQL does not tell them apart"
+        text = f"{twice} and another topic that is read differ in capitals only, and SQL does not tell them apart"
+        yield ("expected",), Message("topics-alike-in-sql", text)
     if expected.same_as is not None and not has_positions:
         why = "with positions: none it is not known when a run without faults is over"
-        yield ("expected", "same_as"), f"{why}; write group or positions, or expected: {{sql: SELECT …}}"
+        text = f"{why}; write group or positions, or expected: {{sql: SELECT …}}"
+        yield ("expected", "same_as"), Message("twin-without-positions", text)
     if expected.sql is not None and not any(_named(name, expected.sql) for name in reads):
         there = ", ".join(map(quoted, reads))
-        yield ("expected", "sql"), f"the query names none of the topics that this pipeline reads: {there}"
+        text = f"the query names none of the topics that this pipeline reads: {there}"
+        yield ("expected", "sql"), Message("query-without-topic", text)
 
 
 def of_state(declared: Any) -> Iterator[Problem]:
@@ -150,15 +164,19 @@ def of_state(declared: Any) -> Iterator[Problem]:
         declared: the pipeline; its ``expected``, ``model``, ``identity`` and positions are looked at.
     """
     if declared.model is not None:
-        yield ("model",), "a model by name is of each record, and the sink is a state; write expected: {sql: SELECT …} instead"
+        text = "a model by name is of each record, and the sink is a state; write expected: {sql: SELECT …} instead"
+        yield ("model",), Message("model-of-state", text)
     elif not isinstance(declared.expected, ExpectedRows):
         place: Location = () if declared.expected is None else ("expected",)
-        yield place, "what the state must be is not said; write expected: {sql: SELECT …}, with one row for each key"
+        text = "what the state must be is not said; write expected: {sql: SELECT …}, with one row for each key"
+        yield place, Message("state-without-expected", text)
     if declared.identity is not None:
-        yield ("identity",), "a state has one row for each key, by which it is told from others; leave identity out"
+        text = "a state has one row for each key, by which it is told from others; leave identity out"
+        yield ("identity",), Message("identity-of-state", text)
     if not declared.has_positions:
         why = "how far a state is cannot be told by the number of its rows"
-        yield ("positions",), f"{why}; write group or positions, where it says how far it is"
+        text = f"{why}; write group or positions, where it says how far it is"
+        yield ("positions",), Message("state-without-positions", text)
 
 
 def of_transactions(
@@ -172,11 +190,12 @@ def of_transactions(
     """
     why = "transactions are asked of positions that are committed in them, and this pipeline commits none so"
     if expected == TRANSACTIONS and not in_transactions:
-        yield ("expected",), f"{why}; write {{sql: …}}, or leave it out"
+        yield ("expected",), Message("transactions-without-positions", f"{why}; write {{sql: …}}, or leave it out")
     if rows is not None and not in_transactions:
-        yield ("rows_per_record",), f"{why}; leave it out"
+        yield ("rows_per_record",), Message("rows-without-transactions", f"{why}; leave it out")
     if timers and expected != TRANSACTIONS and rows is None:
-        yield ("timers",), "timers are asked of transactions; write expected: transactions or rows_per_record, or leave it out"
+        text = "timers are asked of transactions; write expected: transactions or rows_per_record, or leave it out"
+        yield ("timers",), Message("timers-without-transactions", text)
 
 
 def quoted(topic: str) -> str:

@@ -1,4 +1,4 @@
-"""Reads a scenarios file, or reports all its errors at once, each as `file:line:col: message (did you mean …)`."""
+"""Reads a scenarios file, or reports all its errors at once, each as `file:line:col: message (did you mean …) [code]`."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from chaos.common.errors import ScenarioError, one_line
 from chaos.external.declaration import External
-from chaos.grammar.base import Mistake, Problem, did_you_mean, within
+from chaos.grammar.base import Message, Mistake, Problem, did_you_mean, within
 from chaos.grammar.error_messages import mistakes
 from chaos.grammar.yaml_source import read, tree_of, wrong_at
 from chaos.scenario import checks, declared, support, topics
@@ -28,14 +28,17 @@ from chaos.scenario.model import (
     SystemSpec,
 )
 from chaos.scenario.pipelines import ContainerPipeline, NoPipeline, Pipeline, SparkSubmitPipeline
+from chaos.scenario.rows import not_a_folder
 from chaos.scenario.services import ServiceSpec
 
 _TOPICS: TypeAdapter[topics.TopicSpecs] = TypeAdapter(topics.TopicSpecs)
 _FORMER_VERSIONS = (1,)
-_FORMER_GRAMMAR = (
+_FORMER_GRAMMAR = Message(
+    "former-grammar",
     f"the grammar of version 1 is not read any more; write version: {VERSION} and what is new in it: "
-    "docs/scenarios.md, `From version 1`, or `chaos schema`"
+    "docs/scenarios.md, `From version 1`, or `chaos schema`",
 )
+_NOTHING = Message("no-scenarios", f"there are no scenarios here; begin with `version: {VERSION}` and `scenarios:`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,7 @@ def load(path: Path, runtime: str = "") -> ScenarioFile:
 
 def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
     """Read the text of a file; `path` is named in errors, which are those of `load`."""
-    tree = tree_of(text, path, f"there are no scenarios here; begin with `version: {VERSION}` and `scenarios:`")
+    tree = tree_of(text, path, _NOTHING)
     version = tree.get("version")
     if version in _FORMER_VERSIONS and not isinstance(version, bool):
         raise wrong_at([Mistake(("version",), _FORMER_GRAMMAR)], tree, path)
@@ -125,7 +128,7 @@ def load_text(text: str, path: Path, runtime: str = "") -> ScenarioFile:
 def refused(file: ScenarioFile, names: Collection[str], external: External) -> ScenarioError | None:
     """An error if something in the scenarios with these names cannot be done to an external system; one line for each."""
     wrong = [
-        Mistake(("scenarios", number, *location), f"{scenario.name}: {message}")
+        Mistake(("scenarios", number, *location), Message(message.code, f"{scenario.name}: {message}"))
         for number, scenario in enumerate(file.scenarios)
         if scenario.name in names
         for location, message in support.impossible_outside(scenario, external, (scenario.system or file.system).services)
@@ -184,16 +187,16 @@ def _of_pipelines(model: ScenarioFileModel, scenarios: Iterable[Scenario]) -> It
 
 
 def _missing(scenarios: Iterable[Scenario], folder: Path) -> Iterator[Mistake]:
-    begins = f"a path begins at the folder of this file, {folder.resolve()}"
     for number, scenario in enumerate(scenarios):
         pipeline = scenario.pipeline
         if isinstance(pipeline, SparkSubmitPipeline) and not _is_file(pipeline.below(folder).application):
-            message = f"{one_line(pipeline.application)} is not a file; {begins}"
-            yield Mistake(("scenarios", number, "pipeline", "application"), message)
+            text = (
+                f"{one_line(pipeline.application)} is not a file; a path begins at the folder of this file, {folder.resolve()}"
+            )
+            yield Mistake(("scenarios", number, "pipeline", "application"), Message("not-a-file", text))
         runs_in = None if isinstance(pipeline, NoPipeline | ContainerPipeline) else pipeline.working_directory
         if runs_in is not None and not _is_folder(str(folder / runs_in)):
-            message = f"{one_line(runs_in)} is not a folder; {begins}"
-            yield Mistake(("scenarios", number, "pipeline", "working_directory"), message)
+            yield Mistake(("scenarios", number, "pipeline", "working_directory"), not_a_folder(runs_in, folder))
         said = getattr(pipeline, "expected", None)
         for place, message in said.missing(folder) if isinstance(said, ExpectedRows) else ():
             yield Mistake(("scenarios", number, "pipeline", "expected", *place), message)

@@ -25,7 +25,7 @@ from typing import Any
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 
-from chaos.grammar.base import Location, Mistake, did_you_mean, shown
+from chaos.grammar.base import Location, Message, Mistake, did_you_mean, shown
 from chaos.grammar.yaml_source import copied
 
 _HOLE = re.compile(r"\$\{([^}.]*)\.?([^}]*)\}")
@@ -36,7 +36,7 @@ _KEYS = ("at", "set")
 class MatrixProblem(Exception):  # noqa: N818 - never leaves this package: `load` turns it into a ScenarioError
     """A matrix has an error."""
 
-    def __init__(self, location: Location, message: str, *, at_key: bool = False) -> None:
+    def __init__(self, location: Location, message: Message, *, at_key: bool = False) -> None:
         super().__init__(message)
         self.mistake = Mistake(location, message, at_key)
 
@@ -68,7 +68,8 @@ def _cases(raw: CommentedMap, here: Location) -> Iterator[CommentedMap]:
     axes = {str(axis): _axis(values, (*here, "matrix", str(axis))) for axis, values in _axes(raw["matrix"], here).items()}
     overrides = list(_overrides(raw.get("overrides", []), axes, (*here, "overrides")))
     if (cases := prod(len(values) for values in axes.values())) > _MOST:
-        raise MatrixProblem((*here, "matrix"), f"this makes {cases} scenarios; at most {_MOST} are allowed")
+        text = f"this makes {cases} scenarios; at most {_MOST} are allowed"
+        raise MatrixProblem((*here, "matrix"), Message("too-many-scenarios", text))
     for combination in product(*(values.items() for values in axes.values())):
         words = {axis: word for axis, (word, _) in zip(axes, combination, strict=True)}
         yield _case(raw, words, {axis: value for axis, (_, value) in zip(axes, combination, strict=True)}, overrides, here)
@@ -76,7 +77,8 @@ def _cases(raw: CommentedMap, here: Location) -> Iterator[CommentedMap]:
 
 def _axes(matrix: Any, here: Location) -> Mapping[Any, Any]:
     if not isinstance(matrix, Mapping) or not matrix:
-        raise MatrixProblem((*here, "matrix"), f"{shown(matrix)} is not a matrix; write matrix: {{request: [Produce, EndTxn]}}")
+        text = f"{shown(matrix)} is not a matrix; write matrix: {{request: [Produce, EndTxn]}}"
+        raise MatrixProblem((*here, "matrix"), Message("not-a-matrix", text))
     return matrix
 
 
@@ -85,11 +87,12 @@ def _axis(values: Any, here: Location) -> Mapping[str, Any]:
     if isinstance(values, Mapping) and values:
         return {_word(word): value for word, value in values.items()}
     if not isinstance(values, list) or not values or not all(isinstance(value, str | int | float) for value in values):
-        raise MatrixProblem(here, f"{shown(values)} is not an axis; write a list of words, or a mapping from words to values")
+        text = f"{shown(values)} is not an axis; write a list of words, or a mapping from words to values"
+        raise MatrixProblem(here, Message("not-an-axis", text))
     words = [_word(value) for value in values]
     for number, word in enumerate(words):
         if word in words[:number]:
-            raise MatrixProblem((*here, number), f"{shown(word)} is here twice; keep one")
+            raise MatrixProblem((*here, number), Message("word-twice", f"{shown(word)} is here twice; keep one"))
     return dict(zip(words, values, strict=True))
 
 
@@ -100,15 +103,17 @@ def _word(value: Any) -> str:
 
 def _overrides(listed: Any, axes: Mapping[str, Mapping[str, Any]], here: Location) -> Iterator[Mapping[str, Any]]:
     if not isinstance(listed, list):
-        raise MatrixProblem(here, f"{shown(listed)} is not a list; write [{{at: {{…}}, set: {{…}}}}]")
+        text = f"{shown(listed)} is not a list; write [{{at: {{…}}, set: {{…}}}}]"
+        raise MatrixProblem(here, Message("overrides-not-a-list", text))
     for number, override in enumerate(listed):
         place = (*here, number)
         if not isinstance(override, Mapping) or sorted(map(str, override)) != sorted(_KEYS):
             keys = "`at`, the coordinates of its cases, and `set`, what changes there"
-            raise MatrixProblem(place, f"an override has two keys: {keys}")
+            raise MatrixProblem(place, Message("keys-of-override", f"an override has two keys: {keys}"))
         for key in _KEYS:
             if not isinstance(override[key], CommentedMap):
-                raise MatrixProblem((*place, key), f"{shown(override[key])} is not a mapping; write {key}: {{…}}")
+                text = f"{shown(override[key])} is not a mapping; write {key}: {{…}}"
+                raise MatrixProblem((*place, key), Message("override-not-a-mapping", text))
         for axis, words in override["at"].items():
             _must_be_known(str(axis), axes, (*place, "at"), "an axis of this matrix")
             for word in _listed(words):
@@ -123,7 +128,8 @@ def _listed(words: Any) -> list[str]:
 
 def _must_be_known(word: str, known: Mapping[str, Any], here: Location, wanted: str) -> None:
     if word not in known:
-        raise MatrixProblem(here, f"{shown(word)} is not {wanted}{did_you_mean(word, known)}; there are: {', '.join(known)}")
+        text = f"{shown(word)} is not {wanted}{did_you_mean(word, known)}; there are: {', '.join(known)}"
+        raise MatrixProblem(here, Message("not-in-matrix", text))
 
 
 def _case(
@@ -209,7 +215,8 @@ def _within(value: Any, key: str, word: str, here: Location) -> str:
     """The word, or the named part of its value, as a piece of a text."""
     part = _part(value, key or "word", word, here)
     if isinstance(part, Mapping | list):
-        raise MatrixProblem(here, f"{shown(part)} cannot be inserted into a text; write `${{…}}` alone here")
+        text = f"{shown(part)} cannot be inserted into a text; write `${{…}}` alone here"
+        raise MatrixProblem(here, Message("value-not-a-word", text))
     return _word(part)
 
 

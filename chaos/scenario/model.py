@@ -27,7 +27,7 @@ from chaos.common import plugins
 from chaos.common.errors import PluginError
 from chaos.faults.registry import FAULTS, Fault
 from chaos.faults.registry import PLUGINS as _FAULTS
-from chaos.grammar.base import Declared, Name, Tag, did_you_mean, shown
+from chaos.grammar.base import Declared, Name, Tag, WrongValueError, did_you_mean, shown
 from chaos.grammar.counts import Counts
 from chaos.grammar.triggers import After
 from chaos.grammar.units import Percent, PerSecond, SomeSeconds, text_of_seconds, text_of_setting
@@ -55,9 +55,9 @@ def _without_trigger(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     if "when" in value:
-        raise ValueError("the time of this fault is drawn; leave `when` out")
+        raise WrongValueError("when-of-random-fault", "the time of this fault is drawn; leave `when` out")
     if "until" in value or "name" in value:
-        raise ValueError("this fault may happen several times; leave `name` and `until` out")
+        raise WrongValueError("name-of-random-fault", "this fault may happen several times; leave `name` and `until` out")
     return {**value, "when": {"after": "0s"}}
 
 
@@ -159,9 +159,14 @@ class Producer(Declared):
     @model_validator(mode="after")
     def _idempotent_needs_all(self) -> Self:
         if self.idempotence and self.acks != "all":
-            raise ValueError("an idempotent producer needs acks: all; write that, or idempotence: false")
+            raise WrongValueError(
+                "idempotence-without-acks", "an idempotent producer needs acks: all; write that, or idempotence: false"
+            )
         if self.transaction_records and not self.idempotence:
-            raise ValueError("transaction_records needs idempotence: true and acks: all; write these, or leave it out")
+            raise WrongValueError(
+                "transactions-without-idempotence",
+                "transaction_records needs idempotence: true and acks: all; write these, or leave it out",
+            )
         return self
 
 
@@ -189,7 +194,9 @@ class Filling(Declared):
     @model_validator(mode="after")
     def _some_are_written(self) -> Self:
         if self.refused >= self.records and self.wanted is not None:
-            raise ValueError(f"refused: {self.refused} of {self.records} records leaves nothing that is written; refuse fewer")
+            raise WrongValueError(
+                "all-refused", f"refused: {self.refused} of {self.records} records leaves nothing that is written; refuse fewer"
+            )
         return self
 
     @model_validator(mode="after")
@@ -197,9 +204,15 @@ class Filling(Declared):
         if self.rows is None or self.rows.command is None:
             return self
         if "records" not in self.model_fields_set:
-            raise ValueError("records is missing: a run waits for as many as rows: {command: …} sends; write records: 20000")
+            raise WrongValueError(
+                "own-loader-without-records",
+                "records is missing: a run waits for as many as rows: {command: …} sends; write records: 20000",
+            )
         if self.producer != Producer():
-            raise ValueError("producer says how our loader writes, and rows: {command: …} writes itself; leave it out")
+            raise WrongValueError(
+                "own-loader-with-producer",
+                "producer says how our loader writes, and rows: {command: …} writes itself; leave it out",
+            )
         return self
 
     @property
@@ -276,7 +289,7 @@ def _expectation(value: Any) -> Any:
         return value
     hint = "" if value == "invalid" else did_you_mean(value, outcomes)
     allowed = "write valid, or, for a control, what its verifiers must find: {duplicates: invalid}"
-    raise ValueError(f"{shown(value)} is not an expectation{hint}; {allowed}")
+    raise WrongValueError("not-an-expectation", f"{shown(value)} is not an expectation{hint}; {allowed}")
 
 
 def _prediction(value: Any) -> Any:
@@ -284,7 +297,10 @@ def _prediction(value: Any) -> Any:
     if value in get_args(Expectation) or isinstance(value, Mapping):
         return value
     hint = did_you_mean(value, get_args(Expectation))
-    raise ValueError(f"{shown(value)} is not known here{hint}; write valid or invalid, or the exact anomaly: {{duplicate: 1}}")
+    raise WrongValueError(
+        "not-a-prediction",
+        f"{shown(value)} is not known here{hint}; write valid or invalid, or the exact anomaly: {{duplicate: 1}}",
+    )
 
 
 Prediction = Annotated[Expectation | Counts, BeforeValidator(_prediction)]
@@ -295,27 +311,32 @@ def _numbers(value: Any, product: str, example: str) -> tuple[int, ...]:
     """Three; YAML reads ``4.0`` as a number."""
     numbers = value.split(".") if isinstance(value, str) else []
     if len(numbers) != len(("major", "minor", "patch")) or not all(number.isdecimal() for number in numbers):
-        raise ValueError(f"{shown(value)} is not a version of {product}; write all three numbers, e.g. {example}")
+        raise WrongValueError(
+            "not-a-version", f"{shown(value)} is not a version of {product}; write all three numbers, e.g. {example}"
+        )
     return tuple(map(int, numbers))
 
 
 def _kafka_version(value: Any) -> Any:
     if _numbers(value, "Kafka", "3.9.1") < _OLDEST_KAFKA:
-        raise ValueError(f"Kafka {value} is too old; the oldest with KRaft is 3.3.1")
+        raise WrongValueError("kafka-too-old", f"Kafka {value} is too old; the oldest with KRaft is 3.3.1")
     return value
 
 
 def _spark_version(value: Any) -> Any:
     """That of this environment may be one that is not released."""
     if value != spark_versions.here() and _numbers(value, "Spark", "3.5.7") < _OLDEST_SPARK:
-        raise ValueError(f"Spark {value} is too old; the oldest that can be tested is 3.5.0")
+        raise WrongValueError("spark-too-old", f"Spark {value} is too old; the oldest that can be tested is 3.5.0")
     return value
 
 
 def _of_brokers(config: Mapping[str, str]) -> Mapping[str, str]:
     for name in config:
         if name in _SETTINGS_OF_OURS or name.startswith(_FAMILIES_OF_OURS):
-            raise ValueError(f"{name} leads brokers and clients to each other, which is arranged here already; leave it out")
+            raise WrongValueError(
+                "setting-of-ours",
+                f"{name} leads brokers and clients to each other, which is arranged here already; leave it out",
+            )
     return config
 
 
@@ -633,9 +654,10 @@ class Scenario(Declared):
         """A run that gives up before a recovery is too slow would never see one that is."""
         if self.gives_up_after_s is not None and self.gives_up_after_s < self.recovery_slo_s:
             given_up, slo = text_of_seconds(self.gives_up_after_s), text_of_seconds(self.recovery_slo_s)
-            raise ValueError(
+            raise WrongValueError(
+                "gives-up-too-early",
                 f"gives_up_after: {given_up} is shorter than recovery_slo: {slo}, so no recovery could be too slow; "
-                f"write recovery_slo: {given_up} as well, or gives_up_after: {slo}"
+                f"write recovery_slo: {given_up} as well, or gives_up_after: {slo}",
             )
         return self
 
@@ -653,7 +675,7 @@ class Scenario(Declared):
 
 def _version(value: Any) -> Any:
     if isinstance(value, bool) or value != VERSION:
-        raise ValueError(f"version {shown(value)} is not known; write version: {VERSION}")
+        raise WrongValueError("unknown-version", f"version {shown(value)} is not known; write version: {VERSION}")
     return value
 
 

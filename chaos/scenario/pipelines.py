@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo, field_validator, model_validator
 
-from chaos.grammar.base import Declared, Location, shown
+from chaos.grammar.base import Declared, Location, WrongValueError, shown
 from chaos.grammar.units import SomeSeconds, text_of_setting
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.expected import Expected, ExpectedRows, HowManyRows
@@ -83,7 +83,7 @@ class NoPipeline(Declared):
 def _package(coordinates: str) -> str:
     if len([part for part in coordinates.split(":") if part]) != len(("group", "artifact", "version")) or " " in coordinates:
         example = "group:artifact:version, e.g. org.apache.spark:spark-avro_2.13:4.2.0"
-        raise ValueError(f"{shown(coordinates)} does not name a package; write {example}")
+        raise WrongValueError("not-a-package", f"{shown(coordinates)} does not name a package; write {example}")
     return coordinates
 
 
@@ -170,15 +170,23 @@ class _InGroup(Declared):
     @classmethod
     def _one_group(cls, group: str) -> str:
         if "partition" in names_in(group):
-            raise ValueError("the group must not contain {partition}: its positions in all partitions are read at once")
+            raise WrongValueError(
+                "group-with-partition",
+                "the group must not contain {partition}: its positions in all partitions are read at once",
+            )
         return group
 
     @model_validator(mode="after")
     def _positions_are_somewhere(self) -> Self:
         if self.has_positions and not self.group:
-            raise ValueError("group is missing: the consumer group that holds its positions; or write positions: none")
+            raise WrongValueError(
+                "positions-nowhere", "group is missing: the consumer group that holds its positions; or write positions: none"
+            )
         if self.group and not self.has_positions:
-            raise ValueError("group holds its positions, and positions: none says that there are none; leave one of them out")
+            raise WrongValueError(
+                "positions-denied",
+                "group holds its positions, and positions: none says that there are none; leave one of them out",
+            )
         return self
 
     def places(self, folder: Path) -> dict[str, Any]:
@@ -209,9 +217,15 @@ class CommandPipeline(_InGroup):
     def _packages_are_used(self) -> Self:
         named = any("packages" in names_in(text) for text in (*self.run, *self.environment.values()))
         if named and not self.packages:
-            raise ValueError("packages is missing: {packages} is their class path; write packages: [group:artifact:version]")
+            raise WrongValueError(
+                "packages-missing",
+                "packages is missing: {packages} is their class path; write packages: [group:artifact:version]",
+            )
         if self.packages and not named:
-            raise ValueError("packages are a class path, and nothing here names it; write {packages} where it is needed")
+            raise WrongValueError(
+                "packages-not-named",
+                "packages are a class path, and nothing here names it; write {packages} where it is needed",
+            )
         return self
 
     @property
@@ -277,7 +291,7 @@ def _positions(value: Any) -> Any:
     if value in ("checkpoint", "none") or isinstance(value, Mapping | InGroup):
         return value
     known = "write checkpoint, or the consumer group: {group: NAME}, or none"
-    raise ValueError(f"{shown(value)} is not a place of positions; {known}")
+    raise WrongValueError("not-positions", f"{shown(value)} is not a place of positions; {known}")
 
 
 class SparkSubmitPipeline(Declared):
@@ -375,15 +389,16 @@ class SparkSubmitPipeline(Declared):
     def _with_checkpoint(cls, arguments: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
         needed = others.data.get("positions") != "none"
         if needed and not any("checkpoint" in names_in(word) for word in arguments):
-            raise ValueError(
-                "{checkpoint} is missing: the job must keep its checkpoint there, where it is read, and damaged by faults"
+            raise WrongValueError(
+                "checkpoint-missing",
+                "{checkpoint} is missing: the job must keep its checkpoint there, where it is read, and damaged by faults",
             )
         return arguments
 
     @model_validator(mode="after")
     def _jars_have_a_class(self) -> Self:
         if self.application.endswith(".jar") and not self.main_class:
-            raise ValueError("a jar needs main_class: the class whose main is the job")
+            raise WrongValueError("main-class-missing", "a jar needs main_class: the class whose main is the job")
         return self
 
     def below(self, folder: Path) -> Self:

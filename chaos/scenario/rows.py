@@ -12,20 +12,23 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StringCo
 
 from chaos.common.errors import one_line
 from chaos.common.plugins import called_wrongly
-from chaos.grammar.base import Declared, Location, Problem, did_you_mean, shown
+from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueError, did_you_mean, shown
 from chaos.grammar.units import text_of_setting
 from chaos.loader import generators, sources
 from chaos.loader.declaration import PLACEHOLDERS
 from chaos.subject.placeholders import partly_substituted
 
 _KINDS = ("sql", "file", "python", "generator", "command")
+FOLDER_WITHOUT_PYTHON = Message("folder-without-python", "folder is where a module of python is looked for; leave it out")
 Written = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
 def _names_a_function(name: str) -> str:
     module, _, function = name.partition(":")
     if not function.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
-        raise ValueError(f"{shown(name)} does not name a function; write module:function, e.g. shop.testing:orders")
+        raise WrongValueError(
+            "not-a-function", f"{shown(name)} does not name a function; write module:function, e.g. shop.testing:orders"
+        )
     return name
 
 
@@ -64,14 +67,17 @@ class Rows(Declared):
         given = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
             found = f"this has {' and '.join(given)}" if given else "this has none of them"
-            raise ValueError(f"rows come from one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}, and {found}; write one of them")
+            raise WrongValueError(
+                "rows-not-one-kind",
+                f"rows come from one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}, and {found}; write one of them",
+            )
         if self.folder is not None and self.python is None:
-            raise ValueError("folder is where a module of python is looked for; leave it out")
+            raise WrongValueError(FOLDER_WITHOUT_PYTHON.code, FOLDER_WITHOUT_PYTHON)
         if self.arguments and self.python is None and self.generator is None:
-            raise ValueError("with are arguments of python or of a generator; leave it out")
+            raise WrongValueError("with-without-generator", "with are arguments of python or of a generator; leave it out")
         for key in ("environment", "working_directory"):
             if getattr(self, key) and self.command is None:
-                raise ValueError(f"{key} is that of a command; leave it out")
+                raise WrongValueError("key-without-command", f"{key} is that of a command; leave it out")
         return self
 
     @property
@@ -105,9 +111,9 @@ class Rows(Declared):
         """Why they cannot be had, as far as that is known without asking Spark or running anything."""
         begins = f"a path begins at the folder of this file, {folder.resolve()}"
         if self.file is not None and (wrong := sources.problem(Path(self.below(folder).file or ""))):
-            yield ("file",), f"{shown(self.file)} {wrong}; {begins}"
+            yield ("file",), Message("unusable-file", f"{shown(self.file)} {wrong}; {begins}")
         if self.working_directory is not None and not os.path.isdir(folder / self.working_directory):  # noqa: PTH112 - it takes any path
-            yield ("working_directory",), f"{one_line(self.working_directory)} is not a folder; {begins}"
+            yield ("working_directory",), not_a_folder(self.working_directory, folder)
         if self.generator is not None:
             yield from of_function("generator", self.generator, generators.PLUGINS.things, 1, self.arguments)
 
@@ -116,6 +122,13 @@ class Rows(Declared):
         if self.file is None or sources.problem(Path(self.file)):
             return None
         return sources.count(Path(self.file))
+
+
+def not_a_folder(path: str, folder: Path) -> Message:
+    """That a path of a file in this folder leads to no other folder."""
+    return Message(
+        "not-a-folder", f"{one_line(path)} is not a folder; a path begins at the folder of this file, {folder.resolve()}"
+    )
 
 
 def of_function(
@@ -130,6 +143,6 @@ def of_function(
     """
     if name not in there:
         known = f"there are: {', '.join(there)}" if there else "no package that is installed has added any"
-        yield (kind,), f"there is no {kind} {shown(name)}{did_you_mean(name, there)}; {known}"
+        yield (kind,), Message("no-such-function", f"there is no {kind} {shown(name)}{did_you_mean(name, there)}; {known}")
     elif wrong := called_wrongly(name, there[name], given, arguments):
-        yield (("with",) if arguments else (kind,)), wrong
+        yield (("with",) if arguments else (kind,)), Message("called-wrongly", wrong)

@@ -22,11 +22,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from chaos.grammar.base import Declared, Problem, did_you_mean, shown
+from chaos.grammar.base import Declared, Message, Problem, WrongValueError, did_you_mean, shown
 from chaos.grammar.targets import SERVICE_NAME
 from chaos.grammar.units import text_of_setting
-from chaos.scenario.topics import PLACEHOLDERS
-from chaos.subject.placeholders import check, names_in, partly_substituted
+from chaos.scenario.topics import PLACEHOLDERS, unknown_placeholder
+from chaos.subject.placeholders import names_in, partly_substituted
 
 MOST_SERVICES = 9
 KNOWN = ("address", "folder", "project", "python")
@@ -38,15 +38,19 @@ _LAST_PORT = 65_535
 def _place(value: Any) -> Any:
     found = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
     if found is None or int(found["port"]) > _LAST_PORT:
-        raise ValueError(f"{shown(value)} is not an address; write HOST:PORT, e.g. 127.0.0.1:5432")
+        raise WrongValueError("not-host-port", f"{shown(value)} is not an address; write HOST:PORT, e.g. 127.0.0.1:5432")
     return value
 
 
 def _name(value: Any) -> Any:
     if not isinstance(value, str) or not re.fullmatch(SERVICE_NAME, value):
-        raise ValueError(f"{shown(value)} is not the name of a service; write lower-case letters, digits and _")
+        raise WrongValueError(
+            "not-a-service-name", f"{shown(value)} is not the name of a service; write lower-case letters, digits and _"
+        )
     if value in PLACEHOLDERS or value in KNOWN:
-        raise ValueError(f"{{{value}}} stands for something else in a pipeline; choose another name for this service")
+        raise WrongValueError(
+            "service-name-taken", f"{{{value}}} stands for something else in a pipeline; choose another name for this service"
+        )
     return value
 
 
@@ -82,13 +86,19 @@ class ServiceSpec(Declared):
     @model_validator(mode="after")
     def _is_one_or_the_other(self) -> Self:
         if (self.at is None) == (not self.run):
-            raise ValueError(f"a service is started by a command, or is there already; write {_EXAMPLE}")
+            raise WrongValueError(
+                "not-one-service", f"a service is started by a command, or is there already; write {_EXAMPLE}"
+            )
         if self.at is not None and self.environment:
-            raise ValueError("environment is that of the command in run, and this service runs already; leave it out")
+            raise WrongValueError(
+                "environment-without-command",
+                "environment is that of the command in run, and this service runs already; leave it out",
+            )
         for text in (*self.run, *self.environment.values()):
-            check(text, KNOWN)
+            if wrong := unknown_placeholder(text, KNOWN):
+                raise WrongValueError(wrong.code, wrong)
         if self.run and "address" not in {name for word in (*self.run, *self.environment.values()) for name in names_in(word)}:
-            raise ValueError("{address} is missing: the service must listen there, where its links end")
+            raise WrongValueError("address-missing", "{address} is missing: the service must listen there, where its links end")
         return self
 
 
@@ -101,13 +111,13 @@ def problems(services: Collection[str], topics: Collection[str]) -> Iterator[Pro
     """Services that are called as a topic is, with their places in the system."""
     for name in services:
         if name in topics:
-            message = f"{name} is the name of a topic as well, and {{{name}}} can stand for one of them only; rename one"
-            yield ("services", name), message
+            text = f"{name} is the name of a topic as well, and {{{name}}} can stand for one of them only; rename one"
+            yield ("services", name), Message("service-called-as-topic", text)
 
 
-def unknown(name: str, services: Mapping[str, ServiceSpec]) -> str:
-    """Why there is no such service; "" if there is."""
+def unknown(name: str, services: Mapping[str, ServiceSpec]) -> Message | None:
+    """Why there is no such service; None if there is."""
     if name in services:
-        return ""
+        return None
     there = f"there are: {', '.join(services)}" if services else "none is declared; write system: {services: {NAME: …}}"
-    return f"there is no service {name!r}{did_you_mean(name, services)}; {there}"
+    return Message("no-such-service", f"there is no service {name!r}{did_you_mean(name, services)}; {there}")

@@ -18,10 +18,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from chaos.grammar.base import Declared, Location, Problem, within
+from chaos.grammar.base import Declared, Location, Message, Problem, WrongValueError, within
 from chaos.grammar.units import text_of_setting
 from chaos.scenario.expected import ExpectedRows
-from chaos.scenario.rows import FunctionName, Written, of_function
+from chaos.scenario.rows import FOLDER_WITHOUT_PYTHON, FunctionName, Written, of_function
 from chaos.scenario.topics import STATE_HAS_NO_ROUTING, Form, TopicName
 from chaos.scenario.verifiers import PRECEDENCE
 from chaos.subject.placeholders import names_in, partly_substituted
@@ -103,17 +103,24 @@ class Sink(Declared):
         given = [kind for kind in _KINDS if getattr(self, kind)]
         if len(given) != 1:
             found = f"this has {' and '.join(given)}" if given else "this has none of them"
-            raise ValueError(f"a sink is one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}, and {found}; write one of them")
+            raise WrongValueError(
+                "not-one-sink", f"a sink is one of {', '.join(_KINDS[:-1])} and {_KINDS[-1]}, and {found}; write one of them"
+            )
         if self.folder is not None and self.python is None:
-            raise ValueError("folder is where a module of python is looked for; leave it out")
+            raise WrongValueError(FOLDER_WITHOUT_PYTHON.code, FOLDER_WITHOUT_PYTHON)
         if self.arguments and self.python is None and self.reader is None:
-            raise ValueError("with are arguments of python or of a reader; leave it out")
+            raise WrongValueError("with-without-reader", "with are arguments of python or of a reader; leave it out")
         if self.routing is not None and not self.topic:
-            raise ValueError("routing is about the partitions of a topic, and this sink is a table; leave it out")
+            raise WrongValueError(
+                "routing-of-table", "routing is about the partitions of a topic, and this sink is a table; leave it out"
+            )
         if self.form == "state" and not self.topic:
-            raise ValueError("as: state is about the rows of a topic; the rows of a table are its state anyway; leave it out")
+            raise WrongValueError(
+                "state-of-table",
+                "as: state is about the rows of a topic; the rows of a table are its state anyway; leave it out",
+            )
         if self.form == "state" and self.routing is not None:
-            raise ValueError(STATE_HAS_NO_ROUTING)
+            raise WrongValueError(STATE_HAS_NO_ROUTING.code, STATE_HAS_NO_ROUTING)
         return self
 
     @property
@@ -170,16 +177,21 @@ def problems(sink: Sink, declared: Any, configuration: Mapping[str, str]) -> Ite
     if declared.model is not None:
         yield (
             ("model",),
-            "a model by name is of keys and values, and the sink is a table; write expected: {sql: SELECT …} instead",
+            Message(
+                "model-of-table",
+                "a model by name is of keys and values, and the sink is a table; write expected: {sql: SELECT …} instead",
+            ),
         )
     if not isinstance(declared.expected, ExpectedRows):
         place: Location = () if declared.expected is None else ("expected",)
-        yield place, "what the table must hold is not said; write expected: {sql: SELECT …}, or {python: module:function}"
+        said = "what the table must hold is not said; write expected: {sql: SELECT …}, or {python: module:function}"
+        yield place, Message("table-without-expected", said)
     if declared.positions != "checkpoint":
         why = "no broker tells how far a job that writes a table is, and it must be known"
-        yield ("positions",), f"{why}; leave positions out: it is read from the checkpoint"
+        yield ("positions",), Message("positions-of-table", f"{why}; leave positions out: it is read from the checkpoint")
     texts = [text for text, _ in sink.texts.values()]
     where = [*texts, *(configuration.values() if sink.kind == "iceberg" else ())]
     if texts and not any(name in OF_A_RUN for text in where for name in names_in(text)):
         own = ", ".join(f"{{{name}}}" for name in OF_A_RUN)
-        yield ("sink", sink.kind), f"all runs would write this one table; put {{folder}} or {{suffix}} into it (one of {own})"
+        said = f"all runs would write this one table; put {{folder}} or {{suffix}} into it (one of {own})"
+        yield ("sink", sink.kind), Message("one-table-for-all", said)

@@ -15,22 +15,24 @@ of its own, whose names begin with it.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal, Protocol, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema
 
-from chaos.grammar.base import Declared, Problem, did_you_mean, shown
+from chaos.grammar.base import Declared, Message, Problem, WrongValueError, did_you_mean, shown
 from chaos.grammar.units import text_of_setting
 from chaos.subject import command, spark_submit
+from chaos.subject.placeholders import check
 
 PLACEHOLDERS = frozenset((*command.PLACEHOLDERS, *spark_submit.PLACEHOLDERS))
 """What stands for something that is known only when a scenario runs, beside the topics."""
-MISSING = (
+MISSING = Message(
+    "topics-missing",
     "topics: is missing; declare the topics, and say which a pipeline reads and writes, e.g. "
     "topics: {orders: {partitions: 3}, enriched: {partitions: 3}}, and in the pipeline "
-    "reads: [orders], sink: {topic: enriched}"
+    "reads: [orders], sink: {topic: enriched}",
 )
 _LONGEST = 100  # with the name of a run behind it, it must be one that Kafka allows
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -48,23 +50,25 @@ _COMPACTED = "is compacted (cleanup.policy), so Kafka removes records of it befo
 def _topic_name(value: Any) -> Any:
     """Unlike a pattern, it says what is wrong in the words of topics."""
     if not isinstance(value, str):
-        raise ValueError(f"{shown(value)} is not the name of a topic; write it in quotes")  # noqa: TRY004 - pydantic's rule
+        raise WrongValueError("topic-not-text", f"{shown(value)} is not the name of a topic; write it in quotes")
     if not _NAME.fullmatch(value) or len(value) > _LONGEST:
         allowed = f"write letters, digits, dots, underscores and hyphens, at most {_LONGEST}"
-        raise ValueError(f"{shown(value)} is not the name of a topic; {allowed}")
+        raise WrongValueError("not-a-topic-name", f"{shown(value)} is not the name of a topic; {allowed}")
     return value
 
 
 def _own_name(name: str) -> str:
     if name in PLACEHOLDERS:
-        raise ValueError(f"{{{name}}} stands for something else in a pipeline; choose another name for this topic")
+        raise WrongValueError(
+            "topic-name-taken", f"{{{name}}} stands for something else in a pipeline; choose another name for this topic"
+        )
     return name
 
 
 def _settings(config: dict[str, str]) -> dict[str, str]:
     for name in config:
         if name in _REFUSED:
-            raise ValueError(f"{name} {_REFUSED[name]}")
+            raise WrongValueError("setting-refused", f"{name} {_REFUSED[name]}")
     return config
 
 
@@ -110,7 +114,10 @@ def _distinct(topics: dict[str, TopicSpec]) -> dict[str, TopicSpec]:
     for name in topics:
         other = seen.setdefault(name.replace(".", "_"), name)
         if other != name:
-            raise ValueError(f"{name} and {other} are one name to Kafka's metrics, so it refuses the second; rename one")
+            raise WrongValueError(
+                "topics-of-one-metric",
+                f"{name} and {other} are one name to Kafka's metrics, so it refuses the second; rename one",
+            )
     return topics
 
 
@@ -121,7 +128,9 @@ TopicSpecs = Annotated[
 
 
 Form = Literal["log", "state"]
-STATE_HAS_NO_ROUTING = "a key of a state may be in any one partition, and in no other beside; leave routing out"
+STATE_HAS_NO_ROUTING = Message(
+    "routing-of-state", "a key of a state may be in any one partition, and in no other beside; leave routing out"
+)
 
 
 class TopicSink(Declared):
@@ -142,7 +151,7 @@ class TopicSink(Declared):
     @model_validator(mode="after")
     def _of_a_log(self) -> Self:
         if self.form == "state" and self.routing is not None:
-            raise ValueError(STATE_HAS_NO_ROUTING)
+            raise WrongValueError(STATE_HAS_NO_ROUTING.code, STATE_HAS_NO_ROUTING)
         return self
 
     @property
@@ -167,20 +176,30 @@ class WrittenTo(Protocol):
 Reads = Annotated[tuple[TopicName, ...], Field(min_length=1)]
 
 
-def unknown(name: str, topics: Mapping[str, TopicSpec]) -> str:
-    """What is wrong with a name that is none of the topics; "" if it is one."""
+def unknown_placeholder(text: str, known: Collection[str]) -> Message | None:
+    """What is wrong with the placeholders in a text; None if all are known."""
+    try:
+        check(text, known)
+    except ValueError as error:
+        return Message("unknown-placeholder", str(error))
+    return None
+
+
+def unknown(name: str, topics: Mapping[str, TopicSpec]) -> Message | None:
+    """What is wrong with a name that is none of the topics; None if it is one."""
     if name in topics:
-        return ""
+        return None
     there = f"the topics are {', '.join(topics)}" if topics else "no topics are declared"
-    return f"{shown(name)} is not a topic{did_you_mean(name, topics)}; {there}"
+    return Message("not-a-topic", f"{shown(name)} is not a topic{did_you_mean(name, topics)}; {there}")
 
 
-def no_partition(name: str, partition: int, topics: Mapping[str, TopicSpec]) -> str:
-    """What is wrong with a partition of a topic that there is; "" if there is such a partition."""
+def no_partition(name: str, partition: int, topics: Mapping[str, TopicSpec]) -> Message | None:
+    """What is wrong with a partition of a topic that there is; None if there is such a partition."""
     last = topics[name].partitions - 1
     if partition <= last:
-        return ""
-    return f"{name} has no partition {partition}; it has {f'0 to {last}' if last else 'partition 0 only'}"
+        return None
+    text = f"{name} has no partition {partition}; it has {f'0 to {last}' if last else 'partition 0 only'}"
+    return Message("no-such-partition", text)
 
 
 def of_pipeline(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], sink: WrittenTo | None) -> Iterator[Problem]:
@@ -194,9 +213,9 @@ def of_pipeline(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], sink: W
         if message := unknown(name, topics):
             yield ("reads", number), message
         elif name in reads[:number]:
-            yield ("reads", number), f"{name} is here twice; keep one"
-        elif topics[name].is_compacted:
-            yield ("reads", number), f"{name} {_COMPACTED}; leave cleanup.policy out of its config"
+            yield ("reads", number), Message("topic-read-twice", f"{name} is here twice; keep one")
+        elif message := _compacted(name, topics):
+            yield ("reads", number), message
     if sink is not None and sink.topic:
         yield from _of_sink(topics, reads, sink)
 
@@ -206,10 +225,10 @@ def _of_sink(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], sink: Writ
         yield ("sink", "topic"), message
     elif sink.topic in reads:
         own = f"{sink.topic} is read by this pipeline too, so it would read what it writes"
-        yield ("sink", "topic"), f"{own}; name another topic for its sink"
+        yield ("sink", "topic"), Message("reads-own-sink", f"{own}; name another topic for its sink")
     elif sink.form == "log" and topics[sink.topic].is_compacted:
         mend = "write as: state beside it, or leave cleanup.policy out of its config"
-        yield ("sink", "topic"), f"{sink.topic} {_COMPACTED} as a log; {mend}"
+        yield ("sink", "topic"), Message("compacted-log", f"{sink.topic} {_COMPACTED} as a log; {mend}")
 
 
 def of_workload(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], into: str) -> Iterator[Problem]:
@@ -219,23 +238,24 @@ def of_workload(topics: Mapping[str, TopicSpec], reads: tuple[str, ...], into: s
         into: "" where the workload does not say.
     """
     if into:
-        stray = f"this pipeline does not read {into}; it reads {', '.join(reads)}" if reads and into not in reads else ""
-        if message := unknown(into, topics) or stray or (not reads and _compacted(into, topics)):
+        if message := unknown(into, topics) or (_stray(into, reads) if reads else _compacted(into, topics)):
             yield ("into",), message
         return
     choice = tuple(dict.fromkeys(reads)) or tuple(topics)
     if not choice:
-        yield (), "no topics are declared, so there is none to be filled; write topics: {orders: {partitions: 3}}"
+        text = "no topics are declared, so there is none to be filled; write topics: {orders: {partitions: 3}}"
+        yield (), Message("no-topics", text)
     elif len(choice) > 1:
         which = "this pipeline reads several topics" if reads else "there is no pipeline, and the file has several topics"
-        yield (), f"{which}: {', '.join(choice)}; say which one is filled: workload: {{into: {choice[0]}}}"
+        text = f"{which}: {', '.join(choice)}; say which one is filled: workload: {{into: {choice[0]}}}"
+        yield (), Message("filled-topic-open", text)
     elif not reads and (message := _compacted(choice[0], topics)):
         yield (), message
 
 
 def of_more(
     topics: Mapping[str, TopicSpec], reads: tuple[str, ...], source: str, more: Sequence[str]
-) -> Iterator[tuple[int, str]]:
+) -> Iterator[tuple[int, Message]]:
     """What is wrong with further topics that are filled: its number among them, and the reason.
 
     Args:
@@ -244,27 +264,36 @@ def of_more(
         more: at least one.
     """
     if not reads:
-        yield 0, "there is no pipeline here, and its loader alone is under test; leave `also` out"
+        text = "there is no pipeline here, and its loader alone is under test; leave `also` out"
+        yield 0, Message("also-without-pipeline", text)
         return
     for number, name in enumerate(more):
-        stray = f"this pipeline does not read {name}; it reads {', '.join(reads)}" if name not in reads else ""
-        if message := unknown(name, topics) or stray:
+        if message := unknown(name, topics) or _stray(name, reads):
             yield number, message
         elif name in (source, *more[:number]):
-            yield number, f"{name} is filled already; name another topic, or leave this out"
+            yield number, Message("topic-filled-twice", f"{name} is filled already; name another topic, or leave this out")
 
 
-def _compacted(name: str, topics: Mapping[str, TopicSpec]) -> str:
-    """Why what the loader alone fills cannot be judged; "" if it can."""
-    return f"{name} {_COMPACTED}; leave cleanup.policy out of its config" if topics[name].is_compacted else ""
+def _stray(name: str, reads: tuple[str, ...]) -> Message | None:
+    """Why it is of no use to fill this topic; None if the pipeline reads it."""
+    if name in reads:
+        return None
+    return Message("topic-not-read", f"this pipeline does not read {name}; it reads {', '.join(reads)}")
 
 
-def cannot_stay(topics: Mapping[str, TopicSpec], source: str, sink: WrittenTo | None) -> str:
-    """Why not every record can keep its partition on the way to the sink, where that is demanded; "" if it can."""
+def _compacted(name: str, topics: Mapping[str, TopicSpec]) -> Message | None:
+    """Why what is filled cannot be judged; None if it can."""
+    if not topics[name].is_compacted:
+        return None
+    return Message("compacted-source", f"{name} {_COMPACTED}; leave cleanup.policy out of its config")
+
+
+def cannot_stay(topics: Mapping[str, TopicSpec], source: str, sink: WrittenTo | None) -> Message | None:
+    """Why not every record can keep its partition on the way to the sink, where that is demanded; None if it can."""
     if sink is None or sink.routing != "same" or not {source, sink.topic} <= topics.keys():
-        return ""
+        return None
     many, few = topics[source].partitions, topics[sink.topic].partitions
     if few >= many:
-        return ""
-    message = f"{sink.topic} has {few} partitions and {source} has {many}, so not every record can keep its own"
-    return f"{message}; write routing: any, or give {sink.topic} more"
+        return None
+    text = f"{sink.topic} has {few} partitions and {source} has {many}, so not every record can keep its own"
+    return Message("partitions-too-few", f"{text}; write routing: any, or give {sink.topic} more")

@@ -88,23 +88,23 @@ def test_it_is_told_in_words():
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "code"),
     [
         (
             "request: EndTxn, error: CONCURENT_TRANSACTIONS",
-            "is not one of Kafka's errors (did you mean CONCURRENT_TRANSACTIONS?)",
+            "unknown-error-name",
         ),
-        ("request: EndTxn, error: 51", "51 is not one of Kafka's errors; write its name, e.g. CONCURRENT_TRANSACTIONS"),
-        ("request: JoinGroup, error: UNKNOWN_MEMBER_ID", "'JoinGroup' is not known here"),
-        ("request: EndTxn, error: NOT_COORDINATOR, times: 0", "0 is too small; the least is 1"),
-        ("request: EndTxn", "'error' is missing"),
+        ("request: EndTxn, error: 51", "unknown-error-name"),
+        ("request: JoinGroup, error: UNKNOWN_MEMBER_ID", "unknown-choice"),
+        ("request: EndTxn, error: NOT_COORDINATOR, times: 0", "too-small"),
+        ("request: EndTxn", "missing-key"),
     ],
 )
-def test_a_wrong_declaration_is_refused(fields, message):
+def test_a_wrong_declaration_is_refused(fields, code):
     """With what was perhaps meant."""
     fault = f"{{kind: answer_error, link: 'pipeline->*', for: 5s, when: {{after: 1s}}, {fields}}}"
 
-    assert message in errors_in_fault(fault)[0]
+    assert errors_in_fault(fault)[0][1] == code
 
 
 def test_a_pipeline_without_transactions_sends_none_of_their_requests():
@@ -112,10 +112,7 @@ def test_a_pipeline_without_transactions_sends_none_of_their_requests():
     fault = "{kind: answer_error, request: EndTxn, error: NOT_COORDINATOR, link: 'pipeline->*', for: 1s, when: {after: 1s}}"
     stock = head(STOCK)
 
-    assert (
-        "this pipeline uses no transactions, so EndTxn is never sent; to have that checked, write expect: not_sent"
-        in errors_of(f"{stock}    faults: [{fault}]\n")[0]
-    )
+    assert errors_of(f"{stock}    faults: [{fault}]\n")[0][1] == "request-never-sent"
 
 
 def test_the_names_are_kafkas():

@@ -45,26 +45,26 @@ def test_an_unclean_election_is_a_control() -> None:
 @pytest.mark.parametrize(
     ("fault", "error"),
     [
-        ("kind: terminate_broker, target: all", "the last brokers would wait for minutes for a controller that has ended"),
-        ("kind: chase_leader, target: any", "chase_leader cannot be aimed at any; its target is leader or"),
-        ("kind: chase_leader, target: controller, times: 1", "1 is too small; the least is 2"),
-        ("kind: chase_leader, target: controller, times: 11", "11 is too large; the most is 10"),
-        ("kind: unclean_election, target: controller", "unclean_election cannot be aimed at controller; its target is leader"),
+        ("kind: terminate_broker, target: all", "stop-of-all-brokers"),
+        ("kind: chase_leader, target: any", "wrong-role"),
+        ("kind: chase_leader, target: controller, times: 1", "too-small"),
+        ("kind: chase_leader, target: controller, times: 11", "too-large"),
+        ("kind: unclean_election, target: controller", "wrong-role"),
         (
             "kind: prefer_leader, target: 'follower(datasink, 0)'",
-            "prefer_leader cannot be aimed at follower(datasink, 0); its target is",
+            "wrong-role",
         ),
         (
             "kind: reassign_partition, target: broker-1, for: 1s",
-            "reassign_partition cannot be aimed at broker-1; its target is",
+            "wrong-role",
         ),
-        ("kind: rolling_restart, target: broker-1", "'target' is not known here"),
-        ("kind: rolling_restart, how: pause", "'pause' is not known here; write kill or terminate"),
-        ("kind: power_loss, target: broker-4", "there is no broker-4"),
+        ("kind: rolling_restart, target: broker-1", "unknown-key"),
+        ("kind: rolling_restart, how: pause", "unknown-choice"),
+        ("kind: power_loss, target: broker-4", "no-such-broker"),
     ],
 )
 def test_a_mistake_in_a_broker_fault(fault: str, error: str) -> None:
     """Each is an error at load, in one line."""
-    (line,) = errors_in_fault(f"{{{fault}, {WHEN}}}")
+    ((_, code),) = errors_in_fault(f"{{{fault}, {WHEN}}}")
 
-    assert error in line
+    assert code == error

@@ -5,9 +5,11 @@ from chaos.faults.kafka_state import DeleteGroupOffsets, HangingTransaction
 from chaos.faults.spark_daemons import CrashMaster, CrashWorker
 from chaos.faults.spark_executors import PauseExecutor
 from chaos.faults.spark_python_workers import CrashPythonWorker, ZombieExecutor
+from chaos.grammar.base import WrongValueError
 from chaos.grammar.targets import ExecutorTarget, WorkerTarget, executor_target, worker_target
 from chaos.scenario.plan import describe, from_json, plan, to_json
 from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, errors_in_fault, errors_of, head, read
+from tests.unit.wording import code_of
 
 DECLARED = """\
 faults:
@@ -91,8 +93,9 @@ def test_a_worker_target_gives_its_text_back(text: str) -> None:
 @pytest.mark.parametrize("text", ["worker-0", "worker", "worker(2)", "any", 3])
 def test_a_target_that_is_not_a_worker_is_refused(text: object) -> None:
     """The message says what could have been written."""
-    with pytest.raises(ValueError, match=r"is not a worker.*write worker\(any\), worker\(all\) or worker-2"):
+    with pytest.raises(WrongValueError) as refused:
         worker_target(text)
+    assert code_of(refused.value) == ("not-a-target" if isinstance(text, str) else "target-not-text")
 
 
 @pytest.mark.parametrize(
@@ -100,33 +103,33 @@ def test_a_target_that_is_not_a_worker_is_refused(text: object) -> None:
     [
         (
             "{kind: crash_worker, target: worker-3, when: {after: 1s}}",
-            "6:43: there is no worker-3; the workers are worker-1 to worker-2",
+            ("6:43", "no-such-worker"),
         ),
         (
             "{kind: crash_executor, target: executor(3), when: {after: 1s}}",
-            "6:45: there is no worker-3; the workers are worker-1 to worker-2",
+            ("6:45", "no-such-worker"),
         ),
         (
             "{kind: damage_checkpoint, what: older_copy, when: {after: 1s}}",
-            "6:14: a copy that is put back at once is not older: write restore_after: 4s",
+            ("6:14", "copy-not-older"),
         ),
         (
             "{kind: damage_checkpoint, what: lost, restore_after: 2s, when: {after: 1s}}",
-            "6:14: restore_after belongs to what: older_copy; lost has no copy",
+            ("6:14", "restore-without-copy"),
         ),
         (
             "{kind: damage_checkpoint, what: lost, repair: batch_removed, when: {after: 1s}}",
-            "6:14: repair belongs to what: offsets_torn; after lost there is no torn batch",
+            ("6:14", "repair-without-tear"),
         ),
         (
             "{kind: hanging_transaction, for: 1s, transaction_timeout: 20m, when: {after: 1s}}",
-            "6:72: brokers do not allow a transaction to be open for longer than 15m",
+            ("6:72", "transaction-too-long"),
         ),
     ],
 )
-def test_a_mistake_is_shown_where_it_is(fault: str, error: str) -> None:
+def test_a_mistake_is_shown_where_it_is(fault: str, error: tuple[str, str]) -> None:
     """A worker that is not there, a repair of what needs none, a timeout that the broker refuses."""
-    assert errors_in_fault(fault) == [f"scenarios.yaml:{error}"]
+    assert errors_in_fault(fault) == [error]
 
 
 def test_a_worker_that_is_there_because_the_system_is_larger() -> None:
@@ -134,7 +137,7 @@ def test_a_worker_that_is_there_because_the_system_is_larger() -> None:
     four = "system: {spark: {workers: 3}}\n"
     fault = "    faults: [{kind: crash_worker, target: worker-4, when: {after: 1s}}]\n"
 
-    assert errors_of(four + HEAD + fault) == ["scenarios.yaml:7:43: there is no worker-4; the workers are worker-1 to worker-3"]
+    assert errors_of(four + HEAD + fault) == [("7:43", "no-such-worker")]
 
 
 APPLICATION = "{kind: command, run: [app], group: g, reads: [datasource], sink: {topic: datasink}}"
@@ -147,44 +150,38 @@ ALONE = "none"
         (
             STOCK,
             "kind: crash_python_worker",
-            "this sink is not known to run in Python workers; if its tasks do, and commit there, declare python_workers: true",
+            "no-python-workers",
         ),
         (
             STOCK,
             "kind: crash_before_commit",
-            (
-                "the tasks of this sink are not known to commit; if they do, in Python workers, declare python_workers: true, "
-                "else write kind: damage_checkpoint, what: commit_deleted"
-            ),
+            "no-committing-tasks",
         ),
         (
             STOCK,
             "kind: delete_group_offsets",
-            "this pipeline does not keep its position in a consumer group, so there is no group to break",
+            "no-group-to-break",
         ),
         (
             SQUARE,
             "kind: rebalance_storm, for: 1s",
-            (
-                "this pipeline only stores its position in its group, which has no members, so nothing can be rebalanced; "
-                "use it with kind: command"
-            ),
+            "no-group-members",
         ),
-        (APPLICATION, "kind: crash_worker", "this pipeline does not run on Spark, so there is no executor to crash"),
+        (APPLICATION, "kind: crash_worker", "no-executors"),
         (
             APPLICATION,
             "kind: damage_checkpoint, what: lost",
-            "this pipeline has no checkpoint that is known; only a Spark job has one, without positions: none",
+            "no-checkpoint",
         ),
         (
             ALONE,
             "kind: hanging_transaction, for: 1s",
-            "there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
+            "no-pipeline-to-break",
         ),
         (
             ALONE,
             "kind: rebalance_storm, for: 1s",
-            "there is no pipeline to break: only the loader is under test, and it must live to keep the ledger",
+            "no-pipeline-to-break",
         ),
     ],
 )
@@ -192,5 +189,5 @@ def test_a_fault_that_is_not_possible_with_this_pipeline(pipeline: str, fault: s
     """What the pipeline lacks is known at load: a run would prove nothing."""
     text = head(pipeline) + f"    faults: [{{{fault}, when: {{after: 1s}}}}]\n"
 
-    (line,) = errors_of(text)
-    assert line.split(": ", 1)[1] == error
+    ((_, code),) = errors_of(text)
+    assert code == error

@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.grammar.base import WrongValueError
 from chaos.grammar.targets import BrokerTarget, ExecutorTarget, LinkPattern, broker_target, executor_target, link_pattern
+from tests.unit.wording import code_of
 
 BROKERS = [
     *(
@@ -24,20 +26,13 @@ BROKERS = [
     "broker-1",
     "broker-5",
 ]
-HELP = (
-    "a broker is leader(TOPIC, P), follower(TOPIC, P), transaction_coordinator, transaction_coordinator(P), "
-    "group_coordinator, controller, receiver or sender (of the held request), any, all or broker-N"
-)
-
-STREAM = "and choose the direction of the bytes with `stream`"
 
 
 def refusal(read: Callable[[object], object], text: object) -> str:
-    """The message with which a reader refuses a text."""
-    try:
-        return f"accepted: {read(text)}"
-    except ValueError as error:
-        return str(error)
+    """The code with which a reader refuses a text."""
+    with pytest.raises(WrongValueError) as refused:
+        read(text)
+    return code_of(refused.value)
 
 
 @pytest.mark.parametrize("text", BROKERS)
@@ -57,29 +52,29 @@ def test_a_broker_target_holds_what_the_text_says() -> None:
 def test_a_partition_is_a_number(text: str) -> None:
     """Which ones there are is known with the topics of the file (`chaos.scenario.checks`)."""
     assert broker_target("leader(page-views.v1, 12)") == BrokerTarget("leader", "page-views.v1", 12)
-    assert refusal(broker_target, f"leader(orders, {text})") == f"'{text}' is not a partition; write its number, from 0 on"
+    assert refusal(broker_target, f"leader(orders, {text})") == "not-a-partition"
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "code"),
     [
-        ("leeder(datasink, 0)", f"'leeder(datasink, 0)' is not a broker (did you mean leader?); {HELP}"),
-        ("Controller", f"'Controller' is not a broker (did you mean controller?); {HELP}"),
-        ("brokr-2", f"'brokr-2' is not a broker (did you mean broker-1?); {HELP}"),
-        ("broker-0", f"'broker-0' is not a broker (did you mean broker-1?); {HELP}"),
-        ("zookeeper!", f"'zookeeper!' is not a broker; {HELP}"),
-        ("leader", f"'leader' has the wrong arguments; {HELP}"),
-        ("controller(1)", f"'controller(1)' has the wrong arguments; {HELP}"),
-        ("receiver(0)", f"'receiver(0)' has the wrong arguments; {HELP}"),
-        ("reciever", f"'reciever' is not a broker (did you mean receiver?); {HELP}"),
-        ("leader(datasink", "'leader(datasink' is missing its `)`; within {…} a comma needs quotes: \"leader(orders, 0)\""),
-        (2, f"2 is not a broker; {HELP}"),
-        (None, f"an empty value is not a broker; {HELP}"),
+        ("leeder(datasink, 0)", "not-a-broker"),
+        ("Controller", "not-a-broker"),
+        ("brokr-2", "not-a-broker"),
+        ("broker-0", "not-a-broker"),
+        ("zookeeper!", "not-a-broker"),
+        ("leader", "wrong-arguments"),
+        ("controller(1)", "wrong-arguments"),
+        ("receiver(0)", "wrong-arguments"),
+        ("reciever", "not-a-broker"),
+        ("leader(datasink", "unclosed-target"),
+        (2, "target-not-text"),
+        (None, "target-not-text"),
     ],
 )
-def test_a_text_that_is_not_a_broker_is_refused_with_advice(text: object, message: str) -> None:
+def test_a_text_that_is_not_a_broker_is_refused_with_advice(text: object, code: str) -> None:
     """A message names the mistake, the nearest right word, and all that can be written."""
-    assert refusal(broker_target, text) == message
+    assert refusal(broker_target, text) == code
 
 
 def test_executors_are_busiest_any_or_all() -> None:
@@ -88,10 +83,7 @@ def test_executors_are_busiest_any_or_all() -> None:
 
     assert [str(executor_target(text)) for text in texts] == texts
     assert executor_target(" executor(all) ") == ExecutorTarget("all")
-    assert refusal(executor_target, "executor(busy)") == (
-        "'executor(busy)' is not an executor (did you mean executor(busiest)?); "
-        "write executor(busiest), executor(any), executor(all), or executor(2) for the one on worker-2"
-    )
+    assert refusal(executor_target, "executor(busy)") == "not-a-target"
 
 
 @pytest.mark.parametrize(
@@ -120,43 +112,25 @@ def test_a_link_pattern_holds_both_ends_and_whether_it_goes_both_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "code"),
     [
-        ("spark<->broker-1", "clients accept no connections: write spark->broker-1 with `stream: both`"),
-        (
-            "broker-1->spark",
-            "clients accept no connections: write spark->broker-1, and choose the direction of the bytes with `stream`",
-        ),
-        (
-            "broker-1<->loader",
-            "clients accept no connections: write loader->broker-1, and choose the direction of the bytes with `stream`",
-        ),
-        ("spark->loader", "clients accept no connections"),
-        (
-            "receiver->pipeline",
-            f"clients accept no connections: write pipeline->receiver, {STREAM}",
-        ),
-        ("receiver->receiver", "receiver has no link to itself; name two different ends"),
-        ("group_coordinator->group_coordinator", "group_coordinator has no link to itself; name two different ends"),
-        ("broker-2->broker-2", "broker-2 has no link to itself; name two different ends"),
-        ("controller<->controller", "controller has no link to itself; name two different ends"),
-        (
-            "sprk->broker-1",
-            f"'sprk' is not a broker (did you mean spark?); {HELP}, or one of spark, app, loader, pipeline, broker-*, *",
-        ),
-        (
-            "spark",
-            "'spark' is not a link; write FROM->TO, e.g. spark->broker-1, *->leader(orders, 0) or broker-1<->broker-2",
-        ),
-        (
-            "->broker-1",
-            "'->broker-1' is not a link; write FROM->TO, e.g. spark->broker-1, *->leader(orders, 0) or broker-1<->broker-2",
-        ),
+        ("spark<->broker-1", "client-both-ways"),
+        ("broker-1->spark", "clients-accept-nothing"),
+        ("broker-1<->loader", "clients-accept-nothing"),
+        ("spark->loader", "clients-accept-nothing"),
+        ("receiver->pipeline", "clients-accept-nothing"),
+        ("receiver->receiver", "link-to-itself"),
+        ("group_coordinator->group_coordinator", "link-to-itself"),
+        ("broker-2->broker-2", "link-to-itself"),
+        ("controller<->controller", "link-to-itself"),
+        ("sprk->broker-1", "not-a-broker"),
+        ("spark", "not-a-link"),
+        ("->broker-1", "not-a-link"),
     ],
 )
-def test_a_link_that_cannot_exist_is_refused_with_advice(text: str, message: str) -> None:
+def test_a_link_that_cannot_exist_is_refused_with_advice(text: str, code: str) -> None:
     """Links are ordered: a client connects to a broker, never the other way round."""
-    assert refusal(link_pattern, text) == message
+    assert refusal(link_pattern, text) == code
 
 
 @given(

@@ -1,12 +1,12 @@
 """Small scenarios files, and what is said of them."""
 
 from pathlib import Path
-from typing import Any, get_args
 
 import pytest
 
 from chaos.common.errors import ScenarioError
 from chaos.scenario.load import ScenarioFile, load_text
+from tests.unit.wording import mistakes_in
 
 TOPICS = "topics: {datasource: {partitions: 3}, datasink: {partitions: 3}}\n"
 """At the end of a file, so that it moves no line."""
@@ -45,24 +45,18 @@ def read(*lines: str) -> ScenarioFile:
     return loaded(HEAD + "".join(f"    {line}\n" for line in lines))
 
 
-def errors_of(text: str) -> list[str]:
-    """The lines of the error that a text is answered with."""
+def errors_of(text: str) -> list[tuple[str, str]]:
+    """Place and code of each error in a text; a snapshot has their messages."""
     with pytest.raises(ScenarioError) as caught:
         loaded(text)
-    return str(caught.value).splitlines()
+    return mistakes_in(caught.value)
 
 
-def errors_in(*lines: str) -> list[str]:
+def errors_in(*lines: str) -> list[tuple[str, str]]:
     """The same for one right scenario with these lines added from line 6 on."""
     return errors_of(HEAD + "".join(f"    {line}\n" for line in lines))
 
 
-def kinds(union: Any) -> str:
-    """All kinds of faults or pipelines, as an error lists them."""
-    members = get_args(get_args(union)[0])
-    return f"there are: {', '.join(get_args(model.model_fields['kind'].annotation)[0] for model in members)}"
-
-
-def errors_in_fault(fault: str) -> list[str]:
+def errors_in_fault(fault: str) -> list[tuple[str, str]]:
     """The same for one fault: line 6, from column 14 on."""
     return errors_in(f"faults: [{fault}]")

@@ -5,6 +5,7 @@ import pytest
 from chaos.common.errors import ScenarioError
 from chaos.scenario.pipelines import CommandPipeline
 from tests.unit.scenario.declared import loaded
+from tests.unit.wording import mistakes_in
 
 FILE = """\
 version: 2
@@ -61,43 +62,50 @@ def test_a_matrix_may_use_them():
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "message"),
+    ("right", "wrong", "error"),
     [
-        ("pipeline: app}", "pipeline: ap}", "11:35: there is no pipeline 'ap' (did you mean app?); there are: app"),
-        ("use: app,", "use: [app],", "12:41: there is no pipeline a list; there are: app"),
-        ("with: {size", "wiht: {size", "12:46: 'wiht' is not known beside `use`; write with: {…} for parameters"),
-        ("with: {size: 5}", "with: 5", "12:52: 5 is not a mapping; write with: {parameter: value}"),
-        ("size: 5", "siz: 5", "12:53: 'siz' is not a parameter of app (did you mean size?); there are: size, who, loud"),
-        ("size: 5", "size: [5]", "12:59: a list cannot be inserted into a text; write a word or a number"),
-        ("size: 5", "size: -5", "12:59: -5 is too small; the least is 0"),
-        ("size: 3", "size: {}", "4:24: a mapping cannot be inserted into a text; write a word or a number"),
-        ("who: me", "sink: me", "4:27: {sink} is replaced when a scenario runs; choose another name for this parameter"),
-        ("who: me", "Who: me", "4:27: 'Who' is not a placeholder; write lower-case letters and _"),
-        ("{size: 3, who: me, loud: true}", "3", "4:17: 3 is not a mapping; write the parameters with their defaults: "),
-        ('restarts: "{size}"', "restarts: x", "8:15: 'x' is not a whole number"),
-        ("{who}-{suffix}", "{whoo}-{suffix}", "7:12: {whoo} in '{whoo}-{suffix}' is not a placeholder; there are "),
+        ("pipeline: app}", "pipeline: ap}", ("11:35", "no-such-pipeline")),
+        ("use: app,", "use: [app],", ("12:41", "no-such-pipeline")),
+        ("with: {size", "wiht: {size", ("12:46", "key-beside-use")),
+        ("with: {size: 5}", "with: 5", ("12:52", "with-not-a-mapping")),
+        ("size: 5", "siz: 5", ("12:53", "unknown-parameter")),
+        ("size: 5", "size: [5]", ("12:59", "parameter-not-a-word")),
+        ("size: 5", "size: -5", ("12:59", "too-small")),
+        ("size: 3", "size: {}", ("4:24", "parameter-not-a-word")),
+        ("who: me", "sink: me", ("4:27", "parameter-of-runs")),
+        ("who: me", "Who: me", ("4:27", "not-a-placeholder")),
+        ("{size: 3, who: me, loud: true}", "3", ("4:17", "parameters-not-a-mapping")),
+        ('restarts: "{size}"', "restarts: x", ("8:15", "not-a-whole-number")),
+        ("{who}-{suffix}", "{whoo}-{suffix}", ("7:12", "unknown-placeholder")),
     ],
 )
-def test_what_is_wrong_is_told_where_it_is_written(right, wrong, message):
+def test_what_is_wrong_is_told_where_it_is_written(right, wrong, error):
     """A pipeline is checked where it is declared, however many scenarios use it."""
     assert right in FILE
     with pytest.raises(ScenarioError) as caught:
         load(FILE.replace(right, wrong))
 
-    first, *_ = str(caught.value).splitlines()
-    assert first.startswith(f"scenarios.yaml:{message}")
+    assert mistakes_in(caught.value)[0] == error
 
 
 def test_a_pipeline_that_no_scenario_uses_is_checked_too():
     head, _, scenarios = FILE.partition("scenarios:")
     own = scenarios.splitlines()[-1]
 
-    with pytest.raises(ScenarioError, match=r"scenarios\.yaml:5:11: there is no kind 'x'"):
+    with pytest.raises(ScenarioError) as caught:
         load(f"{head.replace('kind: command', 'kind: x')}scenarios:\n{own}\n")
+    assert ("5:11", "unknown-kind") in mistakes_in(caught.value)
+
+
+def test_none_is_a_word_and_no_name_of_a_pipeline():
+    with pytest.raises(ScenarioError) as caught:
+        load(FILE.replace("  app:", "  none:", 1))
+    assert mistakes_in(caught.value) == [("3:3", "pipeline-called-none")]
 
 
 def test_without_a_section_it_is_said_where_to_write_one():
     text = "version: 2\nscenarios:\n  - {name: a, title: A, pipeline: app}\n"
 
-    with pytest.raises(ScenarioError, match="there are: none; declare it under `pipelines:`"):
+    with pytest.raises(ScenarioError) as caught:
         load(text)
+    assert mistakes_in(caught.value) == [("3:35", "no-such-pipeline")]

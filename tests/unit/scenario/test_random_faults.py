@@ -84,20 +84,20 @@ def test_a_soak_lasts_as_long_as_asked():
 
 
 @pytest.mark.parametrize(
-    ("fault", "message"),
+    ("fault", "code"),
     [
-        ("{kind: kill_broker, target: any, when: {after: 5s}}", "the time of this fault is drawn; leave `when` out"),
-        ("{name: a, kind: kill_broker, target: any}", "this fault may happen several times; leave `name` and `until` out"),
-        ("{kind: kill_broker, target: broker-7}", "there is no broker-7"),
-        ("{kind: kill_brokr, target: any}", "there is no kind 'kill_brokr' (did you mean kill_broker?)"),
+        ("{kind: kill_broker, target: any, when: {after: 5s}}", "when-of-random-fault"),
+        ("{name: a, kind: kill_broker, target: any}", "name-of-random-fault"),
+        ("{kind: kill_broker, target: broker-7}", "no-such-broker"),
+        ("{kind: kill_brokr, target: any}", "unknown-kind"),
     ],
 )
-def test_a_mistake_in_a_pick_is_shown_where_it_is(fault, message):
+def test_a_mistake_in_a_pick_is_shown_where_it_is(fault, code):
     """Like that of any other fault."""
     head = "version: 2\nscenarios:\n  - name: a\n    title: A\n    pipeline: {kind: command, run: [app], group: g, OF}\n"
     text = f"{head.replace('OF', OF_TOPICS)}    random: {{every: 5s, pick: [{{fault: {fault}}}]}}\n"
 
     (error,) = errors_of(text)
 
-    assert error.startswith("scenarios.yaml:6:")
-    assert message in error
+    assert error[0].startswith("6:")
+    assert error[1] == code

@@ -114,63 +114,61 @@ def test_paths_of_further_topics_begin_at_the_folder_of_the_file(tmp_path: Path)
 @pytest.mark.parametrize(
     ("right", "wrong", "errors"),
     [
-        ("{into: customers, ", "{", ["20:11: 'into' is missing"]),
-        ("into: customers", "into: customer", ["20:18: 'customer' is not a topic (did you mean customers?); the topics are"]),
+        ("{into: customers, ", "{", [("20:11", "missing-key")]),
+        ("into: customers", "into: customer", [("20:18", "not-a-topic")]),
         (
             "into: customers",
             "into: enriched",
-            ["20:18: this pipeline does not read enriched; it reads customers, orders, prices"],
+            [("20:18", "topic-not-read")],
         ),
-        ("into: customers", "into: orders", ["20:18: orders is filled already; name another topic, or leave this out"]),
+        ("into: customers", "into: orders", [("20:18", "topic-filled-twice")]),
         (
             "rate: 5/s}",
             "rate: 5/s}\n        - {into: customers}",
-            ["21:18: customers is filled already; name another topic, or leave this out"],
+            [("21:18", "topic-filled-twice")],
         ),
-        ("records: 90", "records: 9000", ["20:11: 9000 records at 5/s take 1800 s; a workload must end within 10 minutes"]),
-        ("records: 90", "recods: 90", ["20:29: 'recods' is not known here (did you mean records?)"]),
+        ("records: 90", "records: 9000", [("20:11", "workload-too-long")]),
+        ("records: 90", "recods: 90", [("20:29", "unknown-key")]),
         (
             "records: 90, rate: 5/s",
             "rows: {file: nowhere.jsonl}",
-            ["20:42: 'nowhere.jsonl' is not there"],
+            [("20:42", "unusable-file")],
         ),
         (
             "rate: 5/s}",
             'rate: 5/s, rows: {command: [load, "{order}"]}}',
-            ["20:76: {order} in '{order}' is not a placeholder"],
+            [("20:76", "unknown-placeholder")],
         ),
         (
             "pipeline: join",
             "pipeline: none",
-            ["20:18: there is no pipeline here, and its loader alone is under test; leave `also` out"],
+            [("20:18", "also-without-pipeline")],
         ),
         (
             '    expected: {sql: "SELECT o.key, c.value FROM orders o JOIN customers c USING (key)"}',
             "    model: square",
-            ["10:12: a model by name is of the integers of one topic, and several are filled; write expected: {sql: SELECT"],
+            [("10:12", "square-of-several")],
         ),
         (
             "{topic: enriched}",
             "{topic: enriched, routing: same}",
-            ["7:38: several topics are filled, and their partitions of one number would be the same one of the sink"],
+            [("7:38", "routing-of-several")],
         ),
         (
             'group: "{enriched}-join"',
             "positions: none",
-            ["9:16: with positions: none it is not known when a pipeline is past all of several topics; write group"],
+            [("9:16", "several-without-positions")],
         ),
         (
             "    workload:",
             "    faults: [{kind: delete_group_offsets, repair: seeded, when: {after: 1s}}]\n    workload:",
-            ["15:51: it repairs the positions in orders alone, and several topics are filled; leave repair out"],
+            [("15:51", "repair-of-several")],
         ),
     ],
 )
-def test_what_cannot_be_is_refused_where_it_is_written(right: str, wrong: str, errors: list[str]) -> None:
+def test_what_cannot_be_is_refused_where_it_is_written(right: str, wrong: str, errors: list[tuple[str, str]]) -> None:
     """With what to write instead."""
     assert right in FILE
     found = errors_of(FILE.replace(right, wrong, 1))
 
-    assert len(found) == len(errors), found
-    for one, said in zip(sorted(found), sorted(errors), strict=True):
-        assert one.startswith(f"scenarios.yaml:{said}")
+    assert sorted(found) == sorted(errors)

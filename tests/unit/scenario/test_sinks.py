@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from chaos.common.errors import ScenarioError
 from chaos.scenario.model import Scenario
 from chaos.subject.tables import Table
 from tests.unit.scenario.declared import errors_of, loaded
@@ -69,51 +68,48 @@ def test_what_only_logs_have_is_not_asked() -> None:
     assert asked.left_out["offsets"] == "the sink is a table, whose rows have neither offsets nor transactions"
 
 
-KINDS = "topic, parquet, delta, iceberg, jdbc, python and reader"
-
-
 @pytest.mark.parametrize(
     ("sink", "said"),
     [
         (
             "",
-            f"a sink is one of {KINDS}, and this has none of them; write one of them",
+            "not-one-sink",
         ),
         (
             "topic: kept, delta: '{folder}'",
-            f"a sink is one of {KINDS}, and this has topic and delta; write one of them",
+            "not-one-sink",
         ),
-        ("delta: '{folder}', folder: src", "folder is where a module of python is looked for; leave it out"),
+        ("delta: '{folder}', folder: src", "folder-without-python"),
         (
             "delta: '{folder}', routing: any",
-            "routing is about the partitions of a topic, and this sink is a table; leave it out",
+            "routing-of-table",
         ),
-        ("delta: /lake/orders", "all runs would write this one table; put {folder} or {suffix} into it"),
-        ("delta: '{folders}'", "{folders} in '{folders}' is not a placeholder; there are {folder}, {checkpoint}"),
-        ("parqet: '{folder}'", "'parqet' is not known here (did you mean parquet?)"),
-        ("python: shop", "'shop' does not name a function; write module:function"),
+        ("delta: /lake/orders", "one-table-for-all"),
+        ("delta: '{folders}'", "unknown-placeholder"),
+        ("parqet: '{folder}'", "unknown-key"),
+        ("python: shop", "not-a-function"),
     ],
 )
 def test_what_is_wrong_with_a_sink(sink: str, said: str) -> None:
     """Each in a line, at its place."""
     found = errors_of(text(sink))
 
-    assert all(error.startswith("scenarios.yaml:5:") for error in found)
-    assert any(said in error for error in found)
+    assert all(place.startswith("5:") for place, _ in found)
+    assert said in dict(found).values()
 
 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ("restarts: 1", "what the table must hold is not said; write expected: {sql: SELECT …}, or {python: module:function}"),
-        ("expected: source", "what the table must hold is not said"),
-        ("model: square", "a model by name is of keys and values, and the sink is a table; write expected: {sql: SELECT …}"),
-        (f"{EXPECTED}, positions: {{group: g}}", "no broker tells how far a job that writes a table is, and it must be known"),
+        ("restarts: 1", "table-without-expected"),
+        ("expected: source", "table-without-expected"),
+        ("model: square", "model-of-table"),
+        (f"{EXPECTED}, positions: {{group: g}}", "positions-of-table"),
     ],
 )
 def test_what_must_be_said_beside_a_table(more: str, said: str) -> None:
     """A model with the table's columns, and positions that are in the checkpoint."""
-    assert any(said in error for error in errors_of(text("delta: '{folder}/kept'", more)))
+    assert said in dict(errors_of(text("delta: '{folder}/kept'", more))).values()
 
 
 def test_faults_that_a_table_cannot_have() -> None:
@@ -122,8 +118,8 @@ def test_faults_that_a_table_cannot_have() -> None:
     rows = "kind: crash_pipeline, when: {batch: 1, seen: rows}"
     database = "jdbc: {url: 'jdbc:h2:{folder}/db', table: kept}"
 
-    assert any("this is about a transaction in a topic" in one for one in errors_of(text("delta: '{folder}'", fault=hanging)))
-    assert any("write seen: planned, or seen: done" in one for one in errors_of(text(database, fault=rows)))
+    assert any("transaction-in-table" in one for one in errors_of(text("delta: '{folder}'", fault=hanging)))
+    assert any("rows-not-seen" in one for one in errors_of(text(database, fault=rows)))
     loaded(text("delta: '{folder}'", fault=rows))
     loaded(text(database, fault=rows.replace("rows", "done")))
 
@@ -132,5 +128,4 @@ def test_a_command_writes_topics_only() -> None:
     """It has no Spark that could read its table."""
     declared = text("delta: '{folder}'", "restarts: 1").replace(JOB, "kind: command, run: [a], group: g, reads: [orders]")
 
-    with pytest.raises(ScenarioError, match="'delta' is not known here"):
-        loaded(declared)
+    assert "unknown-key" in dict(errors_of(declared)).values()

@@ -10,6 +10,7 @@ from chaos.scenario.load import load_text
 from chaos.scenario.model import Scenario
 from chaos.subject.base import Topic
 from tests.unit.scenario.declared import errors_of, loaded
+from tests.unit.wording import mistakes_in
 
 FILE = """\
 version: 2
@@ -101,11 +102,7 @@ def test_a_file_without_topics_is_shown_what_to_add() -> None:
     with pytest.raises(ScenarioError) as caught:
         load_text(text, Path("scenarios.yaml"))
 
-    assert str(caught.value) == (
-        "scenarios.yaml:1:1: topics: is missing; declare the topics, and say which a pipeline reads and writes, e.g. "
-        "topics: {orders: {partitions: 3}, enriched: {partitions: 3}}, and in the pipeline "
-        "reads: [orders], sink: {topic: enriched}"
-    )
+    assert mistakes_in(caught.value) == [("1:1", "topics-missing")]
 
 
 @pytest.mark.parametrize(
@@ -114,79 +111,85 @@ def test_a_file_without_topics_is_shown_what_to_add() -> None:
         (
             "reads: [orders]",
             "reads: [order]",
-            "10:13: 'order' is not a topic (did you mean orders?); the topics are orders, page-views.v1, enriched, unused",
+            ("10:13", "not-a-topic"),
         ),
         (
             "{topic: enriched}",
             "{topic: enrichd}",
-            "11:19: 'enrichd' is not a topic (did you mean enriched?); the topics are orders, page-views.v1, enriched, unused",
+            ("11:19", "not-a-topic"),
         ),
         (
             "{topic: enriched}",
             "{topic: orders}",
-            "11:19: orders is read by this pipeline too, so it would read what it writes; name another topic for its sink",
+            ("11:19", "reads-own-sink"),
         ),
-        ("reads: [orders]", "reads: [orders, orders]", "10:21: orders is here twice; keep one"),
+        ("reads: [orders]", "reads: [orders, orders]", ("10:21", "topic-read-twice")),
         (
             "reads: [orders]",
             "reads: [orders, unused]",
-            "15:5: this pipeline reads several topics: orders, unused; say which one is filled: workload: {into: orders}",
+            ("15:5", "filled-topic-open"),
         ),
         (
             "pipeline: copy}",
             "pipeline: copy, workload: {into: unused}}",
-            "15:58: this pipeline does not read unused; it reads orders",
+            ("15:58", "topic-not-read"),
         ),
         (
             "{topic: enriched}",
             "{topic: unused, routing: same}",
-            "11:36: unused has 1 partitions and orders has 2, so",
+            ("11:36", "partitions-too-few"),
         ),
-        ("leader(enriched, 4)", "leader(enriched, 5)", "19:42: enriched has no partition 5; it has 0 to 4"),
+        ("leader(enriched, 4)", "leader(enriched, 5)", ("19:42", "no-such-partition")),
         (
             "leader(enriched, 4)",
             "leader(enrichd, 4)",
-            "19:42: 'enrichd' is not a topic (did you mean enriched?); the topics are orders, page-views.v1, enriched, unused",
+            ("19:42", "not-a-topic"),
         ),
         (
             "leader(enriched, 4)",
             "leader(unused, 0)",
-            "19:42: nothing reads or writes unused in this scenario; its topics are: orders, enriched",
+            ("19:42", "topic-not-used"),
         ),
-        ('"{orders}", ', '"{order}", ', "12:17: {order} in '{order}' is not a placeholder; there are "),
-        ("partitions: 2", "partitions: 0", "3:24: 0 is too small; the least is 1"),
-        ("partitions: 2", "partition: 2", "3:12: 'partition' is not known here (did you mean partitions?)"),
-        ("  unused:", "  un used:", "6:3: 'un used' is not the name of a topic; write letters, digits, dots, underscores and"),
-        ("  unused:", "  7:", "6:3: 7 is not the name of a topic; write it in quotes"),
-        ("  unused:", "  bootstrap:", "6:3: {bootstrap} stands for something else in a pipeline; choose another name"),
-        ("compression.type: zstd", "min.insync.replicas: 1", "5:37: min.insync.replicas is 2 in every topic of a run, and by"),
+        ('"{orders}", ', '"{order}", ', ("12:17", "unknown-placeholder")),
+        ("partitions: 2", "partitions: 0", ("3:24", "too-small")),
+        ("partitions: 2", "partition: 2", ("3:12", "unknown-key")),
+        ("  unused:", "  un used:", ("6:3", "not-a-topic-name")),
+        ("  unused:", "  7:", ("6:3", "topic-not-text")),
+        ("  unused:", "  bootstrap:", ("6:3", "topic-name-taken")),
+        ("compression.type: zstd", "min.insync.replicas: 1", ("5:37", "setting-refused")),
         (
             "compression.type: zstd",
             "cleanup.policy: compact",
-            "11:19: enriched is compacted (cleanup.policy), so Kafka removes records of it before they are judged as a log",
+            ("11:19", "compacted-log"),
         ),
-        ("partitions: 2", "config: {cleanup.policy: 'compact,delete'}", "10:13: orders is compacted"),
-        ("compression.type: zstd", "retention.ms: 1000", "5:37: retention.ms removes records before they are judged"),
+        ("partitions: 2", "config: {cleanup.policy: 'compact,delete'}", ("10:13", "compacted-source")),
+        ("compression.type: zstd", "retention.ms: 1000", ("5:37", "setting-refused")),
         (
             "  unused:",
             "  page-views_v1:",
-            "3:3: page-views_v1 and page-views.v1 are one name to Kafka's metrics",
+            ("3:3", "topics-of-one-metric"),
         ),
     ],
 )
-def test_what_is_wrong_is_told_where_it_is_written(right: str, wrong: str, error: str) -> None:
+def test_what_is_wrong_is_told_where_it_is_written(right: str, wrong: str, error: tuple[str, str]) -> None:
     """With what to write instead; once, however many scenarios have the pipeline."""
     assert right in FILE
     found = errors_of(FILE.replace(right, wrong, 1))
 
-    assert found[0].startswith(f"scenarios.yaml:{error}")
-    assert len({one.partition(": ")[2] for one in found}) == 1
+    assert found[0] == error
+    assert len({code for _, code in found}) == 1
+
+
+def test_a_loader_needs_a_topic() -> None:
+    """One that it could fill."""
+    text = "version: 2\ntopics: {}\nscenarios:\n  - {name: a, title: A, pipeline: none}\n"
+
+    assert [code for _, code in errors_of(text)] == ["no-topics"]
 
 
 def test_without_a_pipeline_one_of_several_topics_is_named() -> None:
     """Any of them; one alone need not be."""
     text = FILE.replace("pipeline: copy}", "pipeline: none}")
 
-    (error,) = errors_of(text)
-    assert error.startswith("scenarios.yaml:15:5: there is no pipeline, and the file has several topics: orders,")
+    assert errors_of(text) == [("15:5", "filled-topic-open")]
     assert scenario(text.replace("pipeline: none}", "pipeline: none, workload: {into: unused}}")).used == ("unused",)
