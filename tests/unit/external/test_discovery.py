@@ -13,6 +13,7 @@ from chaos.external import discovery, security
 from chaos.external.discovery import ExternalSpark
 from chaos.loader.declaration import FillSource
 from chaos.subject.base import Endpoints, Topics
+from tests.unit.wording import keep
 
 LEAST = "version: 1\nbootstrap: [kafka-1:9092]\nprefix: chaos-a-\n"
 CLUSTER = Cluster({1: ("kafka-1", 9092), 4: ("kafka-4", 9092)}, "chaos-a-", 2)
@@ -90,22 +91,26 @@ def test_a_consumer_does_not_create_a_topic_by_asking_for_it():
 def test_a_missing_password_or_file_is_reported_at_once(secured, monkeypatch):
     """A client would retry for ever."""
     monkeypatch.delenv("SECRET")
-    with pytest.raises(RuntimeUnavailableError, match="the variable SECRET is not set"):
+    with pytest.raises(RuntimeUnavailableError, match="SECRET") as caught:
         security.librdkafka(secured)
-    with pytest.raises(RuntimeUnavailableError, match=r"ca\.pem is not a file; check tls: in the external file"):
+    keep(str(caught.value))
+    with pytest.raises(RuntimeUnavailableError, match=r"ca\.pem .*tls:") as caught:
         security.java(declared.load_text(f"{LEAST}tls: {{ca: ca.pem}}\n", Path("e")))
+    keep(str(caught.value))
 
 
 def test_too_few_brokers_are_reported_before_the_cluster_is_asked():
     """With their addresses, and what to write instead."""
-    with pytest.raises(RuntimeUnavailableError, match=r"the cluster has 2: kafka-1:9092, kafka-4:9092; write replication: 2"):
+    with pytest.raises(RuntimeUnavailableError, match=r"2: kafka-1:9092, kafka-4:9092; .*replication: 2") as caught:
         discovery.check(Kafka(CLUSTER, Brokers(None)), declared.load_text(LEAST, Path("e")))
+    keep(str(caught.value))
 
 
 def test_a_master_that_cannot_be_reached_is_reported_at_once():
     """Masters that only Spark can find are left to Spark."""
-    with pytest.raises(RuntimeUnavailableError, match=r"Spark's master spark://127\.93\.9\.9:7 cannot be reached"):
+    with pytest.raises(RuntimeUnavailableError, match=r"spark://127\.93\.9\.9:7 cannot be reached") as caught:
         ExternalSpark("spark://127.93.9.9:7", "127.0.0.1").check()
+    keep(str(caught.value))
     for master in ("yarn", "k8s://https://127.93.9.9:7", "local[2]"):
         ExternalSpark(master, "127.0.0.1").check()
 

@@ -25,6 +25,7 @@ from chaos.faults.pipeline_process import (
     ZombiePipeline,
 )
 from tests.unit.faults.wire import FakeRules, context
+from tests.unit.wording import keep
 
 NOW = {"after": "0s"}
 
@@ -210,8 +211,9 @@ def test_a_process_that_has_ended_by_itself_was_not_crashed(pipeline):
 
 
 def test_a_process_that_is_not_there_is_named_with_those_that_are(pipeline):
-    with pytest.raises(InjectionError, match=r"has 'TaskManager' in its command line; its processes: pipeline$"):
+    with pytest.raises(InjectionError, match=r"'TaskManager'.* pipeline$") as caught:
         crash_part(pipeline, "TaskManager")
+    keep(str(caught.value))
 
 
 def terminated(pipeline):
@@ -464,5 +466,6 @@ def test_a_pipeline_is_scaled_in(pipeline):
 
 def test_a_pipeline_that_is_of_this_size_already(pipeline):
     """Nothing would happen."""
-    with pytest.raises(InjectionError, match="1 of the pipeline run already: there is nothing to scale"):
+    with pytest.raises(InjectionError, match=r"^1 ") as caught:
         scaling(pipeline, 1, 1)
+    keep(str(caught.value))

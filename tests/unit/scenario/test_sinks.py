@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.scenario import sinks
 from chaos.scenario.model import Scenario
 from chaos.subject.tables import Table
 from tests.unit.scenario.declared import errors_of, loaded
@@ -65,7 +66,7 @@ def test_what_only_logs_have_is_not_asked() -> None:
 
     assert {"duplicates", "gaps", "values", "ordering", "ledger", "progress"} <= set(asked.verify)
     assert not {"atomicity", "offsets", "stability", "hanging", "commits", "precedence"} & set(asked.verify)
-    assert asked.left_out["offsets"] == "the sink is a table, whose rows have neither offsets nor transactions"
+    assert asked.left_out["offsets"] == sinks.NOT_ASKED
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import pytest
 
+from chaos.scenario import sinks
 from chaos.scenario.model import Scenario
 from tests.unit.scenario.declared import errors_of, loaded
 
@@ -30,7 +31,7 @@ def test_a_state_may_be_compacted() -> None:
     assert (log.as_state, state.as_state, compacted.as_state) == (False, True, True)
     assert state.verify == log.verify
     assert set(log.verify) - set(compacted.verify) == {"atomicity", "stability"}
-    assert compacted.left_out["stability"] == "the sink is compacted: rows may be gone that were there"
+    assert compacted.left_out["stability"] == sinks.OF_COMPACTED
 
 
 @pytest.mark.parametrize(
