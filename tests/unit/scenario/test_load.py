@@ -8,7 +8,7 @@ from chaos.common.errors import ScenarioError
 from chaos.install import spark_versions
 from chaos.scenario.load import load
 from chaos.scenario.model import Scenario, VerifierName
-from tests.unit.scenario.declared import HEAD, SQUARE, STOCK, TOPICS, errors_in, errors_of, head, loaded, read
+from tests.unit.scenario.declared import ANY_FILE, HEAD, SQUARE, STOCK, TOPICS, errors_in, errors_of, head, loaded, read
 from tests.unit.wording import mistakes_in
 
 
@@ -424,7 +424,7 @@ def test_what_is_not_asked_of_a_pipeline_without_positions_is_named() -> None:
             "group-with-partition",
         ),
         pytest.param(
-            f"{{kind: spark_submit, application: {__file__}, arguments: [a]}}",
+            f"{{kind: spark_submit, application: {ANY_FILE}, arguments: [a]}}",
             "checkpoint-missing",
             id="spark_submit",
         ),
@@ -439,7 +439,7 @@ def test_positions_are_somewhere_or_nowhere(pipeline: str, said: str) -> None:
 
 def test_a_job_without_positions_needs_no_checkpoint() -> None:
     """Then no fault may damage it, and no trigger may wait for its batches."""
-    pipeline = f"{{kind: spark_submit, application: {__file__}, arguments: [a], positions: none}}"
+    pipeline = f"{{kind: spark_submit, application: {ANY_FILE}, arguments: [a], positions: none}}"
     fault = "    faults: [{kind: damage_checkpoint, what: commit_deleted, when: {batch: 1}}]\n"
 
     assert loaded(head(pipeline)).scenarios[0].pipeline.arguments == ("a",)

@@ -7,9 +7,9 @@ import pytest
 from chaos.scenario import sinks
 from chaos.scenario.model import Scenario
 from chaos.subject.tables import Table
-from tests.unit.scenario.declared import errors_of, loaded
+from tests.unit.scenario.declared import ANY_FILE, errors_of, loaded
 
-JOB = f"kind: spark_submit, application: {Path(__file__)}, arguments: ['{{checkpoint}}'], reads: [orders]"
+JOB = f"kind: spark_submit, application: {ANY_FILE}, arguments: ['{{checkpoint}}'], reads: [orders]"
 EXPECTED = "expected: {sql: SELECT key AS customer FROM orders}"
 TOPICS = "topics: {orders: {}, kept: {}}\n"
 
