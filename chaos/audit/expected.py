@@ -1,4 +1,4 @@
-"""`--expected-sql`: what a query over the source demands of the sink (`chaos.judging.models`), asked of the logs of others.
+"""`--expected-sql`: what a query over the source demands of the sink (`chaos.expectation.model`), asked of the logs of others.
 
 The query sees each source topic as a view of its name, or of landed folders the view ``source``. Of several topics the
 partitions are numbered through, as in what ``--landing`` leaves, so that a place is in one of them only.
@@ -16,15 +16,20 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from chaos.audit import expired, narrowed
-from chaos.audit.copies import Copied
+from chaos.audit import expired
 from chaos.audit.expired import Compared
 from chaos.audit.identity import DENSE, KEY, Asked
 from chaos.audit.logs import AuditUsageError, Fixed, Logs
-from chaos.audit.narrowed import Narrowed
 from chaos.common.errors import InconclusiveError
-from chaos.judging import models, own_rows
-from chaos.judging.models import Demanded, Model, ModelError
+from chaos.expectation.base import ModelError, view
+from chaos.expectation.forms import Log, State
+from chaos.expectation.model import Model
+from chaos.expectation.said import Query
+from chaos.matching import row_ids
+from chaos.matching.demanded import Demanded
+from chaos.matching.fast import sums
+from chaos.matching.fast.alignment import Copied
+from chaos.matching.fast.sums import Narrowed
 from verifiers.base import Bounds, Evidence
 from verifiers.findings import at
 
@@ -50,7 +55,7 @@ def model(query: str, identity: str, *, state: bool = False) -> Model:
     if not sql.strip():
         raise AuditUsageError(f"--expected-sql {query}: there is no query")
     told_by = "" if identity in (DENSE, KEY) else identity
-    return Model(sql=sql, identity=told_by, said_in="options", of_state=state)
+    return Model(Query(sql), State() if state else Log(), identity=told_by, said_in="options")
 
 
 def require_known(spark: SparkSession, asked: Model, topics: tuple[str, ...]) -> None:
@@ -60,7 +65,7 @@ def require_known(spark: SparkSession, asked: Model, topics: tuple[str, ...]) ->
         topics: of the source; empty where it was landed.
     """
     try:
-        models.require_known(spark, asked, topics or (_LANDED,))
+        asked.require_known(spark, topics or (_LANDED,))
     except ModelError as error:
         raise AuditUsageError(asked.told(error)) from None
 
@@ -72,15 +77,15 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
         InconclusiveError: it cannot be said what is demanded.
     """
     fixed = logs.fixed
-    lines = own_rows.lines_of(fixed.source, fixed.sink)
+    lines = row_ids.lines_of(fixed.source, fixed.sink)
     ends = {number: one.hw for number, one in fixed.source.items()}
     positions = ends if fixed.positions is None else fixed.positions
-    if asked.of_state and fixed.grown:
+    if asked.form.last_values and fixed.grown:
         why = "so a last value may have been removed before it was read, for a later one of its key"
         raise InconclusiveError(
             f"--as-state: the sink is compacted, and grew while it was read, {why}; audit again, or name --group"
         )
-    holed = {side: why for side, why in fixed.compacted.items() if side == "source" or not asked.of_state}
+    holed = {side: why for side, why in fixed.compacted.items() if side == "source" or not asked.form.last_values}
     for side, why in holed.items():
         raise InconclusiveError(f"--expected-sql: the {side} {why}, and has holes: what the query needs may have been removed")
     due, copied, compared = _due(logs, asked, positions, anywhere=anywhere)
@@ -95,11 +100,11 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
     narrow = _narrowed(logs, asked, due, copied, anywhere=anywhere)
     sides = {number: fixed.sink.get(number, Bounds(0, 0, 0)) for number in range(lines)}
     if narrow.are_none:
-        nothing = own_rows.unsaid("")(narrow.sink)
+        nothing = row_ids.unsaid("")(narrow.sink)
         right = Evidence("sink", nothing.expected, narrow.sink, sides, positions, anywhere=anywhere, unordered=due.unordered)
         none = logs.source.limit(0)
         return Asked(right, unique=True, unnamed=none, why="", copied=narrow.proved, compared=compared, by_model=True)
-    found = models.answering(asked, narrow.demanded, positions, lines, anywhere=anywhere)(narrow.sink)
+    found = asked.answering(narrow.demanded, positions, lines, anywhere=anywhere)(narrow.sink)
     if found.unsaid:
         raise InconclusiveError(found.unsaid)
     landed = Evidence(
@@ -114,7 +119,7 @@ def by_model(logs: Logs, asked: Model, *, anywhere: bool) -> Asked:
         state=found.state,
     )
     return Asked(
-        own_rows.numbered(landed, lines),
+        row_ids.numbered(landed, lines),
         unique=True,
         unnamed=logs.source.limit(0),
         why="",
@@ -141,11 +146,11 @@ def _due(
             return False
         compared = _compared(rows, logs, positions, anywhere=False)
         both = (rows, logs.sink) if compared is None else (compared.of_source(rows), compared.of_sink(logs.sink))
-        found.append((narrowed.compared(*both, positions), compared))
+        found.append((sums.compared(*both, positions), compared))
         return found[0][0] is not None and (compared is None or not compared.records)
 
     try:
-        due = models.due(logs.source.sparkSession, asked, _views(logs), positions, _held, is_apart)
+        due = asked.due(logs.source.sparkSession, _views(logs), positions, _held, is_apart)
     except ModelError as error:
         raise InconclusiveError(asked.told(error)) from None
     return due, *(found[0] if found and not due.unordered else (None, None))
@@ -163,7 +168,7 @@ def _compared(rows: DataFrame, logs: Logs, positions: Mapping[int, int], *, anyw
     """Which rows of both logs are compared; None where neither begins above 0. What a query makes of one record may be many."""
     if not expired.begins(logs.fixed):
         return None
-    wanted, sink = (own_rows.keyed(one) for one in (rows, logs.sink))
+    wanted, sink = (row_ids.keyed(one) for one in (rows, logs.sink))
     return expired.compare(wanted, sink, logs.fixed, expired.Question(positions, anywhere, single=False))
 
 
@@ -174,9 +179,9 @@ def _unordered(places: DataFrame, compared: Compared | None) -> DataFrame | None
 def _narrowed(logs: Logs, asked: Model, due: Demanded, copied: Copied | None, *, anywhere: bool) -> Narrowed:
     """What has to be asked about, of both sides."""
     if copied is not None:
-        return narrowed.by_place(due, logs.sink, copied)
+        return sums.by_place(due, logs.sink, copied)
     if due.unordered and not due.left:
-        return narrowed.by_sums(due, logs.sink, anywhere=anywhere, as_state=asked.of_state)
+        return sums.by_sums(due, logs.sink, anywhere=anywhere, as_state=asked.form.last_values)
     return Narrowed(due, logs.sink)
 
 
@@ -194,19 +199,19 @@ def _keys(due: DataFrame | None, identity: str, here: DataFrame, lines: int, ids
         due: all rows that are demanded, where also those may be named that were not asked about.
         here: the keys of the others.
     """
-    keys = own_rows.keys_of(here, ids)
+    keys = row_ids.keys_of(here, ids)
     beyond = ids - keys.keys()
     if due is None or not beyond:
         return keys
     rows = due.where(at((one % lines, one // lines) for one in beyond))
-    named = own_rows.keyed(rows, identity).selectExpr(f"offset * {lines} + partition AS id", "key")
-    return {**own_rows.keys_of(named, beyond), **keys}
+    named = row_ids.keyed(rows, identity).selectExpr(f"offset * {lines} + partition AS id", "key")
+    return {**row_ids.keys_of(named, beyond), **keys}
 
 
 def _views(logs: Logs) -> Mapping[str, DataFrame]:
     """The source's topics, by their names."""
     timed = "timestamp_ms" if "timestamp_ms" in logs.source.columns else "CAST(NULL AS BIGINT) AS timestamp_ms"
-    records = models.view(logs.source.selectExpr("partition", "offset", timed, "key", "value"))
+    records = view(logs.source.selectExpr("partition", "offset", timed, "key", "value"))
     numbers = logs.fixed.numbers.get("source", {})
     if not numbers:
         return {_LANDED: records}

@@ -35,13 +35,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.audit import copies, expired, few
-from chaos.audit.copies import Copied
+from chaos.audit import expired
 from chaos.audit.expired import Compared
 from chaos.audit.logs import AuditUsageError, Ends, Fixed, Logs
 from chaos.common import own_code
 from chaos.common.errors import InconclusiveError, one_line
-from chaos.judging import answers, expressions, spark_session
+from chaos.expectation import expressions
+from chaos.judging import spark_session
+from chaos.matching import answers
+from chaos.matching.fast import alignment, small
+from chaos.matching.fast.alignment import Copied
 from verifiers import arrow
 from verifiers.base import Bounds, Evidence
 from verifiers.findings import at
@@ -74,7 +77,7 @@ class Asked:
         copied: how many records there are on either side, if the sink is known to be a copy in order; nothing is wrong then,
             and the evidence is empty.
         beyond: rows beyond the evidence, which are known to be right, as runs of the records that they answer
-            (`chaos.audit.copies`); None where there are none, or nothing but these.
+            (`chaos.matching.fast.alignment`); None where there are none, or nothing but these.
         alike: how many rows beyond the evidence are demanded as often as they are there, where their order is not asked.
         undecided: how many rows of the sink are not in the evidence, for what they answer may have been compacted away.
         compared: which rows and records are in the evidence where a log begins above 0; None where that was not asked.
@@ -240,7 +243,7 @@ def by_key(logs: Logs, demanded: Model, *, anywhere: bool = False, limits: Limit
 
 def _by_key(logs: Logs, demanded: Model, *, anywhere: bool, limits: Limits) -> Asked:
     wanted = _wanted(logs.source, demanded)
-    copied = None if anywhere else copies.compare(wanted, logs.sink, _positions(logs), limits)
+    copied = None if anywhere else alignment.compare(wanted, logs.sink, _positions(logs), limits)
     if copied is not None and not len(copied.doubtful):
         evidence = Evidence("sink", *_nothing(logs), _whole(logs.fixed.sink, _partitions(logs) + 1), _positions(logs))
         return Asked(evidence, unique=True, unnamed=wanted.limit(0), why="", copied=copied.rows)
@@ -256,10 +259,10 @@ def _wanted(source: DataFrame, demanded: Model) -> DataFrame:
 
 def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> Asked | None:
     """What the records and rows of doubtful keys are asked; None where they are many of the log, and not few."""
-    most = copies.worth_asking(copied, limits)
+    most = alignment.worth_asking(copied, limits)
     if copied.aligned is None or len(copied.doubtful) > most:
         return None
-    of_keys = partial(copies.of_doubtful_keys, copied=copied)
+    of_keys = partial(alignment.of_doubtful_keys, copied=copied)
     doubtful = (_wanted(of_keys(logs.source), demanded), of_keys(logs.sink))
     with ThreadPoolExecutor(len(doubtful)) as pool:
         ours, theirs = pool.map(arrow.table, (side.limit(limits.few_rows + 1) for side in doubtful))
@@ -275,7 +278,7 @@ def _narrowly(logs: Logs, demanded: Model, copied: Copied, limits: Limits) -> As
 def _found_here(logs: Logs, wanted: pa.Table, sink: pa.Table, beyond: Runs) -> Asked:
     """What so few records and rows are asked."""
     lines, positions = _partitions(logs) + 1, _positions(logs)
-    found = few.find(wanted, sink, lines, positions)
+    found = small.find(wanted, sink, lines, positions)
     spark = spark_session.beside(logs.source.sparkSession)
     expected, observed = arrow.frame(spark, found.expected), arrow.frame(spark, found.observed)
     return Asked(

@@ -37,7 +37,7 @@ from chaos.audit import expired
 from chaos.audit.expired import Compared
 from chaos.audit.identity import Asked, dealt_in_turn, require_identified
 from chaos.audit.logs import OWN, Fixed, Logs
-from chaos.judging import own_rows
+from chaos.matching import row_ids
 from verifiers import arrow, ordering
 from verifiers.base import Evidence, Example, Finding, Verdict
 from verifiers.duplicates import Duplicates
@@ -343,7 +343,7 @@ def _with_keys(findings: Sequence[Finding], asked: Asked) -> tuple[Finding, ...]
     """The findings with the keys of the logs in place of ids that were made here, also in details that name other records."""
     if asked.keys is None:
         return tuple(findings)
-    keys = asked.keys(own_rows.ids_in([one for finding in findings for one in finding.examples]))
+    keys = asked.keys(row_ids.ids_in([one for finding in findings for one in finding.examples]))
     return tuple(
-        replace(finding, examples=tuple(own_rows.with_key(one, keys) for one in finding.examples)) for finding in findings
+        replace(finding, examples=tuple(row_ids.with_key(one, keys) for one in finding.examples)) for finding in findings
     )

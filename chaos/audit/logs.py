@@ -61,7 +61,7 @@ class Topics:
         identity: SQL over key, value and headers: what identifies a record.
         librdkafka, java: options of the clients of either kind, TLS and SASL for example.
         groups: how the names of the groups begin that Spark reads with; empty for Spark's own choice.
-        exact: whether keys and values may be any bytes (`chaos.judging.own_rows.text`).
+        exact: whether keys and values may be any bytes (`chaos.matching.row_ids.text`).
     """
 
     bootstrap: str

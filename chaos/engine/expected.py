@@ -1,7 +1,7 @@
 """What a model demands of a workload is computed before anything is sent: errors are told then, and how much will come.
 
 A filter lets fewer rows pass than are sent, an explode more. Triggers, the recovery after a fault and `progress` count the rows
-of the sink, so they need to know when all are there. What is judged is the source as it was landed (`chaos.judging.models`).
+of the sink, so they need to know when all are there. What is judged is the source as it was landed (`chaos.expectation.model`).
 
 What a loader of the user's own sends is known when it is there: the model is only read before, and progress counts records.
 """
@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from chaos.common.errors import InconclusiveError
 from chaos.engine.phases import Load, RunPlan, write_down
-from chaos.judging import models
-from chaos.judging.models import Model, ModelError
-from chaos.judging.own_rows import text
+from chaos.expectation.base import ModelError, nothing
+from chaos.expectation.model import Model, of_scenario
 from chaos.loader.declaration import FillSource
+from chaos.matching.row_ids import text
 
 
 def has_model(plan: RunPlan) -> bool:
@@ -35,24 +35,23 @@ def with_demand(plan: RunPlan, spark: Callable[[], SparkSession]) -> RunPlan:
         return plan
     write_down(plan)
     session = spark()
-    sources = {topic: models.nothing(session) for topic in plan.scenario.pipeline.reads}
+    sources = {topic: nothing(session) for topic in plan.scenario.pipeline.reads}
     try:
-        models.require_known(session, model, tuple(sources))
-        if model.is_copy or plan.scenario.workload.has_own_loader:
+        model.require_known(session, tuple(sources))
+        if model.said.is_copy or plan.scenario.workload.has_own_loader:
             return plan
-        found = models.demanded(session, model, sources | {load.name: _sent(session, load) for load in plan.loads})
+        found = model.demanded(session, sources | {load.name: _sent(session, load) for load in plan.loads})
     except ModelError as error:
         raise InconclusiveError(model.told(error)) from error
     if not found.count:
         none = ModelError(f"it demands no row of the {plan.records} records that are sent; demand one at least")
         raise InconclusiveError(model.told(none))
-    counts_records = model.of_table or model.of_state  # the growth of these is counted in records of the source
-    return plan if counts_records else replace(plan, outputs=found.count)
+    return plan if model.form.counts_records else replace(plan, outputs=found.count)
 
 
 def _model(plan: RunPlan) -> Model | None:
-    model = models.of_scenario(plan.scenario, plan.folder)
-    return None if model is None or (model.is_copy and not model.identity) else model
+    model = of_scenario(plan.scenario, plan.folder)
+    return None if model is None or (model.said.is_copy and not model.identity) else model
 
 
 def _sent(spark: SparkSession, load: Load) -> DataFrame:

@@ -25,9 +25,12 @@ from chaos.engine.nemesis import Nemesis
 from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of, topics_of
 from chaos.engine.processes import PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
-from chaos.judging import landing, models, own_loader, own_rows, spark_session, statements, table_rows, transaction_logs
-from chaos.judging.own_rows import Numbering
+from chaos.expectation import model as models
+from chaos.expectation.base import Views, nothing, view
+from chaos.judging import landing, spark_session, statements, transaction_logs
 from chaos.loader.declaration import LEDGER, FillSource, OwnLoader, beside
+from chaos.matching import own_loader, row_ids, table_rows
+from chaos.matching.row_ids import Numbering
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.model import Scenario, SystemSpec
 from chaos.scenario.plan import Schedule, scenario_seed, to_json
@@ -53,7 +56,7 @@ _OF_OUTPUT = frozenset({"atomicity", "stability", "hanging"})  # each reads a lo
 
 _OF_DECLARATION = (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION, KafkaError.TOPIC_EXCEPTION)
 
-_OF_TWIN = own_rows.unsaid("this run is the twin that says it")
+_OF_TWIN = row_ids.unsaid("this run is the twin that says it")
 
 Looks = Callable[[], Iterable[tuple[Any, ...]]]
 Makers = Mapping[str, Looks]
@@ -489,7 +492,7 @@ def observe(  # noqa: PLR0913 - all that is landed
     headers = models.compares_headers(plan.scenario)
     land = partial(landing.land, session, kafka.bootstrap, options=kafka.cluster.java, headers=headers)
     verify = plan.scenario.verify
-    lines = own_rows.lines_of(*offsets.values())
+    lines = row_ids.lines_of(*offsets.values())
     for load in plan.loads:
         _land_filled(plan, load, kafka, session, offsets[load.topics.source], land)
     if read_table is not None:
@@ -521,7 +524,7 @@ def _land_filled(
 ) -> None:
     """Land a topic that a loader has filled, with the loader's ledger."""
     asked = [name for name in plan.scenario.verify if not plan.pipeline or name not in _OF_OUTPUT]
-    acknowledged, ledger = _acknowledged(plan, load, spark, own_rows.lines_of(ends)), plan.folder / load.loader.ledger
+    acknowledged, ledger = _acknowledged(plan, load, spark, row_ids.lines_of(ends)), plan.folder / load.loader.ledger
     of_source, _ = of_programs(plan, kafka, load.topics)
     words: Any = {"verify": asked, "ledger": ledger, "of_programs": of_source}
     land(load.topics.source, ends, acknowledged, load.subject, plan.folder / "evidence", **words)
@@ -549,8 +552,8 @@ def _land_transactions(plan: RunPlan, kafka: Kafka, rules: RequestRules, place: 
 def _land_table(plan: RunPlan, spark: SparkSession, found: table_rows.Landed, reached: Mapping[int, int], lines: int) -> None:
     model, folder = models.of_scenario(plan.scenario, plan.folder), plan.folder / "evidence"
     assert model is not None  # noqa: S101 - a file without one is refused
-    asked = replace(model, columns=found.columns)
-    number = _OF_TWIN if plan.is_twin else models.numbering(spark, asked, _views(plan, spark), reached, lines, anywhere=True)
+    asked = model.of_columns(found.columns)
+    number = _OF_TWIN if plan.is_twin else asked.numbering(spark, _views(plan, spark), reached, lines, anywhere=True)
     table_rows.land(spark, found, number, folder, reached, plan.topics.partitions, plan.scenario.verify)
 
 
@@ -562,17 +565,17 @@ def _by_model(
     if plan.is_twin:
         return _OF_TWIN
     if scenario.by_transactions:
-        return own_rows.unsaid("transactions are asked, and no rows")
+        return row_ids.unsaid("transactions are asked, and no rows")
     if model is None:
         return None
-    return models.numbering(spark, model, _views(plan, spark), reached, lines, anywhere=anywhere)
+    return model.numbering(spark, _views(plan, spark), reached, lines, anywhere=anywhere)
 
 
-def _views(plan: RunPlan, spark: SparkSession) -> models.Views:
+def _views(plan: RunPlan, spark: SparkSession) -> Views:
     """What the pipeline reads, as it was landed."""
     landed = {load.name: landing.landed(spark, plan.folder / "evidence", load.subject) for load in plan.loads}
-    empty = {topic: models.nothing(spark) for topic in plan.scenario.pipeline.reads}
-    return empty | {topic: models.view(records) for topic, records in landed.items()}
+    empty = {topic: nothing(spark) for topic in plan.scenario.pipeline.reads}
+    return empty | {topic: view(records) for topic, records in landed.items()}
 
 
 def _acknowledged(plan: RunPlan, load: Load, spark: SparkSession, lines: int) -> DataFrame | Numbering:
@@ -582,7 +585,7 @@ def _acknowledged(plan: RunPlan, load: Load, spark: SparkSession, lines: int) ->
     if isinstance(loader, OwnLoader):
         return own_loader.of_source(spark, ledger, lines)
     if loader.rows is not None:
-        return own_rows.of_source(spark, loader.rows, ledger, lines, headers=models.compares_headers(plan.scenario))
+        return row_ids.of_source(spark, loader.rows, ledger, lines, headers=models.compares_headers(plan.scenario))
     return loader.expected(spark, plan.folder, load.topics.partitions)
 
 

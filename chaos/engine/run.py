@@ -42,8 +42,8 @@ from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import application_of, timeouts_of
 from chaos.engine.processes import RunProcesses
 from chaos.engine.triggers import Watch
+from chaos.expectation import model
 from chaos.faults.base import FaultContext
-from chaos.judging import models
 from chaos.judging.judge import judge
 from chaos.runtime.capabilities import Capability
 from chaos.scenario.verifiers import PRECEDENCE
@@ -204,7 +204,7 @@ def _auditing(
     plan: RunPlan, kafka: Kafka, history: History, spark: Callable[[], SparkSession] | None
 ) -> AbstractContextManager[object]:
     scenario = plan.scenario
-    by_numbers = not (scenario.workload.rows or scenario.by_transactions or models.of_scenario(scenario))
+    by_numbers = not (scenario.workload.rows or scenario.by_transactions or model.of_scenario(scenario))
     if spark is None or not by_numbers:  # it knows numbers only
         return nullcontext()
     dealt = {"source_partitions": plan.topics.partitions, "records": scenario.workload.total}

@@ -16,7 +16,7 @@ from chaos.common.errors import DeadlineError, InconclusiveError, one_line
 from chaos.engine.error_lines import last_line
 from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import endpoints
-from chaos.judging import table_rows
+from chaos.matching import table_rows
 from chaos.runtime.base import Process, ProcessSpec
 from chaos.subject.spark_submit import SparkSubmit
 from chaos.subject.tables import ABOUT

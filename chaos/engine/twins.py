@@ -36,11 +36,14 @@ from chaos.common.history import History, of_type
 from chaos.engine.phases import RunPlan, table_of
 from chaos.engine.pipelines import topics_of
 from chaos.engine.run import execute
+from chaos.expectation.model import ROWS, TWIN
+from chaos.expectation.said import ABOUT
+from chaos.expectation.sources import fingerprint, fingerprint_of
 from chaos.install import cache
-from chaos.judging import landing, models, own_rows
+from chaos.judging import landing
 from chaos.judging.judge import WITHOUT_EXPECTED, load_findings
-from chaos.judging.models import ABOUT, ROWS, TWIN
 from chaos.loader.declaration import FillSource
+from chaos.matching import row_ids
 from chaos.scenario.plan import plan as schedule_of
 from chaos.scenario.verifiers import PROGRESS, TRANSACTIONS
 from verifiers.base import Verdict
@@ -167,9 +170,9 @@ def _made(plan: RunPlan, system: System, spark: Callable[[], SparkSession], numb
         raise _refused(f"the run without faults failed: {next(iter((*failed, *wrong)))}; see {twin.folder}")
     session, evidence = spark(), twin.folder / "evidence"
     sent = {load.name: landing.landed(session, evidence, load.subject) for load in twin.loads}
-    source = models.fingerprint_of(sent) if len(sent) > 1 else models.fingerprint(sent[twin.scenario.source])
+    source = fingerprint_of(sent) if len(sent) > 1 else fingerprint(sent[twin.scenario.source])
     written = landing.landed(session, evidence, "sink")
-    rows = own_rows.last_of_each(written) if twin.scenario.as_state else written
+    rows = row_ids.last_of_each(written) if twin.scenario.as_state else written
     return rows.select("key", "value"), source
 
 

@@ -13,8 +13,10 @@ from pyspark.sql import SparkSession
 from chaos.common import files
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.history import load
-from chaos.judging import models, own_rows, spark_session
+from chaos.expectation import model as models
 from chaos.judging import progress as liveness
+from chaos.judging import spark_session
+from chaos.matching import row_ids
 from chaos.scenario.model import Scenario
 from chaos.scenario.verifiers import BY_TRANSACTIONS, OF_LOGS, PROGRESS, TRANSACTIONS, role_of
 from verifiers import arrow, ordering
@@ -27,7 +29,7 @@ FILE = "findings.json"
 FORMAT: Literal[2] = 2  # of findings.json and report.json; files without a version have format 1
 _AT_ONCE = 4
 _SINK = "sink"
-WITHOUT_EXPECTED = own_rows.AS_THEY_ARE | {"hanging", "commits", "deliveries"}
+WITHOUT_EXPECTED = row_ids.AS_THEY_ARE | {"hanging", "commits", "deliveries"}
 """Verifiers that ask nothing of what is expected."""
 
 
@@ -79,8 +81,8 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     spark_session.suit_logs(spark, [one.bounds for one in evidence])
     names = [name for name in scenario.verify if name in OF_LOGS]
     asked = [(name, one) for one in evidence for name in names if _applies(name, one, evidence)]
-    lines = {one.subject: own_rows.lines_of(one.bounds) for one in evidence if one.subject != _SINK}
-    lines[_SINK] = own_rows.lines_of(*(each.bounds for each in evidence))
+    lines = {one.subject: row_ids.lines_of(one.bounds) for one in evidence if one.subject != _SINK}
+    lines[_SINK] = row_ids.lines_of(*(each.bounds for each in evidence))
 
     def ask(pair: tuple[str, Evidence]) -> Finding:
         name, one = pair
@@ -95,7 +97,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     if PROGRESS in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
         model = models.of_scenario(scenario)
-        demanded = None if model is None or model.is_copy else liveness.demanded(events)
+        demanded = None if model is None or model.said.is_copy else liveness.demanded(events)
         total = scenario.workload.total - liveness.refused(events) if demanded is None else demanded
         words: Any = {"each": demanded is None, "ends": scenario.ends}
         findings = (*findings, liveness.check(events, scenario.recovery_slo_s, total, subjects[-1], **words))
@@ -158,7 +160,7 @@ def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
     """Apply one verifier to one log. Another place with a broad ``except``: a verifier that fails has proved nothing.
 
     Args:
-        lines: by which rows of one's own are numbered (`own_rows.lines_of`).
+        lines: by which rows of one's own are numbered (`row_ids.lines_of`).
     """
     if evidence.unsaid and name not in WITHOUT_EXPECTED:
         note = f"it cannot be said what is expected: {evidence.unsaid}"
@@ -166,9 +168,9 @@ def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
     if evidence.unordered and name == "ordering":
         return ordering.not_asked(evidence)
     try:
-        judged = evidence if name in own_rows.AS_THEY_ARE else own_rows.numbered(evidence, lines)
-        found = own_rows.of_certain_order(_usable(name, evidence.subject, OF_LOGS[name].check(judged)), judged)
-        return own_rows.named(found, evidence)
+        judged = evidence if name in row_ids.AS_THEY_ARE else row_ids.numbered(evidence, lines)
+        found = row_ids.of_certain_order(_usable(name, evidence.subject, OF_LOGS[name].check(judged)), judged)
+        return row_ids.named(found, evidence)
     except Exception as error:  # noqa: BLE001 - see above
         note = f"the verifier itself failed: {type(error).__name__}: {error}"
         return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from chaos.common import clock
 from chaos.common.errors import DeadlineError
-from chaos.judging import own_rows
-from chaos.judging.own_rows import Numbering
+from chaos.matching import row_ids
+from chaos.matching.row_ids import Numbering
 from chaos.scenario.verifiers import OF_LOGS, role_of
 from chaos.subject.clients import for_spark
 from verifiers import arrow, evidence
@@ -52,8 +52,8 @@ class Topic:
         options: of Spark's Kafka source.
         isolation: of the reader; a read_uncommitted one reads up to HW.
         identity: SQL over key, value (strings) and headers: what is read in place of the key.
-        exact: whether keys and values may be any bytes (`own_rows.text`); else they are text.
-        headers: whether headers are a part of what is read as the value (`own_rows.with_headers`); of exact ones only.
+        exact: whether keys and values may be any bytes (`row_ids.text`); else they are text.
+        headers: whether headers are a part of what is read as the value (`row_ids.with_headers`); of exact ones only.
     """
 
     bootstrap: str
@@ -69,8 +69,8 @@ class Topic:
         """SQL of key and value."""
         if not self.exact:
             return ("CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value")
-        value = own_rows.with_headers("value", "headers") if self.headers else own_rows.text("value")
-        return (f"{own_rows.text('key')} AS key", f"{value} AS value")
+        value = row_ids.with_headers("value", "headers") if self.headers else row_ids.text("value")
+        return (f"{row_ids.text('key')} AS key", f"{value} AS value")
 
 
 def topic_of_run(

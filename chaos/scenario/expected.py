@@ -1,6 +1,6 @@
 """What is right, said by the user: `expected`, beside it `identity`, `rows_per_record` and `timers`.
 
-How the rows are computed: `chaos.judging.models`; how those of a twin are had: `chaos.engine.twins`.
+How the rows are computed: `chaos.expectation.models`; how those of a twin are had: `chaos.engine.twins`.
 """
 
 import os

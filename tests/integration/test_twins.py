@@ -10,8 +10,12 @@ from chaos.common.events import FaultProved, TwinUsed
 from chaos.common.history import load as load_history
 from chaos.common.history import of_type
 from chaos.engine import twins
-from chaos.judging import landing, models, own_rows
+from chaos.expectation.base import view
+from chaos.expectation.model import Model
+from chaos.expectation.said import Query
+from chaos.judging import landing
 from chaos.judging.judge import check
+from chaos.matching import row_ids
 from chaos.scenario.expected import ExpectedRows
 from chaos.scenario.load import load, load_text
 from tests.integration.conftest import ROOT
@@ -60,9 +64,9 @@ def by_model(session, folder, model, place):
     spark, found = session.spark(), folder / "evidence"
     landed = landing.landed(spark, found, "source")
     sink, source = (evidence.load(spark, found, subject) for subject in ("sink", "source"))
-    lines = own_rows.lines_of(source.bounds, sink.bounds)
-    views = {"orders": models.view(landed)}
-    numbered = models.numbering(spark, model, views, sink.positions, lines, anywhere=True)(sink.observed)
+    lines = row_ids.lines_of(source.bounds, sink.bounds)
+    views = {"orders": view(landed)}
+    numbered = model.numbering(spark, views, sink.positions, lines, anywhere=True)(sink.observed)
     told = {"expected": numbered.expected, **numbered.views, "anywhere": True}
     evidence.write(place, replace(sink, **told, unordered=numbered.unordered, unsaid=numbered.unsaid))
     judged = evidence.load(spark, place, "sink")
@@ -80,7 +84,7 @@ def told(findings):
 
 def same_by_model(session, report, findings, pipeline, place):
     """Whether twin and model say the same of one run; the model's findings."""
-    model = models.Model(sql=pipeline.expected.sql, identity=pipeline.identity)
+    model = Model(Query(pipeline.expected.sql), identity=pipeline.identity)
     found = by_model(session, Path(report.run_dir), model, place)
     assert told(found) == told(findings)
     return found

@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from chaos.audit import copies
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
+from chaos.matching.fast import alignment
 from tests.planted.damaged import planted
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import land, table
@@ -47,7 +47,7 @@ def test_what_is_a_copy(spark, source, sink, is_copy, most):
     """However the logs are cut into pieces."""
     logs = (arrow.frame(spark, table(rows, COLUMNS)) for rows in (source, sink))
 
-    found = copies.compare(*logs, PROCESSED, replace(Limits(), most_rows=most))
+    found = alignment.compare(*logs, PROCESSED, replace(Limits(), most_rows=most))
 
     assert (found is not None and not len(found.doubtful)) is is_copy
     assert not is_copy or found.rows == 20
@@ -58,7 +58,7 @@ def test_a_row_without_a_key_is_no_record(spark):
     source = [(0, number, f"k{number}", None) for number in range(9)]
     sink = [(*row[:2], None, row[2]) if row[1] == 4 else row for row in source]
 
-    found = copies.compare(*(arrow.frame(spark, table(rows, COLUMNS)) for rows in (source, sink)), PROCESSED)
+    found = alignment.compare(*(arrow.frame(spark, table(rows, COLUMNS)) for rows in (source, sink)), PROCESSED)
 
     assert found is not None
     assert len(found.doubtful) == 2
@@ -83,10 +83,10 @@ def test_what_is_doubtful(spark, sink, doubtful, most):
     rows = [(0, offset, f"k{number}", "v") for offset, number in enumerate(sink)]
     logs = [arrow.frame(spark, table(one, COLUMNS)) for one in (source, rows)]
 
-    found = copies.compare(*logs, PROCESSED, replace(Limits(), most_rows=most))
+    found = alignment.compare(*logs, PROCESSED, replace(Limits(), most_rows=most))
 
     assert found is not None
-    assert {row["key"] for one in logs for row in copies.of_doubtful_keys(one, found).collect()} == doubtful
+    assert {row["key"] for one in logs for row in alignment.of_doubtful_keys(one, found).collect()} == doubtful
 
 
 def test_a_log_that_has_too_little_in_common(spark):
@@ -94,7 +94,7 @@ def test_a_log_that_has_too_little_in_common(spark):
     source = [(0, number, f"k{number}", "v") for number in range(60)]
     sink = [(0, number, f"x{number}", "v") for number in range(60)]
 
-    found = copies.compare(
+    found = alignment.compare(
         *(arrow.frame(spark, table(rows, COLUMNS)) for rows in (source, sink)), PROCESSED, Limits(most_rows=9)
     )
 
@@ -140,7 +140,7 @@ def test_the_findings_are_those_of_joins(spark, landed, seed):
 
     asked, found = asked_and_found(logs, limits)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(copies, "compare", lambda *_: None)
+        patched.setattr(alignment, "compare", lambda *_: None)
         joined, expected = asked_and_found(logs, limits)
 
     assert joined.beyond is None

@@ -7,9 +7,9 @@ import pytest
 
 from chaos.audit import expected as audit_expected
 from chaos.audit import logs as audit_logs
-from chaos.audit import narrowed
 from chaos.audit.judge import judge
-from chaos.audit.narrowed import Narrowed
+from chaos.matching.fast import sums
+from chaos.matching.fast.sums import Narrowed
 from tests.planted.damaged import planted
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import land, table
@@ -65,7 +65,7 @@ def test_the_findings_are_those_of_all_rows(spark, landed, form, seed):
 
     _, found = asked_and_found(logs, query, **options)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(narrowed, "compared", lambda *_: None)
+        patched.setattr(sums, "compared", lambda *_: None)
         patched.setattr(audit_expected, "_narrowed", lambda logs, _, due, *__, **___: Narrowed(due, logs.sink))
         whole, expected = asked_and_found(logs, query, **options)
 
@@ -105,11 +105,11 @@ def test_many_doubtful_rows_are_asked_about_with_all_others(spark):
     due, sink = (
         arrow.frame(spark, table(one, COLUMNS)) for one in (rows, [*rows[:90], *((*row[:3], "x") for row in rows[90:])])
     )
-    found = narrowed.Demanded(due, 200, "", placed=True)
+    found = sums.Demanded(due, 200, "", placed=True)
     for few, is_narrow in ((0, False), (200, True)):
         limits = Limits(few_rows=few)
-        by_sums = narrowed.by_sums(found, sink, anywhere=True, limits=limits)
-        by_place = narrowed.by_place(found, sink, narrowed.compared(due, sink, {0: 200}), limits)
+        by_sums = sums.by_sums(found, sink, anywhere=True, limits=limits)
+        by_place = sums.by_place(found, sink, sums.compared(due, sink, {0: 200}), limits)
         assert [by_sums.proved > 0, by_place.beyond is not None] == [is_narrow] * 2
 
 
@@ -118,4 +118,4 @@ def test_sums_tell_rows_that_recur_apart(spark):
     left, right = ([(0, number, "k", value) for number in range(2)] for value in ("a", "b"))
     due, sink = (arrow.frame(spark, table(one, COLUMNS)) for one in (left, right))
 
-    assert narrowed.by_sums(narrowed.Demanded(due, 2, "", placed=True), sink, anywhere=True).proved == 0
+    assert sums.by_sums(sums.Demanded(due, 2, "", placed=True), sink, anywhere=True).proved == 0

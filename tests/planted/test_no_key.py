@@ -10,7 +10,7 @@ import pytest
 from chaos.audit import expected as audit_expected
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
-from chaos.judging import own_rows
+from chaos.matching import row_ids
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import land, table
 from verifiers import arrow
@@ -74,11 +74,11 @@ def test_one_row_has_another_key_or_value(audited, form, seed):
 def test_all_keys_are_different(spark, identity):
     """Also with an identity behind them; what people read is the key as it was, and null for none."""
     rows = [(0, 0, key, value) for key, value in product(KEYS, VALUES[1:] if identity else VALUES[:1])]
-    keyed = own_rows.keyed(arrow.frame(spark, table(rows, COLUMNS)), identity).select("key", "value")
+    keyed = row_ids.keyed(arrow.frame(spark, table(rows, COLUMNS)), identity).select("key", "value")
     found = [row["key"] for row in keyed.collect()]
 
     behind = (f" [{value}]" if identity else "" for _, _, _, value in rows)
     shown = [("null" if key is None else key) + end for (_, _, key, _), end in zip(rows, behind, strict=True)]
     assert None not in found
     assert len(set(found)) == len(rows)
-    assert [own_rows._shown(key).replace("\0", "") for key in found] == [text.replace("\0", "") for text in shown]
+    assert [row_ids._shown(key).replace("\0", "") for key in found] == [text.replace("\0", "") for text in shown]

@@ -8,8 +8,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from chaos.audit import identity as audit_identity
 from chaos.audit.logs import AuditUsageError
-from chaos.judging import expressions, models
-from chaos.judging.models import Model, ModelError
+from chaos.expectation import expressions
+from chaos.expectation.base import ModelError
+from chaos.expectation.model import Model
+from chaos.expectation.said import Query
 from tests.planted.examples import EXAMPLES
 
 COLUMNS = "key string, value string"
@@ -61,7 +63,7 @@ def test_an_identity_that_is_none(spark, nothing, sql):
         audit_identity.require_known(spark, said or " ", audit_identity.model("identity"), headers=False)
     if said:
         with pytest.raises(ModelError) as raised:
-            models.require_known(spark, Model(sql="SELECT key, value FROM orders", identity=said), ["orders"])
+            Model(Query("SELECT key, value FROM orders"), identity=said).require_known(spark, ["orders"])
         assert raised.value.of_identity
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from chaos.judging import own_loader
 from chaos.judging.judge import check
+from chaos.matching import own_loader
 from tests.planted.test_own_rows import BOUNDS, LINES, OF_LOGS, frame, shown, verdicts
 from verifiers import evidence
 from verifiers.base import Evidence

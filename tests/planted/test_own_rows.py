@@ -5,17 +5,17 @@ from dataclasses import replace
 import pytest
 
 from chaos.engine.rows import compute
-from chaos.judging import own_rows
 from chaos.judging.judge import check
 from chaos.loader import rows, sources
 from chaos.loader.rows import RowsError
+from chaos.matching import row_ids
 from tests.planted.log import table
 from verifiers import VERIFIERS, evidence
 from verifiers.base import Bounds, Evidence, Verdict
 
 OBSERVED = "partition int, offset long, timestamp_ms long, key string, value string"
 BOUNDS = {0: Bounds(0, 100, 100), 1: Bounds(0, 100, 100)}
-LINES = own_rows.lines_of(BOUNDS)
+LINES = row_ids.lines_of(BOUNDS)
 OF_LOGS = ("duplicates", "gaps", "ordering", "values")
 SENT = [("ann", "1", 0), ("bob", "2", 1), ("ann", "3", 0), (None, "4", 1), ("ann", "1", 0), ("bob", None, 1), ("ann", "5", 0)]
 
@@ -50,7 +50,7 @@ def of_sink(spark, judged):
 
     def ask(*records, source=SENT, names=(*OF_LOGS, "offsets"), positions=None, **views):
         positions = positions or {0: 4, 1: 3}
-        numbering = own_rows.of_sink(frame(spark, *source), positions, LINES)
+        numbering = row_ids.of_sink(frame(spark, *source), positions, LINES)
         return judged("sink", numbering, frame(spark, *records), names, positions, **views)
 
     return ask
@@ -65,7 +65,7 @@ def of_source(spark, judged, tmp_path):
         raw = [{"key": key, "value": value, "partition": partition} for key, value, partition in sent]
         rows.write(path, raw, 2, None, name=str)
         told.write_text("id,outcome,partition,offset\n" + "".join(f"{line}\n" for line in ledger), encoding="utf-8")
-        return judged("source", own_rows.of_source(spark, path, told, LINES), frame(spark, *records), (*OF_LOGS, "ledger"))
+        return judged("source", row_ids.of_source(spark, path, told, LINES), frame(spark, *records), (*OF_LOGS, "ledger"))
 
     return ask
 
@@ -215,7 +215,7 @@ def test_bytes_are_told_apart(spark):
         [(number, bytearray(one) if one is not None else None) for number, one in enumerate(BYTES)], "n int, b binary"
     )
 
-    found = [row["t"] for row in data.orderBy("n").selectExpr(f"{own_rows.text('b')} AS t").collect()]
+    found = [row["t"] for row in data.orderBy("n").selectExpr(f"{row_ids.text('b')} AS t").collect()]
 
     assert found == [rows.text(one) for one in BYTES]
     assert len(set(found)) == len(BYTES)
@@ -235,7 +235,7 @@ def as_read(spark, values, shown):
 
 def test_headers_are_told_apart(spark):
     """In their order, with their bytes; a value that reads as if headers followed is another one. None are like no list."""
-    shown = own_rows.with_headers("value", "headers")
+    shown = row_ids.with_headers("value", "headers")
 
     found = as_read(spark, [(bytearray(b"v"), headers) for headers in HEADERS], shown)
     like = as_read(spark, [(bytearray(text.encode()), None) for text in found], shown)
@@ -255,15 +255,15 @@ def test_a_copy_that_loses_headers(spark, tmp_path, judged, kept):
     path, told = tmp_path / rows.FILE, tmp_path / "ledger.csv"
     rows.write(path, [*raw, {"key": "bob", "value": "2", "partition": 0}], 2, None, name=str)
     told.write_text("id,outcome,partition,offset\n" + "".join(f"{n},ok,0,{n}\n" for n in range(4)), encoding="utf-8")
-    shown = own_rows.with_headers("value", "headers")
+    shown = row_ids.with_headers("value", "headers")
     texts = as_read(
         spark, [(row["value"], row["headers"]) for row in spark.read.parquet(str(path)).orderBy("id").collect()], shown
     )
     source = [("ann", text, 0) for text in texts[:3]] + [("bob", "2", 0)]
     lost = [("ann", "1", 0)] * 3 + [("bob", "2", 0)]
 
-    of_source = judged("source", own_rows.of_source(spark, path, told, LINES), frame(spark, *source), (*OF_LOGS, "ledger"))
-    numbering = own_rows.of_sink(frame(spark, *source), {0: 4}, LINES)
+    of_source = judged("source", row_ids.of_source(spark, path, told, LINES), frame(spark, *source), (*OF_LOGS, "ledger"))
+    numbering = row_ids.of_sink(frame(spark, *source), {0: 4}, LINES)
     of_sink = judged("sink", numbering, frame(spark, *(source if kept else lost)), OF_LOGS, {0: 4})
 
     assert verdicts(of_source) == {}
@@ -278,7 +278,7 @@ def test_headers_that_are_not_promised_are_not_compared(spark, tmp_path, judged)
     rows.write(path, [{"key": "ann", "value": "1", "headers": {"a": "b"}, "partition": 0}], 2, None, name=str)
     told.write_text("id,outcome,partition,offset\n0,ok,0,0\n", encoding="utf-8")
 
-    numbering = own_rows.of_source(spark, path, told, LINES, headers=False)
+    numbering = row_ids.of_source(spark, path, told, LINES, headers=False)
 
     assert verdicts(judged("source", numbering, frame(spark, ("ann", "1", 0)), (*OF_LOGS, "ledger"))) == {}
 
@@ -311,5 +311,5 @@ def test_a_query_that_gives_no_rows(spark, tmp_path, query, said):
 
 def test_every_verifier_is_asked_of_one_kind(spark):
     """Those that are given keys as they are, are verifiers."""
-    assert VERIFIERS.keys() >= own_rows.AS_THEY_ARE
-    assert own_rows.numbered(replace(Evidence("sink", spark.range(0), spark.range(0), BOUNDS)), LINES).bounds == BOUNDS
+    assert VERIFIERS.keys() >= row_ids.AS_THEY_ARE
+    assert row_ids.numbered(replace(Evidence("sink", spark.range(0), spark.range(0), BOUNDS)), LINES).bounds == BOUNDS

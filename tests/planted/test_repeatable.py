@@ -5,8 +5,9 @@ import pytest
 from chaos.audit import expected as audit_expected
 from chaos.audit import identity as audit_identity
 from chaos.audit.logs import AuditUsageError
-from chaos.judging import models
-from chaos.judging.models import Model, ModelError
+from chaos.expectation.base import ModelError
+from chaos.expectation.model import Model
+from chaos.expectation.said import Query
 
 
 def query(value="value", rest=""):
@@ -37,7 +38,7 @@ def test_what_varies_is_refused(spark, sql):
 
     assert "\n" not in str(caught.value)
     with pytest.raises(ModelError, match="it does not give the same rows each time"):
-        models.require_known(spark, Model(sql=sql), ["source"])
+        Model(Query(sql)).require_known(spark, ["source"])
 
 
 @pytest.mark.parametrize(

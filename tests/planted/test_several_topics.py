@@ -11,11 +11,15 @@ from chaos.common.history import History
 from chaos.engine.expected import with_demand
 from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import topics_of
-from chaos.judging import models, own_rows
+from chaos.expectation import model as models
+from chaos.expectation.base import nothing, view
+from chaos.expectation.model import ROWS, Model
+from chaos.expectation.said import ABOUT, Query, Twin
+from chaos.expectation.sources import SeveralTopics, fingerprint_of
 from chaos.judging.judge import check, judge
-from chaos.judging.models import Model
 from chaos.loader import rows
 from chaos.loader.declaration import FillSource
+from chaos.matching import row_ids
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from chaos.subject.command import CommandPipeline
@@ -30,9 +34,9 @@ JOINED = [
 ]
 SQL = "SELECT o.key, concat(o.value, ' ', c.value) AS value FROM orders o JOIN customers c ON o.key = c.key"
 FIRSTS = {"orders": 0, "customers": 2}
-JOIN, UNION = Model(sql=SQL, firsts=FIRSTS), Model(firsts=FIRSTS)
+JOIN, UNION = Model(Query(SQL), sources=SeveralTopics(FIRSTS)), Model(sources=SeveralTopics(FIRSTS))
 BOUNDS = {number: Bounds(0, 60, 60) for number in range(3)}
-LINES = own_rows.lines_of(BOUNDS)
+LINES = row_ids.lines_of(BOUNDS)
 ENDS = {0: 20, 1: 20, 2: 2, 3: 1, 4: 1}
 NAMES = ("duplicates", "gaps", "ordering", "values", "offsets")
 UNORDERED = "they are made of the records of several topics, and it is not said of which"
@@ -43,10 +47,10 @@ def judged(spark, tmp_path):
     """Land a sink as a run does, read it again and judge it by a model of both topics; the findings by verifier."""
 
     def ask(model, sink, positions=ENDS, customers=CUSTOMERS):
-        views = {topic: models.view(frame(spark, one)) for topic, one in (("customers", customers), ("orders", ORDERS))}
-        views["others"] = models.nothing(spark)
+        views = {topic: view(frame(spark, one)) for topic, one in (("customers", customers), ("orders", ORDERS))}
+        views["others"] = nothing(spark)
         observed = frame(spark, sink)
-        found = models.numbering(spark, model, views, positions, LINES, anywhere=True)(observed)
+        found = model.numbering(spark, views, positions, LINES, anywhere=True)(observed)
         reasons = {"unordered": found.unordered, "unsaid": found.unsaid, "anywhere": True}
         evidence.write(tmp_path, Evidence("sink", found.expected, observed, BOUNDS, positions, **found.views, **reasons))
         one = evidence.load(spark, tmp_path, "sink")
@@ -108,7 +112,7 @@ def test_a_pipeline_that_is_not_past_all_topics(judged, model, says, positions, 
 
 def test_a_place_that_may_be_in_either_topic(judged):
     """It is refused in words, and nothing is judged by it."""
-    placed = Model(sql="SELECT key, value, partition, offset FROM orders", firsts=FIRSTS)
+    placed = Model(Query("SELECT key, value, partition, offset FROM orders"), sources=SeveralTopics(FIRSTS))
 
     findings = judged(placed, ORDERS)
 
@@ -123,17 +127,17 @@ def test_a_place_that_may_be_in_either_topic(judged):
 def test_a_twin_of_two_topics(spark, judged, tmp_path, identity):
     """What it had of each topic is compared: the same records in the other one are others."""
     landed = {"orders": frame(spark, ORDERS), "customers": frame(spark, CUSTOMERS)}
-    frame(spark, JOINED).select("key", "value").write.parquet(str(tmp_path / "twin" / models.ROWS))
-    about = {"source": models.fingerprint_of(landed)}
-    (tmp_path / "twin" / models.ABOUT).write_text(json.dumps(about), encoding="utf-8")
-    twin = Model(twin=str(tmp_path / "twin" / models.ROWS), identity=identity, firsts=FIRSTS)
+    frame(spark, JOINED).select("key", "value").write.parquet(str(tmp_path / "twin" / ROWS))
+    about = {"source": fingerprint_of(landed)}
+    (tmp_path / "twin" / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+    twin = Model(Twin(str(tmp_path / "twin" / ROWS)), sources=SeveralTopics(FIRSTS), identity=identity)
 
     assert verdicts(judged(twin, JOINED)) == {}
     assert verdicts(judged(twin, JOINED[1:])) == {"gaps": ("INVALID", 1), "offsets": ("INVALID", 1)}
     other = judged(twin, JOINED, customers=[*CUSTOMERS[:3], ("c-3", "east", 0)])
     assert {one.verdict for one in other.values()} == {Verdict.UNKNOWN}
     assert "the source has other records than in the run without faults (44 records, and 44 then)" in other["gaps"].note
-    swapped = models.fingerprint_of({"orders": landed["customers"], "customers": landed["orders"]})
+    swapped = fingerprint_of({"orders": landed["customers"], "customers": landed["orders"]})
     assert swapped != about["source"]
 
 
@@ -162,8 +166,8 @@ def acknowledged(spark, folder, name, sent, partitions):
     made = [{"key": key, "value": value, "partition": partition} for key, value, partition in sent]
     rows.write(folder / f"{name}.parquet", iter(made), partitions, None, name=lambda number: f"row {number}")
     bounds = {partition: Bounds(0, end, end) for partition, end in ends.items()}
-    number = partial(own_rows.of_source, spark, folder / f"{name}.parquet", ledger, headers=False)
-    return bounds, number(own_rows.lines_of(bounds))
+    number = partial(row_ids.of_source, spark, folder / f"{name}.parquet", ledger, headers=False)
+    return bounds, number(row_ids.lines_of(bounds))
 
 
 @pytest.fixture
@@ -181,10 +185,10 @@ def run(spark, tmp_path):
             found = number(observed)
             evidence.write(place, Evidence(subject, found.expected, observed, bounds, {}, **found.views))
             all_bounds.append(bounds)
-        views = {"orders": models.view(frame(spark, ORDERS)), "customers": models.view(frame(spark, customers))}
+        views = {"orders": view(frame(spark, ORDERS)), "customers": view(frame(spark, customers))}
         observed = frame(spark, sink)
-        lines = own_rows.lines_of(*all_bounds, BOUNDS)
-        found = models.numbering(spark, models.of_scenario(scenario()), views, ENDS, lines, anywhere=True)(observed)
+        lines = row_ids.lines_of(*all_bounds, BOUNDS)
+        found = models.of_scenario(scenario()).numbering(spark, views, ENDS, lines, anywhere=True)(observed)
         reasons = {"unordered": found.unordered, "unsaid": found.unsaid, "anywhere": True}
         evidence.write(place, Evidence("sink", found.expected, observed, BOUNDS, ENDS, **found.views, **reasons))
         with History(tmp_path / "history.jsonl") as history:

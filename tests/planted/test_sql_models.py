@@ -7,10 +7,12 @@ import pytest
 from chaos.common.errors import InconclusiveError
 from chaos.engine.expected import with_demand
 from chaos.engine.phases import RunPlan
-from chaos.judging import models, own_rows
+from chaos.expectation.base import ModelError, nothing, view
+from chaos.expectation.model import Model
+from chaos.expectation.said import Function, Query
 from chaos.judging.judge import check
-from chaos.judging.models import Model, ModelError
 from chaos.loader.declaration import FillSource, OwnLoader
+from chaos.matching import row_ids
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
 from chaos.subject.base import Topics
@@ -22,7 +24,7 @@ from verifiers.base import Bounds, Evidence, Verdict
 
 OBSERVED = "partition int, offset long, timestamp_ms long, key string, value string"
 BOUNDS = {0: Bounds(0, 100, 100), 1: Bounds(0, 100, 100)}
-LINES = own_rows.lines_of(BOUNDS)
+LINES = row_ids.lines_of(BOUNDS)
 NAMES = ("duplicates", "gaps", "ordering", "values", "offsets")
 ENDS = {0: 30, 1: 30}
 ORDERS = [(f"c-{number % 4}", f'{{"order": {number}, "amount": {number % 6}}}', number % 2) for number in range(60)]
@@ -49,9 +51,9 @@ def judged(spark, tmp_path):
     """Land a sink as a run does, read it again and judge it by a model; the findings by verifier."""
 
     def ask(model, sink, source=ORDERS, positions=ENDS, names=NAMES, **more):
-        sources = {"orders": models.view(frame(spark, source)), "others": models.nothing(spark)}
+        sources = {"orders": view(frame(spark, source)), "others": nothing(spark)}
         anywhere = more.pop("anywhere", False)
-        numbering = models.numbering(spark, model, sources, positions, LINES, anywhere=anywhere)
+        numbering = model.numbering(spark, sources, positions, LINES, anywhere=anywhere)
         observed = frame(spark, sink)
         found = numbering(observed)
         reasons = {"unordered": found.unordered, "unsaid": found.unsaid, "anywhere": anywhere or found.anywhere}
@@ -74,8 +76,8 @@ def shown(finding):
     return [(one.anomaly, one.id, one.partition, one.offset) for one in finding.examples]
 
 
-PLACED, PLACELESS = Model(sql=LARGE), Model(sql=BARE)
-BY_ORDER = Model(sql=LARGE, identity=ORDER)
+PLACED, PLACELESS = Model(Query(LARGE)), Model(Query(BARE))
+BY_ORDER = Model(Query(LARGE), identity=ORDER)
 BOTH = pytest.mark.parametrize(
     "model", [PLACED, *nightly(PLACELESS, BY_ORDER)], ids=["placed", "placeless", "identity"]
 )  # the gate asks all three about all anomalies at once
@@ -200,11 +202,11 @@ def test_totals_of_all_records(judged):
         totals[key] += number % 6
     right = [(key, str(total), number % 2) for number, (key, total) in enumerate(totals.items())]
 
-    assert verdicts(judged(Model(sql=TOTALS), right)) == {}
-    wrong = judged(Model(sql=TOTALS), [("c-0", "7", 1), *right[1:]])
+    assert verdicts(judged(Model(Query(TOTALS)), right)) == {}
+    wrong = judged(Model(Query(TOTALS)), [("c-0", "7", 1), *right[1:]])
     assert verdicts(wrong) == {"values": ("INVALID", 1)}
     assert wrong["values"].examples[0].detail == f"value 7, expected {totals['c-0']}"
-    assert verdicts(judged(Model(sql=TOTALS), right[1:])) == {"gaps": ("INVALID", 1), "offsets": ("INVALID", 1)}
+    assert verdicts(judged(Model(Query(TOTALS)), right[1:])) == {"gaps": ("INVALID", 1), "offsets": ("INVALID", 1)}
 
 
 def test_several_rows_of_one_record(judged):
@@ -212,20 +214,20 @@ def test_several_rows_of_one_record(judged):
     sql = "SELECT key, CAST(part AS STRING) AS value, partition, offset FROM orders LATERAL VIEW explode(array(1, 2)) AS part"
     right = [(key, str(part), partition) for key, _, partition in ORDERS for part in (1, 2)]
 
-    findings = judged(Model(sql=sql), right)
+    findings = judged(Model(Query(sql)), right)
     assert verdicts(findings) == {}
     assert "120 of its rows share a record of the source" in findings["ordering"].note
     assert (findings["gaps"].checked, findings["ordering"].asked) == (120, False)
     moved = [(*right[0][:2], 1), *right[1:]]
-    assert judged(Model(sql=sql), moved)["values"].counts["misrouted"] == 1
-    assert verdicts(judged(Model(sql=sql), moved, anywhere=True)) == {}
-    assert verdicts(judged(Model(sql=sql), right[2:])) == {"gaps": ("INVALID", 2), "offsets": ("INVALID", 2)}
+    assert judged(Model(Query(sql)), moved)["values"].counts["misrouted"] == 1
+    assert verdicts(judged(Model(Query(sql)), moved, anywhere=True)) == {}
+    assert verdicts(judged(Model(Query(sql)), right[2:])) == {"gaps": ("INVALID", 2), "offsets": ("INVALID", 2)}
 
 
 def test_bytes_and_nulls(judged):
     """A model may give bytes, and pass on what is no text as it sees it."""
     source = [(None, "0xFF00", 0), ("a", None, 1), ("0x30783132", "x", 0)]
-    model = Model(sql="SELECT IF(key IS NULL, NULL, CAST('0x12' AS BINARY)) AS key, value FROM orders")
+    model = Model(Query("SELECT IF(key IS NULL, NULL, CAST('0x12' AS BINARY)) AS key, value FROM orders"))
     right = [("0x30783132", None, 0), ("0x30783132", "x", 1), (None, "0xFF00", 0)]
 
     assert verdicts(judged(model, right, source)) == {}
@@ -251,7 +253,7 @@ def test_what_is_not_processed_yet(judged):
     [
         (PLACELESS, "the query gives no partition and offset of the source, so it is not known which rows are due"),
         (
-            Model(sql="SELECT key, CAST(count(*) AS STRING) AS value, 0 AS partition, 0 AS offset FROM orders GROUP BY key"),
+            Model(Query("SELECT key, CAST(count(*) AS STRING) AS value, 0 AS partition, 0 AS offset FROM orders GROUP BY key")),
             "the query demands other rows of what it has read than of all, so it is not known which are due",
         ),
     ],
@@ -292,7 +294,7 @@ def test_rows_of_which_it_is_not_known_whether_they_are_due(judged, model, why):
 def test_a_query_that_cannot_be_asked(spark, sql, said):
     """In a line, before anything has been read; and where a name is not known, with those that there are."""
     with pytest.raises(ModelError) as caught:
-        models.require_known(spark, Model(sql=sql), ["orders", "others"])
+        Model(Query(sql)).require_known(spark, ["orders", "others"])
 
     told = str(caught.value)
     assert said in told
@@ -304,7 +306,7 @@ def test_a_query_that_cannot_be_asked(spark, sql, said):
 def test_views_are_gone_with_their_query(spark):
     """Another run in the same session would else read the topics of this one, in place of an error."""
     for topic in ("orders", "shop.orders-v1"):
-        models.demanded(spark, Model(sql=f"SELECT key, value FROM `{topic}`"), {topic: frame(spark, ORDERS)})  # noqa: S608 - a constant
+        Model(Query(f"SELECT key, value FROM `{topic}`")).demanded(spark, {topic: frame(spark, ORDERS)})  # noqa: S608 - a constant
 
     assert [table.name for table in spark.catalog.listTables() if "orders" in table.name] == []
 
@@ -313,7 +315,7 @@ def test_a_query_that_fails_when_it_is_computed(judged):
     """It cannot be said what is expected, so nothing is VALID."""
     sql = "SELECT key, CAST(1 DIV (offset - 2) AS STRING) AS value FROM orders"
 
-    (note,) = {one.note for one in judged(Model(sql=sql), KEPT).values()}
+    (note,) = {one.note for one in judged(Model(Query(sql)), KEPT).values()}
 
     assert note.startswith("it cannot be said what is expected: pipeline, expected, sql: [DIVIDE_BY_ZERO]")
 
@@ -322,7 +324,7 @@ def test_a_place_that_the_source_does_not_have(judged):
     """The query takes the place from somewhere else."""
     sql = "SELECT key, value, partition + 7 AS partition, offset FROM orders"
 
-    (note,) = {one.note for one in judged(Model(sql=sql), KEPT).values()}
+    (note,) = {one.note for one in judged(Model(Query(sql)), KEPT).values()}
 
     assert "the query has a row with partition 8, and the source has none such; give the place of a record" in note
 
@@ -331,7 +333,7 @@ def test_a_place_that_the_source_does_not_have(judged):
 def test_an_identity_that_cannot_be_read(spark, identity):
     """With the columns that it may use."""
     with pytest.raises(ModelError) as caught:
-        models.require_known(spark, Model(sql=LARGE, identity=identity), ["orders"])
+        Model(Query(LARGE), identity=identity).require_known(spark, ["orders"])
 
     assert caught.value.of_identity
     assert str(caught.value).endswith(" The columns are key, value.")
@@ -339,7 +341,7 @@ def test_an_identity_that_cannot_be_read(spark, identity):
 
 def test_an_identity_that_rows_of_the_sink_do_not_have(judged):
     """The sink is what fails; it is UNKNOWN, and the identity is named."""
-    model = Model(sql=LARGE, identity=f"CAST({ORDER} AS INT)")
+    model = Model(Query(LARGE), identity=f"CAST({ORDER} AS INT)")
 
     findings = judged(model, [*KEPT, ("c-0", '{"order": "x"}', 0)])
 
@@ -349,7 +351,7 @@ def test_an_identity_that_rows_of_the_sink_do_not_have(judged):
 
 def test_a_topic_whose_name_needs_quotes(spark):
     """Names of Kafka are in backquotes where they are no names of SQL."""
-    models.require_known(spark, Model(sql="SELECT key, value FROM `shop.orders-v1`"), ["shop.orders-v1"])
+    Model(Query("SELECT key, value FROM `shop.orders-v1`")).require_known(spark, ["shop.orders-v1"])
     assert spark.catalog.dropTempView("`shop.orders-v1`") is False  # nothing is left of it
 
 
@@ -393,7 +395,7 @@ NAME = "x"
 def module(tmp_path):
     """The folder of a module with models."""
     (tmp_path / "shop_models.py").write_text(MODULE, encoding="utf-8")
-    return lambda name, **more: Model(python=f"shop_models:{name}", folder=str(tmp_path), **more)
+    return lambda name, **more: Model(Function(f"shop_models:{name}", str(tmp_path)), **more)
 
 
 def test_a_function(judged, module):
@@ -431,17 +433,17 @@ def test_a_module_that_cannot_be_imported(spark, tmp_path):
     (tmp_path / "broken.py").write_text("x = 1\nx +\n", encoding="utf-8")
     (tmp_path / "fails.py").write_text("x = 1\nx.y\n", encoding="utf-8")
     with pytest.raises(ModelError, match=r"^broken:f cannot be imported: SyntaxError: invalid syntax \(broken.py, line 2\)$"):
-        models.require_known(spark, Model(python="broken:f", folder=str(tmp_path)), ["orders"])
+        Model(Function("broken:f", str(tmp_path))).require_known(spark, ["orders"])
     with pytest.raises(ModelError, match=r"^fails:f cannot be imported: AttributeError: .*fails.py:2\)$"):
-        models.require_known(spark, Model(python="fails:f", folder=str(tmp_path)), ["orders"])
+        Model(Function("fails:f", str(tmp_path))).require_known(spark, ["orders"])
     with pytest.raises(ModelError, match=said):
-        models.require_known(spark, Model(python="nowhere_at_all:f", folder=str(tmp_path)), ["orders"])
+        Model(Function("nowhere_at_all:f", str(tmp_path))).require_known(spark, ["orders"])
     for number in (1, 2):
         folder = tmp_path / str(number)
         folder.mkdir()
         name = f"only_here_{number}"
         (folder / "same_name.py").write_text(f"def {name}(sources, spark): ...\n", encoding="utf-8")
-        models.require_known(spark, Model(python=f"same_name:{name}", folder=str(folder)), ["orders"])
+        Model(Function(f"same_name:{name}", str(folder))).require_known(spark, ["orders"])
 
 
 # before anything is sent ---------------------------------------------------------------------------------------------------

@@ -2,23 +2,25 @@
 
 import pytest
 
-from chaos.judging import models
+from chaos.expectation.base import ModelError, view
+from chaos.expectation.forms import State
+from chaos.expectation.model import Model
+from chaos.expectation.said import Query
 from chaos.judging.judge import check
-from chaos.judging.models import Model, ModelError
-from chaos.judging.own_rows import OF_STATE, last_of_each
+from chaos.matching.row_ids import OF_STATE, last_of_each
 from tests.planted.test_sql_models import AMOUNT, BOUNDS, ENDS, LINES, NAMES, ORDERS, TOTALS, frame, verdicts
 from verifiers import evidence
 from verifiers.base import Evidence, Verdict
 
-BY_KEY = Model(sql=TOTALS, of_state=True)
+BY_KEY = Model(Query(TOTALS), form=State())
 SUM = f"sum(CAST({AMOUNT} AS BIGINT))"
 WITH_COUNT = Model(
-    sql=f"SELECT key, to_json(named_struct('total', {SUM}, 'orders', count(*))) AS value FROM orders GROUP BY key",  # noqa: S608 - a constant
-    of_state=True,
+    Query(f"SELECT key, to_json(named_struct('total', {SUM}, 'orders', count(*))) AS value FROM orders GROUP BY key"),  # noqa: S608 - a constant
+    form=State(),
 )
 OF_LARGE = Model(
-    sql=f"SELECT key, IF({SUM} >= 38, CAST(count(*) AS STRING), NULL) AS value FROM orders GROUP BY key",  # noqa: S608 - a constant
-    of_state=True,
+    Query(f"SELECT key, IF({SUM} >= 38, CAST(count(*) AS STRING), NULL) AS value FROM orders GROUP BY key"),  # noqa: S608 - a constant
+    form=State(),
 )
 
 
@@ -39,9 +41,9 @@ def judged(spark, tmp_path):
     """Land a sink as a run does, read it again and judge it as a state; the findings by verifier."""
 
     def ask(sink, model=BY_KEY, positions=ENDS, names=NAMES):
-        sources = {"orders": models.view(frame(spark, ORDERS))}
+        sources = {"orders": view(frame(spark, ORDERS))}
         observed = frame(spark, sink)
-        found = models.numbering(spark, model, sources, positions, LINES, anywhere=False)(observed)
+        found = model.numbering(spark, sources, positions, LINES, anywhere=False)(observed)
         told = {"unordered": found.unordered, "unsaid": found.unsaid, "anywhere": found.anywhere, "state": found.state}
         evidence.write(tmp_path, Evidence("sink", found.expected, observed, BOUNDS, positions, **found.views, **told))
         one = evidence.load(spark, tmp_path, "sink")
@@ -153,10 +155,10 @@ def test_a_source_that_was_not_processed_to_its_end(judged):
 
 def test_a_model_that_gives_a_key_twice(spark, judged):
     """It is no state; the key is named."""
-    model = Model(sql="SELECT key, value FROM orders", of_state=True)
+    model = Model(Query("SELECT key, value FROM orders"), form=State())
 
     with pytest.raises(ModelError, match="the query gives 15 rows of key 'c-0', and a state has one; GROUP BY the key"):
-        models.demanded(spark, model, {"orders": models.view(frame(spark, ORDERS))})
+        model.demanded(spark, {"orders": view(frame(spark, ORDERS))})
     assert {one.verdict for one in judged(UPDATES, model).values()} == {Verdict.UNKNOWN}
 
 

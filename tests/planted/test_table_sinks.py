@@ -8,9 +8,12 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging import models, own_rows, table_rows
+from chaos.expectation.base import ModelError, view
+from chaos.expectation.forms import TableRows
+from chaos.expectation.model import Model
+from chaos.expectation.said import Query
 from chaos.judging.judge import check
-from chaos.judging.models import Model, ModelError
+from chaos.matching import row_ids, table_rows
 from chaos.subject import read_table
 from chaos.subject.tables import ABOUT, ROWS, SPEC, Table
 from tests.planted.log import table
@@ -21,7 +24,7 @@ OBSERVED = "partition int, offset long, timestamp_ms long, key string, value str
 COLUMNS = "customer string, `order` bigint, amount decimal(10,2), paid_at timestamp, tags array<string>"
 ORDERS = [(f"c-{number % 4}", number) for number in range(60)]
 BOUNDS = {0: Bounds(0, 60, 60)}
-LINES = own_rows.lines_of(BOUNDS)
+LINES = row_ids.lines_of(BOUNDS)
 NAMES = ("duplicates", "gaps", "values", "ordering")
 QUERY = """
     SELECT key AS customer, CAST(value AS BIGINT) AS order, CAST(value AS DECIMAL(10, 2)) / 4 AS amount,
@@ -29,13 +32,13 @@ QUERY = """
            IF(CAST(value AS BIGINT) % 5 = 0, NULL, array(value)) AS tags
     FROM orders WHERE CAST(value AS BIGINT) % 3 > 0"""
 SQL = QUERY.replace("CAST(value AS DECIMAL(10, 2)) / 4", "CAST(CAST(value AS DECIMAL(10, 2)) / 4 AS DECIMAL(10, 2))")
-MODEL = Model(sql=SQL, of_table=True)
+MODEL = Model(Query(SQL), form=TableRows())
 BY_ORDER = replace(MODEL, identity="`order`")
 
 
 def sources(spark, orders=ORDERS):
     rows = [(0, number, 1000 + number, key, str(value)) for number, (key, value) in enumerate(orders)]
-    return {"orders": models.view(spark.createDataFrame(table(rows, OBSERVED)))}
+    return {"orders": view(spark.createDataFrame(table(rows, OBSERVED)))}
 
 
 def right(spark):
@@ -64,8 +67,8 @@ def judged(spark, tmp_path, folder):
         (place / ABOUT).write_text(json.dumps(about))
         found = table_rows.read(place, Table("parquet", str(folder)))
         reached = {0: len(orders)} if positions is None else positions
-        whole = replace(model, columns=found.columns)
-        numbering = models.numbering(spark, whole, sources(spark, orders), reached, LINES, anywhere=True)
+        whole = model.of_columns(found.columns)
+        numbering = whole.numbering(spark, sources(spark, orders), reached, LINES, anywhere=True)
         table_rows.land(spark, found, numbering, tmp_path / "evidence", reached, 1)
         one = evidence.load(spark, tmp_path / "evidence", "sink")
         return {name: check(name, one, LINES) for name in NAMES}
@@ -168,7 +171,7 @@ def test_a_model_whose_columns_are_not_those_of_the_table(spark, judged, folder,
     """It is never VALID: nothing was compared, and the line says what there is."""
     right(spark).write.parquet(str(folder))
 
-    found = judged(Model(sql=sql, of_table=True))
+    found = judged(Model(Query(sql), form=TableRows()))
 
     assert {found[name].verdict for name in ("duplicates", "gaps", "values")} == {Verdict.UNKNOWN}
     assert f"pipeline, expected, sql: the query {said}" in found["gaps"].note
@@ -184,7 +187,7 @@ def test_whole_numbers_may_be_of_another_size(spark, judged, folder):
 def test_an_identity_that_is_no_column(spark):
     """It is told before anything is sent, and names the columns that there are."""
     with pytest.raises(ModelError, match=r"`nummer`.*The columns customer, order, amount, paid_at, tags"):
-        models.demanded(spark, replace(MODEL, identity="nummer"), sources(spark))
+        replace(MODEL, identity="nummer").demanded(spark, sources(spark))
 
 
 def test_a_pipeline_that_is_not_at_the_end_of_its_source(spark, judged, folder):

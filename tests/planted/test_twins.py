@@ -6,9 +6,12 @@ import pytest
 
 from chaos.common.errors import InconclusiveError
 from chaos.engine import twins
-from chaos.judging import models, own_rows
+from chaos.expectation.base import nothing, view
+from chaos.expectation.model import ROWS, Model
+from chaos.expectation.said import ABOUT, Twin
+from chaos.expectation.sources import fingerprint
 from chaos.judging.judge import check
-from chaos.judging.models import Model
+from chaos.matching import row_ids
 from tests.planted.examples import nightly
 from tests.planted.test_sql_models import BOUNDS, ENDS, KEPT, LINES, NAMES, ORDER, ORDERS, frame, verdicts
 from tests.unit.engine.test_twins import run_plan
@@ -20,15 +23,15 @@ from verifiers.base import Evidence, Verdict
 def judged(spark, tmp_path):
     """Keep a twin that has written what is to be kept of the orders, and judge a sink by it; the findings by verifier."""
     rows = frame(spark, [*KEPT, KEPT[0]])  # one of them twice: a multiset
-    about = {"source": models.fingerprint(frame(spark, ORDERS))}
-    rows.select("key", "value").write.parquet(str(tmp_path / "twin" / models.ROWS))
-    (tmp_path / "twin" / models.ABOUT).write_text(json.dumps(about), encoding="utf-8")
+    about = {"source": fingerprint(frame(spark, ORDERS))}
+    rows.select("key", "value").write.parquet(str(tmp_path / "twin" / ROWS))
+    (tmp_path / "twin" / ABOUT).write_text(json.dumps(about), encoding="utf-8")
 
     def ask(sink, identity="", source=ORDERS, positions=ENDS):
-        model = Model(twin=str(tmp_path / "twin" / models.ROWS), identity=identity)
-        views = {"orders": models.view(frame(spark, source)), "others": models.nothing(spark)}
+        model = Model(Twin(str(tmp_path / "twin" / ROWS)), identity=identity)
+        views = {"orders": view(frame(spark, source)), "others": nothing(spark)}
         observed = frame(spark, sink)
-        found = models.numbering(spark, model, views, positions, LINES, anywhere=False)(observed)
+        found = model.numbering(spark, views, positions, LINES, anywhere=False)(observed)
         reasons = {"unordered": found.unordered, "unsaid": found.unsaid, "anywhere": found.anywhere}
         evidence.write(tmp_path, Evidence("sink", found.expected, observed, BOUNDS, positions, **found.views, **reasons))
         one = evidence.load(spark, tmp_path, "sink")
@@ -124,15 +127,15 @@ def test_what_is_kept_is_whole(spark, tmp_path):
         twins._keep(tmp_path / "key", rows, {"run": run})
 
     assert [path.name for path in tmp_path.iterdir()] == ["key"]
-    assert json.loads((tmp_path / "key" / models.ABOUT).read_text(encoding="utf-8")) == {"run": "a", "rows": 40}
-    assert models.demanded(spark, Model(twin=str(tmp_path / "key" / models.ROWS)), {}).count == 40
+    assert json.loads((tmp_path / "key" / ABOUT).read_text(encoding="utf-8")) == {"run": "a", "rows": 40}
+    assert Model(Twin(str(tmp_path / "key" / ROWS))).demanded(spark, {}).count == 40
 
 
 def test_bytes_as_text_are_those_that_a_sink_is_read_as(spark, tmp_path):
     """The rows of a twin were landed as text, and are not made text a second time."""
     twins._keep(tmp_path / "key", frame(spark, [("0x30783132", None, 0), (None, "0xFF00", 0)]), {})
 
-    found = models.demanded(spark, Model(twin=str(tmp_path / "key" / models.ROWS)), {}).rows.collect()
+    found = Model(Twin(str(tmp_path / "key" / ROWS))).demanded(spark, {}).rows.collect()
 
     assert {(row["key"], row["value"]) for row in found} == {("0x30783132", None), (None, "0xFF00")}
-    assert own_rows.NO_KEY not in {row["key"] for row in found}
+    assert row_ids.NO_KEY not in {row["key"] for row in found}

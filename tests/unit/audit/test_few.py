@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from chaos.audit import few
+from chaos.matching.fast import small
 
 LINES = 3  # two partitions, and the line of keys that nothing demands
 PROCESSED = {0: 99, 1: 99}
@@ -22,7 +22,7 @@ def table(rows):
 
 def asked(source, sink, positions=PROCESSED):
     """What is not plainly right: ids of records, and of rows place and id."""
-    found = few.find(table(source), table(sink), LINES, positions)
+    found = small.find(table(source), table(sink), LINES, positions)
     expected = [row["id"] for row in found.expected.to_pylist()]
     observed = {(row["partition"], row["offset"]): row["key"] for row in found.observed.to_pylist()}
     return found, expected, observed
@@ -108,7 +108,7 @@ def test_keys_of_any_bytes_are_named():
     texts = pa.Array.from_buffers(pa.string(), len(keys), pa.array(keys, pa.binary()).buffers())
     source = table([(0, number, None, "1") for number in range(len(keys))]).set_column(2, "key", texts)
 
-    found = few.find(source, source.slice(0, 0), LINES, PROCESSED)
+    found = small.find(source, source.slice(0, 0), LINES, PROCESSED)
 
     assert found.expected["id"].to_pylist() == [0, 3, 6, 9]
     assert found.keys([0, 3, 6, 9]) == {0: "0xfffe01", 3: "é", 6: "", 9: "plain"}

@@ -7,8 +7,9 @@ import pytest
 
 from chaos.engine.expected import has_model, with_demand
 from chaos.engine.phases import RunPlan
-from chaos.judging import models
-from chaos.judging.models import Model
+from chaos.expectation import model as models
+from chaos.expectation.model import Model
+from chaos.expectation.said import Function, Query
 from chaos.loader.declaration import FillSource
 from chaos.scenario.model import Scenario
 from chaos.scenario.plan import plan
@@ -43,8 +44,8 @@ def run_plan(folder: Path, one: Scenario) -> RunPlan:
         (scenario(ROWS, expected="source"), Model(), False),
         (scenario(ROWS, identity="value"), Model(identity="value"), True),
         (scenario(identity="value"), Model(identity="value"), True),
-        (scenario(expected=SQL), Model(sql=SQL["sql"]), True),
-        (scenario(expected={"python": "a:b", "folder": "c"}), Model(python="a:b", folder="c"), True),
+        (scenario(expected=SQL), Model(Query(SQL["sql"])), True),
+        (scenario(expected={"python": "a:b", "folder": "c"}), Model(Function("a:b", "c")), True),
     ],
 )
 def test_where_there_is_a_model(tmp_path: Path, one: Scenario, model: Model | None, *, is_asked: bool) -> None:

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from chaos.engine.pipelines import topics_of
-from chaos.judging import models
-from chaos.judging.models import Model
+from chaos.expectation import model as models
+from chaos.expectation.model import Model
+from chaos.expectation.said import Query
+from chaos.expectation.sources import SeveralTopics
 from chaos.scenario.model import Scenario
 from chaos.subject.base import Topic
 from tests.unit.scenario.declared import errors_of, loaded
@@ -67,7 +69,7 @@ def test_of_one_topic_nothing_has_changed() -> None:
     one = scenario(FILE[: FILE.index("      also:")])
 
     assert (one.subjects, one.workload.total, one.workload.loading_s) == ({"orders": "source"}, 8000, 8.0)
-    assert models.of_scenario(one) == Model(sql="SELECT o.key, c.value FROM orders o JOIN customers c USING (key)")
+    assert models.of_scenario(one) == Model(Query("SELECT o.key, c.value FROM orders o JOIN customers c USING (key)"))
 
 
 def test_what_a_run_wrote_down_has_them_too() -> None:
@@ -87,9 +89,9 @@ def test_a_copy_of_several_topics_is_a_multiset(expected: dict[str, Any]) -> Non
     pipeline = scenario().pipeline.model_copy(update={"expected": None, **expected})
     model = models.of_scenario(scenario().model_copy(update={"pipeline": pipeline}))
 
-    assert model == Model(identity=expected.get("identity", ""), firsts={"orders": 0, "customers": 2})
-    assert model.is_copy
-    assert model.of_several
+    assert model == Model(sources=SeveralTopics({"orders": 0, "customers": 2}), identity=expected.get("identity", ""))
+    assert model.said.is_copy
+    assert not model.is_source_itself
 
 
 def test_only_the_first_is_made_longer() -> None:

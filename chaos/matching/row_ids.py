@@ -1,6 +1,6 @@
 """Rows of one's own are numbered for the verifiers, which judge numbers: which row of a log answers which row that is demanded.
 
-Keys may recur, be null or be any bytes, so both sides are multisets, and `chaos.judging.answers` says which row answers which.
+Keys may recur, be null or be any bytes, so both sides are multisets, and `chaos.matching.answers` says which row answers which.
 The id of a demanded row is ``number * (P + 1) + its partition``, where its number rises by one in its partition: in the source
 in the order of sending, in the sink with the offsets of the source. What answers nothing has an id of the last line, P.
 
@@ -21,7 +21,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.judging import answers
+from chaos.matching import answers
 from verifiers.base import NO_PLACE, Bounds, Evidence, Example, Finding
 from verifiers.findings import at
 from verifiers.ordering import Ordering

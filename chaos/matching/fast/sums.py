@@ -2,7 +2,7 @@
 
 To say of each row of two large logs which row of the other it answers takes a dozen shuffles of both. Most rows need none:
 
-    each has a place of its own   both logs are compared from place to place (`chaos.audit.copies`), and order with it
+    each has a place of its own   both logs are compared from place to place (`alignment`), and order with it
     without places                both are added up by hashes of their keys: where a hash has as many rows on both sides, and
                                   their prints have the same sums, the same rows are there, as often
 
@@ -19,10 +19,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.audit import copies
-from chaos.audit.copies import Copied
-from chaos.judging import own_rows
-from chaos.judging.models import Demanded
+from chaos.matching import row_ids
+from chaos.matching.demanded import Demanded
+from chaos.matching.fast import alignment
+from chaos.matching.fast.alignment import Copied
 from verifiers import arrow
 from verifiers.single_scan.groups import Limits, Longs, longs
 from verifiers.single_scan.runs import Runs
@@ -54,17 +54,17 @@ class Narrowed:
 
 def compared(rows: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
     """How far the sink is a copy of rows that have places; None where that is not known, or two of them share a place."""
-    return copies.compare(own_rows.keyed(rows), own_rows.keyed(sink), positions, limits)
+    return alignment.compare(row_ids.keyed(rows), row_ids.keyed(sink), positions, limits)
 
 
 def by_place(found: Demanded, sink: DataFrame, copied: Copied, limits: Limits = _DEFAULT) -> Narrowed:
     """The rows of doubtful keys, once all were compared; all rows where they are many."""
     if not len(copied.doubtful):
         return _nothing(found, sink, copied.rows)
-    most = copies.worth_asking(copied, limits)
+    most = alignment.worth_asking(copied, limits)
     if copied.aligned is None or len(copied.doubtful) > most:
         return Narrowed(found, sink)
-    of_keys = partial(copies.of_doubtful_keys, copied=copied)
+    of_keys = partial(alignment.of_doubtful_keys, copied=copied)
     ours, theirs = (_chosen(rows, of_keys).localCheckpoint() for rows in (found.rows, sink))
     counts = ours.count(), theirs.count()
     if max(counts) > most:
@@ -82,12 +82,12 @@ def by_sums(found: Demanded, sink: DataFrame, *, anywhere: bool, as_state: bool 
         as_state: whether of the sink only the last values count.
     """
     alike = "key, value" if anywhere else "CAST(partition AS INT), key, value"
-    there = own_rows.last_of_each(sink) if as_state else sink
+    there = row_ids.last_of_each(sink) if as_state else sink
     buckets, ours, theirs = _matched(_sums(found.rows, alike), _sums(there, alike))
     odd = (ours != theirs).any(axis=0)
     rows = int(theirs[0].sum())
     doubtful = int(max(side[0][odd].sum() for side in (ours, theirs)))
-    if doubtful > max(limits.few_rows, rows // copies.SHARE):
+    if doubtful > max(limits.few_rows, rows // alignment.SHARE):
         return Narrowed(found, sink)
     proved = rows - int(theirs[0][odd].sum())
     if not odd.any():
@@ -104,13 +104,13 @@ def _nothing(found: Demanded, sink: DataFrame, proved: int) -> Narrowed:
 
 def _chosen(rows: DataFrame, choose: Callable[[DataFrame], DataFrame]) -> DataFrame:
     """Those that are chosen by a key that is never null, with their own keys."""
-    keyed = own_rows.keyed(rows.withColumn("own", F.col("key")))
+    keyed = row_ids.keyed(rows.withColumn("own", F.col("key")))
     return choose(keyed).withColumn("key", F.col("own")).drop("own")
 
 
 def _sums(rows: DataFrame, alike: str) -> pa.Table:
     """By bucket: how many rows, and the sums of their prints, as two halves, which do not overflow."""
-    prints = own_rows.keyed(rows).selectExpr(f"{_BUCKET} AS bucket", f"xxhash64({alike}) AS print")
+    prints = row_ids.keyed(rows).selectExpr(f"{_BUCKET} AS bucket", f"xxhash64({alike}) AS print")
     return arrow.table(prints.groupBy("bucket").agg(*map(F.expr, _SUMS)))
 
 

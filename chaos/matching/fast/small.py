@@ -1,4 +1,4 @@
-"""The same answers as `chaos.judging.answers` finds, of rows that are so few that this process can hold them.
+"""The same answers as `chaos.matching.answers` finds, of rows that are so few that this process can hold them.
 
 A query of Spark takes tenths of a second, however few its rows are, and that module asks a dozen. So where no more than some
 ten thousand rows are left to be asked about, they are read once, and it is found here which record each row answers. It says

@@ -6,7 +6,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.judging import repeatable
+from chaos.expectation import repeatable
 
 
 def why_not(rows: DataFrame, expression: Column, *, may_be_constant: bool = False) -> str:

@@ -11,7 +11,7 @@ acknowledgement names are, as many as there are of each, and in this order:
     phantoms                       nobody said that they were sent
 
 In its partition what was acknowledged has the order in which it was sent; the order of the rest cannot be told. Ids are those
-of `chaos.judging.own_rows`. A record that is missing is named by the loader's own name of it, for its key is not known.
+of `chaos.matching.row_ids`. A record that is missing is named by the loader's own name of it, for its key is not known.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
-from chaos.judging.own_rows import Numbered, Numbering, keyed
+from chaos.matching.row_ids import Numbered, Numbering, keyed
 
 _LEDGER = "id long, outcome string, partition int, offset long, name string"
 _PLACE = ["partition", "offset"]

@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from chaos.common.errors import InconclusiveError
-from chaos.judging.models import Columns
-from chaos.judging.own_rows import Numbering
+from chaos.matching.demanded import Columns
+from chaos.matching.row_ids import Numbering
 from chaos.subject.tables import ABOUT, ROWS, Table
 from verifiers import evidence
 from verifiers.base import Bounds, Evidence

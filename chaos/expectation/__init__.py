@@ -1,0 +1,1 @@
+"""What a sink must hold, by what its user says of it."""

@@ -1,0 +1,235 @@
+"""What a sink must hold, said by its user: in SQL over what the source holds, by a function of Python, by a run without faults.
+
+A query sees each topic that the pipeline reads as a view of the same name::
+
+    key, value   string, as `chaos.matching.row_ids.text` writes bytes: UTF-8 as it is, anything else as 0x and hex
+    partition    int, of the topic
+    offset       long
+    timestamp    timestamp
+
+and gives the rows of the sink: ``key`` and ``value``, text or bytes, and perhaps ``partition`` and ``offset``: the place of the
+source record that demands the row. Where each row has such a place, and no two have the same, their order is known. A function
+is given the same views as DataFrames, by their names, and the session, and returns such rows.
+
+Where the sink is a table, the rows have the columns of the table instead. They become text as those of the table did when they
+were read (`chaos.subject.read_table`).
+
+A *twin* needs neither: its rows are those that the same pipeline wrote of the same workload while nothing was broken
+(`chaos.engine.twins`). They are in the run's folder, as text already.
+
+The rows are a multiset, and `chaos.matching.row_ids` says which row of the sink answers which of them. A model has three parts,
+each of which is one class: who says it (`said`), what the sink is (`forms`), and what is filled (`sources`).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from pyspark.sql import DataFrame, SparkSession
+
+from chaos.common.errors import one_line
+from chaos.expectation import expressions
+from chaos.expectation.base import LONGEST, Hold, IsApart, ModelError, Views, all_of, nothing, told
+from chaos.expectation.forms import Log, State, TableRows
+from chaos.expectation.said import Copy, Function, Query, Question, Said, Twin
+from chaos.expectation.sources import OneTopic, SeveralTopics
+from chaos.matching import row_ids
+from chaos.matching.demanded import Columns, Demanded
+from chaos.matching.row_ids import Numbered, Numbering
+from chaos.scenario.expected import ExpectedRows
+from chaos.scenario.model import Scenario
+from chaos.scenario.pipelines import NoPipeline
+from verifiers.findings import by_partition
+
+TWIN = "twin"
+"""The folder of a run, or of the cache, with what a run without faults has written."""
+ROWS = "rows"
+_COPY, _LOG, _ONE_TOPIC = Copy(), Log(), OneTopic()
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What a sink must hold.
+
+    Attributes:
+        identity: SQL over key and value, by which a row with a wrong value is told from one that nothing demands; "" for none.
+        said_in: where all this is said: in the declaration of a ``pipeline``, or in the options of ``chaos audit``.
+    """
+
+    said: Said = _COPY
+    form: Log = _LOG
+    sources: OneTopic = _ONE_TOPIC
+    identity: str = ""
+    said_in: Literal["pipeline", "options"] = "pipeline"
+
+    @property
+    def is_source_itself(self) -> bool:
+        """Whether each record of the source is a row of the sink, by its place."""
+        return self.said.is_copy and not self.sources.unordered
+
+    @property
+    def compares_headers(self) -> bool:
+        """Whether headers count as a part of the value; a query and an identity see values as they are, without them."""
+        return self.said.keeps_headers and not self.identity
+
+    def of_columns(self, columns: Columns) -> "Model":
+        """The same, where the table that is the sink was read."""
+        return replace(self, form=TableRows(columns))
+
+    def told(self, error: ModelError) -> str:
+        """An error with the place of what is wrong."""
+        if self.said_in == "options":
+            return f"--identity {self.identity}: {error}" if error.of_identity else f"--expected-sql: {error}"
+        key = "identity" if error.of_identity else f"expected, {self.said.key}"
+        return f"pipeline, {key}: {error}"
+
+    def require_known(self, spark: SparkSession, topics: Sequence[str]) -> None:
+        """Check what can be checked without records: Spark reads the query and the identity, the function is imported.
+
+        Raises:
+            ModelError: there is an error.
+        """
+        self.said.require_known(self._question(spark, {topic: nothing(spark) for topic in topics}))
+        if self.identity and not self.form.identity_is_key:
+            wrong = expressions.why_no_sql(nothing(spark).select("key", "value"), self.identity)
+            if wrong:
+                raise ModelError(f"{one_line(wrong, LONGEST)} The columns are key, value.", of_identity=True)
+
+    def numbering(
+        self, spark: SparkSession, views: Views, positions: Mapping[int, int], lines: int, *, anywhere: bool
+    ) -> Numbering:
+        """Which rows of the sink are expected; or, where that cannot be said, why.
+
+        Args:
+            views: the topics that are read; of one that is filled and others, no two have the same number of a partition.
+            positions: of the pipeline in them.
+            lines, anywhere: as in `chaos.matching.row_ids`.
+        """
+        if self.is_source_itself:
+            of_source = row_ids.of_sink(all_of(views), positions, lines, anywhere=anywhere, identity=self.identity)
+            return self._guarded(of_source)
+        try:
+            found = self.due(spark, views, positions)
+        except ModelError as error:
+            return row_ids.unsaid(self.told(error))
+        return self.answering(found, positions, lines, anywhere=anywhere)
+
+    def demanded(
+        self, spark: SparkSession, views: Views, hold: Hold = row_ids.held, is_apart: IsApart | None = None
+    ) -> Demanded:
+        """The rows that the sink must hold in the end. Not for a copy of one topic, whose rows are its records.
+
+        Raises:
+            ModelError: they cannot be had.
+        """
+        return self.said.demanded(replace(self._question(spark, views), hold=hold, is_apart=is_apart))
+
+    def due(
+        self,
+        spark: SparkSession,
+        views: Views,
+        positions: Mapping[int, int],
+        hold: Hold = row_ids.held,
+        is_apart: IsApart | None = None,
+    ) -> Demanded:
+        """The rows that the sink must hold once the pipeline has come to these positions.
+
+        Raises:
+            ModelError: it cannot be said which they are.
+        """
+        self.said.require_same(self._question(spark, views))
+        found = self.demanded(spark, views, hold, is_apart)
+        left = self.sources.left(views, positions)
+        if left:
+            self._require_by_record(spark, views, positions, found, left)
+        return replace(found, left=left)
+
+    def answering(self, found: Demanded, positions: Mapping[int, int], lines: int, *, anywhere: bool) -> Numbering:
+        """Which rows of the sink answer these; arguments as in `numbering`."""
+        as_they_are = not self.said.is_copy
+        number = self.form.answering(
+            found, positions, lines, anywhere=anywhere, identity=self.identity, as_they_are=as_they_are
+        )
+        return number if self.form.identity_is_key or self.form.last_values else self._guarded(number)
+
+    def _question(self, spark: SparkSession, views: Views) -> Question:
+        return Question(spark, views, self.form, self.sources, self.identity)
+
+    def _guarded(self, number: Numbering) -> Numbering:
+        """The same, where rows of the sink may be such that their identity cannot be computed."""
+
+        def guarded(observed: DataFrame) -> Numbered:
+            try:
+                with told("identity"):
+                    return number(observed)
+            except ModelError as error:
+                return row_ids.unsaid(self.told(error))(observed)
+
+        return guarded if self.identity else number
+
+    def _require_by_record(
+        self, spark: SparkSession, views: Views, positions: Mapping[int, int], found: Demanded, left: int
+    ) -> None:
+        """Raise ModelError unless what was processed demands the same rows whatever else is in the source.
+
+        A total of all records is not the total of those that the pipeline has read so far.
+        """
+        processed, called = f"offset < {by_partition(positions)}", self.said.called
+        reason = f"the pipeline is not at the end of {self.sources.called} ({left} records are left), and"
+        undue = self.form.undue(called, self.sources)
+        if undue:
+            raise ModelError(f"{reason} {undue}")
+        if not found.placed:
+            raise ModelError(
+                f"{reason} {called} gives no partition and offset of the source, so it is not known which rows are due"
+            )
+        now = self.demanded(spark, {topic: records.where(processed) for topic, records in views.items()}).rows
+        then = found.rows.where(processed)
+        if now.exceptAll(then).take(1) or then.exceptAll(now).take(1):
+            raise ModelError(
+                f"{reason} {called} demands other rows of what it has read than of all, so it is not known which are due"
+            )
+
+
+def of_scenario(scenario: Scenario, folder: Path = Path()) -> Model | None:
+    """The model of a scenario's pipeline; None where integers are judged by their keys, and where there is no sink.
+
+    Args:
+        folder: of the run, where the rows of a twin are.
+    """
+    pipeline = scenario.pipeline
+    if isinstance(pipeline, NoPipeline) or scenario.by_transactions:
+        return None
+    identity, sources = pipeline.identity or "", _sources(scenario)
+    if isinstance(pipeline.expected, ExpectedRows):
+        return Model(_said(pipeline.expected, folder), _form(scenario), sources, identity)
+    by_rows = identity or sources.unordered or scenario.workload.rows is not None
+    return Model(identity=identity, sources=sources) if by_rows else None
+
+
+def compares_headers(scenario: Scenario) -> bool:
+    """Whether headers count as a part of the value."""
+    model = of_scenario(scenario)
+    return scenario.pipeline.keeps_headers and (model is None or model.compares_headers)
+
+
+def _said(declared: ExpectedRows, folder: Path) -> Said:
+    if declared.sql is not None:
+        return Query(declared.sql)
+    if declared.python is not None:
+        return Function(declared.python, declared.folder or "")
+    return Twin(str(folder / TWIN / ROWS))
+
+
+def _form(scenario: Scenario) -> Log:
+    if scenario.table is not None:
+        return TableRows()
+    return State() if scenario.as_state else Log()
+
+
+def _sources(scenario: Scenario) -> OneTopic:
+    if not scenario.workload.also:
+        return OneTopic()
+    sizes = [scenario.topics[topic].partitions for topic in scenario.filled]
+    return SeveralTopics({topic: sum(sizes[:number]) for number, topic in enumerate(scenario.filled)})
