@@ -26,7 +26,9 @@ from chaos.engine.pipelines import client_of, endpoints, loader_of, pipeline_of,
 from chaos.engine.processes import PIPELINE, ManagedProcess, RunProcesses
 from chaos.engine.triggers import Watch
 from chaos.expectation import model as models
+from chaos.expectation import ways
 from chaos.expectation.base import Views, nothing, view
+from chaos.expectation.ways import Expectation
 from chaos.judging import landing, spark_session, statements, transaction_logs
 from chaos.loader.declaration import LEDGER, FillSource, OwnLoader, beside
 from chaos.matching import own_loader, row_ids, table_rows
@@ -56,7 +58,6 @@ _OF_OUTPUT = frozenset({"atomicity", "stability", "hanging"})  # each reads a lo
 
 _OF_DECLARATION = (KafkaError.INVALID_CONFIG, KafkaError.POLICY_VIOLATION, KafkaError.TOPIC_EXCEPTION)
 
-_OF_TWIN = row_ids.unsaid("this run is the twin that says it")
 
 Looks = Callable[[], Iterable[tuple[Any, ...]]]
 Makers = Mapping[str, Looks]
@@ -96,7 +97,7 @@ class RunPlan:
             counted in records of the source: of a table, of a state, and of what a loader of the user's own sends.
         table: what the pipeline writes in place of a topic, in this run.
         spec: of the system that it runs on.
-        is_twin: whether it only shows what the pipeline writes while nothing is broken (`chaos.engine.twins`).
+        way: what its output is held against, where that does not follow from the scenario (`expectation`).
         more_loaders: of the topics that are filled beside the source.
     """
 
@@ -110,7 +111,7 @@ class RunPlan:
     outputs: int | None = None
     table: Table | None = None
     spec: SystemSpec = field(default_factory=SystemSpec)
-    is_twin: bool = False
+    way: Expectation | None = None
     more_loaders: tuple[FillSource | OwnLoader, ...] = ()
 
     @property
@@ -124,9 +125,14 @@ class RunPlan:
         )
 
     @property
+    def expectation(self) -> Expectation:
+        """What the output is held against."""
+        return self.way or ways.of_scenario(self.scenario, self.folder)
+
+    @property
     def counts_positions(self) -> bool:
         """Whether progress is counted in records that the pipeline has read: how many rows come of them is not known."""
-        return self.is_twin or self.scenario.counts_positions
+        return self.expectation.counts_records
 
     @property
     def judged(self) -> tuple[Topic, ...]:
@@ -499,8 +505,7 @@ def observe(  # noqa: PLR0913 - all that is landed
         _land_table(plan, session, read_table(), reached, lines)
     elif plan.pipeline:
         anywhere = not plan.scenario.keeps_partitions
-        landed = landing.landed(session, folder, plan.loads[0].subject)
-        expected = _by_model(plan, session, reached, lines, anywhere=anywhere) or plan.pipeline.expected(landed)
+        expected = plan.expectation.rows(_asked(plan, session, reached, lines, anywhere=anywhere))
         isolation = plan.scenario.isolation
         sink, ends = plan.topics.sink, offsets[plan.topics.sink]
         _, of_sink = of_programs(plan, kafka, looks=looks)
@@ -550,25 +555,18 @@ def _land_transactions(plan: RunPlan, kafka: Kafka, rules: RequestRules, place: 
 
 
 def _land_table(plan: RunPlan, spark: SparkSession, found: table_rows.Landed, reached: Mapping[int, int], lines: int) -> None:
-    model, folder = models.of_scenario(plan.scenario, plan.folder), plan.folder / "evidence"
-    assert model is not None  # noqa: S101 - a file without one is refused
-    asked = model.of_columns(found.columns)
-    number = _OF_TWIN if plan.is_twin else asked.numbering(spark, _views(plan, spark), reached, lines, anywhere=True)
-    table_rows.land(spark, found, number, folder, reached, plan.topics.partitions, plan.scenario.verify)
+    number = plan.expectation.of_table(found.columns, _asked(plan, spark, reached, lines, anywhere=True))
+    table_rows.land(spark, found, number, plan.folder / "evidence", reached, plan.topics.partitions, plan.scenario.verify)
 
 
-def _by_model(
-    plan: RunPlan, spark: SparkSession, reached: Mapping[int, int], lines: int, *, anywhere: bool
-) -> Numbering | None:
-    """What says which rows are expected; None where integers are judged by their keys."""
-    model, scenario = models.of_scenario(plan.scenario, plan.folder), plan.scenario
-    if plan.is_twin:
-        return _OF_TWIN
-    if scenario.by_transactions:
-        return row_ids.unsaid("transactions are asked, and no rows")
-    if model is None:
-        return None
-    return model.numbering(spark, _views(plan, spark), reached, lines, anywhere=anywhere)
+def _asked(plan: RunPlan, spark: SparkSession, reached: Mapping[int, int], lines: int, *, anywhere: bool) -> ways.Asked:
+    pipeline, subject = plan.pipeline, plan.loads[0].subject
+    assert pipeline is not None  # noqa: S101 - nothing is asked of what it writes where there is none
+
+    def by_name() -> DataFrame:
+        return pipeline.expected(landing.landed(spark, plan.folder / "evidence", subject))
+
+    return ways.Asked(spark, partial(_views, plan, spark), by_name, reached, lines, anywhere)
 
 
 def _views(plan: RunPlan, spark: SparkSession) -> Views:

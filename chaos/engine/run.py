@@ -42,7 +42,6 @@ from chaos.engine.phases import RunPlan
 from chaos.engine.pipelines import application_of, timeouts_of
 from chaos.engine.processes import RunProcesses
 from chaos.engine.triggers import Watch
-from chaos.expectation import model
 from chaos.faults.base import FaultContext
 from chaos.judging.judge import judge
 from chaos.runtime.capabilities import Capability
@@ -204,8 +203,7 @@ def _auditing(
     plan: RunPlan, kafka: Kafka, history: History, spark: Callable[[], SparkSession] | None
 ) -> AbstractContextManager[object]:
     scenario = plan.scenario
-    by_numbers = not (scenario.workload.rows or scenario.by_transactions or model.of_scenario(scenario))
-    if spark is None or not by_numbers:  # it knows numbers only
+    if spark is None or scenario.workload.rows or not plan.expectation.is_of_integers:  # it knows numbers only
         return nullcontext()
     dealt = {"source_partitions": plan.topics.partitions, "records": scenario.workload.total}
     return EarlyAudit(spark, kafka, history, plan.output, **dealt, isolation=scenario.isolation)

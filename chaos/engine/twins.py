@@ -39,6 +39,7 @@ from chaos.engine.run import execute
 from chaos.expectation.model import ROWS, TWIN
 from chaos.expectation.said import ABOUT
 from chaos.expectation.sources import fingerprint, fingerprint_of
+from chaos.expectation.ways import TheTwin
 from chaos.install import cache
 from chaos.judging import landing
 from chaos.judging.judge import WITHOUT_EXPECTED, load_findings
@@ -185,7 +186,7 @@ def _without_faults(plan: RunPlan, system: System, number: int) -> RunPlan:
     scenario = plan.scenario.model_copy(update=unbroken).without(of_rows, _NOT_ASKED)
     topics = topics_of(scenario, system.kafka.cluster.prefix, place.name)
     table = table_of(plan.pipeline, system, plan.client, topics, place)
-    planned: dict[str, Any] = {"topics": topics, "table": table, "folder": place, "is_twin": True}
+    planned: dict[str, Any] = {"topics": topics, "table": table, "folder": place, "way": TheTwin()}
     return replace(plan, scenario=scenario, schedule=schedule_of(scenario, plan.schedule.seed), **planned)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from chaos.common import files
 from chaos.common.errors import InconclusiveError, one_line
 from chaos.common.history import load
-from chaos.expectation import model as models
+from chaos.expectation import ways
 from chaos.judging import progress as liveness
 from chaos.judging import spark_session
 from chaos.matching import row_ids
@@ -68,7 +68,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     Raises:
         InconclusiveError: the evidence is missing or incomplete.
     """
-    subjects = _landed(scenario, folder / "evidence")
+    subjects, expectation = _landed(scenario, folder / "evidence"), ways.of_scenario(scenario)
     try:
         evidence = [
             landed.load(spark, folder / "evidence", subject, ended=bool(scenario.ends) and subject == _SINK)
@@ -86,8 +86,8 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
 
     def ask(pair: tuple[str, Evidence]) -> Finding:
         name, one = pair
-        if scenario.by_transactions and one.subject == _SINK and name not in WITHOUT_EXPECTED:
-            return _without_model(name)
+        if expectation.not_asked and one.subject == _SINK and name not in WITHOUT_EXPECTED:
+            return _not_asked(name, expectation.not_asked)
         return check(name, one, lines[one.subject])
 
     with ThreadPoolExecutor(_AT_ONCE, "judge") as pool:  # most of a small query's time is its planning
@@ -96,7 +96,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
         findings = (*findings, _asked_transactions(scenario, folder / "evidence" / TRANSACTIONS))
     if PROGRESS in scenario.verify:
         events = tuple(load(folder / "history.jsonl"))
-        model = models.of_scenario(scenario)
+        model = expectation.model
         demanded = None if model is None or model.said.is_copy else liveness.demanded(events)
         total = scenario.workload.total - liveness.refused(events) if demanded is None else demanded
         words: Any = {"each": demanded is None, "ends": scenario.ends}
@@ -176,11 +176,9 @@ def check(name: str, evidence: Evidence, lines: int = 0) -> Finding:
         return Finding(name, evidence.subject, Verdict.UNKNOWN, count=0, checked=0, note=note)
 
 
-def _without_model(name: str) -> Finding:
+def _not_asked(name: str, why: str) -> Finding:
     """What a verifier says of rows of which it is not said what is right: nothing, and why."""
-    counts = dict.fromkeys(OF_LOGS[name].anomalies, 0)
-    note = "expected: transactions: which rows there should be is not said"
-    return Finding(name, _SINK, Verdict.VALID, 0, 0, counts, note=note, asked=False)
+    return Finding(name, _SINK, Verdict.VALID, 0, 0, dict.fromkeys(OF_LOGS[name].anomalies, 0), note=why, asked=False)
 
 
 def _asked_transactions(scenario: Scenario, place: Path) -> Finding:

@@ -14,6 +14,7 @@ from chaos.common.events import PhaseFailed, TwinUsed
 from chaos.common.history import History
 from chaos.engine import twins
 from chaos.engine.phases import RunPlan
+from chaos.expectation.ways import TheTwin
 from chaos.judging.judge import FILE, FindingsFile
 from chaos.loader.declaration import FillSource
 from chaos.report.model import build
@@ -194,7 +195,12 @@ def test_what_a_run_without_faults_is(made: Callable[[Played], None]) -> None:
         made(watched)
 
     (twin,) = seen
-    assert (twin.is_twin, twin.counts_positions, twin.schedule.steps, twin.scenario.expect) == (True, True, (), "valid")
+    assert (type(twin.expectation), twin.counts_positions, twin.schedule.steps, twin.scenario.expect) == (
+        TheTwin,
+        True,
+        (),
+        "valid",
+    )
     assert twin.topics.sink == "kept-run-without-faults-1"
     assert not {"duplicates", "gaps", "ordering", "values", "offsets"} & set(twin.scenario.verify)
     assert {"ledger", "atomicity", "hanging", "progress"} <= set(twin.scenario.verify)

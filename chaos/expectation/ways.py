@@ -1,0 +1,131 @@
+"""The ways to say what the output of a run must hold, one class each; a run has one of them, chosen once.
+
+integers       records of our own loader are integers, and the pipeline's model by name says what becomes of each; and where
+               there is no pipeline, what was filled is held against the ledgers of the loaders
+a model        a query, a function, a twin, or a copy of rows of one's own (`chaos.expectation.model`)
+transactions   it is not said which rows there must be, and the transactions that wrote them are judged
+a twin itself  the run shows what the pipeline writes while nothing is broken, so that others can be held against it
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from chaos.expectation import model as models
+from chaos.expectation.base import Views
+from chaos.expectation.model import Model
+from chaos.matching import row_ids
+from chaos.matching.demanded import Columns
+from chaos.matching.row_ids import Numbering
+from chaos.scenario.model import Scenario
+
+_OF_TWIN = row_ids.unsaid("this run is the twin that says it")
+_OF_TRANSACTIONS = row_ids.unsaid("transactions are asked, and no rows")
+_OF_NO_TABLE = row_ids.unsaid("nothing says what the table must hold")
+_NOT_SAID = "expected: transactions: which rows there should be is not said"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a way needs to say which rows of a sink are expected.
+
+    Attributes:
+        views: the topics that the pipeline reads, as they were landed.
+        by_name: the rows that the pipeline's model demands of the source, by name.
+        positions, lines, anywhere: as in `chaos.matching.row_ids`.
+    """
+
+    spark: SparkSession
+    views: Callable[[], Views]
+    by_name: Callable[[], DataFrame]
+    positions: Mapping[int, int]
+    lines: int
+    anywhere: bool
+
+
+class Expectation(ABC):
+    """One way to say it.
+
+    Attributes:
+        counts_records: whether progress is counted in records that the pipeline has read, as how many rows come is not known.
+        is_of_integers: whether the ids of records are their keys, so that duplicates can be told while the output grows.
+        not_asked: why verifiers that compare rows with others are not asked of the sink; "" where they are.
+        model: that of the rows; None where there is none.
+    """
+
+    counts_records: bool = False
+    is_of_integers: ClassVar[bool] = False
+    not_asked: ClassVar[str] = ""
+    model: Model | None = None
+
+    @abstractmethod
+    def rows(self, asked: Asked) -> DataFrame | Numbering:
+        """Which rows of a topic are expected."""
+
+    def of_table(self, _columns: Columns, _asked: Asked) -> Numbering:
+        """The same of a table that was read; a scenarios file always says it."""
+        return _OF_NO_TABLE
+
+
+class OfIntegers(Expectation):
+    """Integers are judged by their keys."""
+
+    is_of_integers: ClassVar[bool] = True
+
+    def rows(self, asked: Asked) -> DataFrame | Numbering:
+        return asked.by_name()
+
+
+@dataclass(frozen=True)
+class OfModel(Expectation):
+    """Rows are held against those of a model."""
+
+    model: Model
+    counts_records: bool = False
+
+    def rows(self, asked: Asked) -> DataFrame | Numbering:
+        return self._numbering(self.model, asked)
+
+    def of_table(self, columns: Columns, asked: Asked) -> Numbering:
+        return self._numbering(self.model.of_columns(columns), asked)
+
+    def _numbering(self, model: Model, asked: Asked) -> Numbering:
+        return model.numbering(asked.spark, asked.views(), asked.positions, asked.lines, anywhere=asked.anywhere)
+
+
+class OfTransactions(Expectation):
+    """No row is held against another one."""
+
+    counts_records = True
+    not_asked: ClassVar[str] = _NOT_SAID
+
+    def rows(self, _asked: Asked) -> DataFrame | Numbering:
+        return _OF_TRANSACTIONS
+
+
+class TheTwin(Expectation):
+    """What this run writes is what is expected of others."""
+
+    counts_records = True
+
+    def rows(self, _asked: Asked) -> DataFrame | Numbering:
+        return _OF_TWIN
+
+    def of_table(self, _columns: Columns, _asked: Asked) -> Numbering:
+        return _OF_TWIN
+
+
+def of_scenario(scenario: Scenario, folder: Path = Path()) -> Expectation:
+    """The way of a scenario.
+
+    Args:
+        folder: of the run, where the rows of a twin are.
+    """
+    if scenario.by_transactions:
+        return OfTransactions()
+    model = models.of_scenario(scenario, folder)
+    return OfIntegers() if model is None else OfModel(model, counts_records=scenario.counts_positions)
