@@ -68,7 +68,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     Raises:
         InconclusiveError: the evidence is missing or incomplete.
     """
-    subjects, expectation = _landed(scenario, folder / "evidence"), ways.of_scenario(scenario)
+    subjects = _landed(scenario, folder / "evidence")
     try:
         evidence = [
             landed.load(spark, folder / "evidence", subject, ended=bool(scenario.ends) and subject == _SINK)
@@ -79,6 +79,7 @@ def judge(spark: SparkSession, scenario: Scenario, folder: Path) -> tuple[Findin
     if not evidence:
         raise InconclusiveError("there is no evidence to judge: the run ended before its topics were read")
     spark_session.suit_logs(spark, [one.bounds for one in evidence])
+    expectation = ways.of_scenario(scenario)
     names = [name for name in scenario.verify if name in OF_LOGS]
     asked = [(name, one) for one in evidence for name in names if _applies(name, one, evidence)]
     lines = {one.subject: row_ids.lines_of(one.bounds) for one in evidence if one.subject != _SINK}
