@@ -13,7 +13,7 @@ from chaos.audit import expected as audit_expected
 from chaos.audit import identity as audit_identity
 from chaos.audit import logs as audit_logs
 from chaos.audit.judge import judge
-from chaos.matching.fast import alignment
+from chaos.matching.fast import PLAIN
 from tests.planted.examples import EXAMPLES
 from tests.planted.log import land
 from verifiers.base import Bounds, Verdict
@@ -193,7 +193,7 @@ def test_the_findings_are_those_of_joins(audited, way, seed):
 
     quick = audited(source, sink, how, **known)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(alignment, "compare", lambda *_: None)
+        patched.setenv(PLAIN, "1")
         joined = audited(source, sink, how, **known)
 
     assert quick == joined

@@ -31,6 +31,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own documentation gives it
 
+from chaos.matching.fast import are_off
 from verifiers import arrow
 from verifiers.single_scan.groups import Limits, Longs
 from verifiers.single_scan.runs import Runs
@@ -72,12 +73,14 @@ def worth_asking(copied: Copied, limits: Limits) -> int:
 
 
 def compare(wanted: DataFrame, sink: DataFrame, positions: Mapping[int, int], limits: Limits = _DEFAULT) -> Copied | None:
-    """What is known of the sink; None where nothing is.
+    """What is known of the sink; None where nothing is, and where accelerators are off.
 
     Args:
         wanted: partition, offset, key and value of what is demanded; the sink has these columns too.
         positions: how far each partition of the source was processed; 0 where there is no partition.
     """
+    if are_off():
+        return None
     compared = _Comparison(limits)
     try:
         with ThreadPoolExecutor(2) as pool:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's own
 
 from chaos.matching import row_ids
 from chaos.matching.demanded import Demanded
-from chaos.matching.fast import alignment
+from chaos.matching.fast import alignment, are_off
 from chaos.matching.fast.alignment import Copied
 from verifiers import arrow
 from verifiers.single_scan.groups import Limits, Longs, longs
@@ -75,12 +75,14 @@ def by_place(found: Demanded, sink: DataFrame, copied: Copied, limits: Limits = 
 
 
 def by_sums(found: Demanded, sink: DataFrame, *, anywhere: bool, as_state: bool = False, limits: Limits = _DEFAULT) -> Narrowed:
-    """The rows of keys whose hash has other sums on the two sides; all rows where they are many.
+    """The rows of keys whose hash has other sums on the two sides; all rows where they are many, or accelerators are off.
 
     Args:
         anywhere: whether it does not matter in which partition a row is.
         as_state: whether of the sink only the last values count.
     """
+    if are_off():
+        return Narrowed(found, sink)
     alike = "key, value" if anywhere else "CAST(partition AS INT), key, value"
     there = row_ids.last_of_each(sink) if as_state else sink
     buckets, ours, theirs = _matched(_sums(found.rows, alike), _sums(there, alike))
