@@ -1,13 +1,18 @@
-"""`chaos audit --transactions`: are positions and rows of a group's transactions one, on any cluster, and without a model?
+"""`chaos audit transactions`: are positions and rows of a group's transactions one, on any cluster, and without a model?
 
 What is read and how it is judged: `chaos.judging.transaction_logs` and `verifiers.transactions`.
 """
 
 import re
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
+from chaos.audit.command import Audit, Echo
 from chaos.audit.logs import AuditUsageError, Topics
+from chaos.audit.where import Where
+from chaos.common import clock
+from chaos.common.errors import InconclusiveError
 from chaos.judging import transaction_logs
 from chaos.judging.transaction_logs import NotTransactionalError
 from verifiers.base import Finding
@@ -17,6 +22,44 @@ from verifiers.transactions.verifier import RowsPerRecord, Transactions
 
 _NUMBER = r"\d+(?:\.\d+)?"
 _ROWS = re.compile(rf"({_NUMBER})(?:\.\.({_NUMBER}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class OfTransactions:
+    """The options of the command; an empty text for one that was not given.
+
+    Attributes:
+        sink: the topics to which the application writes alone.
+        shared: those to which others write as well.
+        rows_per_record: ``1`` or ``0..1``.
+        timers: whether the application writes rows that no record caused.
+    """
+
+    where: Where
+    group: str = ""
+    sink: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
+    rows_per_record: str = ""
+    timers: bool = False
+    name: str = "transactions"
+
+    def check(self) -> None:
+        """Raise AuditUsageError where too much or too little was given."""
+        rows_per_record(self.rows_per_record)
+        require_apart(self.sink, self.shared)
+        self.where.check({"--group": self.group}, {}, "a folder", "a cluster")
+
+    def run(self, _echo: Echo) -> Audit:
+        """Without Spark: the headers of batches, which is all that is read, are few."""
+        rows, sinks = rows_per_record(self.rows_per_record), frozenset(self.sink)
+        verifier = Transactions(rows, sinks, frozenset(self.shared), timers=self.timers)
+        began_s = clock.monotonic_s()
+        try:
+            topics = self.where.connected(Topics("", (), self.sink, self.group))
+            found, records = audit(topics, verifier, self.where.landed, self.where.landing)
+        except InconclusiveError as error:
+            return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
+        return Audit((found,), records, clock.monotonic_s() - began_s)
 
 
 def rows_per_record(text: str) -> RowsPerRecord | None:

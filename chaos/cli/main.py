@@ -251,12 +251,30 @@ def _predictions(scenario: "Scenario") -> Iterator[str]:
         yield f"{name} {word} ({exactly})" if exactly else f"{name} {word}"
 
 
-@app.command()
-def audit(  # noqa: PLR0913 - one argument for each option
+audits = typer.Typer(
+    no_args_is_help=True, help="Audit logs that were filled by others: topics, transactions, or topics that grow."
+)
+app.add_typer(audits, name="audit")
+
+Report = Annotated[
+    Path | None, typer.Option("--json", help="the file of a report for machines; - for standard output", show_default=False)
+]
+Bootstrap = Annotated[str, typer.Option(help="HOST:PORT of the brokers")]
+External = Annotated[str, typer.Option(help="the file that declares the cluster and the login, instead of --bootstrap")]
+Landing = Annotated[str, typer.Option(help="folder or URL where what is read is copied to as Parquet, and kept")]
+Source = Annotated[list[str] | None, typer.Option(help="the topic that the pipeline reads; again for each more")]
+Sink = Annotated[list[str] | None, typer.Option(help="the topic that it writes; again for each more")]
+Group = Annotated[str, typer.Option(help="its consumer group; records past its position are pending, not lost")]
+Routing = Annotated[
+    str,
+    typer.Option(help="same: a record stays in its partition; any: the pipeline chooses one, by a hash of the key for example"),
+]
+
+
+@audits.command()
+def topics(  # noqa: PLR0913 - one argument for each option
     *,
-    report: Annotated[
-        Path | None, typer.Option("--json", help="the file of a report for machines; - for standard output", show_default=False)
-    ] = None,
+    report: Report = None,
     model: Annotated[str, typer.Option(help="identity, square, or module:function (a column in, a column out)")] = "",
     expected_sql: Annotated[
         str,
@@ -268,79 +286,102 @@ def audit(  # noqa: PLR0913 - one argument for each option
     as_state: Annotated[
         bool, typer.Option("--as-state", help="with --expected-sql: of each key of the sink the last value counts")
     ] = False,
-    by_transactions: Annotated[
-        bool,
-        typer.Option("--transactions", help="no model: are rows and positions of the group's transactions one?"),
-    ] = False,
-    rows_per_record: Annotated[
-        str, typer.Option(help="with --transactions: how many rows one record makes, 1, or at least and at most, 0..1")
-    ] = "",
-    timers: Annotated[bool, typer.Option("--timers", help="with --transactions: some rows are of no record")] = False,
-    shared_sink: Annotated[
-        list[str] | None,
-        typer.Option(help="with --transactions: a topic that others write to as well, who are not judged; again for each more"),
-    ] = None,
     landed: Annotated[str, typer.Option(help="folder or URL with Parquet in source/ and sink/, instead of topics")] = "",
-    bootstrap: Annotated[str, typer.Option(help="HOST:PORT of the brokers")] = "",
-    source: Annotated[list[str] | None, typer.Option(help="the topic that the pipeline reads; again for each more")] = None,
-    sink: Annotated[list[str] | None, typer.Option(help="the topic that it writes; again for each more")] = None,
-    group: Annotated[str, typer.Option(help="its consumer group; records past its position are pending, not lost")] = "",
+    bootstrap: Bootstrap = "",
+    source: Source = None,
+    sink: Sink = None,
+    group: Group = "",
     identity: Annotated[
         str, typer.Option(help="what identifies a record: dense-key, key, header:NAME, or SQL over key, value and headers")
     ] = "dense-key",
-    routing: Annotated[
-        str,
-        typer.Option(
-            help="same: a record stays in its partition; any: the pipeline chooses one, by a hash of the key for example"
-        ),
-    ] = "same",
+    routing: Routing = "same",
     spark_master: Annotated[str, typer.Option(help="the URL of any Spark master")] = "local[*]",
-    landing: Annotated[str, typer.Option(help="folder or URL where topics are copied to as Parquet, and kept")] = "",
-    external: Annotated[
-        str, typer.Option(help="the file that declares the cluster and the login, instead of --bootstrap")
-    ] = "",
-    follow: Annotated[bool, typer.Option("--follow", help="a live pipeline: judge the topics as they grow")] = False,
-    lasts: Annotated[str, typer.Option("--for", help="with --follow: 10m, 8h; else until Ctrl-C")] = "",
-    overdue: Annotated[str, typer.Option(help="with --follow: after what time a record without a row is a gap")] = "60s",
-    every: Annotated[str, typer.Option(help="with --follow: how often a line is printed, and metrics are made")] = "5s",
-    begin: Annotated[str, typer.Option("--from", help="with --follow: beginning of both topics, or now")] = "beginning",
-    window: Annotated[
-        int, typer.Option(help="with --follow: how many answered rows are remembered, at 8 bytes each, to tell duplicates")
-    ] = 1 << 20,
-    metrics: Annotated[str, typer.Option(help="with --follow: 127.0.0.1:PORT, where OpenMetrics are served over HTTP")] = "",
-    metrics_file: Annotated[str, typer.Option(help="with --follow: a file that they are written to")] = "",
-    state: Annotated[
-        str, typer.Option(help="with --follow: a file of what is outstanding, to go on with when started again")
-    ] = "",
-    settle: Annotated[str, typer.Option(help="with --follow: how long its end waits for the rows of what was read")] = "15s",
+    landing: Landing = "",
+    external: External = "",
 ) -> None:
-    """Audit two topics, or two folders of Parquet, that were filled by others."""
+    """Compare two topics, or two folders of Parquet, by a model or a query."""
     from chaos.audit import command  # noqa: PLC0415
-    from chaos.audit.follow.plan import Following  # noqa: PLC0415
+    from chaos.audit.topics import OfTopics  # noqa: PLC0415
+    from chaos.audit.where import Where  # noqa: PLC0415
 
-    topics = (tuple(source or ()), tuple(sink or ()))
-    said = (group, model, identity, spark_master, landing, external, routing, expected_sql)
-    options = Following(overdue, every, lasts, window, begin, metrics, metrics_file, state, settle)
-    if not follow and options != Following():
-        typer.echo(
-            "chaos audit: --for, --overdue, --every, --from, --window, --metrics, --metrics-file, --settle, --state: "
-            "only with --follow"
-        )
-        raise typer.Exit(2)
-    following = options if follow else None
-    asked = command.Request(
-        landed,
-        bootstrap,
-        *topics,
-        *said,
-        by_transactions,
-        rows_per_record,
-        timers,
-        following,
-        as_state,
-        tuple(shared_sink or ()),
-    )
+    where = Where(bootstrap, external, landed, landing)
+    said = (group, model, expected_sql, as_state, identity, routing, spark_master)
+    asked = OfTopics(where, tuple(source or ()), tuple(sink or ()), *said)
     raise typer.Exit(command.main(asked, report, typer.echo))
+
+
+@audits.command()
+def transactions(  # noqa: PLR0913
+    *,
+    report: Report = None,
+    rows_per_record: Annotated[str, typer.Option(help="how many rows one record makes, 1, or at least and at most, 0..1")] = "",
+    timers: Annotated[bool, typer.Option("--timers", help="the application also writes rows on a timer")] = False,
+    sink: Annotated[
+        list[str] | None, typer.Option(help="a topic that only the application writes to; again for each more")
+    ] = None,
+    shared_sink: Annotated[
+        list[str] | None, typer.Option(help="a topic that others write to as well, who are not judged; again for each more")
+    ] = None,
+    landed: Annotated[str, typer.Option(help="folder or URL with what --landing has left, instead of a cluster")] = "",
+    bootstrap: Bootstrap = "",
+    group: Annotated[str, typer.Option(help="the consumer group whose transactions are audited")] = "",
+    landing: Landing = "",
+    external: External = "",
+) -> None:
+    """Ask, without a model, whether rows and positions of a group's transactions are one."""
+    from chaos.audit import command  # noqa: PLC0415
+    from chaos.audit.transactions import OfTransactions  # noqa: PLC0415
+    from chaos.audit.where import Where  # noqa: PLC0415
+
+    where = Where(bootstrap, external, landed, landing)
+    of_topics = (tuple(sink or ()), tuple(shared_sink or ()))
+    asked = OfTransactions(where, group, *of_topics, rows_per_record, timers)
+    raise typer.Exit(command.main(asked, report, typer.echo))
+
+
+@audits.command()
+def follow(  # noqa: PLR0913
+    *,
+    report: Report = None,
+    model: Annotated[str, typer.Option(help="identity or square; without one, identities are compared, and no values")] = "",
+    bootstrap: Bootstrap = "",
+    source: Source = None,
+    sink: Sink = None,
+    group: Group = "",
+    identity: Annotated[
+        str, typer.Option(help="what identifies a record: key, header:NAME, or row for key and value")
+    ] = "dense-key",
+    routing: Routing = "same",
+    external: External = "",
+    lasts: Annotated[str, typer.Option("--for", help="10m, 8h; else until Ctrl-C")] = "",
+    overdue: Annotated[str, typer.Option(help="after what time a record without a row is a gap")] = "60s",
+    every: Annotated[str, typer.Option(help="how often a line is printed, and metrics are made")] = "5s",
+    begin: Annotated[str, typer.Option("--from", help="beginning of both topics, or now")] = "beginning",
+    window: Annotated[int, typer.Option(help="how many answered rows are remembered, at 8 bytes each, to tell duplicates")] = 1
+    << 20,
+    metrics: Annotated[str, typer.Option(help="127.0.0.1:PORT, where OpenMetrics are served over HTTP")] = "",
+    metrics_file: Annotated[str, typer.Option(help="a file that they are written to")] = "",
+    state: Annotated[str, typer.Option(help="a file of what is outstanding, to go on with when started again")] = "",
+    settle: Annotated[str, typer.Option(help="how long its end waits for the rows of what was read")] = "15s",
+) -> None:
+    """Judge the topics of a live pipeline as they grow."""
+    from chaos.audit import command  # noqa: PLC0415
+    from chaos.audit.follow.command import OfFollowing  # noqa: PLC0415
+    from chaos.audit.follow.plan import Following  # noqa: PLC0415
+    from chaos.audit.where import Where  # noqa: PLC0415
+
+    options = Following(overdue, every, lasts, window, begin, metrics, metrics_file, state, settle)
+    of_topics = (tuple(source or ()), tuple(sink or ()))
+    asked = OfFollowing(Where(bootstrap, external), *of_topics, group, model, identity, routing, options)
+    raise typer.Exit(command.main(asked, report, typer.echo))
+
+
+def _former_audit(words: Sequence[str]) -> str:
+    """What to write instead of `chaos audit` with options and no command, as it was once; "" for anything else."""
+    if list(words[:1]) != ["audit"] or not words[1:2] or not words[1].startswith("--") or words[1] == "--help":
+        return ""
+    now = "follow" if "--follow" in words else "transactions" if "--transactions" in words else "topics"
+    return f"chaos audit: there are three commands now; write chaos audit {now}, and see chaos audit {now} --help"
 
 
 def main() -> None:
@@ -358,6 +399,8 @@ def _ended(words: Sequence[str]) -> int:
     or an input ends anywhere in the command. So only its parser is used.
     """
     command = get_command(app)
+    if former := _former_audit(words):
+        return _say(former, 2)
     try:
         with command.make_context(_NAME, list(words)) as context:
             command.invoke(context)

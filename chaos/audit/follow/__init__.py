@@ -1,1 +1,1 @@
-"""`chaos audit --follow`: a live pipeline is audited as it grows."""
+"""`chaos audit follow`: a live pipeline is audited as it grows."""

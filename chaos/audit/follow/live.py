@@ -1,4 +1,4 @@
-"""`chaos audit --follow`: a live pipeline, audited as it grows (`chaos.audit.follow` says how it is judged).
+"""`chaos audit follow`: a live pipeline, audited as it grows (`chaos.audit.follow` says how it is judged).
 
 Two consumers read source and sink, read_committed, with partitions that are assigned to them: they join no group, and commit
 nothing. A thread asks the brokers how far the logs are, again and again::

@@ -1,4 +1,4 @@
-"""What `chaos audit --follow` is asked for: its options, and what of them cannot be followed."""
+"""What `chaos audit follow` is asked for: its options, and what of them cannot be followed."""
 
 import os
 import re
@@ -27,7 +27,7 @@ Value = Callable[[bytes | None], bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """The options of `--follow`, as they were given.
+    """The options of `chaos audit follow`, as they were given.
 
     Attributes:
         overdue, every, lasts: durations; `lasts` is ``--for``, and empty for until a signal comes.

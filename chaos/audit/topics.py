@@ -1,0 +1,201 @@
+"""`chaos audit topics`: two topics, or two folders of Parquet, are compared by a model or by a query; by Spark."""
+
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from chaos.audit import folders
+from chaos.audit import identity as audit_identity
+from chaos.audit import logs as audit_logs
+from chaos.audit.command import Audit, Echo
+from chaos.audit.few_records import FewRecords
+from chaos.audit.judge import judge
+from chaos.audit.logs import ASK_S, AuditUsageError, Fixed, Topics
+from chaos.audit.where import Where, check_routing
+from chaos.common import clock
+from chaos.common.errors import InconclusiveError
+from chaos.install import artifacts
+from chaos.judging import spark_session
+
+_STANDALONE = "spark://"
+_LAST_PORT = 65_535
+_Land = Callable[[SparkSession], Fixed | None]
+
+
+@dataclass(frozen=True, slots=True)
+class OfTopics:
+    """The options of the command; an empty text for one that was not given.
+
+    Attributes:
+        model: as `audit_identity.model` reads it.
+        expected: a query that says what is right, or ``@`` and the file of it, in place of `model`.
+        as_state: whether of each key of the sink the last value counts, and not how it came to that.
+        identity: dense-key, key, header:NAME, or SQL over key, value and headers.
+        routing: ``same`` where a record must stay in its partition, ``any`` where the pipeline chooses one.
+        master: Spark's.
+    """
+
+    where: Where
+    source: tuple[str, ...] = ()
+    sink: tuple[str, ...] = ()
+    group: str = ""
+    model: str = ""
+    expected: str = ""
+    as_state: bool = False
+    identity: str = audit_identity.DENSE
+    routing: str = "same"
+    master: str = "local[*]"
+    name: str = "topics"
+
+    def check(self) -> None:
+        """Raise AuditUsageError where too much or too little was given."""
+        require_identity(self.identity)
+        if self.model and self.expected:
+            raise AuditUsageError("--model and --expected-sql: both say what is right; leave one out")
+        if not self.model and not self.expected:
+            raise AuditUsageError(
+                "missing: --model, or --expected-sql: what is right; without a model: chaos audit transactions"
+            )
+        if self.expected and self.identity.startswith("header:"):
+            raise AuditUsageError(
+                "--identity header:NAME and --expected-sql: rows of a query have no headers; name an expression"
+            )
+        if self.as_state and (not self.expected or self.identity not in (audit_identity.DENSE, audit_identity.KEY)):
+            raise AuditUsageError("--as-state needs --expected-sql, with one row for each key, and no --identity but the key")
+        check_routing(self.routing, self.source, self.sink)
+        if self.where.landed and self.identity.startswith("header:"):
+            raise AuditUsageError("--identity header:NAME needs topics: headers are not landed; land the header as the key")
+        needed = {"--source": self.source, "--sink": self.sink}
+        self.where.check(needed, {"--group": self.group}, "folders", "topics")
+
+    @property
+    def topics(self) -> Topics | None:
+        """Where the topics are; None where they were landed. Errors are those of `Where.connected`."""
+        identity = "key" if self.expected else audit_identity.sql(self.identity)
+        return self.where.connected(Topics("", self.source, self.sink, self.group, identity, exact=bool(self.expected)))
+
+    def run(self, echo: Echo) -> Audit:
+        """Audit; what keeps it from a verdict is told in what it returns.
+
+        Raises:
+            AuditUsageError: the audit is not possible: Spark was not started, or something needed is not there.
+        """
+        question = self.question()
+        landed, landing = self.where.landed, self.where.landing
+        began_s = clock.monotonic_s()
+        try:
+            require_master(self.master)
+            if landed:
+                folders.check_landed(landed, self.master)
+            elif landing:
+                folders.check_landing(landing, self.master)
+            topics = self.topics
+            fixed = audit_logs.fix(topics) if topics else None
+            records = fixed.records if fixed else audit_logs.counted(landed)
+            parts = _parts(self, records, echo)
+            with (
+                _folder(self.where) as folder,
+                _landing(self, topics, fixed, folder) as land,
+                spark_session.of_audit(self.master, parts, records) as spark,
+            ):
+                began_s = clock.monotonic_s()
+                question.require_known(spark)
+                fixed = land(spark)
+                as_it_is = topics is not None or bool(self.expected)
+                logs = audit_logs.landed(spark, folder, fixed, "key" if as_it_is else audit_identity.sql(self.identity))
+                spark_session.suit(spark, logs.records)
+                return Audit(judge(logs, question.ask(logs)), logs.records, clock.monotonic_s() - began_s)
+        except InconclusiveError as error:
+            return Audit(seconds=clock.monotonic_s() - began_s, problem=str(error))
+
+    def question(self) -> "Question":
+        """What is asked of the logs. Dense keys are told by their partitions, so by any routing they are keys like others."""
+        anywhere = self.routing == "any"
+        if self.expected:
+            from chaos.audit import expected  # noqa: PLC0415 - only this needs the grammar of scenarios: half a second
+
+            query = expected.model(self.expected, self.identity, state=self.as_state)
+            known = partial(expected.require_known, asked=query, topics=self.source)
+            return Question(known, partial(expected.by_model, asked=query, anywhere=anywhere))
+        model = audit_identity.model(self.model)
+        headers = not self.where.landed
+        known = partial(audit_identity.require_known, identity=self.identity, demanded=model, headers=headers)
+        if self.identity == audit_identity.DENSE and not anywhere:
+            return Question(known, partial(audit_identity.dense, demanded=model))
+        return Question(known, partial(audit_identity.by_key, demanded=model, anywhere=anywhere))
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of the logs.
+
+    Attributes:
+        require_known: raises AuditUsageError where Spark cannot read it.
+        ask: makes of the logs what the verifiers are asked.
+    """
+
+    require_known: Callable[[SparkSession], None]
+    ask: Callable[[audit_logs.Logs], audit_identity.Asked]
+
+
+def require_identity(identity: str) -> None:
+    """Raise AuditUsageError where it names nothing."""
+    if not identity.strip() or not identity.removeprefix("header:").strip():
+        raise AuditUsageError(f"--identity {identity!r}: names nothing; write dense-key, key, header:NAME or SQL")
+
+
+def require_master(master: str) -> None:
+    """Ask a standalone master for a connection: Spark itself would try for a minute and print three stack traces.
+
+    Raises:
+        AuditUsageError: it is not the URL of a master, or that of a standalone one without a port.
+        InconclusiveError: nothing answers at any of its addresses.
+    """
+    if not spark_session.is_master(master):
+        raise AuditUsageError(f"--spark-master {master}: must be local[N], local[*], {_STANDALONE}HOST:PORT, yarn or k8s://…")
+    if not master.startswith(_STANDALONE):
+        return
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        if not port.isdecimal() or int(port) > _LAST_PORT:
+            raise AuditUsageError(f"--spark-master {master}: {_STANDALONE}HOST:PORT is needed")
+        with suppress(OSError, UnicodeError), socket.create_connection((host.strip("[]"), int(port)), ASK_S):
+            return
+    raise InconclusiveError(f"--spark-master {master} does not answer within {ASK_S:g} s: is it up, and reachable?")
+
+
+@contextmanager
+def _landing(asked: OfTopics, topics: Topics | None, fixed: Fixed | None, folder: str) -> Iterator[_Land]:
+    """What lands the topics, which begins to do so before Spark is there if it can; of folders nothing has to be landed."""
+    if topics is None or fixed is None:
+        yield lambda _spark: None
+        return
+    few = spark_session.is_small(fixed.records, asked.master)
+    if few and not asked.where.landing and not topics.exact and topics.identity == audit_identity.KEY:
+        with FewRecords(topics, fixed, Path(folder)) as landing:
+            yield lambda _spark: landing.landed()
+    else:
+        yield lambda spark: audit_logs.land(spark, topics, fixed, folder)
+
+
+def _parts(asked: OfTopics, records: int | None, echo: Echo) -> artifacts.Parts | None:
+    """Topics cannot be read without; small landed logs are read sooner with the class archive, if there is one already."""
+    if not asked.where.landed:
+        return artifacts.ensure(echo)
+    return artifacts.at_hand() if spark_session.is_small(records, asked.master) else None
+
+
+@contextmanager
+def _folder(where: Where) -> Iterator[str]:
+    """Where the logs are, or will be landed."""
+    if given := where.landed or where.landing:
+        yield given
+        return
+    with tempfile.TemporaryDirectory(prefix="chaos-audit-", ignore_cleanup_errors=True) as folder:
+        yield folder
