@@ -12,13 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from pyspark.sql import SparkSession
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from chaos.audit.logs import AuditUsageError, Fixed
+from chaos.audit.logs import AuditUsageError
 from chaos.common import files
 from chaos.common.errors import one_line
 from chaos.report.formatting import number, seconds
@@ -28,16 +27,12 @@ from verifiers.transactions.verifier import Transactions
 STDOUT = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
 _WRONG_USAGE = 2
 _COLOURS = {Verdict.VALID: "green", Verdict.UNKNOWN: "yellow", Verdict.INVALID: "red"}
-_STANDALONE = "spark://"
-_LAST_PORT = 65_535
 _SHOWN = 3
-_ROUTINGS = ("same", "any")
 _WIDE = 80
 _LONG = 400
 _TRANSACTIONS = Transactions().name
 
 Echo = Callable[[str], None]
-_Land = Callable[[SparkSession], Fixed | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,27 +230,6 @@ def table(
         typer.echo(f"{folder} has no report: the run was cut short, or it goes on")
 
 
-def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
-    """Print the result of each check; returns whether one failed."""
-    failed = False
-    for name, check in checks.items():
-        try:
-            typer.echo(f"ok      {name:22}{check() or ''}")
-        except (RuntimeUnavailableError, PluginError) as error:
-            failed = True
-            typer.echo(f"{word:8}{name:22}{error}")
-    return failed
-
-
-def _predictions(scenario: "Scenario") -> Iterator[str]:
-    """``duplicates invalid (duplicate 1)``, ``gaps valid``; or that the request which a trigger names is never sent."""
-    if scenario.expect == "not_sent":
-        yield "the request is never sent"
-    for name, word in scenario.expected.items():
-        exactly = ", ".join(f"{anomaly}: {count}" for anomaly, count in scenario.exactly.get(name, {}).items())
-        yield f"{name} {word} ({exactly})" if exactly else f"{name} {word}"
-
-
 audits = typer.Typer(
     no_args_is_help=True, help="Audit logs that were filled by others: topics, transactions, or topics that grow."
 )
@@ -374,6 +353,27 @@ def follow(  # noqa: PLR0913
     of_topics = (tuple(source or ()), tuple(sink or ()))
     asked = OfFollowing(Where(bootstrap, external), *of_topics, group, model, identity, routing, options)
     raise typer.Exit(command.main(asked, report, typer.echo))
+
+
+def _examined(checks: Mapping[str, Callable[[], object]], word: str) -> bool:
+    """Print the result of each check; returns whether one failed."""
+    failed = False
+    for name, check in checks.items():
+        try:
+            typer.echo(f"ok      {name:22}{check() or ''}")
+        except (RuntimeUnavailableError, PluginError) as error:
+            failed = True
+            typer.echo(f"{word:8}{name:22}{error}")
+    return failed
+
+
+def _predictions(scenario: "Scenario") -> Iterator[str]:
+    """``duplicates invalid (duplicate 1)``, ``gaps valid``; or that the request which a trigger names is never sent."""
+    if scenario.expect == "not_sent":
+        yield "the request is never sent"
+    for name, word in scenario.expected.items():
+        exactly = ", ".join(f"{anomaly}: {count}" for anomaly, count in scenario.exactly.get(name, {}).items())
+        yield f"{name} {word} ({exactly})" if exactly else f"{name} {word}"
 
 
 def _former_audit(words: Sequence[str]) -> str:

@@ -179,7 +179,7 @@ def _movers(reader: "_Reader") -> frozenset[int]:
         raise NotTransactionalError(f"the group {name} never committed a position at {asked.bootstrap}: is that its name?")
     if not reader.movers:
         why = f"the group {name} commits its positions outside of transactions: it cannot be asked"
-        raise NotTransactionalError(f"{why}; audit it with --source and --sink")
+        raise NotTransactionalError(f"{why}; compare its topics with chaos audit topics")
     return frozenset(reader.movers)
 
 

@@ -102,7 +102,8 @@ def _rules(plan: Plan) -> Iterator[tuple[bool, str]]:
         f"--identity row and --model {model}: rows are compared as they are",
     )
     yield options.begin not in _BEGINS, f"--from {options.begin}: must be {' or '.join(_BEGINS)}"
-    yield identity == _HEADER, f"--identity {identity}: the name of the header is missing; write header:NAME"
+    nameless = identity.startswith(_HEADER) and not identity.removeprefix(_HEADER).strip()
+    yield nameless, f"--identity {identity}: the name of the header is missing; write header:NAME"
     fits = _LEAST_WINDOW <= options.window <= _LARGEST_WINDOW
     yield not fits, f"--window {options.window}: must be {_LEAST_WINDOW} or more, and {_LARGEST_WINDOW} at most (800 MB)"
     for name, text in (("--metrics-file", options.metrics_file), ("--state", options.state)):
